@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions are thin: each runs one command of the tool in scripts/patchset, or one folder of tests."""
+
+import nox
+
+nox.needs_version = ">=2024.10.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.error_on_external_run = True
+nox.options.sessions = ["lint", "tests"]
+
+PYPROJECT = nox.project.load_toml("pyproject.toml")
+
+
+def patchset(session: nox.Session, command: str) -> None:
+    """Run one command of the tool with the session's own arguments."""
+    session.install("-e", ".")
+    session.run("python", "-m", "patchset", command, *session.posargs)
+
+
+def groups(session: nox.Session, *names: str) -> None:
+    """Install the project with some of its dependency groups (PEP 735)."""
+    session.install("-e", ".", *nox.project.dependency_groups(PYPROJECT, *names))
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check code style, types and the patch headers; needs no network once installed."""
+    groups(session, "lint")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    session.run("python", "-m", "patchset", "lint")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Test the tool itself."""
+    groups(session, "test")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session(default=False)
+def pin(session: nox.Session) -> None:
+    """Pin a release from the package index: -- v0.34.0."""
+    patchset(session, "pin")
+
+
+@nox.session(default=False)
+def lock(session: nox.Session) -> None:
+    """Lock what an image of a release installs: -- [RELEASE --target cuda|cpu]."""
+    patchset(session, "lock")
+
+
+@nox.session(default=False)
+def fetch(session: nox.Session) -> None:
+    """Download and verify the inputs of a release: -- [RELEASE --from-dir DIR]."""
+    patchset(session, "fetch")
+
+
+@nox.session(default=False)
+def apply(session: nox.Session) -> None:
+    """Make the patched tree of a release: -- [RELEASE --upto N --without NAME]."""
+    patchset(session, "apply")
+
+
+@nox.session(default=False)
+def refresh(session: nox.Session) -> None:
+    """Write the commits of the patched tree back as diffs: -- [RELEASE]."""
+    patchset(session, "refresh")
+
+
+@nox.session(name="build-wheel", default=False)
+def build_wheel(session: nox.Session) -> None:
+    """Build a patched wheel: -- [RELEASE --mode overlay|precompiled --target cuda|cpu]."""
+    patchset(session, "build-wheel")
+
+
+@nox.session(default=False)
+def verify(session: nox.Session) -> None:
+    """Prove that a wheel is the official files plus the series: -- FILE."""
+    patchset(session, "verify")
+
+
+@nox.session(name="build-image", default=False)
+def build_image(session: nox.Session) -> None:
+    """Build a container image: -- [RELEASE --target cuda|cpu --base BASE --engine ENGINE]."""
+    patchset(session, "build-image")

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m patchset COMMAND``: how commands are found, and how they end."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from patchset import console
+from patchset.errors import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, PatchsetError
+
+#: Command names in the order of the flow, with their modules under ``patchset.commands``.
+COMMANDS = {
+    "pin": "pin",
+    "lock": "lock",
+    "fetch": "fetch",
+    "lint": "lint",
+    "apply": "apply",
+    "refresh": "refresh",
+    "build-wheel": "build_wheel",
+    "verify": "verify",
+    "build-image": "build_image",
+}
+
+
+class CommandGroup(click.Group):
+    """Imports a command's module only when it is asked for, so that ``--help`` stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        found: click.Command = importlib.import_module(f"patchset.commands.{module}").command
+        return found
+
+
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Build patched vLLM wheels and images from pinned releases.
+
+    Exit status: 0 done; 1 failed or not as it should be; 2 wrong command line; 3 a patch conflicts;
+    4 a patch is already present; 5 a program is missing; 6 an index or registry has it not or does
+    not answer; 130 interrupted.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command; errors are shown in two lines, never as a traceback, unless they are bugs."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        cli.main(args=arguments, standalone_mode=False)
+    except PatchsetError as error:
+        console.show_error(error)
+        sys.exit(error.exit_code)
+    except click.exceptions.Abort:
+        _interrupted()
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _interrupted()
+    except ConnectionError as error:
+        console.show_error(PatchsetError(f"the network failed: {error}", "run the same command again"))
+        sys.exit(EXIT_UNAVAILABLE)
+
+
+def _as_interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _interrupted() -> None:
+    console.show_error(
+        PatchsetError("interrupted", "nothing half done was kept; run the same command again to go on")
+    )
+    sys.exit(EXIT_INTERRUPTED)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors that users meet, and the exit statuses that scripts can rely on."""
+
+from __future__ import annotations
+
+#: Exit statuses. 2 is click's own for a wrong command line, 130 the shell's for Ctrl-C.
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_CONFLICT = 3
+EXIT_ALREADY_PRESENT = 4
+EXIT_MISSING_TOOL = 5
+EXIT_UNAVAILABLE = 6
+EXIT_INTERRUPTED = 130
+
+
+class PatchsetError(Exception):
+    """What happened, and (``hint``) what to do next. Shown without a traceback."""
+
+    exit_code = EXIT_FAILED
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(PatchsetError):
+    """A name or option which does not exist, such as an unknown release."""
+
+    exit_code = EXIT_USAGE
+
+
+class ConflictError(PatchsetError):
+    """A patch does not apply to the tree as it stands."""
+
+    exit_code = EXIT_CONFLICT
+
+
+class AlreadyPresentError(PatchsetError):
+    """The tree holds a patch's change already: the patch is to be dropped."""
+
+    exit_code = EXIT_ALREADY_PRESENT
+
+
+class MissingToolError(PatchsetError):
+    """A program that this step needs is not installed."""
+
+    exit_code = EXIT_MISSING_TOOL
+
+
+class UnavailableError(PatchsetError):
+    """An index, registry or remote does not have it, or does not answer."""
+
+    exit_code = EXIT_UNAVAILABLE
