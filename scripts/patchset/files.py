@@ -124,5 +124,5 @@ def _explain_full_disk(path: Path) -> Iterator[None]:
             raise
         raise PatchsetError(
             f"the disk is full: {path} could not be written",
-            f"free some space there (or set PATCHSET_BUILD_DIR to another disk); nothing half done was left in {path.parent}",
+            "free some space there (or set PATCHSET_BUILD_DIR to another disk); nothing half done was left",
         ) from error

@@ -169,12 +169,6 @@ def parse_header(text: str, file: Path) -> Header:
 
 
 def _check_diff(patch: Patch) -> None:
-    try:
-        files = patch.files
-    except (UnidiffParseError, ValueError, IndexError) as error:
-        raise PatchFormatError(f"{patch.file}: the diff cannot be read: {error}") from error
-    if not files:
-        raise PatchFormatError(f"{patch.file}: the diff changes nothing")
     for line in _outside_hunks(patch.diff):
         if line.startswith(("rename ", "copy ", "GIT binary patch", "Binary files ")):
             raise PatchFormatError(
@@ -185,6 +179,12 @@ def _check_diff(patch: Patch) -> None:
             "100755",
         ):
             raise PatchFormatError(f"{patch.file}: {line!r}: only plain files are taken, no links")
+    try:
+        files = patch.files
+    except (UnidiffParseError, ValueError, IndexError) as error:
+        raise PatchFormatError(f"{patch.file}: the diff cannot be read: {error}") from error
+    if not files or any(not len(file) and not (file.is_added_file or file.is_removed_file) for file in files):
+        raise PatchFormatError(f"{patch.file}: the diff changes nothing")
     for path in _named_paths(files):
         _check_path(patch.file, path)
 

@@ -87,7 +87,7 @@ def _patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[Pa
         commit, *parents = line.split(" ")
         if len(parents) != 1:
             raise PatchsetError(f"{tree}: {commit[:12]} is a merge", "a series is a line: rebase it away")
-        patch = _patch_of_commit(release, tree, commit, old + [patch.entry for patch in made])
+        patch = _patch_of_commit(release, tree, commit, old, [patch.entry for patch in made])
         faults += [f"{commit[:12]} ({patch.subject}): {fault}" for fault in patch.header.faults()]
         if patch.entry in (other.entry for other in made):
             faults.append(f"{commit[:12]}: a second commit for {patch.entry}; squash the two (git rebase -i)")
@@ -101,11 +101,11 @@ def _patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[Pa
     return made
 
 
-def _patch_of_commit(release: Release, tree: Path, commit: str, taken: list[str]) -> Patch:
+def _patch_of_commit(release: Release, tree: Path, commit: str, old: list[str], made: list[str]) -> Patch:
     message = git.run(tree, "log", "-1", "--format=%B", commit).decode().strip("\n")
     subject, _, body = message.partition("\n")
     trailer = _TRAILER.search(body)
-    entry = trailer[1] if trailer else _new_entry(subject, taken)
+    entry = trailer[1] if trailer else _entry_by_subject(release, subject, old, made)
     lines = [line for line in _TRAILER.sub("", body).split("\n") if line.strip()]
     header = parse_header("\n".join([f"Subject: {subject.strip()}", *lines]), Path(f"commit {commit[:12]}"))
     if header.get("Last-Refresh") is None:
@@ -121,6 +121,14 @@ def _diff_of_commit(tree: Path, commit: str) -> str:
         "--full-index", "--root", commit,
     ).decode()  # fmt: skip
     return re.sub(r"^index [0-9a-f]{40}\.\.[0-9a-f]{40}(?: \d{6})?\n", "", diff, flags=re.MULTILINE)
+
+
+def _entry_by_subject(release: Release, subject: str, old: list[str], made: list[str]) -> str:
+    """A commit of the user's own: the diff that an earlier refresh made of it, else a new name."""
+    for entry in old:
+        if entry not in made and read_patch(_file(release, entry), entry).subject == subject.strip():
+            return entry
+    return _new_entry(subject, old + made)
 
 
 def _new_entry(subject: str, taken: list[str]) -> str:
