@@ -4,10 +4,11 @@
 import nox
 
 nox.needs_version = ">=2024.10.9"
-nox.options.default_venv_backend = "uv|virtualenv"
+# pip, because it is pip's configuration (index, certificates, find-links) that users set up.
+nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_external_run = True
-nox.options.sessions = ["lint", "tests"]
+nox.options.sessions = ["lint", "tests", "proofs"]
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
@@ -68,6 +69,19 @@ def apply(session: nox.Session) -> None:
 def refresh(session: nox.Session) -> None:
     """Write the commits of the patched tree back as diffs: -- [RELEASE]."""
     patchset(session, "refresh")
+
+
+@nox.session
+def proofs(session: nox.Session) -> None:
+    """Run each patch's proof, red without the patch and green with it: -- [RELEASE --patch NAME]."""
+    session.install("-e", ".", "-r", "tests/requirements.txt")
+    session.run("python", "-m", "patchset", "prove", *session.posargs)
+
+
+@nox.session(default=False)
+def tables(session: nox.Session) -> None:
+    """Write the README's tables anew."""
+    patchset(session, "tables")
 
 
 @nox.session(name="build-wheel", default=False)

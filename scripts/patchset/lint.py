@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from patchset import paths, series
+from patchset import paths, series, tables
 from patchset.errors import PatchsetError
 from patchset.native import native_reason
 from patchset.patch import Patch
@@ -37,6 +37,8 @@ def lint() -> list[str]:
         proof = patch.header.get("Proof")
         if proof and not (root / proof).is_file():
             faults.append(f"{place}: its proof {proof} does not exist")
+    if not faults and tables.stale():
+        faults.append("README.md: the tables are stale; nox -s tables writes them anew")
     return faults
 
 
