@@ -13,6 +13,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.tags import compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
+from unearth import Link
 
 from patchset import console, fetch, files, index, paths, remote, uv
 from patchset.errors import PatchsetError, UnavailableError
@@ -21,9 +22,6 @@ from patchset.release import Arch, Artifact, Release, Target
 #: Debian 12's.
 PYTHON = "3.11"
 
-#: What only the CUDA build of torch needs, by the beginning of the name.
-_CUDA_ONLY = ("nvidia-", "cuda-", "triton")
-_CPU_BUILD = re.compile(r"^#   (?P<file>\S+\.whl) sha256:(?P<sha256>[0-9a-f]{64})$", re.M)
 _PINNED = re.compile(
     r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>[^\s;\\]+)(?P<marker> ; [^\\]*?)? \\$", re.M
 )
@@ -44,9 +42,9 @@ def lock_file(release: Release, target: Target) -> Path:
     return release.folder / f"requirements.{target}.lock"
 
 
-def cuda_torch_file(release: Release) -> Path:
-    """What a CPU image installs besides when only the CUDA build of torch can be had."""
-    return release.folder / "requirements.cpu.cuda-torch.lock"
+def cpu_torch_file(release: Release) -> Path:
+    """The CPU lock with the CPU build of torch: small, for machines that can get that build."""
+    return release.folder / "requirements.cpu.cpu-torch.lock"
 
 
 def overrides_file(release: Release, target: Target) -> Path:
@@ -64,7 +62,8 @@ def make(
 ) -> list[Path]:
     """Resolve the official wheel's requirements and write the lock: the files written, the lock first.
 
-    Without ``upgrade`` the versions of a lock that stands there are kept as far as the requirements allow.
+    For ``cpu`` a second lock holds the same with the CPU build of torch, where one can be had. Without
+    ``upgrade`` the versions of a lock that stands there are kept as far as the requirements allow.
 
     Raises:
         UsageError: the release has no wheel for ``target``.
@@ -74,7 +73,7 @@ def make(
     archs: list[Arch] = sorted(release.wheels.get(target, {}))
     if not archs:
         release.wheel(target, "x86_64")
-    old = "" if upgrade else _old_text(release, target)
+    old = place.read_text(encoding="utf-8") if place.is_file() and not upgrade else ""
     overrides = read_overrides(overrides_file(release, target))
     entries: dict[tuple[str, str], Entry] = {}
     needed: dict[str, bool] = dict.fromkeys(overrides, False)
@@ -84,9 +83,7 @@ def make(
             kept = _kept(old, entries)
             found = _resolve(wanted, python, arch, overrides, kept)
         for package in found:
-            entry = entries.setdefault((package.name, package.version), Entry(package.name, package.version))
-            entry.archs.append(arch)
-            entry.hashes |= package.hashes
+            _add(entries, package, arch)
         for override in overrides:
             needed[override] = needed[override] or not _resolves(wanted, python, arch, overrides, override)
     _say_overrides(overrides_file(release, target), needed)
@@ -95,13 +92,29 @@ def make(
     if target != "cpu":
         files.write_text(place, header + _body(everything, archs))
         return [place]
-    builds = _cpu_builds(everything, python, archs, _old_text(release, target))
-    cuda_only = [entry for entry in everything if entry.name.startswith(_CUDA_ONLY)]
-    rest = [entry for entry in everything if entry not in cuda_only]
-    _add_cpu_builds(rest, builds)
-    files.write_text(place, header + _cpu_words(release, builds) + _body(rest, archs))
-    second = cuda_torch_file(release)
-    files.write_text(second, header + _CUDA_TORCH_WORDS + _body(cuda_only, archs))
+    files.write_text(place, header + _words(_INDEX_TORCH, release) + _body(everything, archs))
+    builds = _cpu_builds(everything, python, archs)
+    second = cpu_torch_file(release)
+    if not builds:
+        console.note(
+            f"  no CPU build of torch {release.torch} is to be had here: {second.name} is not written"
+        )
+        return [place]
+    covered: list[Arch] = [
+        arch for arch in archs if any(link.filename.endswith(f"{arch}.whl") for link in builds)
+    ]
+    small: dict[tuple[str, str], Entry] = {}
+    for arch in covered:
+        with console.step(f"resolve the same with the CPU build of torch, {arch}"):
+            build = next(link for link in builds if link.filename.endswith(f"{arch}.whl"))
+            wanted = wheel_requirements(release.wheel(target, arch), python, arch, from_dir)
+            for package in _with_cpu_torch(wanted, build, python, arch, overrides, _kept("", entries)):
+                _add(small, package, arch)
+    words = _words(_CPU_TORCH, release) + "".join(f"#   {link.filename}\n" for link in builds)
+    files.write_text(
+        second,
+        _header(release, target, python, covered, overrides) + words + _body(list(small.values()), covered),
+    )
     return [place, second]
 
 
@@ -109,6 +122,15 @@ def wheel_requirements(pinned: Artifact, python: str, arch: Arch, from_dir: Path
     """The Requires-Dist of an official wheel that hold on Linux without extras.
 
     Read from the verified file where it is at hand, else from the index without downloading the wheel.
+    """
+    return requirements(_metadata(pinned, from_dir), pinned.file, python, arch)
+
+
+def requirements(metadata: Message, file: str, python: str, arch: Arch) -> list[str]:
+    """The Requires-Dist of a wheel's METADATA that hold on Linux without extras, markers resolved.
+
+    Raises:
+        PatchsetError: one is malformed, or names a file by address.
     """
     where = {
         "python_version": python,
@@ -122,15 +144,13 @@ def wheel_requirements(pinned: Artifact, python: str, arch: Arch, from_dir: Path
         "extra": "",
     }
     result = []
-    for text in _metadata(pinned, from_dir).get_all("Requires-Dist", []):
+    for text in metadata.get_all("Requires-Dist", []):
         try:
             requirement = Requirement(text)
         except InvalidRequirement as error:
-            raise PatchsetError(f"{pinned.file}: Requires-Dist {text!r}: {error}") from error
+            raise PatchsetError(f"{file}: Requires-Dist {text!r}: {error}") from error
         if requirement.url is not None:
-            raise PatchsetError(
-                f"{pinned.file} requires a file from elsewhere: {text}", "such cannot be locked"
-            )
+            raise PatchsetError(f"{file} requires a file from elsewhere: {text}", "such cannot be locked")
         if requirement.marker is None or requirement.marker.evaluate(where):
             requirement.marker = None
             result.append(str(requirement))
@@ -184,7 +204,7 @@ def _kept(old: str, entries: dict[tuple[str, str], Entry]) -> list[str]:
     now = {name: version for name, version in entries}
     before: dict[str, set[str]] = {}
     for found in _PINNED.finditer(old):
-        before.setdefault(found["name"], set()).add(found["version"])
+        before.setdefault(found["name"], set()).add(found["version"].partition("+")[0])
     now = {name: min(versions) for name, versions in before.items() if len(versions) == 1} | now
     return [f"{name}=={version}" for name, version in sorted(now.items())]
 
@@ -241,22 +261,44 @@ def _header(
     return "".join(f"# {line}\n" for line in lines)
 
 
-def _cpu_words(release: Release, builds: list[tuple[str, str]]) -> str:
-    lines = [
-        f"torch: upstream asks for its CPU build ({release.torch}+cpu), which the package index does not have.",
-        "The hashes of torch here allow both builds, and pip and uv prefer the CPU build where they find it",
-        "(find-links, extra index). Where only the index's CUDA build is found, it runs on the CPU too, and",
-        f"{cuda_torch_file(release).name} has what it needs besides.",
-        *(["CPU builds of torch that are allowed:"] if builds else []),
-    ]
-    return "".join(f"# {line}\n" for line in lines) + "".join(
-        f"#   {file} sha256:{sha256}\n" for file, sha256 in builds
-    )
-
-
-_CUDA_TORCH_WORDS = (
-    "# Only for the CUDA build of torch, where the CPU build cannot be had; install both locks together.\n"
+_INDEX_TORCH = (
+    "torch: upstream asks for its CPU build ({torch}+cpu), which the package index does not have. This lock takes",
+    "the index's CUDA build, which computes on the CPU too and brings its CUDA libraries. Where a CPU build can be",
+    "had (find-links, extra index), requirements.cpu.cpu-torch.lock is to be preferred.",
 )
+_CPU_TORCH = (
+    "torch: the CPU build ({torch}+cpu) that upstream asks for. It is not on the package index but has to be found",
+    "through find-links or an extra index; requirements.cpu.lock is for where it is not. Its wheels:",
+)
+
+
+def _words(lines: tuple[str, ...], release: Release) -> str:
+    return "".join(f"# {line.format(torch=release.torch)}\n" for line in lines)
+
+
+def _add(entries: dict[tuple[str, str], Entry], package: uv.Locked, arch: Arch) -> None:
+    entry = entries.setdefault((package.name, package.version), Entry(package.name, package.version))
+    entry.archs.append(arch)
+    entry.hashes |= package.hashes
+
+
+def _with_cpu_torch(
+    wanted: list[str], build: Link, python: str, arch: Arch, overrides: list[str], kept: list[str]
+) -> list[uv.Locked]:
+    """The same set with the CPU build of torch in place of the index's, and without what only that one needs."""
+
+    def whole() -> Path:
+        raise UnavailableError(f"the server of {build.filename} answers no range requests", "use a folder")
+
+    own = requirements(remote.wheel_metadata(index.Index(), build, whole), build.filename, python, arch)
+    _, version, _, _ = parse_wheel_filename(build.filename)
+    sha256 = _sha256(build)
+    never = "torch ; python_version < '3'"
+    wanted = [text for text in wanted if canonicalize_name(Requirement(text).name) != "torch"]
+    rest = uv.resolve(
+        [*wanted, *own], python=python, arch=arch, overrides=[*overrides, never], constraints=kept
+    )
+    return [*rest, uv.Locked("torch", str(version), ((build.filename, sha256),))]
 
 
 def _body(entries: list[Entry], archs: list[Arch]) -> str:
@@ -268,35 +310,26 @@ def _body(entries: list[Entry], archs: list[Arch]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _old_text(release: Release, target: Target) -> str:
-    places = [lock_file(release, target), *([cuda_torch_file(release)] if target == "cpu" else [])]
-    return "".join(place.read_text(encoding="utf-8") for place in places if place.is_file())
-
-
-def _cpu_builds(entries: list[Entry], python: str, archs: list[Arch], old: str) -> list[tuple[str, str]]:
-    """File names and sha256 of the CPU builds of the locked torch that pip's locations offer or the old lock allows."""
+def _cpu_builds(entries: Iterable[Entry], python: str, archs: list[Arch]) -> list[Link]:
+    """The CPU builds of the locked torch that pip's locations offer, one an architecture."""
     version = next((entry.version for entry in entries if entry.name == "torch"), None)
     if version is None:
         return []
-    found = {
-        m["file"]: m["sha256"] for m in _CPU_BUILD.finditer(old) if _is_cpu_build(m["file"], version, python)
-    }
-    try:
-        offered = list(index.Index().files("torch"))
-    except UnavailableError as error:
-        console.note(f"  {error.message}")
-        offered = []
-    for link in offered:
-        if not _is_cpu_build(link.filename, version, python) or link.filename in found:
-            continue
-        if not any(link.filename.endswith(f"{arch}.whl") for arch in archs):
-            continue
-        sha256 = (link.hash_option or {}).get("sha256", [None])[0]
-        if sha256 is None and link.is_file:
-            sha256 = files.sha256_file(link.file_path)
-        if sha256:
-            found[link.filename] = sha256
-    return sorted(found.items())
+    found: dict[str, Link] = {}
+    for link in index.Index().files("torch"):
+        for arch in archs:
+            if link.filename.endswith(f"{arch}.whl") and _is_cpu_build(link.filename, version, python):
+                found.setdefault(arch, link)
+    return list(found.values())
+
+
+def _sha256(link: Link) -> str:
+    """The sum that the index states; a file in a folder is summed here."""
+    if stated := (link.hash_option or {}).get("sha256"):
+        return stated[0]
+    if link.is_file:
+        return files.sha256_file(link.file_path)
+    raise PatchsetError(f"no sha256 is stated for {link.filename}", "use an index that states it")
 
 
 def _is_cpu_build(file: str, version: str, python: str) -> bool:
@@ -314,9 +347,3 @@ def _is_cpu_build(file: str, version: str, python: str) -> bool:
         and found == Version(f"{version}+cpu")
         and any((tag.interpreter, tag.abi) in wanted for tag in tags)
     )
-
-
-def _add_cpu_builds(entries: list[Entry], builds: list[tuple[str, str]]) -> None:
-    for entry in entries:
-        if entry.name == "torch":
-            entry.hashes |= {sha256 for _, sha256 in builds}

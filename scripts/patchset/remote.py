@@ -63,7 +63,7 @@ def wheel_metadata(source: index.Index, link: Link, whole: Callable[[], Path]) -
                 return _parse(answer.content, link.filename)
         if (total := _ranged_size(source, link)) is not None:
             ranges: io.RawIOBase = _Ranges(source, link, total)
-            return _from_zip(io.BufferedReader(ranges, buffer_size=_BLOCK), link.filename)  # type: ignore[type-var]
+            return _from_zip(io.BufferedReader(ranges, buffer_size=_BLOCK), link.filename)
     except index.HTTP_ERRORS as error:
         raise UnavailableError(f"{link.filename} cannot be read: {error}", "run it again") from error
     return read_metadata(whole())
