@@ -18,7 +18,7 @@ from patchset import console, fetch, files, git, paths, series
 from patchset.apply import changes, patched_tree
 from patchset.errors import PatchsetError, UsageError
 from patchset.release import Arch, Release, Target
-from patchset.wheel import archive, overlay, record
+from patchset.wheel import archive, metadata, overlay, record
 from patchset.wheel.archive import Member, Wheel
 
 #: How many lines of the backend's output an error shows.
@@ -157,9 +157,8 @@ def _retagged(built: Wheel, name: str, notes: bytes) -> list[Member]:
     """The backend's wheel with the official tag in place of this machine's, and with its provenance."""
     info = built.dist_info
     tag = "-".join(name.removesuffix(".whl").split("-")[-3:])
-    lines = built.read(f"{info}/WHEEL").decode().splitlines()
-    wheel = "".join(f"{line}\n" for line in lines if not line.startswith("Tag: ") and line) + f"Tag: {tag}\n"
-    new = {f"{info}/WHEEL": wheel.encode(), f"{info}/{overlay.PROVENANCE}": notes}
+    wheel = metadata.retagged_wheel_file(built.read(f"{info}/WHEEL"), tag)
+    new = {f"{info}/WHEEL": wheel, f"{info}/{overlay.PROVENANCE}": notes}
     old = {entry.name: entry for entry in record.parse(built.read(f"{info}/RECORD"))}
     members, recorded = [], []
     for member in sorted(
