@@ -36,3 +36,16 @@ def patched_version_file(content: bytes, version: str) -> bytes:
             f"{VERSION_FILE} is not as setuptools-scm writes it", "metadata.py must learn the new form"
         )
     return text.encode("utf-8")
+
+
+def backend_version_file(content: bytes, version: str) -> bytes:
+    """``vllm/_version.py`` as vLLM's backend writes it for a patched tree, which has no upstream commit."""
+    return re.sub(
+        rb"(?m)^(__commit_id__ = commit_id = ).*$", rb"\1None", patched_version_file(content, version)
+    )
+
+
+def retagged_wheel_file(content: bytes, tag: str) -> bytes:
+    """WHEEL with one compatibility tag (PEP 425) in place of those that it names."""
+    lines = [line for line in content.decode("utf-8").splitlines() if line and not line.startswith("Tag: ")]
+    return "".join(f"{line}\n" for line in [*lines, f"Tag: {tag}"]).encode()

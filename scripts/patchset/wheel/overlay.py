@@ -139,10 +139,17 @@ def _check_stock(stock: Wheel, change: Change, pinned: Artifact) -> None:
 
 
 def provenance(
-    release: Release, target: Target, pinned: Artifact, patches: list[Patch], changed: list[Change]
+    release: Release,
+    target: Target,
+    pinned: Artifact,
+    patches: list[Patch],
+    changed: list[Change],
+    *,
+    mode: str = "overlay",
 ) -> bytes:
     """What the wheel was made of, as JSON."""
     made = {
+        "mode": mode,
         "release": release.name,
         "target": target,
         "version": release.built_version(target),

@@ -97,11 +97,19 @@ class _Comparison:
             if name == f"{info}/RECORD":
                 continue
             if name == f"{info}/{PROVENANCE}":
-                self._made(name, self._provenance())
+                self._made(name, self._provenance("overlay"), self._provenance("precompiled"))
             elif name == f"{info}/METADATA":
                 self._made(name, metadata.patched_metadata(self.stock.read(old), version))
             elif name == metadata.VERSION_FILE:
-                self._made(name, metadata.patched_version_file(self.stock.read(old), version))
+                official = self.stock.read(old)
+                self._made(
+                    name,
+                    metadata.patched_version_file(official, version),
+                    metadata.backend_version_file(official, version),
+                )
+            elif name == f"{info}/WHEEL" and self._digest(self.wheel, name) != self._digest(self.stock, old):
+                tag = "-".join(self.report.wheel.removesuffix(".whl").split("-")[-3:])
+                self._made(name, metadata.retagged_wheel_file(self.stock.read(old), tag))
             elif name in self.changed:
                 self._patched(name, self.changed[name])
             elif old in self.stock.members:
@@ -118,12 +126,14 @@ class _Comparison:
                 self.report.deviations.append(f"{name}: missing; the series makes it")
         self._record(f"{info}/RECORD")
 
-    def _provenance(self) -> bytes:
+    def _provenance(self, mode: str) -> bytes:
         patches = series.read(self.release)
-        return provenance(self.release, self.target, self.pinned, patches, list(self.changed.values()))
+        changed = list(self.changed.values())
+        return provenance(self.release, self.target, self.pinned, patches, changed, mode=mode)
 
-    def _made(self, name: str, expected: bytes) -> None:
-        if self.wheel.read(name) == expected:
+    def _made(self, name: str, *expected: bytes) -> None:
+        """A file that a builder writes: what an overlay has there, or what vLLM's backend puts there."""
+        if self.wheel.read(name) in expected:
             self.report.made.append(name)
         else:
             self.report.deviations.append(f"{name}: is not the official one with our version")
