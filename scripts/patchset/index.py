@@ -111,7 +111,10 @@ class Index:
         finder = PackageFinder(
             session=self.client,  # type: ignore[arg-type]  # its own protocol is narrower than its client
             index_urls=self.settings.index_urls,
-            find_links=self.settings.find_links,
+            # As in pip, a folder that is configured but not there is passed over.
+            find_links=[
+                place for place in self.settings.find_links if "://" in place or os.path.exists(place)
+            ],  # noqa: PTH110
             trusted_hosts=self.settings.trusted_hosts,
             ignore_compatibility=True,
         )
