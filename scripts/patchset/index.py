@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
@@ -113,8 +114,8 @@ class Index:
             index_urls=self.settings.index_urls,
             # As in pip, a folder that is configured but not there is passed over.
             find_links=[
-                place for place in self.settings.find_links if "://" in place or os.path.exists(place)
-            ],  # noqa: PTH110
+                place for place in self.settings.find_links if "://" in place or Path(place).exists()
+            ],
             trusted_hosts=self.settings.trusted_hosts,
             ignore_compatibility=True,
         )
