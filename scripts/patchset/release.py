@@ -76,6 +76,14 @@ class Release(_Pinned):
         """The version of what is built, ``0.33.0+mtp.1`` (PEP 440 local version)."""
         return f"{self.version}+mtp.{self.revision}"
 
+    def built_version(self, target: Target) -> str:
+        """The version of what is built for a target: ``0.33.0+mtp.1``, or ``0.32.0+mtp.1.cpu``.
+
+        vLLM takes itself for a CPU build only when the version of the distribution ``vllm`` has "cpu" in it
+        (``vllm/platforms/__init__.py``, ``cpu_platform_plugin``).
+        """
+        return self.local_version + (".cpu" if target == "cpu" else "")
+
     def wheel(self, target: Target, arch: Arch) -> Artifact:
         """The official wheel for a target and architecture.
 

@@ -52,11 +52,11 @@ def parse(file: str) -> WheelName:
 def built_name(release: Release, target: Target, arch: Arch) -> str:
     """The file name of what is built: the tags are the official wheel's."""
     tags = parse(release.wheel(target, arch).file).tags
-    return f"{escape(DISTRIBUTION)}-{escape(release.local_version)}-{tags}.whl"
+    return f"{escape(DISTRIBUTION)}-{escape(release.built_version(target))}-{tags}.whl"
 
 
 def built_file(release: Release, target: Target, arch: Arch, mode: str = "overlay") -> Path:
-    """Where it goes. Wheels for different targets have the same name, so each target and mode has its folder."""
+    """Where it goes. Wheels of different modes have the same name, so each has its folder."""
     folder = paths.wheels_dir() / release.name / target
     if mode != "overlay":
         folder /= mode
@@ -68,9 +68,9 @@ def escape(text: str) -> str:
     return re.sub(r"[^\w\d.+]+", "_", text)
 
 
-def dist_info(release: Release) -> str:
+def dist_info(release: Release, target: Target) -> str:
     """The metadata folder of what is built, ``vllm-0.33.0+mtp.1.dist-info``."""
-    return f"{escape(DISTRIBUTION)}-{escape(release.local_version)}.dist-info"
+    return f"{escape(DISTRIBUTION)}-{escape(release.built_version(target))}.dist-info"
 
 
 def find_dist_info(archive: zipfile.ZipFile, file: str) -> str:

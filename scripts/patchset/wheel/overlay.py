@@ -65,19 +65,19 @@ def plan(
 ) -> list[Entry]:
     """The members of the new wheel, in order, without RECORD."""
     old_info = names.find_dist_info(official, official_name)
-    new_info = names.dist_info(release)
+    new_info = names.dist_info(release, target)
     carried = carried_changes(official, official_name, changes)
     tags = names.parse(official_name).tag_lines
+    version = release.built_version(target)
     own = {
-        f"{old_info}/METADATA": lambda text: metadata.metadata(
-            text, names.DISTRIBUTION, release.local_version
-        ),
+        f"{old_info}/METADATA": lambda text: metadata.metadata(text, names.DISTRIBUTION, version),
         f"{old_info}/WHEEL": lambda text: metadata.wheel(text, tags),
-        metadata.VERSION_MODULE: lambda text: metadata.version_module(text, release.local_version),
+        metadata.VERSION_MODULE: lambda text: metadata.version_module(text, version),
     }
     if missing := [name for name in own if name not in official.namelist()]:
         raise PatchsetError(f"{official_name} has no {missing[0]}")
-    body, info = [], []
+    body: list[Entry] = []
+    info: list[Entry] = []
     for member in official.infolist():
         path = member.filename
         name = names.renamed(path, old_info, new_info)

@@ -11,11 +11,13 @@ from patchset import series
 from patchset.apply import Change
 from patchset.errors import PatchsetError
 from patchset.release import Arch, Release, Target
+from patchset.wheel import modes
 
 #: Counts the shape of the file; a reader refuses one that it does not know.
 FORMAT = 1
 
-_MAX_BYTES = 4_000_000
+#: A larger one is not read; v0.33.0's has some kilobytes.
+MAX_BYTES = 4_000_000
 
 
 def render(release: Release, target: Target, arch: Arch, mode: str, changes: list[Change]) -> bytes:
@@ -24,7 +26,7 @@ def render(release: Release, target: Target, arch: Arch, mode: str, changes: lis
     told = {
         "format": FORMAT,
         "release": release.name,
-        "version": release.local_version,
+        "version": release.built_version(target),
         "commit": release.commit,
         "target": target,
         "arch": arch,
@@ -45,6 +47,7 @@ def render(release: Release, target: Target, arch: Arch, mode: str, changes: lis
         "files": [
             {"path": change.path, "stock": _sha256(change.stock), "patched": _sha256(change.content)}
             for change in changes
+            if modes.in_wheel(change.path)
         ],
     }
     return (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode()
@@ -66,8 +69,8 @@ def read(content: bytes) -> Claim:
     Raises:
         PatchsetError: it cannot be read.
     """
-    if len(content) > _MAX_BYTES:
-        raise PatchsetError(f"patchset.json has {len(content)} bytes; more than {_MAX_BYTES} are not read")
+    if len(content) > MAX_BYTES:
+        raise PatchsetError(f"patchset.json has {len(content)} bytes; more than {MAX_BYTES} are not read")
     try:
         told = json.loads(content)
         if told["format"] != FORMAT:
