@@ -11,42 +11,24 @@ import click
 from patchset import console
 from patchset.commands.options import from_dir_option
 from patchset.errors import EXIT_FAILED
-from patchset.release import Arch, Target
+from patchset.wheel.verify import verify
 
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--release", help="The release to hold it against.", show_default="what the wheel says")
-@click.option(
-    "--target", type=click.Choice(["cuda", "cpu"]), help="Its target.", show_default="what the wheel says"
-)
-@click.option(
-    "--arch",
-    type=click.Choice(["x86_64", "aarch64"]),
-    help="Its processor.",
-    show_default="what the wheel says",
-)
 @from_dir_option
-def command(
-    file: Path, release: str | None, target: Target | None, arch: Arch | None, from_dir: Path | None
-) -> None:
-    """Prove that the wheel FILE is the official wheel plus the series, file by file.
+def command(file: Path, from_dir: Path | None) -> None:
+    """Prove that the wheel FILE is the official files plus the series, file by file.
 
-    Prints how many files are identical to the official wheel's and which are the patched tree's. Every other
-    file is named with what is wrong with it; the exit status is then 1.
+    Exit status 1, with the name of each file that is something else, when it is not.
     """
-    from patchset.wheel import verify
-
-    subject = verify.identify(file, release, target, arch)
-    with console.step(f"verify against {subject.release.name} {subject.target} {subject.arch}"):
-        report = verify.wheel(file, subject, from_dir=from_dir)
-    for rule, count in report.explained.items():
-        console.result(f"{count:6}  {rule}")
-    for name in sorted(report.patched):
-        console.result(f"        {name}")
-    for name, reason in sorted(report.wrong.items()):
-        console.result(f"wrong   {name}: {reason}")
-    if report.wrong:
-        console.result(f"FAILED  {file.name}: {len(report.wrong)} wrong")
-        sys.exit(EXIT_FAILED)
-    console.result(f"ok      {file.name} is the official {subject.target} wheel plus the series")
+    report = verify(file, from_dir=from_dir)
+    console.result(f"{len(report.official)} files are the official wheel's")
+    for word, names in (("patched", report.patched), ("removed", report.removed), ("made", report.made)):
+        for name in names:
+            console.result(f"{word:8} {name}")
+    for deviation in report.deviations:
+        console.result(f"WRONG    {deviation}")
+    counts = f"{len(report.deviations)} deviations from official {report.release} {report.target} + series"
+    console.result(f"{report.wheel}: {counts}")
+    sys.exit(EXIT_FAILED if report.deviations else 0)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels: building one from an official wheel and the series, and proving what is in one."""
+"""Wheels of a patched release, and the proof of what is inside one."""

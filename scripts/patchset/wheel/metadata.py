@@ -1,70 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a wheel that name its version: METADATA, WHEEL, ``vllm/_version.py``."""
+"""The few bytes of metadata in which a patched wheel differs from the official one."""
 
 from __future__ import annotations
 
 import re
 
-from packaging.version import Version
+from patchset.wheel.archive import WheelError
 
-from patchset.errors import PatchsetError
+#: The file that says what vLLM answers when it is asked for its version; written by setuptools-scm.
+VERSION_FILE = "vllm/_version.py"
 
-#: What ``vllm.__version__`` is read from.
-VERSION_MODULE = "vllm/_version.py"
-
-#: What this project adds to the metadata folder: where the wheel's content comes from.
-PROVENANCE = "patchset.json"
+_VERSION = re.compile(r"^__version__ = version = (['\"])(?P<version>[^'\"]+)\1$", re.MULTILINE)
+_TUPLE = re.compile(r"^__version_tuple__ = version_tuple = \((?P<parts>[^()\n]+)\)$", re.MULTILINE)
 
 
-def metadata(content: bytes, name: str, version: str) -> bytes:
-    """METADATA with another ``Name`` and ``Version``; everything else stays as it is.
-
-    Raises:
-        PatchsetError: it does not have each of the two once.
-    """
-    head, blank, body = content.partition(b"\n\n")
-    head = _replace_field(head, "Name", name, "METADATA")
-    return _replace_field(head, "Version", version, "METADATA") + blank + body
-
-
-def wheel(content: bytes, tags: list[str]) -> bytes:
-    """WHEEL with these tags. Official files say ``linux_x86_64`` or one Python there, unlike their names."""
-    lines = content.rstrip(b"\n").split(b"\n")
-    first = next((at for at, line in enumerate(lines) if line.startswith(b"Tag:")), None)
-    if first is None:
-        raise PatchsetError("WHEEL has no Tag")
-    kept = [line for line in lines if not line.startswith(b"Tag:")]
-    kept[first:first] = [f"Tag: {tag}".encode() for tag in tags]
-    return b"\n".join(kept) + b"\n"
+def patched_metadata(metadata: bytes, version: str) -> bytes:
+    """METADATA with another version, and under the name ``vllm``; every other byte stays."""
+    head, separator, body = metadata.partition(b"\n\n")
+    for field, value in ((b"Name", b"vllm"), (b"Version", version.encode())):
+        head, count = re.subn(rb"(?m)^%b: .*$" % field, b"%b: %b" % (field, value), head, count=1)
+        if count != 1:
+            raise WheelError(f"METADATA has no field {field.decode()}")
+    return head + separator + body
 
 
-def version_module(content: bytes, version: str) -> bytes:
-    """``_version.py`` with another version, in the form that setuptools-scm writes.
-
-    Raises:
-        PatchsetError: it is not in that form.
-    """
-    content = _assign(content, "__version__ = version", repr(version))
-    return _assign(content, "__version_tuple__ = version_tuple", repr(version_tuple(version)))
-
-
-def version_tuple(version: str) -> tuple[int | str, ...]:
-    """``(0, 33, 0, 'mtp.1')``, as setuptools-scm makes it of ``0.33.0+mtp.1``."""
-    parsed = Version(version)
-    return parsed.release + ((parsed.local,) if parsed.local else ())
+def patched_version_file(content: bytes, version: str) -> bytes:
+    """``vllm/_version.py`` with another version; a local part becomes one more element of the tuple."""
+    text = content.decode("utf-8")
+    public, _, local = version.partition("+")
+    numbers = ", ".join(part if part.isdigit() else repr(part) for part in public.split("."))
+    text, versions = _VERSION.subn(f"__version__ = version = {version!r}", text)
+    text, tuples = _TUPLE.subn(f"__version_tuple__ = version_tuple = ({numbers}, {local!r})", text)
+    if (versions, tuples) != (1, 1):
+        raise WheelError(
+            f"{VERSION_FILE} is not as setuptools-scm writes it", "metadata.py must learn the new form"
+        )
+    return text.encode("utf-8")
 
 
-def _assign(content: bytes, left: str, right: str) -> bytes:
-    pattern = re.compile(rb"^" + re.escape(left.encode()) + rb" = .*$", re.MULTILINE)
-    content, count = pattern.subn(lambda _: f"{left} = {right}".encode(), content)
-    if count != 1:
-        raise PatchsetError(f"{VERSION_MODULE} has {count} lines '{left} = ...', not one")
-    return content
+def backend_version_file(content: bytes, version: str) -> bytes:
+    """``vllm/_version.py`` as vLLM's backend writes it for a patched tree, which has no upstream commit."""
+    return re.sub(
+        rb"(?m)^(__commit_id__ = commit_id = ).*$", rb"\1None", patched_version_file(content, version)
+    )
 
 
-def _replace_field(content: bytes, field: str, value: str, where: str) -> bytes:
-    pattern = re.compile(rb"^" + field.encode() + rb": .*$", re.MULTILINE)
-    content, count = pattern.subn(f"{field}: {value}".encode(), content)
-    if count != 1:
-        raise PatchsetError(f"{where} has {count} fields {field}, not one")
-    return content
+def retagged_wheel_file(content: bytes, tag: str) -> bytes:
+    """WHEEL with one compatibility tag (PEP 425) in place of those that it names."""
+    lines = [line for line in content.decode("utf-8").splitlines() if line and not line.startswith("Tag: ")]
+    return "".join(f"{line}\n" for line in [*lines, f"Tag: {tag}"]).encode()

@@ -1,157 +1,171 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The overlay wheel: the official one, with exactly the files that the series changes replaced."""
+"""The overlay wheel: the official one with exactly the files that the series changes put in their place.
+
+No compiler, no torch, and byte for byte the same whoever builds it, where and when.
+"""
 
 from __future__ import annotations
 
-import zipfile
-from dataclasses import dataclass
+import hashlib
+import json
 from pathlib import Path
 
-from patchset import apply, console, fetch, files, series
-from patchset.apply import Change
+from patchset import console, fetch, files, paths, series
+from patchset.apply import Change, changes
 from patchset.errors import PatchsetError
-from patchset.release import Arch, Release, Target
-from patchset.wheel import archive, metadata, modes, names, provenance, record
+from patchset.native import native_reason
+from patchset.patch import Patch
+from patchset.release import Arch, Artifact, Release, Target
+from patchset.wheel import archive, metadata, record
+from patchset.wheel.archive import Member, Wheel, WheelError
 
-
-@dataclass(frozen=True)
-class Entry:
-    """A member of the new wheel: copied from the official ``source``, or with new ``content``."""
-
-    name: str
-    source: zipfile.ZipInfo | None = None
-    content: bytes = b""
-    mode: int = 0o644
+#: Inside ``.dist-info``: what the wheel was made of, for ``verify`` and ``doctor``.
+PROVENANCE = "patchset.json"
 
 
 def build(
-    release: Release,
-    target: Target = "cuda",
-    arch: Arch = "x86_64",
-    *,
-    from_dir: Path | None = None,
-    out_dir: Path | None = None,
+    release: Release, target: Target, arch: Arch, *, from_dir: Path | None = None, out: Path | None = None
 ) -> Path:
-    """Build the overlay wheel and return it: below ``build/wheels``, or in ``out_dir``.
-
-    The same pin and series give the same bytes, wherever and whenever.
+    """Build the overlay wheel, ``build/wheels/<release>/<target>/vllm-<version>+mtp.<n>-<tags>.whl``.
 
     Raises:
-        ModeError: a patch changes what an overlay cannot carry.
-        PatchsetError: an input cannot be had, or the official wheel is not made of the pinned source.
+        PatchsetError: a patch changes what only a compiler can, or the official wheel's file is not the source's.
     """
-    official = release.wheel(target, arch)
-    modes.check(release, target, series.read(release), "overlay")
-    changes = apply.changes(release, from_dir=from_dir)
-    source = fetch.artifact(official, from_dir=from_dir)
-    place = names.built_file(release, target, arch)
-    if out_dir is not None:
-        place = out_dir / place.name
-    with files.lock(place):
-        files.remove_unfinished(place.parent)
-        with console.step(f"overlay {official.file}"), archive.opened(source) as opened:
-            entries = plan(release, target, arch, opened, official.file, changes)
-            write(place, source, opened, entries, release.source_date_epoch)
+    patches = series.read(release)
+    refuse_native(patches, "overlay")
+    pinned = release.wheel(target, arch)
+    official = fetch.artifact(pinned, from_dir=from_dir)
+    changed = changes(release, from_dir=from_dir)
+    place = (out or paths.wheels_dir() / release.name / target) / wheel_name(release, target, pinned)
+    with (
+        console.step(f"write {place.name}"),
+        files.lock(place),
+        Wheel(official) as stock,
+        files.whole_file(place) as unfinished,
+    ):
+        members = _members(stock, release, target, pinned, patches, changed)
+        archive.write(unfinished, members, stock, release.source_date_epoch)
     return place
 
 
-def plan(
-    release: Release,
-    target: Target,
-    arch: Arch,
-    official: zipfile.ZipFile,
-    official_name: str,
-    changes: list[Change],
-) -> list[Entry]:
-    """The members of the new wheel, in order, without RECORD."""
-    old_info = names.find_dist_info(official, official_name)
-    new_info = names.dist_info(release, target)
-    carried = carried_changes(official, official_name, changes)
-    tags = names.parse(official_name).tag_lines
-    version = release.built_version(target)
-    own = {
-        f"{old_info}/METADATA": lambda text: metadata.metadata(text, names.DISTRIBUTION, version),
-        f"{old_info}/WHEEL": lambda text: metadata.wheel(text, tags),
-        metadata.VERSION_MODULE: lambda text: metadata.version_module(text, version),
-    }
-    if missing := [name for name in own if name not in official.namelist()]:
-        raise PatchsetError(f"{official_name} has no {missing[0]}")
-    body: list[Entry] = []
-    info: list[Entry] = []
-    for member in official.infolist():
-        path = member.filename
-        name = names.renamed(path, old_info, new_info)
-        if path == f"{old_info}/RECORD":
-            continue
-        if path in own:
-            entry = Entry(name, content=own[path](official.read(member)))
-        elif path in carried:
-            change = carried.pop(path)
-            if change.content is None:
-                continue
-            entry = Entry(name, content=change.content, mode=archive.plain_mode(change.mode))
-        else:
-            entry = Entry(name, source=member)
-        (info if path.startswith(f"{old_info}/") else body).append(entry)
-    for change in sorted(carried.values(), key=lambda change: change.path):
-        if change.content is not None:
-            body.append(Entry(change.path, content=change.content, mode=archive.plain_mode(change.mode)))
-    told = provenance.render(release, target, arch, "overlay", changes)
-    info.append(Entry(f"{new_info}/{metadata.PROVENANCE}", content=told))
-    return body + info
+def wheel_name(release: Release, target: Target, official: Artifact) -> str:
+    """The name of a patched wheel: the official one's tags behind our name and version (PEP 427)."""
+    tags = "-".join(official.file.removesuffix(".whl").split("-")[-3:])
+    return f"vllm-{release.built_version(target)}-{tags}.whl"
 
 
-def carried_changes(
-    official: zipfile.ZipFile, official_name: str, changes: list[Change]
-) -> dict[str, Change]:
-    """The changes that end up in the wheel, by path; the others are said.
+def refuse_native(patches: list[Patch], mode: str) -> None:
+    """Refuse a series with a patch whose change this mode cannot bring into a wheel.
 
     Raises:
-        PatchsetError: the wheel holds another file there than the source that the patch was made for.
+        PatchsetError: naming the patch, the path and the mode that can.
     """
-    carried = {}
-    members = set(official.namelist())
-    for change in changes:
-        if not modes.in_wheel(change.path):
-            console.note(f"  {change.path} is not part of a wheel: left out")
+    for patch in patches:
+        for path in patch.paths:
+            if reason := native_reason(path):
+                raise PatchsetError(
+                    f"{patch.name} changes {path}, and {reason}: an {mode} wheel keeps the official binaries",
+                    "such a patch needs a wheel compiled from the patched tree: --mode source",
+                )
+
+
+def inside_wheel(path: str) -> bool:
+    """Whether a file of the tree belongs into a wheel; tests, docs and the like do not."""
+    return path.startswith("vllm/")
+
+
+def _members(
+    stock: Wheel,
+    release: Release,
+    target: Target,
+    pinned: Artifact,
+    patches: list[Patch],
+    changed: list[Change],
+) -> list[Member]:
+    version = release.built_version(target)
+    old_info, new_info = stock.dist_info, f"vllm-{version}.dist-info"
+    new: dict[str, bytes | None] = {}
+    for change in changed:
+        if not inside_wheel(change.path):
+            console.note(f"  {change.path} is no part of a wheel; left out")
             continue
-        if change.path == metadata.VERSION_MODULE:
-            raise PatchsetError(f"the series changes {change.path}, which names the version of what is built")
-        present = official.read(change.path) if change.path in members else None
-        if present != change.stock:
-            raise PatchsetError(
-                f"{official_name} holds another {change.path} than the source of the release",
-                "the patch was made for the source's; this wheel cannot be patched with it",
-            )
-        carried[change.path] = change
-    return carried
+        _check_stock(stock, change, pinned)
+        new[change.path] = change.content
+    new[metadata.VERSION_FILE] = metadata.patched_version_file(stock.read(metadata.VERSION_FILE), version)
+    new[f"{old_info}/METADATA"] = metadata.patched_metadata(stock.read(f"{old_info}/METADATA"), version)
+    modes = {change.path: change.mode for change in changed}
+
+    def rename(name: str) -> str:
+        return new_info + name.removeprefix(old_info) if name.startswith(old_info + "/") else name
+
+    old_record = {entry.name: entry for entry in record.parse(stock.read(f"{old_info}/RECORD"))}
+    members: list[Member] = []
+    lines: list[record.Line] = []
+
+    def put(name: str, mode: int, content: bytes) -> None:
+        members.append(Member(name, mode, content))
+        lines.append(record.line(name, content))
+
+    for name, info in stock.members.items():
+        mode = info.external_attr >> 16 & 0o777
+        if name == f"{old_info}/RECORD":
+            continue
+        if name not in new:
+            members.append(Member(rename(name), mode, source=info))
+            entry = old_record.get(name)
+            if entry is None:
+                raise WheelError(f"{stock.path.name}: RECORD does not list {name}")
+            lines.append(record.Line(rename(name), entry.hash, entry.size))
+        elif (content := new[name]) is not None:
+            put(rename(name), modes.get(name, mode), content)
+    for name, content in sorted(new.items()):
+        if content is not None and name not in stock.members:
+            put(name, modes[name], content)
+    put(f"{new_info}/{PROVENANCE}", 0o644, provenance(release, target, pinned, patches, changed))
+    lines.append(record.Line(f"{new_info}/RECORD", "", ""))
+    members.append(Member(f"{new_info}/RECORD", 0o644, record.render(lines)))
+    return members
 
 
-def write(place: Path, source: Path, official: zipfile.ZipFile, entries: list[Entry], epoch: int) -> None:
-    """Write a wheel of ``entries`` to ``place``, RECORD included."""
-    old_info = names.find_dist_info(official, source.name)
-    official_rows = record.parse(official.read(f"{old_info}/RECORD"))
-    info = entries[-1].name.split("/")[0]
-    rows = []
-    total = sum(entry.source.compress_size if entry.source else len(entry.content) for entry in entries)
-    with (
-        files.whole_file(place) as unfinished,
-        unfinished.open("wb") as file,
-        source.open("rb") as raw,
-        console.progress("write the wheel", total) as advance,
-    ):
-        writer = archive.Writer(file, epoch)
-        for entry in entries:
-            if entry.source is None:
-                writer.store(entry.name, entry.content, entry.mode)
-                advance(len(entry.content))
-                rows.append(record.row(entry.name, entry.content))
-                continue
-            if entry.source.filename not in official_rows:
-                raise PatchsetError(f"{source.name}: RECORD does not name {entry.source.filename}")
-            known = official_rows[entry.source.filename]
-            writer.copy(official, raw, entry.source, entry.name, advance)
-            rows.append(record.Row(entry.name, known.digest, known.size))
-        rows.append(record.Row(f"{info}/RECORD", "", ""))
-        writer.store(f"{info}/RECORD", record.text(rows))
-        writer.close()
+def _check_stock(stock: Wheel, change: Change, pinned: Artifact) -> None:
+    """The patch was made for the source's file; the wheel must have that same file."""
+    found = stock.read(change.path) if change.path in stock.members else None
+    if found != change.stock:
+        what = "has no such file" if found is None else "has another"
+        raise PatchsetError(
+            f"{pinned.file} {what} where the source has {change.path}",
+            "the official wheel was not built from this source; verify the pin",
+        )
+
+
+def provenance(
+    release: Release,
+    target: Target,
+    pinned: Artifact,
+    patches: list[Patch],
+    changed: list[Change],
+    *,
+    mode: str = "overlay",
+) -> bytes:
+    """What the wheel was made of, as JSON."""
+    made = {
+        "mode": mode,
+        "release": release.name,
+        "target": target,
+        "version": release.built_version(target),
+        "official-wheel": {"file": pinned.file, "sha256": pinned.sha256},
+        "series-sha256": series.sha256(release),
+        "patches": [
+            {"name": p.name, "subject": p.subject, "sha256": _sha256(p.file.read_bytes())} for p in patches
+        ],
+        "files": {
+            change.path: {"stock": _sha256(change.stock), "patched": _sha256(change.content)}
+            for change in changed
+            if inside_wheel(change.path)
+        },
+    }
+    return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _sha256(content: bytes | None) -> str | None:
+    return None if content is None else hashlib.sha256(content).hexdigest()

@@ -7,50 +7,49 @@ import base64
 import csv
 import hashlib
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from patchset.errors import PatchsetError
+from patchset.wheel.archive import WheelError
 
 
 @dataclass(frozen=True)
-class Row:
-    """One file: ``digest`` as RECORD writes it (``sha256=...``, empty for RECORD itself), ``size`` in bytes."""
+class Line:
+    """One line: ``hash`` as ``sha256=<urlsafe base64, no padding>``, ``size`` in bytes, both "" for RECORD itself."""
 
-    path: str
-    digest: str
+    name: str
+    hash: str
     size: str
 
 
-def row(path: str, content: bytes) -> Row:
-    """The row of a file with this content."""
-    return Row(path, encode(hashlib.sha256(content).digest()), str(len(content)))
+def line(name: str, content: bytes) -> Line:
+    """The line of a file with this content."""
+    return Line(name, encode(hashlib.sha256(content).digest()), str(len(content)))
 
 
 def encode(digest: bytes) -> str:
-    """A sha256 as RECORD writes it: base64 for URLs, without padding."""
-    return "sha256=" + base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    """A sha256 as RECORD writes it."""
+    return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def parse(content: bytes) -> dict[str, Row]:
-    """The rows of a RECORD by path.
+def parse(content: bytes) -> list[Line]:
+    """The lines of a RECORD.
 
     Raises:
-        PatchsetError: it is no such list, or names a file twice.
+        WheelError: it is malformed.
     """
-    rows: dict[str, Row] = {}
     try:
-        for fields in csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True):
-            path, digest, size = fields
-            if path in rows:
-                raise PatchsetError(f"RECORD names {path} twice")
-            rows[path] = Row(path, digest, size)
-    except (UnicodeDecodeError, csv.Error, ValueError) as error:
-        raise PatchsetError(f"RECORD cannot be read: {error}") from error
-    return rows
+        rows = list(csv.reader(io.StringIO(content.decode("utf-8"))))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise WheelError(f"RECORD cannot be read: {error}") from error
+    for row in rows:
+        if len(row) != 3:
+            raise WheelError(f"RECORD has a line of {len(row)} fields: {','.join(row)[:80]!r}")
+    return [Line(*row) for row in rows]
 
 
-def text(rows: list[Row]) -> bytes:
-    """RECORD as a file, rows in the order given."""
+def render(lines: Iterable[Line]) -> bytes:
+    """A RECORD of these lines."""
     out = io.StringIO(newline="")
-    csv.writer(out, lineterminator="\n").writerows((row.path, row.digest, row.size) for row in rows)
-    return out.getvalue().encode()
+    csv.writer(out, lineterminator="\n").writerows((entry.name, entry.hash, entry.size) for entry in lines)
+    return out.getvalue().encode("utf-8")
