@@ -17,6 +17,7 @@ from patchset.patch import Patch
 from patchset.release import Arch, Artifact, Release, Target
 from patchset.wheel import archive, metadata, modes, record
 from patchset.wheel.archive import Member, Wheel, WheelError
+from patchset.wheel.modes import inside_wheel as inside_wheel
 
 #: Inside ``.dist-info``: what the wheel was made of, for ``verify`` and ``doctor``.
 PROVENANCE = "patchset.json"
@@ -66,7 +67,7 @@ def _members(
     old_info, new_info = stock.dist_info, f"vllm-{version}.dist-info"
     new: dict[str, bytes | None] = {}
     for change in changed:
-        if not modes.inside_wheel(change.path):
+        if not inside_wheel(change.path):
             console.note(f"  {change.path} is no part of a wheel; left out")
             continue
         if change.path == metadata.VERSION_FILE:
@@ -153,7 +154,7 @@ def provenance(
         "files": {
             change.path: {"stock": _sha256(change.stock), "patched": _sha256(change.content)}
             for change in changed
-            if modes.inside_wheel(change.path)
+            if inside_wheel(change.path)
         },
     }
     return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
