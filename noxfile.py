@@ -24,6 +24,12 @@ def groups(session: nox.Session, *names: str) -> None:
     session.install("-e", ".", *nox.project.dependency_groups(PYPROJECT, *names))
 
 
+def in_process_lane(session: nox.Session) -> None:
+    """Install what importing a vLLM tree needs; its torch computes nothing, so any build of it does."""
+    session.install("-e", ".", "torch==2.13.0")
+    session.install("--no-deps", "-r", "tests/requirements.txt")
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check code style, types and the patch headers; needs no network once installed."""
@@ -74,8 +80,18 @@ def refresh(session: nox.Session) -> None:
 @nox.session
 def proofs(session: nox.Session) -> None:
     """Run each patch's proof, red without the patch and green with it: -- [RELEASE --patch NAME]."""
-    session.install("-e", ".", "-r", "tests/requirements.txt")
+    in_process_lane(session)
     session.run("python", "-m", "patchset", "prove", *session.posargs)
+
+
+@nox.session(name="lock-tests", default=False)
+def lock_tests(session: nox.Session) -> None:
+    """Lock anew what the in-process lane installs."""
+    session.install("uv")
+    session.run(
+        "uv", "pip", "compile", "--quiet", "--upgrade", "--python-version", "3.11", "--override", "tests/overrides.txt",
+        "--no-annotate", "--no-header", "--no-emit-index-url", "tests/requirements.in", "-o", "tests/requirements.txt",
+    )  # fmt: skip
 
 
 @nox.session(default=False)
