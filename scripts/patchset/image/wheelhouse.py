@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ PYTHON = (3, 11)
 #: glibc of Debian 12: the newest manylinux tag that its wheels may carry.
 GLIBC_MINOR = 36
 
+#: Questions to the index at a time.
+_LOOKUPS = 8
 #: Wheels of less than this many bytes are downloaded without a progress bar each.
 _SMALL = 20_000_000
 
@@ -75,9 +78,7 @@ def read_lock(text: str, arch: Arch, *, origin: str) -> list[Locked]:
         pins = list(requirement.specifier)
         hashes = frozenset(_HASH.findall(line))
         if len(pins) != 1 or pins[0].operator != "==" or pins[0].version.endswith(".*") or not hashes:
-            raise PatchsetError(
-                f"{origin}: {requirement} is not pinned with == and a sha256", _MEND
-            )
+            raise PatchsetError(f"{origin}: {requirement} is not pinned with == and a sha256", _MEND)
         if requirement.marker is None or requirement.marker.evaluate(environment):
             found.append(Locked(requirement, hashes))
     return found
@@ -122,6 +123,45 @@ def choose(locked: Locked, links: Iterable[Link], tags: list[Tag]) -> tuple[Link
     return best and best[2:]
 
 
+def dependencies(lock: Path, arch: Arch, *, from_dir: Path | None = None) -> tuple[list[Locked], list[Path]]:
+    """What an image installs by a lock, and the verified files.
+
+    Beside ``requirements.cpu.lock``, whose torch is the package index's and brings CUDA's libraries, may stand
+    ``requirements.cpu.cpu-torch.lock``: it is taken where its CPU build of torch can be had.
+    """
+    small = lock.with_name(lock.name.replace(".lock", ".cpu-torch.lock"))
+    if small.is_file():
+        locks = read_lock(small.read_text(encoding="utf-8"), arch, origin=str(small))
+        torch = [locked for locked in locks if locked.name == "torch"]
+        if torch and _offered(torch[0], arch, from_dir):
+            console.note(f"a CPU build of torch {torch[0].version} is at hand: {small.name} is taken")
+            locks = without_cuda_companions(locks)
+            return locks, gather(locks, arch, from_dir=from_dir)
+        console.note(f"no CPU build of torch is at hand for {arch}: {lock.name} is taken")
+    locks = read_lock(lock.read_text(encoding="utf-8"), arch, origin=str(lock))
+    return locks, gather(locks, arch, from_dir=from_dir)
+
+
+def without_cuda_companions(locks: list[Locked]) -> list[Locked]:
+    """The set without torch's CUDA-built companions that cannot be imported beside a CPU build of torch.
+
+    vLLM and transformers do without torchaudio and torchcodec when they are absent, but not when their import
+    fails. torchvision stays: a few models import it (docker/torchvision_without_cuda.py helps it).
+    """
+    torch_is_cpu = any(locked.name == "torch" and locked.version.local == "cpu" for locked in locks)
+    if not torch_is_cpu:
+        return locks
+    return [
+        locked
+        for locked in locks
+        if locked.name not in ("torchaudio", "torchcodec") or locked.version.local == "cpu"
+    ]
+
+
+def _offered(locked: Locked, arch: Arch, from_dir: Path | None) -> bool:
+    return choose(locked, _links(Index(), locked, from_dir), image_tags(arch)) is not None
+
+
 def gather(locks: list[Locked], arch: Arch, *, from_dir: Path | None = None) -> list[Path]:
     """Download what is missing of the locked wheels; all of them, verified, in the lock's order.
 
@@ -132,9 +172,10 @@ def gather(locks: list[Locked], arch: Arch, *, from_dir: Path | None = None) -> 
     tags = image_tags(arch)
     with console.step(f"look up {len(locks)} locked wheels"), console.progress("wheels", len(locks), unit="wheels") as advance:
         pins = []
-        for locked in locks:
-            pins.append(_pin(index, locked, tags, from_dir))
-            advance(1)
+        with ThreadPoolExecutor(_LOOKUPS) as pool:
+            for pin in pool.map(lambda locked: _pin(index, locked, tags, from_dir), locks):
+                pins.append(pin)
+                advance(1)
     small = [pin for pin in pins if pin.size < _SMALL]
     with console.step(f"fetch {len(pins)} wheels, {sum(pin.size for pin in pins) / 1e9:.2f} GB, into build/downloads"):
         for number, pin in enumerate(small, 1):
@@ -146,12 +187,7 @@ def gather(locks: list[Locked], arch: Arch, *, from_dir: Path | None = None) -> 
 
 
 def _pin(index: Index, locked: Locked, tags: list[Tag], from_dir: Path | None) -> Artifact:
-    links = (
-        [Link.from_path(path) for path in sorted(from_dir.glob("*.whl")) if _is_of(path, locked.name)]
-        if from_dir is not None
-        else list(index.files(locked.name))
-    )
-    chosen = choose(locked, links, tags)
+    chosen = choose(locked, _links(index, locked, from_dir), tags)
     if chosen is None:
         raise UnavailableError(
             f"{from_dir or 'no configured package index'} has no wheel of {locked.requirement} with a locked sha256",
@@ -159,6 +195,12 @@ def _pin(index: Index, locked: Locked, tags: list[Tag], from_dir: Path | None) -
         )
     link, digest = chosen
     return Artifact(project=locked.name, file=link.filename, sha256=digest, size=_size(index, link))
+
+
+def _links(index: Index, locked: Locked, from_dir: Path | None) -> list[Link]:
+    if from_dir is None:
+        return list(index.files(locked.name))
+    return [Link.from_path(str(path)) for path in sorted(from_dir.glob("*.whl")) if _is_of(path, locked.name)]
 
 
 def _is_of(path: Path, name: str) -> bool:
