@@ -27,7 +27,9 @@ def main(wheel_file, release):
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or ".data/" in name:
                 return f"{wheel_file} has {name}, which is for another folder"
-        differing = [name for name in names if ".dist-info/" not in name and not same(wheel, name, site / name)]
+        differing = [
+            name for name in names if ".dist-info/" not in name and not same(wheel, name, site / name)
+        ]
         compiled = [name for name in differing if name.endswith(".so")]
         if compiled:
             return f"compiled files of the image differ from the wheel's: {', '.join(compiled[:5])}"

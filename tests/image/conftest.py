@@ -54,13 +54,26 @@ class Inside:
         mount = f"{HERE}:/mnt/image:ro"
         if self.container:
             isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
-            start = ["buildah", "run", "--isolation", isolation, "--network", "host", "--volume", mount, self.container, "--"]
+            start = [
+                "buildah",
+                "run",
+                "--isolation",
+                isolation,
+                "--network",
+                "host",
+                "--volume",
+                mount,
+                self.container,
+                "--",
+            ]
             command = [*start, *words]
         else:
             start = [self.engine.name, "run", "--rm", "--network", "host", "--volume", mount]
             command = [*start, "--entrypoint", words[0], self.image, *words[1:]]
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-        assert done.returncode == 0, f"{' '.join(words)}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == 0, (
+            f"{' '.join(words)}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
         return done.stdout
 
 

@@ -27,12 +27,24 @@ def main():
     model, log = f"{folder}/model", Path(folder, "log")
     subprocess.run([sys.executable, str(Path(__file__).with_name("make_model.py")), model], check=True)
     port = free_port()
-    words = ["vllm", "serve", model, "--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port)]
+    words = [
+        "vllm",
+        "serve",
+        model,
+        "--served-model-name",
+        "tiny",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     words += ["--dtype", "bfloat16", "--max-model-len", "256", "--enforce-eager"]
     env = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1"}
     start = time.monotonic()
     with log.open("w") as output:
-        server = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=env, start_new_session=True)
+        server = subprocess.Popen(
+            words, stdout=output, stderr=subprocess.STDOUT, env=env, start_new_session=True
+        )
     try:
         while True:
             try:

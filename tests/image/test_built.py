@@ -21,7 +21,9 @@ def facts(inside: Inside) -> dict[str, Any]:
     return found
 
 
-def test_installed_distribution_is_the_patched_one(facts: dict[str, Any], release: Release, target: Target) -> None:
+def test_installed_distribution_is_the_patched_one(
+    facts: dict[str, Any], release: Release, target: Target
+) -> None:
     assert facts["version"] == release.built_version(target)
 
 

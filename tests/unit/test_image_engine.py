@@ -59,7 +59,9 @@ def test_a_docker_that_cannot_build_does_not_count(bin_only: Path, script: str, 
     assert engine.find().name == "podman"
 
 
-@pytest.mark.parametrize(("name", "package"), [("buildah", "buildah"), ("podman", "podman"), ("docker", "docker.io")])
+@pytest.mark.parametrize(
+    ("name", "package"), [("buildah", "buildah"), ("podman", "podman"), ("docker", "docker.io")]
+)
 def test_a_named_engine_that_is_missing_names_its_package(
     bin_only: Path, name: engine.EngineName, package: str
 ) -> None:
@@ -90,7 +92,9 @@ def test_a_silent_program_is_seen_to_be_at_work(monkeypatch: pytest.MonkeyPatch)
     assert any("at work" in line for line in said)
 
 
-def test_an_interruption_ends_the_program_and_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_ends_the_program_and_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The child ignores SIGINT and has a child of its own; both must be gone."""
     monkeypatch.setattr(stream, "GRACE", 0.3)
     script = "trap '' INT; sleep 60 & echo $! > grandchild; echo started; wait; sleep 60"

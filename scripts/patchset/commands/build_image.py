@@ -41,7 +41,9 @@ _GB = 1_000_000_000
     type=click.Choice(ENGINES),
     help="The container engine; default: the first that is installed.",
 )
-@click.option("--tag", help="The image's name in the engine; default: vllm-mtp-patches:<release>-mtp.<n>-<target>.")
+@click.option(
+    "--tag", help="The image's name in the engine; default: vllm-mtp-patches:<release>-mtp.<n>-<target>."
+)
 @click.option("--fresh-base", is_flag=True, help="Make the base anew, with Debian's updates of today.")
 @from_dir_option
 def command(

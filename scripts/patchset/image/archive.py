@@ -122,7 +122,9 @@ def from_docker(saved: IO[bytes], layout: Path) -> None:
         "layers": [{"mediaType": _LAYER, "digest": digest, "size": size} for digest, size in listed],
     }
     entry = _put(blobs, json.dumps(manifest, sort_keys=True).encode(), _MANIFEST)
-    (layout / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [entry]}), encoding="utf-8")
+    (layout / "index.json").write_text(
+        json.dumps({"schemaVersion": 2, "manifests": [entry]}), encoding="utf-8"
+    )
     (layout / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}', encoding="utf-8")
 
 

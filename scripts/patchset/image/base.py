@@ -62,7 +62,14 @@ def rootfs(target: Target, arch: Arch, epoch: int, *, fresh: bool = False) -> tu
         UnavailableError: no Debian mirror answers.
     """
     names = packages(target)
-    recipe = {"packages": names, "suite": SUITE, "arch": arch, "epoch": epoch, "recipe": _RECIPE, "sources": SOURCES}
+    recipe = {
+        "packages": names,
+        "suite": SUITE,
+        "arch": arch,
+        "epoch": epoch,
+        "recipe": _RECIPE,
+        "sources": SOURCES,
+    }
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
     place = paths.images_dir() / "base" / f"debian-{SUITE}-{target}-{arch}-{key}.tar"
     with files.lock(place):
@@ -100,17 +107,24 @@ def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int) -> None:
     ):
         env = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
         if os.geteuid() == 0:
-            env["TMPDIR"] = scratch  # /tmp is small on some machines; without root it must be a place of other users too
+            env["TMPDIR"] = (
+                scratch  # /tmp is small on some machines; without root it must be a place of other users too
+            )
         try:
             stream.run([*words, SUITE, unfinished, *signed], prefix="mmdebstrap", env=env)
         except stream.ProgramError as error:
-            if any(sign in error.tail for sign in ("Could not resolve", "Failed to fetch", "Could not connect")):
+            if any(
+                sign in error.tail for sign in ("Could not resolve", "Failed to fetch", "Could not connect")
+            ):
                 raise UnavailableError(
-                    "no Debian mirror answers", "check the network and /etc/apt/sources.list; then run the same command"
+                    "no Debian mirror answers",
+                    "check the network and /etc/apt/sources.list; then run the same command",
                 ) from error
             raise
         if unfinished.stat().st_size < 50_000_000:
-            raise PatchsetError("mmdebstrap made a base that is too small to be one", "its output stands above")
+            raise PatchsetError(
+                "mmdebstrap made a base that is too small to be one", "its output stands above"
+            )
 
 
 def host_sources() -> list[str]:

@@ -107,7 +107,9 @@ def _full(
     locks, wheels = wheelhouse.dependencies(lock, arch, from_dir=from_dir)
     uv_lock = paths.project_root() / "docker" / "uv.lock"
     (uv_wheel,) = wheelhouse.gather(
-        wheelhouse.read_lock(uv_lock.read_text(encoding="utf-8"), arch, origin=str(uv_lock)), arch, from_dir=from_dir
+        wheelhouse.read_lock(uv_lock.read_text(encoding="utf-8"), arch, origin=str(uv_lock)),
+        arch,
+        from_dir=from_dir,
     )
     with (
         console.step(f"build {tag} with {engine.name}"),
@@ -121,7 +123,8 @@ def _full(
             epoch=epoch,
             arch=arch,
             stage=target,
-            arguments={"BASE": base_tag, "TARGET": target} | ({"PRELOAD": preload(arch)} if target == "cpu" else {}),
+            arguments={"BASE": base_tag, "TARGET": target}
+            | ({"PRELOAD": preload(arch)} if target == "cpu" else {}),
             labels=labels.labels(release, target, wheel),
         )
 
@@ -151,7 +154,10 @@ def _overlay(
                     "RELEASE": release.version,
                     "WHEEL_SHA256": files.sha256_file(wheel),
                 },
-                labels={**labels.labels(release, target, wheel), "org.opencontainers.image.base.name": base_ref},
+                labels={
+                    **labels.labels(release, target, wheel),
+                    "org.opencontainers.image.base.name": base_ref,
+                },
             )
         except PatchsetError as error:
             raise PatchsetError(

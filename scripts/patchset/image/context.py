@@ -18,7 +18,9 @@ SETUP = ("setup.cuda.sh", "setup.cpu.sh", "torchvision_without_cuda.py", "torchv
 _MAX_UV = 200 << 20
 
 
-def full(folder: Path, *, wheel: Path, wheels: Iterable[Path], locks: Iterable[Locked], uv_wheel: Path) -> None:
+def full(
+    folder: Path, *, wheel: Path, wheels: Iterable[Path], locks: Iterable[Locked], uv_wheel: Path
+) -> None:
     """The context of ``docker/Dockerfile.full``: the lock, the dependencies' wheels, the patched wheel, uv."""
     for name in ("lock", "bin", "wheels", "wheel", "setup"):
         (folder / name).mkdir()

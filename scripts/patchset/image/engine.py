@@ -65,7 +65,15 @@ class Engine:
             # has no network of its own, which is why each installer in the Dockerfiles is told to stay offline.
             isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
             words += ["--isolation", isolation, "--network", "host" if isolation == "chroot" else "none"]
-            words += ["--layers", "--format", "oci", "--pull=false", "--http-proxy=false", "--timestamp", str(epoch)]
+            words += [
+                "--layers",
+                "--format",
+                "oci",
+                "--pull=false",
+                "--http-proxy=false",
+                "--timestamp",
+                str(epoch),
+            ]
         for name, value in (arguments or {}).items():
             words += ["--build-arg", f"{name}={value}"]
         for name, value in (labels or {}).items():
@@ -113,7 +121,8 @@ class Engine:
             scale = {"KB": 1e3, "MB": 1e6, "GB": 1e9}
             return int(float(words[0]) * scale[words[1]]) if len(words) == 2 and words[1] in scale else None
         answer = json.loads(self._ask(["inspect", "--type", "image", tag]) or "[{}]")
-        return answer[0].get("Size")
+        found = answer[0].get("Size")
+        return found if isinstance(found, int) else None
 
     def remove(self, tag: str) -> None:
         """Untag an image and delete what no other image needs."""
@@ -134,7 +143,9 @@ class Engine:
     def _containers(self) -> set[str]:
         """The containers that building makes; docker's builder keeps none."""
         if self.name == "buildah":
-            return set((self._ask(["containers", "--all", "--quiet", "--notruncate"], check=False) or "").split())
+            return set(
+                (self._ask(["containers", "--all", "--quiet", "--notruncate"], check=False) or "").split()
+            )
         if self.name == "podman":
             question = ["ps", "--all", "--external", "--quiet", "--no-trunc"]
             return set((self._ask(question, check=False) or "").split())
@@ -191,10 +202,16 @@ def _unusable(name: EngineName) -> tuple[str, str] | None:
         return None
     client = _output(["docker", "version", "--format", "{{.Client.Version}}"])
     if _output(["docker", "info", "--format", "{{.ServerVersion}}"]) is None:
-        return "its daemon does not answer", "start it: sudo systemctl start docker; or sudo apt-get install buildah"
+        return (
+            "its daemon does not answer",
+            "start it: sudo systemctl start docker; or sudo apt-get install buildah",
+        )
     major = re.match(r"\d+", client or "")
     if major and int(major[0]) >= 23 and _output(["docker", "buildx", "version"]) is None:
-        return "it has no buildx", "install it: sudo apt-get install docker-buildx; or sudo apt-get install buildah"
+        return (
+            "it has no buildx",
+            "install it: sudo apt-get install docker-buildx; or sudo apt-get install buildah",
+        )
     return None
 
 

@@ -74,7 +74,9 @@ def read_lock(text: str, arch: Arch, *, origin: str) -> list[Locked]:
         try:
             requirement = Requirement(line.partition("--hash")[0].strip())
         except InvalidRequirement as error:
-            raise PatchsetError(f"{origin}: {line.strip()[:120]!r} is no pinned requirement", _MEND) from error
+            raise PatchsetError(
+                f"{origin}: {line.strip()[:120]!r} is no pinned requirement", _MEND
+            ) from error
         pins = list(requirement.specifier)
         hashes = frozenset(_HASH.findall(line))
         if len(pins) != 1 or pins[0].operator != "==" or pins[0].version.endswith(".*") or not hashes:
@@ -89,7 +91,11 @@ _MEND = "nox -s lock writes the file anew"
 
 def image_tags(arch: Arch) -> list[Tag]:
     """The wheel tags that the image's Python takes, best first (PEP 425, PEP 600)."""
-    legacy = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"} if arch == "x86_64" else {17: "manylinux2014"}
+    legacy = (
+        {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+        if arch == "x86_64"
+        else {17: "manylinux2014"}
+    )
     platforms = []
     for minor in range(GLIBC_MINOR, 4 if arch == "x86_64" else 16, -1):
         platforms.append(f"manylinux_2_{minor}_{arch}")
@@ -170,14 +176,19 @@ def gather(locks: list[Locked], arch: Arch, *, from_dir: Path | None = None) -> 
     """
     index = Index()
     tags = image_tags(arch)
-    with console.step(f"look up {len(locks)} locked wheels"), console.progress("wheels", len(locks), unit="wheels") as advance:
+    with (
+        console.step(f"look up {len(locks)} locked wheels"),
+        console.progress("wheels", len(locks), unit="wheels") as advance,
+    ):
         pins = []
         with ThreadPoolExecutor(_LOOKUPS) as pool:
             for pin in pool.map(lambda locked: _pin(index, locked, tags, from_dir), locks):
                 pins.append(pin)
                 advance(1)
     small = [pin for pin in pins if pin.size < _SMALL]
-    with console.step(f"fetch {len(pins)} wheels, {sum(pin.size for pin in pins) / 1e9:.2f} GB, into build/downloads"):
+    with console.step(
+        f"fetch {len(pins)} wheels, {sum(pin.size for pin in pins) / 1e9:.2f} GB, into build/downloads"
+    ):
         for number, pin in enumerate(small, 1):
             with console.quiet():
                 fetch.artifact(pin, from_dir=from_dir)
