@@ -30,6 +30,7 @@ def check(target: Target, build: Path, storage: Path | None, *, have: int = 0) -
         free = shutil.disk_usage(folder).free
         if free < size:
             raise PatchsetError(
-                f"the disk of {folder} has {free / 1e9:.1f} GB free; a {target} image needs {size / 1e9:.0f} GB while it is made",
+                f"the disk of {folder} has {free / 1e9:.1f} GB free; "
+                f"a {target} image needs {size / 1e9:.0f} GB while it is made",
                 "free some space there, or set PATCHSET_BUILD_DIR (what is made) and the engine's storage to larger disks",
             )
