@@ -97,6 +97,10 @@ class Case(_Strict):
     opens_with: Literal["text", "call"] = "text"
     output: str
     end: Literal["stop", "length"] = "stop"
+    drop_tokens: int = Field(0, ge=0)
+    """Tokens taken off the end of the output: the only way to cut inside a character."""
+    min_argument_deltas: int = Field(0, ge=0)
+    """At one token a step at least this many deltas carry argument text (an argument may not arrive all at its end)."""
     expected: Expected
 
     @model_validator(mode="after")
@@ -163,5 +167,6 @@ def dump(case: Case) -> str:
     """The JSON document of a case, as its file holds it."""
     document = case.model_dump(by_alias=True, exclude={"name"}, exclude_defaults=True)
     document["expected"] = case.expected.model_dump(exclude_defaults=True)
-    order = ["description", "class", "source", "tools", "tool_choice", "starts", "opens_with", "output", "end", "expected"]
+    order = ["description", "class", "source", "tools", "tool_choice", "starts", "opens_with", "output", "end", "drop_tokens",
+             "min_argument_deltas", "expected"]
     return json.dumps({k: document[k] for k in order if k in document}, ensure_ascii=False, indent=1) + "\n"

@@ -28,6 +28,8 @@ class Reading:
     calls: list[ReadCall] = field(default_factory=list)
     finish: str | None = None
     broken: list[str] = field(default_factory=list)
+    pieces: int = 0
+    """Deltas that carried argument text."""
 
     def breaks(self, invariant: str, detail: str = "") -> None:
         """Record a broken invariant, each kind at most three times (a bad stream breaks one at every delta)."""
@@ -46,8 +48,8 @@ class Reading:
                 self.breaks("call-id", f"call {i} has no id")
             if call.text is not None:
                 try:
-                    call.parsed = json.loads(call.text)
-                except ValueError:
+                    call.parsed = json.loads(call.text, parse_constant=_no_constant)
+                except (ValueError, RecursionError):
                     self.breaks("valid-json", f"call {i}: {call.text[-80:]!r}")
                     continue
             if not isinstance(call.parsed, dict):
@@ -58,6 +60,11 @@ class Reading:
             self.breaks("finish-reason", "tool_calls without a call")
         if self.finish == "stop" and self.calls:
             self.breaks("finish-reason", "stop with a call")
+
+
+def _no_constant(name: str) -> None:
+    """NaN and Infinity are Python's, not JSON's."""
+    raise ValueError(name)
 
 
 def sse(body: bytes) -> list[tuple[str, str]]:

@@ -21,11 +21,13 @@ class Judge:
         self.eos = self.tokenizer.token_to_id(tokens.EOS)
         self.streams = 0
 
-    def pieces(self, run: Run, end: str) -> tuple[list[int], list[str]]:
+    def pieces(self, run: Run, case: Case) -> tuple[list[int], list[str]]:
         """Token ids and what each adds to the text; an output that stopped ends with the end token, which adds nothing."""
         ids = tokens.encode(self.tokenizer, run.output)
+        if case.drop_tokens:
+            ids = ids[: -case.drop_tokens]
         texts = tokens.deltas(self.tokenizer, ids)
-        if end == "stop":
+        if case.end == "stop":
             return [*ids, self.eos], [*texts, ""]
         return ids, texts
 
@@ -51,7 +53,7 @@ class Judge:
     ) -> dict[str, Any]:
         """All schedules (or those named, or those whose name matches ``pattern``) of a case from a start on a surface."""
         run = case.run(start)
-        ids, texts = self.pieces(run, case.end)
+        ids, texts = self.pieces(run, case)
         if names is None:
             plan = schedule.schedules(texts, f"{case.name}/{start}", full=full, seeds=seeds)
             if pattern:
@@ -59,18 +61,25 @@ class Judge:
         else:
             plan = [schedule.named(n, len(ids)) for n in names if n != "full"]
         whole = await self.ask(surface, case, run, self.script(ids, texts, (len(ids),), case.end), stream=False)
-        results, seen = {}, {}
+        results, seen, near = {}, {}, []
         results["full"] = self.judge(case, run, whole, None)
+        if check.only_white_space(whole, run.expected):
+            near.append("full")
         for entry in plan:
             if entry.widths not in seen:
                 reading = await self.ask(surface, case, run, self.script(ids, texts, entry.widths, case.end), stream=True)
-                seen[entry.widths] = self.judge(case, run, reading, whole)
-            results[entry.name] = seen[entry.widths]
+                if entry.name == "w1" and reading.pieces < case.min_argument_deltas:
+                    reading.breaks("streams", f"{reading.pieces} argument deltas, at least {case.min_argument_deltas} expected")
+                seen[entry.widths] = (self.judge(case, run, reading, whole), check.only_white_space(reading, run.expected))
+            results[entry.name], close = seen[entry.widths]
+            if close:
+                near.append(entry.name)
         return {
             "case": case.name, "class": case.class_, "start": start, "reasoning": run.start.reasoning,
             "surface": surface.NAME, "tokens": len(ids),
             "right": [n for n, (bad, _) in results.items() if not bad],
             "wrong": {n: bad for n, (bad, _) in results.items() if bad},
+            "near": [n for n in near if results[n][0]],
             "differs": {n: d for n, (_, d) in results.items() if d},
         }  # fmt: skip
 

@@ -106,5 +106,6 @@ def _add(reading: Reading, call: dict[str, Any], last: int, left: set[int]) -> i
             reading.breaks("index", f"a delta of call {index} after one of call {last}")
         if index in left and function.get("arguments"):
             reading.breaks("content-inside-call", f"content stands between the arguments of call {index}")
+    reading.pieces += bool(function.get("arguments"))
     reading.calls[index].text = (reading.calls[index].text or "") + (function.get("arguments") or "")
     return index

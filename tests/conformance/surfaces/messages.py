@@ -116,4 +116,5 @@ def _delta(reading: Reading, event: dict[str, Any], opened: tuple[Any, str] | No
             reading.breaks("order", "thinking after text or calls")
         reading.reasoning += delta["thinking"]
     elif kind == "input_json_delta" and reading.calls:
+        reading.pieces += bool(delta["partial_json"])
         reading.calls[-1].text = (reading.calls[-1].text or "") + delta["partial_json"]

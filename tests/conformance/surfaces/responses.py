@@ -141,6 +141,7 @@ def read_stream(body: bytes) -> Reading:
             items.delta(event, "reasoning")
         elif kind == "response.function_call_arguments.delta":
             items.delta(event, "function_call")
+            reading.pieces += bool(event["delta"])
         elif kind in ("response.output_text.done", "response.reasoning_text.done"):
             items.whole("message" if "output" in kind else "reasoning", event["text"])
         elif kind == "response.function_call_arguments.done":
