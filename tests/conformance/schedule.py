@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 FIXED = (2, 3, 4, 5, 6)
 MTP = (1, 2, 3, 4, 5)
-NEAR_LIMIT = 14
+NEAR_LIMIT = 6
 """Two-way splits a default run tries for each case and start; ``full`` tries all of them."""
 
 
