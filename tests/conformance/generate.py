@@ -113,8 +113,9 @@ class Generator:
     def value(self, given: set[str], declared: set[str]) -> str:
         """A string value, markup in it in most of them."""
         rng = self.rng
+        # Drawn once: a rejected value must not be replaced by one with less markup in it.
+        markup = rng.choice((0.0, 0.25, 0.5, 0.6))
         for _ in range(50):
-            markup = rng.choice((0.0, 0.2, 0.5))
             lines = [_BLOCK if markup and rng.random() < 0.15 else self.line(markup) for _ in range(rng.choice((0, 1, 1, 2, 3, 6)))]
             text = rng.choice(("", "", "", "\n", "  ", "\t")) + "\n".join(lines) + rng.choice(("", "", "", "\n", "\n\n", " ", "\r", "<", "</"))
             if rng.random() < 0.1:

@@ -55,7 +55,7 @@ def cases() -> Iterator[Case]:
                    content=text, calls=[real])  # fmt: skip
         yield made(f"prose/call-then-{name}", f"a real call, then prose with markup ({name})", f"{BLOCK}\n\n{text}", source="D1: #56658; D2: #55284",
                    content=text, calls=[real], opens_with="call")  # fmt: skip
-    yield made("prose/undeclared-call-then-call", "an undeclared call directly before a real one", f"{OTHER}\n{BLOCK}", source="D5: #58147", content=OTHER,
+    yield made("prose/undeclared-then-call-adjacent", "an undeclared call directly before a real one", f"{OTHER}\n{BLOCK}", source="D5: #58147", content=OTHER,
                calls=[real], opens_with="text")  # fmt: skip
-    yield made("prose/call-then-undeclared-call", "an undeclared call directly after a real one", f"{BLOCK}\n{OTHER}", source="D5: #58147", content=OTHER,
+    yield made("prose/call-then-undeclared-adjacent", "an undeclared call directly after a real one", f"{BLOCK}\n{OTHER}", source="D5: #58147", content=OTHER,
                calls=[real], opens_with="call")  # fmt: skip
