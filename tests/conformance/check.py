@@ -22,8 +22,18 @@ def _next(text: str, at: int) -> str:
 
 
 def canonical(value: Any) -> str:
-    """JSON text with keys sorted, for comparing parsed arguments: ``1``, ``1.0`` and ``true`` stay different."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    """JSON text with keys sorted, for comparing parsed arguments. ``1``, ``true`` and ``"1"`` stay different; ``1.0`` is the
+    number ``1`` to JSON, whichever way a reader stores it."""
+    return json.dumps(_numbers(value), ensure_ascii=False, sort_keys=True)
+
+
+def _numbers(value: Any) -> Any:
+    """The value with whole floats as integers."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {k: _numbers(v) for k, v in value.items()}
+    return [_numbers(v) for v in value] if isinstance(value, list) else value
 
 
 def compare(reading: Reading, want: Expected) -> list[str]:

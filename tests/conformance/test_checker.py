@@ -171,7 +171,8 @@ def test_a_difference_says_what_matched_and_what_came(change: dict[str, Any], sa
 
 
 def test_numbers_booleans_and_text_are_not_confused() -> None:
-    assert len({check.canonical(v) for v in (1, 1.0, True, "1", None)}) == 5
+    assert len({check.canonical(v) for v in (1, 1.5, True, "1", None)}) == 5
+    assert check.canonical({"a": [1.0]}) == check.canonical({"a": [1]})
 
 
 def test_frame_text_is_reported_unless_expected() -> None:
