@@ -41,6 +41,7 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=0, metavar="N", help="random search with this budget instead of the cases")
     parser.add_argument("--fuzz", type=int, default=0, metavar="N", help="malformed outputs with this budget instead of the cases")
     parser.add_argument("--seed", type=int, default=0, help="seed of --runs and --fuzz")
+    parser.add_argument("--serve", type=int, metavar="PORT", help="serve the tree with scripted answers on this port, for --url")
     parser.add_argument("--list", action="store_true", help="print the cases' names and classes")
     return parser.parse_args(argv)
 
@@ -96,6 +97,12 @@ def run(opts: argparse.Namespace) -> int:
     if not targets:
         print("nothing to judge: give a tree or --url", file=sys.stderr)
         return 2
+    if opts.serve:
+        adapter = targets[0][0]
+        if not isinstance(adapter, TreeAdapter):
+            print("--serve needs a tree", file=sys.stderr)
+            return 2
+        return adapter.serve(opts.serve, opts.reasoning or "qwen3", opts.case)
     if opts.runs or opts.fuzz:
         from conformance.search import drive
 

@@ -35,12 +35,22 @@ class TreeAdapter:
         """What the matrix calls it."""
         return f"v{self.release}"
 
-    def _start(self) -> subprocess.Popen[str]:
+    def serve(self, port: int, reasoning: str, names: list[str]) -> int:
+        """Serve the tree with scripted answers on a loopback port until interrupted; returns the exit code."""
+        command = [self.python, "-m", "conformance.host.serve", "--port", str(port), "--reasoning", reasoning]
+        command += [word for name in names for word in ("--case", name)]
+        return subprocess.run(command, cwd=TESTS, env=self._environment(), check=False).returncode
+
+    def _environment(self) -> dict[str, str]:
         env = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
         env["PYTHONPATH"] = f"{self.tree}{os.pathsep}{TESTS}"
         env.setdefault("OMP_NUM_THREADS", "1")
         if "PYTHONPYCACHEPREFIX" not in env:
             env["PYTHONDONTWRITEBYTECODE"] = "1"  # a pristine tree stays as it was unpacked
+        return env
+
+    def _start(self) -> subprocess.Popen[str]:
+        env = self._environment()
         sink = open(self.log, "a") if self.log else subprocess.DEVNULL  # noqa: SIM115 - the child owns it
         return subprocess.Popen(
             [self.python, "-m", "conformance.host"], cwd=TESTS, env=env, text=True, encoding="utf-8",
@@ -94,7 +104,7 @@ class UrlAdapter:
     """Judges a running OpenAI-compatible server.
 
     The server must say the case's output when it is asked ``[case:NAME]``: a model that has learnt the cases by heart, or
-    ``conformance --serve TREE``, which also obeys the schedule named in the header. A server that says something else is
+    ``conformance TREE --serve PORT``, which also obeys the schedule named in the header. A server that says something else is
     recognised where it returns token ids; otherwise its answer just counts as wrong.
     """
 
