@@ -33,6 +33,7 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--mtp", type=int, metavar="K", help="only what speculation depth K does (0: one token a step)")
     parser.add_argument("--seeds", type=int, default=1, help="irregular schedules for each k")
     parser.add_argument("--full", action="store_true", help="all two-way splits")
+    parser.add_argument("--quick", action="store_true", help="only one token a step, one irregular schedule for each k, and whole")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--html", metavar="FILE")
@@ -88,7 +89,7 @@ def run(opts: argparse.Namespace) -> int:
     if not chosen:
         print("no such case", file=sys.stderr)
         return 2
-    pattern = None
+    pattern = r"w1|whole|mtp\d#.*" if opts.quick else None
     if opts.mtp is not None:
         pattern = "w1" if opts.mtp == 0 else rf"mtp{opts.mtp}#.*"
     jobs = jobs_for(chosen, surfaces=opts.surface or list(SURFACES), reasoning=opts.reasoning, pattern=pattern, names=opts.schedule,
