@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions are thin: each runs one command of the tool in scripts/patchset, or one folder of tests."""
 
+import re
+from pathlib import Path
+
 import nox
 
 nox.needs_version = ">=2024.10.9"
@@ -10,6 +13,7 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_external_run = True
 nox.options.sessions = ["lint", "tests", "proofs"]
 
+RELEASE_NAME = re.compile(r"v\d+(\.\d+)+")
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
 
@@ -82,6 +86,21 @@ def proofs(session: nox.Session) -> None:
     """Run each patch's proof, red without the patch and green with it: -- [RELEASE --patch NAME]."""
     in_process_lane(session)
     session.run("python", "-m", "patchset", "prove", *session.posargs)
+
+
+@nox.session(default=False)
+def conformance(session: nox.Session) -> None:
+    """Judge releases or a running server by the suite: -- [RELEASE... --stock --quick --url URL --case NAME]."""
+    in_process_lane(session)
+    arguments = session.posargs
+    if not ({"--url", "--list", "-h", "--help"} & set(arguments)):
+        named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
+        chosen = named or sorted(path.parent.name for path in Path("patches").glob("*/release.toml"))
+        for release in chosen:
+            session.run("python", "-m", "patchset", "apply", release)
+        arguments = [argument for argument in arguments if argument not in named] + chosen
+    session.chdir("tests")
+    session.run("python", "-m", "conformance", "--trees", str(Path("../build/trees").resolve()), *arguments)
 
 
 @nox.session(name="lock-tests", default=False)
