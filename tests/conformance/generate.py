@@ -205,6 +205,18 @@ class Generator:
         return out
 
 
+def kept(output: str, seen: str) -> list[str]:
+    """Which of a malformed output's numbered words a client did not see exactly once.
+
+    A tag of the frame that the output's end cut short inside a call is dropped, the beginning of a name in it included: a
+    word there may be missing.
+    """
+    cut = re.search(r"<(?:function|parameter)=[^<>\n]*\Z", output)
+    exempt = set(re.findall(r"w\d+w", cut[0])) if cut else set()
+    counts = {w: seen.count(w) for w in re.findall(r"w\d+w", output)}
+    return [f"text: {w} appears {n} times" for w, n in counts.items() if n != 1 and not (n == 0 and w in exempt)]
+
+
 def _blocks_on_lines(text: str) -> bool:
     """Whether every documented call stands on lines of its own (a block opens where a line starts with its tag)."""
     return all(line == _BLOCK for line in text.replace("\r", "").split("\n") if _BLOCK in line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conformance import case as cases
-from conformance.generate import Generator, Message, Param, unsafe
+from conformance.generate import Generator, Message, Param, kept, unsafe
 from conformance.host.search import shrink
 
 
@@ -54,3 +54,14 @@ def test_white_space_around_calls_follows_the_rules() -> None:
 
 def test_shrinking_keeps_what_fails() -> None:
     assert shrink(list(range(40)), lambda f: 7 in f and 31 in f) == [7, 31]
+
+
+@pytest.mark.parametrize(
+    ("output", "seen", "lost"),
+    [
+        ("w0w <tool_call> w1w", "w0w <tool_call> w1w", 0), ("w0w w1w", "w0w", 1), ("w0w", "w0w w0w", 1),
+        ("w0w <parameter=w1w", "w0w", 0), ("<parameter=w0w> w1w", "", 2), ("<parameter=w0w\nw1w", "", 2),
+    ],
+)  # fmt: skip
+def test_a_lost_or_doubled_word_is_seen_and_a_cut_tag_is_forgiven(output: str, seen: str, lost: int) -> None:
+    assert len(kept(output, seen)) == lost

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import re
 from typing import Any
 
 from conformance import check, schedule, tokens
 from conformance.case import STARTS, Expected, parse
-from conformance.generate import TOOLS, Generator, Message
+from conformance.generate import TOOLS, Generator, Message, kept
 from conformance.reading import ReadCall, Reading
 from conformance.surfaces.chat import _add
 
@@ -135,14 +134,13 @@ class Search:
             return [f"exception: {type(error).__name__}: {error}"]
         bad = list(first.broken) + [f"another cut: {p}" for p in check.same(second, first)] + check.same(whole, first)
         seen = first.reasoning + "\n" + first.content + "\n" + "\n".join(f"{c.name} {c.text}" for c in first.calls)
-        bad += [f"text: {w} appears {seen.count(w)} times" for w in re.findall(r"w\d+w", output) if seen.count(w) != 1]
-        return bad
+        return bad + kept(output, seen)
 
 
 def shrink(fragments: list[Any], fails: Any) -> list[Any]:
     """The fewest fragments that still fail: leave out halves, then quarters, then one by one."""
     size = max(1, len(fragments) // 2)
-    budget = 400
+    budget = 150
     while size and budget:
         at = 0
         while at < len(fragments) and budget:
@@ -179,7 +177,7 @@ def _smaller(message: Message, search: Search, seed: Any) -> Message:
     return message
 
 
-async def search(judges: dict[str, Any], ways: dict[str, Any], *, kind: str, seed: int, runs: int, limit: int = 5) -> dict[str, Any]:
+async def search(judges: dict[str, Any], ways: dict[str, Any], *, kind: str, seed: int, runs: int, limit: int = 1) -> dict[str, Any]:
     """``runs`` runs from a seed. Returns how many failed and up to ``limit`` shrunk counterexamples."""
     engine, out, failed, served = Search(judges), [], 0, 0
     for number in range(runs):
