@@ -25,6 +25,10 @@ def drive(adapter: Any, *, runs: int, fuzz: int, seed: int, workers: int) -> int
         jobs = [{"name": kind, "search": {"kind": kind, "seed": seed * 1_000_000 + i, "runs": n}} for i, n in enumerate(sizes)]
         began, done, failed, served, shown = time.monotonic(), 0, 0, 0, 0
         for result in adapter.run(jobs):
+            if "error" in result:
+                print(f"{adapter.label()}: {result['error']}", file=sys.stderr)
+                if not result["runs"]:
+                    return 3
             done, failed, served = done + result["runs"], failed + result["failed"], served + result["served"]
             for found in result["found"]:
                 shown += 1

@@ -15,6 +15,10 @@ SERVING_SHARE = 100
 """One of so many runs goes over the whole serving path instead."""
 
 
+class NoParserObject(RuntimeError):
+    """An old release, whose serving code holds the parsing loop itself."""
+
+
 class ParserLevel:
     """Feeds bursts to the parser object that the release's chat serving would make for a request."""
 
@@ -22,7 +26,9 @@ class ParserLevel:
         from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 
         serving = judge.app.state.openai_serving_chat
-        self.cls, self.config = serving.parser_cls, serving.model_config
+        self.cls, self.config = getattr(serving, "parser_cls", None), serving.model_config
+        if not hasattr(self.cls, "parse_delta"):
+            raise NoParserObject("this release has no parser object with parse_delta: random search needs v0.24.0 or newer")
         self.hf = serving.renderer.tokenizer
         self.request_cls, self.judge, self.reasoning = ChatCompletionRequest, judge, reasoning
         self.prompts = {k: judge.tokenizer.encode(f"<|im_start|>assistant\n{v}", add_special_tokens=False).ids
@@ -179,7 +185,11 @@ def _smaller(message: Message, search: Search, seed: Any) -> Message:
 
 async def search(judges: dict[str, Any], ways: dict[str, Any], *, kind: str, seed: int, runs: int, limit: int = 1) -> dict[str, Any]:
     """``runs`` runs from a seed. Returns how many failed and up to ``limit`` shrunk counterexamples."""
-    engine, out, failed, served = Search(judges), [], 0, 0
+    try:
+        engine = Search(judges)
+    except NoParserObject as error:
+        return {"search": kind, "seed": seed, "runs": 0, "failed": 0, "served": 0, "found": [], "error": str(error)}
+    out, failed, served = [], 0, 0
     for number in range(runs):
         key = f"{seed}/{number}"
         generator = Generator(key)
