@@ -54,7 +54,7 @@ class TreeAdapter:
 
     def _start(self) -> subprocess.Popen[str]:
         env = self._environment()
-        sink = open(self.log, "a") if self.log else subprocess.DEVNULL  # noqa: SIM115 - the child owns it
+        sink = self.log.open("a") if self.log else subprocess.DEVNULL  # the child owns it
         return subprocess.Popen(
             [self.python, "-m", "conformance.host"], cwd=TESTS, env=env, text=True, encoding="utf-8",
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink,
@@ -110,7 +110,7 @@ class TreeAdapter:
                 process.wait()
                 done.put(_dead(job))
                 process = self._ready(live)
-        except BaseException as error:  # noqa: BLE001 - handed to the reader of the results
+        except BaseException as error:  # handed to the reader of the results
             done.put(error)
 
     @staticmethod

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-WORDS = "the file reads lorem ipsum value null true 007 -1 3.5 naïve 漢字 🙂 🧑‍🚀 e\u0301 שלום x=1 a<b c>d </ < > </p <t =\"q\" \\n {} [] ; // # `code` ``` | \u2028".split(" ")
+WORDS = "the file reads lorem ipsum value null true 007 -1 3.5 naïve 漢字 🙂 🧑‍🚀 e\u0301 שלום x=1 a<b c>d </ < > </p <t =\"q\" \\n {} [] ; // # `code` ``` | \u2028".split(" ")  # noqa: SIM905
 TAGS = ("<tool_call>", "</tool_call>", "<function=read>", "<function=write>", "<function=search>", "</function>", "<parameter=path>", "<parameter=x>",
         "<parameter=content>", "</parameter>", "<think>", "</think>", "<tool_response>")  # fmt: skip
 PARTS = ("<tool_", "</tool_call", "<func", "<function=", "<function=read", "</func", "<param", "<parameter=", "<parameter=pa", "</para", "</parameter",

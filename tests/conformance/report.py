@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from conformance.schedule import COLUMNS, column
@@ -113,8 +114,8 @@ class Report:
 
 def write_json(path: str, reports: list[Report]) -> None:
     """All targets of a run in one file."""
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"format": 1, "columns": list(COLUMNS), "targets": [r.document() for r in reports]}, file, ensure_ascii=False, indent=1)
+    document = {"format": 1, "columns": list(COLUMNS), "targets": [r.document() for r in reports]}
+    Path(path).write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def show(report: Report, *, limit: int) -> None:

@@ -117,14 +117,14 @@ class Search:
             widths = _plan(rng, len(ids))
             try:
                 reading = _finish(level.streamed(message.start, ids, texts, widths))
-            except Exception as error:  # noqa: BLE001 - the code under test may raise anything
+            except Exception as error:  # the code under test may raise anything
                 return [f"exception: {type(error).__name__}: {error}"]
             if problems := check.compare(reading, want) + reading.broken:
                 bad += [f"cuts:{','.join(map(str, widths))}", *problems]
                 break
         try:
             whole = _finish(level.whole(message.start, output, ids))
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             return [f"exception: not streamed: {type(error).__name__}: {error}"]
         return bad + [f"not streamed: {p}" for p in check.compare(whole, want) + whole.broken]
 
@@ -136,7 +136,7 @@ class Search:
             first = _finish(level.streamed(start, ids, texts, schedule.fixed(len(ids), 1)))
             second = _finish(level.streamed(start, ids, texts, _plan(rng, len(ids))))
             whole = _finish(level.whole(start, output, ids))
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             return [f"exception: {type(error).__name__}: {error}"]
         bad = list(first.broken) + [f"another cut: {p}" for p in check.same(second, first)] + check.same(whole, first)
         seen = first.reasoning + "\n" + first.content + "\n" + "\n".join(f"{c.name} {c.text}" for c in first.calls)
@@ -170,17 +170,14 @@ def _smaller(message: Message, search: Search, seed: Any) -> Message:
             return False
 
     pieces = shrink(message.pieces, lambda p: fails(Message(message.start, message.reasoning, p)))
-    message = Message(message.start, message.reasoning, pieces)
-    for i, (kind, piece) in enumerate(message.pieces):
-        if kind != "call":
-            continue
+    for i, (kind, piece) in enumerate(pieces):
+        if kind == "call" and piece[1]:
 
-        def put(params: list[Any], at: int = i, name: str = piece[0]) -> Message:
-            return Message(message.start, message.reasoning, [*message.pieces[:at], ("call", (name, params)), *message.pieces[at + 1 :]])
+            def put(params: list[Any], at: int = i, name: str = piece[0], rest: list[Any] = pieces) -> Message:
+                return Message(message.start, message.reasoning, [*rest[:at], ("call", (name, params)), *rest[at + 1 :]])
 
-        params = shrink(piece[1], lambda p: fails(put(p))) if piece[1] else []
-        message = put(params)
-    return message
+            pieces = put(shrink(piece[1], lambda p, put=put: fails(put(p)))).pieces
+    return Message(message.start, message.reasoning, pieces)
 
 
 async def search(judges: dict[str, Any], ways: dict[str, Any], *, kind: str, seed: int, runs: int, limit: int = 1) -> dict[str, Any]:
