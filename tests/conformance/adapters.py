@@ -28,7 +28,9 @@ class AdapterError(RuntimeError):
 class TreeAdapter:
     """Judges a vLLM source tree (stock or patched) in ``workers`` subprocesses that share the jobs."""
 
-    def __init__(self, tree: Path, *, python: str = sys.executable, workers: int = 2, log: Path | None = None) -> None:
+    def __init__(
+        self, tree: Path, *, python: str = sys.executable, workers: int = 2, log: Path | None = None
+    ) -> None:
         if not (tree / "vllm" / "__init__.py").is_file():
             raise AdapterError(f"{tree} is no vLLM source tree")
         self.tree, self.python, self.workers, self.log = tree.resolve(), python, workers, log
@@ -153,7 +155,9 @@ class UrlAdapter:
     recognised where it returns token ids; otherwise its answer just counts as wrong.
     """
 
-    def __init__(self, url: str, model: str, reasoning: str, *, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, url: str, model: str, reasoning: str, *, headers: dict[str, str] | None = None
+    ) -> None:
         self.url, self.model, self.reasoning = url.rstrip("/").removesuffix("/v1"), model, reasoning
         self.headers = headers or {}
 
@@ -181,7 +185,11 @@ def jobs_for(
 
     out = []
     for case in cases:
-        chosen = [s for s in case.starts if (not reasoning or starts[s].reasoning == reasoning) and (not start or s == start)]
+        chosen = [
+            s
+            for s in case.starts
+            if (not reasoning or starts[s].reasoning == reasoning) and (not start or s == start)
+        ]
         if chosen:
             out += [
                 {"name": case.name, "case": json.loads(dump(case)), "surfaces": [surface], "starts": chosen,

@@ -38,16 +38,26 @@ class Stub(TreeAdapter):
     def _start(self):
         import subprocess
 
-        return subprocess.Popen([sys.executable, "-c", HOST, str(self.answers_for or self.tree)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return subprocess.Popen(
+            [sys.executable, "-c", HOST, str(self.answers_for or self.tree)],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
 
 def job(name: str) -> adapters.Job:
     return {"name": name, "case": {"class": "must", "output": ""}, "surfaces": ["chat"], "starts": ["plain"]}
 
 
-def test_a_host_that_dies_or_hangs_is_replaced_and_its_case_is_wrong(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_dies_or_hangs_is_replaced_and_its_case_is_wrong(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(adapters, "JOB_LIMIT_S", 1.0)
-    results = {r["name"]: r for r in Stub(tree, workers=1).run([job("a"), job("dies"), job("b"), job("hangs"), job("c")])}
+    results = {
+        r["name"]: r
+        for r in Stub(tree, workers=1).run([job("a"), job("dies"), job("b"), job("hangs"), job("c")])
+    }
     assert set(results) == {"a", "dies", "b", "hangs", "c"}
     assert results["a"]["results"] == []
     for name in ("dies", "hangs"):

@@ -23,7 +23,10 @@ def test_messages_are_valid_cases_and_most_values_hold_markup() -> None:
             for value in call.arguments.values():
                 if isinstance(value, str):
                     total += 1
-                    marked += any(t in value for t in ("<tool_call>", "</function>", "<parameter=", "</parameter>", "<function="))
+                    marked += any(
+                        t in value
+                        for t in ("<tool_call>", "</function>", "<parameter=", "</parameter>", "<function=")
+                    )
     assert total > 200
     assert marked > total / 3
 
@@ -42,7 +45,9 @@ def test_what_the_format_leaves_open_is_left_out(text: str, is_unsafe: bool) -> 
 
 def test_white_space_around_calls_follows_the_rules() -> None:
     def content(*pieces: str) -> str:
-        made = [("call", ("read", [Param("path", "/a", "/a")])) if p == "CALL" else ("text", p) for p in pieces]
+        made = [
+            ("call", ("read", [Param("path", "/a", "/a")])) if p == "CALL" else ("text", p) for p in pieces
+        ]
         return Message("plain", "", made).expected()["content"]
 
     assert content("One.\n\n", "CALL", "\n") == "One."

@@ -28,7 +28,9 @@ class ParserLevel:
         serving = judge.app.state.openai_serving_chat
         self.cls, self.config = getattr(serving, "parser_cls", None), serving.model_config
         if not hasattr(self.cls, "parse_delta"):
-            raise NoParserObject("this release has no parser object with parse_delta: random search needs v0.24.0 or newer")
+            raise NoParserObject(
+                "this release has no parser object with parse_delta: random search needs v0.24.0 or newer"
+            )
         self.hf = serving.renderer.tokenizer
         self.request_cls, self.judge, self.reasoning = ChatCompletionRequest, judge, reasoning
         self.prompts = {k: judge.tokenizer.encode(f"<|im_start|>assistant\n{v}", add_special_tokens=False).ids
@@ -73,9 +75,14 @@ class ParserLevel:
         parser, request, prompt = self.parser(start)
         if hasattr(parser, "set_prompt_token_ids"):
             parser.set_prompt_token_ids(prompt)
-        reasoning, content, calls = parser.parse(output, request, enable_auto_tools=True, model_output_token_ids=ids)
+        reasoning, content, calls = parser.parse(
+            output, request, enable_auto_tools=True, model_output_token_ids=ids
+        )
         reading = Reading(reasoning or "", content or "")
-        reading.calls = [ReadCall(c.name, getattr(c, "id", None) or f"call-{i}", c.arguments) for i, c in enumerate(calls or [])]
+        reading.calls = [
+            ReadCall(c.name, getattr(c, "id", None) or f"call-{i}", c.arguments)
+            for i, c in enumerate(calls or [])
+        ]
         return reading
 
 
@@ -138,8 +145,18 @@ class Search:
             whole = _finish(level.whole(start, output, ids))
         except Exception as error:
             return [f"exception: {type(error).__name__}: {error}"]
-        bad = list(first.broken) + [f"another cut: {p}" for p in check.same(second, first)] + check.same(whole, first)
-        seen = first.reasoning + "\n" + first.content + "\n" + "\n".join(f"{c.name} {c.text}" for c in first.calls)
+        bad = (
+            list(first.broken)
+            + [f"another cut: {p}" for p in check.same(second, first)]
+            + check.same(whole, first)
+        )
+        seen = (
+            first.reasoning
+            + "\n"
+            + first.content
+            + "\n"
+            + "\n".join(f"{c.name} {c.text}" for c in first.calls)
+        )
         return bad + kept(output, seen)
 
 
@@ -173,19 +190,33 @@ def _smaller(message: Message, search: Search, seed: Any) -> Message:
     for i, (kind, piece) in enumerate(pieces):
         if kind == "call" and piece[1]:
 
-            def put(params: list[Any], at: int = i, name: str = piece[0], rest: list[Any] = pieces) -> Message:
-                return Message(message.start, message.reasoning, [*rest[:at], ("call", (name, params)), *rest[at + 1 :]])
+            def put(
+                params: list[Any], at: int = i, name: str = piece[0], rest: list[Any] = pieces
+            ) -> Message:
+                return Message(
+                    message.start, message.reasoning, [*rest[:at], ("call", (name, params)), *rest[at + 1 :]]
+                )
 
             pieces = put(shrink(piece[1], lambda p, put=put: fails(put(p)))).pieces
     return Message(message.start, message.reasoning, pieces)
 
 
-async def search(judges: dict[str, Any], ways: dict[str, Any], *, kind: str, seed: int, runs: int, limit: int = 1) -> dict[str, Any]:
+async def search(
+    judges: dict[str, Any], ways: dict[str, Any], *, kind: str, seed: int, runs: int, limit: int = 1
+) -> dict[str, Any]:
     """``runs`` runs from a seed. Returns how many failed and up to ``limit`` shrunk counterexamples."""
     try:
         engine = Search(judges)
     except NoParserObject as error:
-        return {"search": kind, "seed": seed, "runs": 0, "failed": 0, "served": 0, "found": [], "error": str(error)}
+        return {
+            "search": kind,
+            "seed": seed,
+            "runs": 0,
+            "failed": 0,
+            "served": 0,
+            "found": [],
+            "error": str(error),
+        }
     out, failed, served = [], 0, 0
     for number in range(runs):
         key = f"{seed}/{number}"
@@ -197,7 +228,14 @@ async def search(judges: dict[str, Any], ways: dict[str, Any], *, kind: str, see
                 failed += 1
                 if len(out) < limit:
                     small = shrink(fragments, lambda f, s=start, k=key: bool(engine.fuzz(f, s, k)))
-                    out.append({"key": key, "start": start, "output": "".join(small), "problems": engine.fuzz(small, start, key)})
+                    out.append(
+                        {
+                            "key": key,
+                            "start": start,
+                            "output": "".join(small),
+                            "problems": engine.fuzz(small, start, key),
+                        }
+                    )
             continue
         message = generator.message()
         if number % SERVING_SHARE == SERVING_SHARE - 1:
@@ -219,5 +257,14 @@ async def _serve(judges: dict[str, Any], ways: dict[str, Any], message: Message,
     case = parse(message.document("a random message over the serving path"), f"random/{key}")
     rng = random.Random(key)
     judge = judges[STARTS[message.start].reasoning]
-    result = await judge.run(ways[rng.choice(sorted(ways))], case, message.start, names=[f"mtp{rng.randint(1, 5)}#{key}"], full=False, seeds=1)
-    return [f"{result['surface']} {name}: {p}" for name, problems in result["wrong"].items() for p in problems]
+    result = await judge.run(
+        ways[rng.choice(sorted(ways))],
+        case,
+        message.start,
+        names=[f"mtp{rng.randint(1, 5)}#{key}"],
+        full=False,
+        seeds=1,
+    )
+    return [
+        f"{result['surface']} {name}: {p}" for name, problems in result["wrong"].items() for p in problems
+    ]
