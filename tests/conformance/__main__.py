@@ -17,32 +17,67 @@ SURFACES = ("chat", "responses", "messages")
 
 def options(argv: list[str]) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="conformance", description="Tool-call conformance of vLLM trees and servers.")
-    parser.add_argument("targets", nargs="*", metavar="TREE", help="source tree, or release name below --trees")
-    parser.add_argument("--trees", type=Path, help="folder with trees: <release>/stock, <release>/patched or vllm-<version>")
+    parser = argparse.ArgumentParser(
+        prog="conformance", description="Tool-call conformance of vLLM trees and servers."
+    )
+    parser.add_argument(
+        "targets", nargs="*", metavar="TREE", help="source tree, or release name below --trees"
+    )
+    parser.add_argument(
+        "--trees", type=Path, help="folder with trees: <release>/stock, <release>/patched or vllm-<version>"
+    )
     parser.add_argument("--stock", action="store_true", help="names mean stock trees (else patched ones)")
     parser.add_argument("--url", action="append", default=[], help="a running server instead of a tree")
     parser.add_argument("--model", default="scripted", help="model name to ask the server for")
-    parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help="request header for --url")
-    parser.add_argument("--python", default=sys.executable, help="interpreter that has the release's dependencies")
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="NAME:VALUE", help="request header for --url"
+    )
+    parser.add_argument(
+        "--python", default=sys.executable, help="interpreter that has the release's dependencies"
+    )
     parser.add_argument("--case", action="append", default=[], help="name, glob, group, or a case file")
     parser.add_argument("--surface", action="append", choices=SURFACES, help="default: all three")
-    parser.add_argument("--reasoning", choices=("qwen3", "none"), help="only starts with this reasoning parser")
+    parser.add_argument(
+        "--reasoning", choices=("qwen3", "none"), help="only starts with this reasoning parser"
+    )
     parser.add_argument("--start", choices=tuple(cases.STARTS), help="only this start")
-    parser.add_argument("--schedule", action="append", help="w1, w4, whole, split@17, mtp3#0, cuts:1,2,3, or full (not streamed)")
-    parser.add_argument("--mtp", type=int, metavar="K", help="only what speculation depth K does (0: one token a step)")
+    parser.add_argument(
+        "--schedule",
+        action="append",
+        help="w1, w4, whole, split@17, mtp3#0, cuts:1,2,3, or full (not streamed)",
+    )
+    parser.add_argument(
+        "--mtp", type=int, metavar="K", help="only what speculation depth K does (0: one token a step)"
+    )
     parser.add_argument("--seeds", type=int, default=1, help="irregular schedules for each k")
     parser.add_argument("--full", action="store_true", help="all two-way splits")
-    parser.add_argument("--quick", action="store_true", help="only one token a step, one irregular schedule for each k, and whole")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="only one token a step, one irregular schedule for each k, and whole",
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--html", metavar="FILE")
     parser.add_argument("--log", type=Path, help="what the releases write")
     parser.add_argument("--failures", type=int, default=10, metavar="N", help="failures to print")
-    parser.add_argument("--runs", type=int, default=0, metavar="N", help="random search with this budget instead of the cases")
-    parser.add_argument("--fuzz", type=int, default=0, metavar="N", help="malformed outputs with this budget instead of the cases")
+    parser.add_argument(
+        "--runs", type=int, default=0, metavar="N", help="random search with this budget instead of the cases"
+    )
+    parser.add_argument(
+        "--fuzz",
+        type=int,
+        default=0,
+        metavar="N",
+        help="malformed outputs with this budget instead of the cases",
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of --runs and --fuzz")
-    parser.add_argument("--serve", type=int, metavar="PORT", help="serve the tree with scripted answers on this port, for --url")
+    parser.add_argument(
+        "--serve",
+        type=int,
+        metavar="PORT",
+        help="serve the tree with scripted answers on this port, for --url",
+    )
     parser.add_argument("--list", action="store_true", help="print the cases' names and classes")
     return parser.parse_args(argv)
 
@@ -107,7 +142,10 @@ def run(opts: argparse.Namespace) -> int:
     if opts.runs or opts.fuzz:
         from conformance.search import drive
 
-        return max(drive(adapter, runs=opts.runs, fuzz=opts.fuzz, seed=opts.seed, workers=opts.jobs) for adapter, _, _ in targets)
+        return max(
+            drive(adapter, runs=opts.runs, fuzz=opts.fuzz, seed=opts.seed, workers=opts.jobs)
+            for adapter, _, _ in targets
+        )
     for adapter, kind, repeat in targets:
         report = Report(adapter.label(), kind, repeat)
         began = time.monotonic()

@@ -8,11 +8,14 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parent.parent
+
+JOB_LIMIT_S = 900.0
+"""A job (one case on one surface, all schedules) takes seconds; a host that is busy for so long hangs in the code under test."""
 
 Job = dict[str, Any]
 Result = dict[str, Any]
@@ -25,7 +28,9 @@ class AdapterError(RuntimeError):
 class TreeAdapter:
     """Judges a vLLM source tree (stock or patched) in ``workers`` subprocesses that share the jobs."""
 
-    def __init__(self, tree: Path, *, python: str = sys.executable, workers: int = 2, log: Path | None = None) -> None:
+    def __init__(
+        self, tree: Path, *, python: str = sys.executable, workers: int = 2, log: Path | None = None
+    ) -> None:
         if not (tree / "vllm" / "__init__.py").is_file():
             raise AdapterError(f"{tree} is no vLLM source tree")
         self.tree, self.python, self.workers, self.log = tree.resolve(), python, workers, log
@@ -51,7 +56,7 @@ class TreeAdapter:
 
     def _start(self) -> subprocess.Popen[str]:
         env = self._environment()
-        sink = open(self.log, "a") if self.log else subprocess.DEVNULL  # noqa: SIM115 - the child owns it
+        sink = self.log.open("a") if self.log else subprocess.DEVNULL  # the child owns it
         return subprocess.Popen(
             [self.python, "-m", "conformance.host"], cwd=TESTS, env=env, text=True, encoding="utf-8",
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink,
@@ -67,9 +72,9 @@ class TreeAdapter:
         count = min(self.workers, max(1, len(jobs)))
         for _ in range(count):
             todo.put(None)
-        processes = [self._start() for _ in range(count)]
-        for process in processes:
-            threading.Thread(target=self._work, args=(process, todo, done), daemon=True).start()
+        live: set[subprocess.Popen[str]] = set()
+        for _ in range(count):
+            threading.Thread(target=self._work, args=(live, todo, done), daemon=True).start()
         try:
             for _ in jobs:
                 result = done.get()
@@ -77,27 +82,69 @@ class TreeAdapter:
                     raise result
                 yield result
         finally:
-            for process in processes:
+            for process in list(live):
                 process.kill()
                 process.wait()
 
-    def _work(self, process: subprocess.Popen[str], todo: Any, done: Any) -> None:
-        assert process.stdin and process.stdout
+    def _ready(self, live: set[subprocess.Popen[str]]) -> subprocess.Popen[str]:
+        """A host that runs this tree's code; raises AdapterError otherwise."""
+        process = self._start()
+        live.add(process)
+        assert process.stdout
+        ready = json.loads(process.stdout.readline() or "{}")
+        if Path(ready.get("tree", "/")).resolve() != self.tree:
+            where = f"; see {self.log}" if self.log else "; give --log FILE to see why"
+            raise AdapterError(f"{self.tree} could not be started{where}: {ready or 'no answer'}")
+        self.release = ready["ready"]
+        return process
+
+    def _work(self, live: set[subprocess.Popen[str]], todo: Any, done: Any) -> None:
+        """Feed a host until no job is left; a host that dies or hangs over a job is replaced, and the job is wrong."""
         try:
-            ready = json.loads(process.stdout.readline() or "{}")
-            if Path(ready.get("tree", "/")).resolve() != self.tree:
-                where = f"; see {self.log}" if self.log else "; give --log FILE to see why"
-                raise AdapterError(f"{self.tree} could not be started{where}: {ready or 'no answer'}")
-            self.release = ready["ready"]
+            process = self._ready(live)
             while (job := todo.get()) is not None:
-                process.stdin.write(json.dumps(job) + "\n")
-                process.stdin.flush()
-                line = process.stdout.readline()
-                if not line:
-                    raise AdapterError(f"{self.tree}: the host died during {job.get('name', 'a search')}")
-                done.put(json.loads(line))
-        except BaseException as error:  # noqa: BLE001 - handed to the reader of the results
+                line = self._ask(process, job)
+                if line:
+                    done.put(json.loads(line))
+                    continue
+                live.discard(process)
+                process.kill()
+                process.wait()
+                done.put(_dead(job))
+                process = self._ready(live)
+        except BaseException as error:  # handed to the reader of the results
             done.put(error)
+
+    @staticmethod
+    def _ask(process: subprocess.Popen[str], job: Job) -> str:
+        """The host's answer, empty when it died or took longer than ``JOB_LIMIT_S``."""
+        assert process.stdin and process.stdout
+        watch = threading.Timer(JOB_LIMIT_S, process.kill)
+        watch.start()
+        try:
+            process.stdin.write(json.dumps(job) + "\n")
+            process.stdin.flush()
+            return process.stdout.readline()
+        except BrokenPipeError:
+            return ""
+        finally:
+            watch.cancel()
+
+
+def _dead(job: Job) -> Result:
+    """The result of a job that killed its host: wrong from every start."""
+    if "search" in job:
+        return {**job["search"], "search": job["search"]["kind"], "failed": job["search"]["runs"], "served": 0, "found": [],
+                "error": "the host died or hung"}  # fmt: skip
+    bad = {"full": [f"hang: the host died, or gave no answer in {JOB_LIMIT_S:.0f} s"]}
+    from conformance.case import STARTS
+
+    results = [
+        {"case": job["name"], "class": job["case"]["class"], "start": start, "reasoning": STARTS[start].reasoning, "surface": surface,
+         "tokens": 0, "right": [], "wrong": bad, "near": [], "differs": {}}
+        for surface in job["surfaces"] for start in job["starts"]
+    ]  # fmt: skip
+    return {"name": job["name"], "results": results, "streams": 0, "seconds": JOB_LIMIT_S}
 
 
 class UrlAdapter:
@@ -108,7 +155,9 @@ class UrlAdapter:
     recognised where it returns token ids; otherwise its answer just counts as wrong.
     """
 
-    def __init__(self, url: str, model: str, reasoning: str, *, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, url: str, model: str, reasoning: str, *, headers: dict[str, str] | None = None
+    ) -> None:
         self.url, self.model, self.reasoning = url.rstrip("/").removesuffix("/v1"), model, reasoning
         self.headers = headers or {}
 
@@ -136,7 +185,11 @@ def jobs_for(
 
     out = []
     for case in cases:
-        chosen = [s for s in case.starts if (not reasoning or starts[s].reasoning == reasoning) and (not start or s == start)]
+        chosen = [
+            s
+            for s in case.starts
+            if (not reasoning or starts[s].reasoning == reasoning) and (not start or s == start)
+        ]
         if chosen:
             out += [
                 {"name": case.name, "case": json.loads(dump(case)), "surfaces": [surface], "starts": chosen,
@@ -144,6 +197,3 @@ def jobs_for(
                 for surface in surfaces
             ]  # fmt: skip
     return out
-
-
-Progress = Callable[[int, int], None]

@@ -108,11 +108,15 @@ class Case(_Strict):
         if not self.starts:
             raise ValueError("a case needs a start")
         if "thought" in self.starts and self.expected.reasoning:
-            raise ValueError("the start `thought` brings its own reasoning: a case with reasoning lists `open` or `bare`")
+            raise ValueError(
+                "the start `thought` brings its own reasoning: a case with reasoning lists `open` or `bare`"
+            )
         if self.end == "length" and self.expected.finish_reason != "length":
             raise ValueError("an output cut by length finishes with `length`")
         if self.end == "stop" and (self.expected.finish_reason == "tool_calls") != bool(self.expected.calls):
-            raise ValueError("an output that stopped finishes with `tool_calls` when there are calls, else with `stop`")
+            raise ValueError(
+                "an output that stopped finishes with `tool_calls` when there are calls, else with `stop`"
+            )
         if self.opens_with == "call" and not self.expected.calls:
             raise ValueError("no call to open with")
         names = {t.name for t in self.tools}
@@ -127,7 +131,10 @@ class Case(_Strict):
             return Run(start=state, output=self.output, expected=self.expected)
         gap = THOUGHT_GAP if self.opens_with == "text" else ""
         expected = self.expected.model_copy(
-            update={"reasoning": THOUGHT, "content": gap + self.expected.content if gap else self.expected.content}
+            update={
+                "reasoning": THOUGHT,
+                "content": gap + self.expected.content if gap else self.expected.content,
+            }
         )
         return Run(start=state, output=f"{THOUGHT}</think>{THOUGHT_GAP}{self.output}", expected=expected)
 
@@ -167,6 +174,18 @@ def dump(case: Case) -> str:
     """The JSON document of a case, as its file holds it."""
     document = case.model_dump(by_alias=True, exclude={"name"}, exclude_defaults=True)
     document["expected"] = case.expected.model_dump(exclude_defaults=True)
-    order = ["description", "class", "source", "tools", "tool_choice", "starts", "opens_with", "output", "end", "drop_tokens",
-             "min_argument_deltas", "expected"]
+    order = [
+        "description",
+        "class",
+        "source",
+        "tools",
+        "tool_choice",
+        "starts",
+        "opens_with",
+        "output",
+        "end",
+        "drop_tokens",
+        "min_argument_deltas",
+        "expected",
+    ]
     return json.dumps({k: document[k] for k in order if k in document}, ensure_ascii=False, indent=1) + "\n"

@@ -11,7 +11,9 @@ from conformance.reading import FRAME_TAGS, Reading
 
 def _diverge(what: str, got: str, want: str) -> str:
     """Where two texts part: what matched, what came next, what was expected."""
-    at = next((i for i, (a, b) in enumerate(zip(got, want, strict=False)) if a != b), min(len(got), len(want)))
+    at = next(
+        (i for i, (a, b) in enumerate(zip(got, want, strict=False)) if a != b), min(len(got), len(want))
+    )
     before = want[max(0, at - 40) : at]
     return f"{what}: matched {before!r}, then came {_next(got, at)}, expected {_next(want, at)}"
 
@@ -53,7 +55,10 @@ def compare(reading: Reading, want: Expected) -> list[str]:
     if reading.finish != want.finish_reason:
         out.append(f"finish reason: got {reading.finish}, expected {want.finish_reason}")
     for tag in FRAME_TAGS:
-        for what, text, allowed in (("content", reading.content, want.content), ("reasoning", reading.reasoning, want.reasoning)):
+        for what, text, allowed in (
+            ("content", reading.content, want.content),
+            ("reasoning", reading.reasoning, want.reasoning),
+        ):
             if text.count(tag) > allowed.count(tag):
                 out.append(f"frame text {tag} in {what}")
     return out
@@ -64,9 +69,17 @@ def same(streamed: Reading, whole: Reading) -> list[str]:
     out = []
     for what in ("reasoning", "content"):
         if getattr(streamed, what) != getattr(whole, what):
-            out.append(_diverge(f"streamed and not streamed, {what}", getattr(streamed, what), getattr(whole, what)))
-    a = [(c.name, c.text if c.text is not None and _text(whole) else canonical(c.parsed)) for c in streamed.calls]
-    b = [(c.name, c.text if c.text is not None and _text(streamed) else canonical(c.parsed)) for c in whole.calls]
+            out.append(
+                _diverge(f"streamed and not streamed, {what}", getattr(streamed, what), getattr(whole, what))
+            )
+    a = [
+        (c.name, c.text if c.text is not None and _text(whole) else canonical(c.parsed))
+        for c in streamed.calls
+    ]
+    b = [
+        (c.name, c.text if c.text is not None and _text(streamed) else canonical(c.parsed))
+        for c in whole.calls
+    ]
     if a != b:
         out.append(f"streamed and not streamed, calls: {str(a)[:160]} and {str(b)[:160]}")
     if streamed.finish != whole.finish:
@@ -86,6 +99,7 @@ def only_white_space(reading: Reading, want: Expected) -> bool:
         not reading.broken
         and reading.reasoning.strip() == want.reasoning.strip()
         and reading.content.strip() == want.content.strip()
-        and [(c.name, canonical(c.parsed)) for c in reading.calls] == [(c.name, canonical(c.arguments)) for c in want.calls]
+        and [(c.name, canonical(c.parsed)) for c in reading.calls]
+        == [(c.name, canonical(c.arguments)) for c in want.calls]
         and reading.finish == want.finish_reason
     )

@@ -11,7 +11,44 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-WORDS = "the file reads lorem ipsum value null true 007 -1 3.5 naïve 漢字 🙂 🧑‍🚀 e\u0301 שלום x=1 a<b c>d </ < > </p <t =\"q\" \\n {} [] ; // # `code` ``` | \u2028".split(" ")
+WORDS = [
+    "the",
+    "file",
+    "reads",
+    "lorem",
+    "ipsum",
+    "value",
+    "null",
+    "true",
+    "007",
+    "-1",
+    "3.5",
+    "naïve",
+    "漢字",
+    "🙂",
+    "🧑\u200d🚀",
+    "é",
+    "שלום",
+    "x=1",
+    "a<b",
+    "c>d",
+    "</",
+    "<",
+    ">",
+    "</p",
+    "<t",
+    '="q"',
+    "\\n",
+    "{}",
+    "[]",
+    ";",
+    "//",
+    "#",
+    "`code`",
+    "```",
+    "|",
+    "\u2028",
+]
 TAGS = ("<tool_call>", "</tool_call>", "<function=read>", "<function=write>", "<function=search>", "</function>", "<parameter=path>", "<parameter=x>",
         "<parameter=content>", "</parameter>", "<think>", "</think>", "<tool_response>")  # fmt: skip
 PARTS = ("<tool_", "</tool_call", "<func", "<function=", "<function=read", "</func", "<param", "<parameter=", "<parameter=pa", "</para", "</parameter",
@@ -24,7 +61,9 @@ TOOLS = [
     {"name": "ping", "parameters": {"type": "object", "properties": {}}},
 ]  # fmt: skip
 
-_CLOSER_THEN = re.compile(r"(</parameter>|</function>|</tool_call>)\s*(<tool_call>|<function=|<parameter=|</function>|</tool_call>)")
+_CLOSER_THEN = re.compile(
+    r"(</parameter>|</function>|</tool_call>)\s*(<tool_call>|<function=|<parameter=|</function>|</tool_call>)"
+)
 _LINE_OPENS = re.compile(r"^(<tool_call>|<function=)", re.M)
 _LINE_PARAMETER = re.compile(r"^<parameter=([^<>\n]*)>", re.M)
 _BLOCK = "\x00"
@@ -116,8 +155,15 @@ class Generator:
         # Drawn once: a rejected value must not be replaced by one with less markup in it.
         markup = rng.choice((0.0, 0.25, 0.5, 0.6))
         for _ in range(50):
-            lines = [_BLOCK if markup and rng.random() < 0.15 else self.line(markup) for _ in range(rng.choice((0, 1, 1, 2, 3, 6)))]
-            text = rng.choice(("", "", "", "\n", "  ", "\t")) + "\n".join(lines) + rng.choice(("", "", "", "\n", "\n\n", " ", "\r", "<", "</"))
+            lines = [
+                _BLOCK if markup and rng.random() < 0.15 else self.line(markup)
+                for _ in range(rng.choice((0, 1, 1, 2, 3, 6)))
+            ]
+            text = (
+                rng.choice(("", "", "", "\n", "  ", "\t"))
+                + "\n".join(lines)
+                + rng.choice(("", "", "", "\n", "\n\n", " ", "\r", "<", "</"))
+            )
             if rng.random() < 0.1:
                 text = text.replace("\n", "\r\n")
             if unsafe(text, given, declared) or not _blocks_on_lines(text):
@@ -129,7 +175,10 @@ class Generator:
         """A documented call, balanced."""
         rng = self.rng
         name = rng.choice(("read", "write", "search"))
-        body = "".join(f"<parameter={k}>\n{rng.choice(WORDS)} {rng.choice(WORDS)}\n</parameter>\n" for k in rng.sample(("path", "q", "content"), rng.randint(0, 2)))
+        body = "".join(
+            f"<parameter={k}>\n{rng.choice(WORDS)} {rng.choice(WORDS)}\n</parameter>\n"
+            for k in rng.sample(("path", "q", "content"), rng.randint(0, 2))
+        )
         inner = f"<function={name}>\n{body}</function>"
         return f"<tool_call>\n{inner}\n</tool_call>" if rng.random() < 0.8 else inner
 
@@ -159,7 +208,11 @@ class Generator:
         if "boolean" in kinds:
             return rng.choice((("true", True), ("false", False), ("True", True), ("False", False)))
         words = [rng.choice((*WORDS, *TAGS)) for _ in range(rng.randint(0, 3))]
-        value: Any = {w: rng.choice((1, None, True, "s", [w])) for w in words} if "object" in kinds else [*words, 1, None]
+        value: Any = (
+            {w: rng.choice((1, None, True, "s", [w])) for w in words}
+            if "object" in kinds
+            else [*words, 1, None]
+        )
         text = json.dumps(value, ensure_ascii=rng.random() < 0.5, indent=rng.choice((None, None, 2)))
         return text, json.loads(text)
 
@@ -167,9 +220,18 @@ class Generator:
         """Text outside calls: words, and tags that can begin no call."""
         rng = self.rng
         for _ in range(50):
-            text = "\n".join(" ".join(rng.choice(WORDS) if rng.random() < 0.85 else rng.choice(TAGS) for _ in range(rng.randint(1, 6))) for _ in range(rng.randint(1, 3)))
+            text = "\n".join(
+                " ".join(
+                    rng.choice(WORDS) if rng.random() < 0.85 else rng.choice(TAGS)
+                    for _ in range(rng.randint(1, 6))
+                )
+                for _ in range(rng.randint(1, 3))
+            )
             # <function=read> begins a call where a release accepts it bare; think tags outside reasoning are frame.
-            if not re.search(r"<function=(read|write)>|</?think>|</(parameter|function|tool_call)>", text) and text.strip() == text:
+            if (
+                not re.search(r"<function=(read|write)>|</?think>|</(parameter|function|tool_call)>", text)
+                and text.strip() == text
+            ):
                 return text
         return "Some text."
 
@@ -203,6 +265,20 @@ class Generator:
             else:
                 out.append(rng.choice(("\n", "\n\n", " ", "\r\n", "🙂", "漢", "<|im_start|>"[:2], '"', "\\")))
         return out
+
+
+def kept(output: str, seen: str) -> list[str]:
+    """Which of a malformed output's numbered words a client did not see exactly once.
+
+    A tag of the frame that the output's end cut short inside a call is dropped, the beginning of a name in it included: a
+    word there may be missing.
+    """
+    cut = re.search(r"<(?:function|parameter)=[^<>\n]*\Z", output)
+    exempt = set(re.findall(r"w\d+w", cut[0])) if cut else set()
+    counts = {w: seen.count(w) for w in re.findall(r"w\d+w", output)}
+    return [
+        f"text: {w} appears {n} times" for w, n in counts.items() if n != 1 and not (n == 0 and w in exempt)
+    ]
 
 
 def _blocks_on_lines(text: str) -> bool:

@@ -39,7 +39,8 @@ def _target(report: Report) -> str:
     """One target: matrix, a square for each case, failures."""
     total = report.totals()
     rows = "".join(
-        f"<tr><td>{s}</td><td>{r}</td>{''.join(_cell(row.get(c, Cell())) for c in COLUMNS)}</tr>" for (s, r), row in report.matrix().items()
+        f"<tr><td>{s}</td><td>{r}</td>{''.join(_cell(row.get(c, Cell())) for c in COLUMNS)}</tr>"
+        for (s, r), row in report.matrix().items()
     )
     head = "".join(f"<th>{c}</th>" for c in COLUMNS)
     squares = "".join(
@@ -57,13 +58,15 @@ def _target(report: Report) -> str:
             for f in failures[:6]
         )
         wrong = sum(f["wrong"] for f in failures)
-        parts.append(f'<details><summary>{html.escape(name)} <span class="dim">{failures[0]["class"]}, {wrong} wrong</span></summary>{body}</details>')
+        parts.append(
+            f'<details><summary>{html.escape(name)} <span class="dim">{failures[0]["class"]}, {wrong} wrong</span></summary>{body}</details>'
+        )
     words = ", ".join(f"{k} {a}/{b}" for k, (a, b) in report.classes().items())
     return (
         f"<h2>{html.escape(report.label)} <span class=dim>({report.kind})</span></h2>"
         f"<p><b>{total.right}</b> of {total.all} right, {total.near} of the others wrong in white space only. Cases wholly right: {words}. "
         f"<span class=dim>{report.streams} responses in {report.seconds:.0f} s.</span></p>"
-        f'<div class=scroll><table><tr><th>surface</th><th>reasoning</th>{head}</tr>{rows}</table></div><p>One square a case:</p><div class=grid>{squares}</div>'
+        f"<div class=scroll><table><tr><th>surface</th><th>reasoning</th>{head}</tr>{rows}</table></div><p>One square a case:</p><div class=grid>{squares}</div>"
         f"<h3>{len(grouped)} cases with something wrong</h3>{''.join(parts) or '<p class=ok>None.</p>'}"
     )
 

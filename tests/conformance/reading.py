@@ -6,7 +6,16 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-FRAME_TAGS = ("<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>", "<think>", "</think>")
+FRAME_TAGS = (
+    "<tool_call>",
+    "</tool_call>",
+    "<function=",
+    "</function>",
+    "<parameter=",
+    "</parameter>",
+    "<think>",
+    "</think>",
+)
 
 
 @dataclass

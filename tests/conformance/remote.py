@@ -30,7 +30,9 @@ class RemoteJudge(Judge):
         """One case on its surfaces, from the starts that the server's reasoning parser allows."""
         case, out, ways = cases.parse(job["case"], job["name"]), [], surfaces()
         before = self.streams
-        async with httpx.AsyncClient(base_url=self.url, timeout=TIMEOUT_S, headers=self.headers) as self.client:
+        async with httpx.AsyncClient(
+            base_url=self.url, timeout=TIMEOUT_S, headers=self.headers
+        ) as self.client:
             scripted = "x-conformance" in (await self.client.get("/health")).headers
             names = job.get("schedules") or (None if scripted else ["whole"])
             for surface in job["surfaces"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from conformance.schedule import COLUMNS, column
@@ -86,7 +87,11 @@ class Report:
         """Over everything."""
         total = Cell()
         for cell in self.by_case().values():
-            total.right, total.all, total.near = total.right + cell.right, total.all + cell.all, total.near + cell.near
+            total.right, total.all, total.near = (
+                total.right + cell.right,
+                total.all + cell.all,
+                total.near + cell.near,
+            )
         return total
 
     def classes(self) -> dict[str, tuple[int, int]]:
@@ -113,8 +118,8 @@ class Report:
 
 def write_json(path: str, reports: list[Report]) -> None:
     """All targets of a run in one file."""
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"format": 1, "columns": list(COLUMNS), "targets": [r.document() for r in reports]}, file, ensure_ascii=False, indent=1)
+    document = {"format": 1, "columns": list(COLUMNS), "targets": [r.document() for r in reports]}
+    Path(path).write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def show(report: Report, *, limit: int) -> None:
@@ -137,15 +142,27 @@ def show(report: Report, *, limit: int) -> None:
         cells = []
         for name in COLUMNS:
             cell = row.get(name, Cell())
-            style = "dim" if not cell.all else "green" if cell.right == cell.all else "yellow" if cell.right + cell.near == cell.all else "red"
+            style = (
+                "dim"
+                if not cell.all
+                else "green"
+                if cell.right == cell.all
+                else "yellow"
+                if cell.right + cell.near == cell.all
+                else "red"
+            )
             near = f" ~{cell.near}" if cell.near else ""
             cells.append(f"[{style}]{cell.right}/{cell.all}{near}[/]" if cell.all else "[dim]-[/]")
         table.add_row(surface, reasoning, *cells)
     console.print(table)
     words = ", ".join(f"{k} {a}/{b}" for k, (a, b) in report.classes().items())
-    console.print(f"cases wholly right: {words}; {report.streams} responses in {report.seconds:.0f} s", highlight=False)
+    console.print(
+        f"cases wholly right: {words}; {report.streams} responses in {report.seconds:.0f} s", highlight=False
+    )
     if report.differing():
-        console.print(f"implementation-defined, read otherwise: {', '.join(report.differing())}", highlight=False)
+        console.print(
+            f"implementation-defined, read otherwise: {', '.join(report.differing())}", highlight=False
+        )
     for failure in report.failures()[:limit]:
         console.print(
             f"\n[red]wrong[/] [bold]{failure['case']}[/] {failure['surface']} start={failure['start']} "

@@ -22,6 +22,7 @@ Events = list[dict[str, Any]]
 
 def chat_events() -> Events:
     """A right stream, as the chunks' deltas."""
+
     def tool(index: int, **function: str) -> dict[str, Any]:
         first = {"id": f"c{index}", "type": "function"} if "name" in function else {}
         return {"tool_calls": [{"index": index, **first, "function": function}]}
@@ -33,11 +34,14 @@ def chat_events() -> Events:
 
 
 def chat_bytes(events: Events) -> bytes:
-    return "".join("data: [DONE]\n\n" if "done" in e else f"data: {json.dumps(e)}\n\n" for e in events).encode()
+    return "".join(
+        "data: [DONE]\n\n" if "done" in e else f"data: {json.dumps(e)}\n\n" for e in events
+    ).encode()
 
 
 def message_events() -> Events:
     """A right stream of /v1/messages."""
+
     def block(index: int, start: dict[str, Any], *deltas: dict[str, Any]) -> Events:
         return [{"type": "content_block_start", "index": index, "content_block": start},
                 *({"type": "content_block_delta", "index": index, "delta": d} for d in deltas), {"type": "content_block_stop", "index": index}]  # fmt: skip
@@ -57,7 +61,10 @@ def event_bytes(events: Events) -> bytes:
 
 def response_events() -> Events:
     """A right stream of /v1/responses."""
-    out: Events = [{"type": "response.created", "response": {}}, {"type": "response.in_progress", "response": {}}]
+    out: Events = [
+        {"type": "response.created", "response": {}},
+        {"type": "response.in_progress", "response": {}},
+    ]
     items = [
         {"type": "reasoning", "id": "r", "content": [{"type": "reasoning_text", "text": "Hm."}]},
         {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "One."}]},
@@ -65,13 +72,33 @@ def response_events() -> Events:
         {"type": "function_call", "id": "f1", "call_id": "c1", "name": "g", "arguments": "{}"},
         {"type": "message", "id": "m2", "content": [{"type": "output_text", "text": "\nTwo."}]},
     ]  # fmt: skip
-    kinds = {"reasoning": "reasoning_text", "message": "output_text", "function_call": "function_call_arguments"}
+    kinds = {
+        "reasoning": "reasoning_text",
+        "message": "output_text",
+        "function_call": "function_call_arguments",
+    }
     for i, item in enumerate(items):
         text = item["arguments"] if "arguments" in item else item["content"][0]["text"]
         base = {"output_index": i, "item_id": item["id"]}
-        out.append({"type": "response.output_item.added", "output_index": i, "item": {k: v for k, v in item.items() if k not in ("content", "arguments")}})
-        out += [{"type": f"response.{kinds[item['type']]}.delta", "delta": part, **base} for part in (text[:2], text[2:]) if part]
-        out.append({"type": f"response.{kinds[item['type']]}.done", "arguments" if "arguments" in item else "text": text, **base})
+        out.append(
+            {
+                "type": "response.output_item.added",
+                "output_index": i,
+                "item": {k: v for k, v in item.items() if k not in ("content", "arguments")},
+            }
+        )
+        out += [
+            {"type": f"response.{kinds[item['type']]}.delta", "delta": part, **base}
+            for part in (text[:2], text[2:])
+            if part
+        ]
+        out.append(
+            {
+                "type": f"response.{kinds[item['type']]}.done",
+                "arguments" if "arguments" in item else "text": text,
+                **base,
+            }
+        )
         out.append({"type": "response.output_item.done", "output_index": i, "item": item})
     out.append({"type": "response.completed", "response": {"status": "completed", "output": items}})
     for number, event in enumerate(out):
@@ -93,11 +120,15 @@ def _delta(at: int, **change: Any) -> Callable[[Events], None]:
 CHAT_FAULTS: dict[str, Callable[[Events], Any]] = {
     "one-kind": _delta(2, content="x"),
     "name-first": lambda e: e[5]["choices"][0]["delta"]["tool_calls"][0]["function"].update(name="f"),
-    "name-first: call 0 begins": lambda e: e[4]["choices"][0]["delta"]["tool_calls"][0]["function"].pop("name"),
+    "name-first: call 0 begins": lambda e: e[4]["choices"][0]["delta"]["tool_calls"][0]["function"].pop(
+        "name"
+    ),
     "call-id": lambda e: e[7]["choices"][0]["delta"]["tool_calls"][0].update(id="c0"),
     "index": lambda e: e[7]["choices"][0]["delta"]["tool_calls"][0].update(index=2),
     "index: a call delta": lambda e: e[5]["choices"][0]["delta"]["tool_calls"][0].pop("index"),
-    "content-inside-call": lambda e: e.insert(5, {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": None}]}),
+    "content-inside-call": lambda e: e.insert(
+        5, {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": None}]}
+    ),
     "valid-json": lambda e: e.pop(6),
     "order": lambda e: e.insert(9, e.pop(1)),
     "finish-reason: none": lambda e: e[9]["choices"][0].update(finish_reason=None),
@@ -140,7 +171,9 @@ RESPONSE_FAULTS: dict[str, Callable[[Events], Any]] = {
 
 @pytest.mark.parametrize(
     ("surface", "fault"),
-    [("chat", f) for f in CHAT_FAULTS] + [("messages", f) for f in MESSAGE_FAULTS] + [("responses", f) for f in RESPONSE_FAULTS],
+    [("chat", f) for f in CHAT_FAULTS]
+    + [("messages", f) for f in MESSAGE_FAULTS]
+    + [("responses", f) for f in RESPONSE_FAULTS],
 )
 def test_a_planted_fault_is_reported(surface: str, fault: str) -> None:
     make, write, read, faults = {
@@ -161,7 +194,10 @@ def test_a_planted_fault_is_reported(surface: str, fault: str) -> None:
         ({"content": "One.\nTwo.\n"}, "content: matched 'One.\\nTwo.', then came the end, expected '\\n'"),
         ({"finish_reason": "length"}, "finish reason: got tool_calls, expected length"),
         ({"calls": (Call(name="f", arguments={"a": "x"}),)}, "calls: got ['f', 'g'], expected ['f']"),
-        ({"calls": (Call(name="f", arguments={"a": 1}), Call(name="g", arguments={}))}, "arguments of call 0: matched '{\"a\": '"),
+        (
+            {"calls": (Call(name="f", arguments={"a": 1}), Call(name="g", arguments={}))},
+            "arguments of call 0: matched '{\"a\": '",
+        ),
     ],
 )
 def test_a_difference_says_what_matched_and_what_came(change: dict[str, Any], says: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conformance import case as cases
-from conformance.generate import Generator, Message, Param, unsafe
+from conformance.generate import Generator, Message, Param, kept, unsafe
 from conformance.host.search import shrink
 
 
@@ -23,7 +23,10 @@ def test_messages_are_valid_cases_and_most_values_hold_markup() -> None:
             for value in call.arguments.values():
                 if isinstance(value, str):
                     total += 1
-                    marked += any(t in value for t in ("<tool_call>", "</function>", "<parameter=", "</parameter>", "<function="))
+                    marked += any(
+                        t in value
+                        for t in ("<tool_call>", "</function>", "<parameter=", "</parameter>", "<function=")
+                    )
     assert total > 200
     assert marked > total / 3
 
@@ -42,7 +45,9 @@ def test_what_the_format_leaves_open_is_left_out(text: str, is_unsafe: bool) -> 
 
 def test_white_space_around_calls_follows_the_rules() -> None:
     def content(*pieces: str) -> str:
-        made = [("call", ("read", [Param("path", "/a", "/a")])) if p == "CALL" else ("text", p) for p in pieces]
+        made = [
+            ("call", ("read", [Param("path", "/a", "/a")])) if p == "CALL" else ("text", p) for p in pieces
+        ]
         return Message("plain", "", made).expected()["content"]
 
     assert content("One.\n\n", "CALL", "\n") == "One."
@@ -54,3 +59,14 @@ def test_white_space_around_calls_follows_the_rules() -> None:
 
 def test_shrinking_keeps_what_fails() -> None:
     assert shrink(list(range(40)), lambda f: 7 in f and 31 in f) == [7, 31]
+
+
+@pytest.mark.parametrize(
+    ("output", "seen", "lost"),
+    [
+        ("w0w <tool_call> w1w", "w0w <tool_call> w1w", 0), ("w0w w1w", "w0w", 1), ("w0w", "w0w w0w", 1),
+        ("w0w <parameter=w1w", "w0w", 0), ("<parameter=w0w> w1w", "", 2), ("<parameter=w0w\nw1w", "", 2),
+    ],
+)  # fmt: skip
+def test_a_lost_or_doubled_word_is_seen_and_a_cut_tag_is_forgiven(output: str, seen: str, lost: int) -> None:
+    assert len(kept(output, seen)) == lost

@@ -36,5 +36,5 @@ def test_a_name_means_the_same_widths_again(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["split@0", "split@10", "cuts:3,3", "nonsense", "w", "cuts:10,0"])
 def test_an_impossible_name_is_refused(name: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - every impossible name is a plain ValueError
+    with pytest.raises(ValueError):  # every impossible name is a plain ValueError
         schedule.named(name, 10)

@@ -15,7 +15,13 @@ def tokenizer():
 
 def test_ids_are_those_of_the_models(tokenizer) -> None:
     # Qwen3's published ids; a wrong rank table or order of added tokens shows here.
-    assert tokens.encode(tokenizer, "<tool_call></tool_call><think></think><|im_end|>") == [151657, 151658, 151667, 151668, 151645]
+    assert tokens.encode(tokenizer, "<tool_call></tool_call><think></think><|im_end|>") == [
+        151657,
+        151658,
+        151667,
+        151668,
+        151645,
+    ]
     assert tokens.encode(tokenizer, "Hello, world!\n") == [9707, 11, 1879, 4894]
 
 

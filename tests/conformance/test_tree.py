@@ -23,17 +23,38 @@ pytestmark = pytest.mark.skipif(not TREE, reason="CONFORMANCE_TREE names no sour
 
 
 def conformance(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "conformance", *words], cwd=TESTS, text=True, capture_output=True, check=False, timeout=300)
+    return subprocess.run(
+        [sys.executable, "-m", "conformance", *words],
+        cwd=TESTS,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=300,
+    )
 
 
 def test_a_plain_case_is_right_and_a_wrong_expectation_is_reported(tmp_path: Path) -> None:
-    good = conformance(TREE, "--case", "escapes/quotes", "--schedule", "w1", "--start", "plain", "--jobs", "1")
+    good = conformance(
+        TREE, "--case", "escapes/quotes", "--schedule", "w1", "--start", "plain", "--jobs", "1"
+    )
     assert good.returncode == 0, good.stdout + good.stderr
     document = json.loads((TESTS / "conformance/cases/escapes/quotes.json").read_text())
     document["expected"]["calls"][0]["arguments"]["content"] += "!"
     wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps(document))
-    bad = conformance(TREE, "--case", str(wrong), "--schedule", "w1", "--start", "plain", "--jobs", "1", "--json", str(tmp_path / "out.json"))
+    bad = conformance(
+        TREE,
+        "--case",
+        str(wrong),
+        "--schedule",
+        "w1",
+        "--start",
+        "plain",
+        "--jobs",
+        "1",
+        "--json",
+        str(tmp_path / "out.json"),
+    )
     assert bad.returncode == 1, bad.stdout + bad.stderr
     failure = json.loads((tmp_path / "out.json").read_text())["targets"][0]["failures"][0]
     assert any(p.startswith("arguments of call 0: matched") for p in failure["problems"])
@@ -55,7 +76,18 @@ def test_the_same_case_over_http() -> None:
             except httpx.TransportError:
                 assert server.poll() is None
                 time.sleep(0.5)
-        done = conformance("--url", f"http://127.0.0.1:{port}", "--case", "escapes/quotes", "--start", "closed", "--schedule", "w1", "--schedule", "mtp3#0")
+        done = conformance(
+            "--url",
+            f"http://127.0.0.1:{port}",
+            "--case",
+            "escapes/quotes",
+            "--start",
+            "closed",
+            "--schedule",
+            "w1",
+            "--schedule",
+            "mtp3#0",
+        )
         assert done.returncode == 0, done.stdout + done.stderr
     finally:
         server.kill()

@@ -17,18 +17,16 @@ from typing import Any
 RANKS_IN_PACKAGE = "dashscope/resources/qwen.tiktoken"
 """Where the vocabulary file stands in the distribution ``dashscope`` (any 1.x or 2.x)."""
 
-PATTERN = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
+PATTERN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 """Qwen2's and Qwen3's pre-tokenizer expression."""
 
 # Qwen3's added tokens, in the order of their ids (151643 ...). Only the first group is "special", that is, left out of
 # decoded text; the tool and think tags are ordinary added tokens and appear in the text.
-SPECIAL = (
+SPECIAL = (  # noqa: SIM905 - a list of 14 quoted words would hide their order
     "<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|> <|box_end|> "
     "<|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|>"
 ).split()
-ADDED = (
+ADDED = (  # noqa: SIM905
     "<tool_call> </tool_call> <|fim_prefix|> <|fim_middle|> <|fim_suffix|> <|fim_pad|> <|repo_name|> <|file_sep|> "
     "<tool_response> </tool_response> <think> </think>"
 ).split()
@@ -80,7 +78,9 @@ def ranks_file() -> Path:
     except importlib.metadata.PackageNotFoundError:
         path = None
     if path is None or not Path(str(path)).is_file():
-        raise FileNotFoundError("no qwen.tiktoken: install the package `dashscope` (no dependencies) or set QWEN_TIKTOKEN")
+        raise FileNotFoundError(
+            "no qwen.tiktoken: install the package `dashscope` (no dependencies) or set QWEN_TIKTOKEN"
+        )
     return Path(str(path))
 
 
@@ -111,7 +111,9 @@ def _split(ranks: dict[bytes, int], token: bytes) -> tuple[bytes, bytes]:
 
 def _build(raw: bytes) -> dict[str, Any]:
     """The ``tokenizer.json`` document for a ranks file's bytes."""
-    ranks = {base64.b64decode(tok): int(rank) for tok, rank in (line.split() for line in raw.splitlines() if line)}
+    ranks = {
+        base64.b64decode(tok): int(rank) for tok, rank in (line.split() for line in raw.splitlines() if line)
+    }
     letters = _byte_alphabet()
 
     def name(token: bytes) -> str:

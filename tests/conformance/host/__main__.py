@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
@@ -38,7 +39,7 @@ async def serve(options: argparse.Namespace, out: Any) -> None:
     import vllm
 
     ways = surfaces()
-    write({"ready": vllm.__version__, "tree": os.path.dirname(os.path.dirname(vllm.__file__)),
+    write({"ready": vllm.__version__, "tree": str(Path(vllm.__file__).parent.parent),
            "seconds": round(time.monotonic() - began, 1)})  # fmt: skip
     for line in sys.stdin:
         job = json.loads(line)

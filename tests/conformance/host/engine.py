@@ -74,7 +74,9 @@ def _engine(args: Any) -> Any:
         is_stopped = property(lambda self: False)
         errored = property(lambda self: False)
 
-        async def generate(self, prompt: Any, sampling_params: Any, request_id: str, **_: Any) -> AsyncIterator[Any]:
+        async def generate(
+            self, prompt: Any, sampling_params: Any, request_id: str, **_: Any
+        ) -> AsyncIterator[Any]:
             script = SCRIPT.get()
             ids = prompt["prompt_token_ids"] if isinstance(prompt, dict) else prompt.prompt_token_ids
 
@@ -116,9 +118,18 @@ async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
         from vllm.entrypoints.openai.api_server import build_app, init_app_state
     tasks = ("generate",)
     known = inspect.signature(build_app).parameters
-    app = build_app(args, **{k: v for k, v in (("supported_tasks", tasks), ("model_config", llm.model_config)) if k in known})
+    app = build_app(
+        args,
+        **{k: v for k, v in (("supported_tasks", tasks), ("model_config", llm.model_config)) if k in known},
+    )
     known = inspect.signature(init_app_state).parameters
-    values = {"engine_client": llm, "vllm_config": llm.vllm_config, "state": app.state, "args": args, "supported_tasks": tasks}
+    values = {
+        "engine_client": llm,
+        "vllm_config": llm.vllm_config,
+        "state": app.state,
+        "args": args,
+        "supported_tasks": tasks,
+    }
     await init_app_state(**{k: v for k, v in values.items() if k in known})
     logging.getLogger("uvicorn.access").disabled = True
     return app

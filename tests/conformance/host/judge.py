@@ -36,10 +36,12 @@ class Judge:
         SCRIPT.set(script)
         self.streams += 1
         try:
-            status, body = await post(self.app, surface.PATH, surface.request(case, run.start, stream=stream, model=MODEL))
+            status, body = await post(
+                self.app, surface.PATH, surface.request(case, run.start, stream=stream, model=MODEL)
+            )
         except TimeoutError:
             return _raised("hang", "no end of the response")
-        except Exception as error:  # noqa: BLE001 - the code under test may raise anything
+        except Exception as error:  # the code under test may raise anything
             return _raised("exception", f"{type(error).__name__}: {error}"[:300])
         if status != 200:
             return failed(status, body)
@@ -49,7 +51,15 @@ class Judge:
             return _raised("unreadable", f"{type(error).__name__}: {error} in {body[-200:]!r}")
 
     async def run(
-        self, surface: Any, case: Case, start: str, *, names: list[str] | None, full: bool, seeds: int, pattern: str | None = None
+        self,
+        surface: Any,
+        case: Case,
+        start: str,
+        *,
+        names: list[str] | None,
+        full: bool,
+        seeds: int,
+        pattern: str | None = None,
     ) -> dict[str, Any]:
         """All schedules (or those named, or those whose name matches ``pattern``) of a case from a start on a surface."""
         run = case.run(start)
@@ -60,17 +70,27 @@ class Judge:
                 plan = [s for s in plan if re.fullmatch(pattern, s.name)]
         else:
             plan = [schedule.named(n, len(ids)) for n in names if n != "full"]
-        whole = await self.ask(surface, case, run, self.script(ids, texts, (len(ids),), case.end), stream=False)
+        whole = await self.ask(
+            surface, case, run, self.script(ids, texts, (len(ids),), case.end), stream=False
+        )
         results, seen, near = {}, {}, []
         results["full"] = self.judge(case, run, whole, None)
         if check.only_white_space(whole, run.expected):
             near.append("full")
         for entry in plan:
             if entry.widths not in seen:
-                reading = await self.ask(surface, case, run, self.script(ids, texts, entry.widths, case.end), stream=True)
+                reading = await self.ask(
+                    surface, case, run, self.script(ids, texts, entry.widths, case.end), stream=True
+                )
                 if entry.name == "w1" and reading.pieces < case.min_argument_deltas:
-                    reading.breaks("streams", f"{reading.pieces} argument deltas, at least {case.min_argument_deltas} expected")
-                seen[entry.widths] = (self.judge(case, run, reading, whole), check.only_white_space(reading, run.expected))
+                    reading.breaks(
+                        "streams",
+                        f"{reading.pieces} argument deltas, at least {case.min_argument_deltas} expected",
+                    )
+                seen[entry.widths] = (
+                    self.judge(case, run, reading, whole),
+                    check.only_white_space(reading, run.expected),
+                )
             results[entry.name], close = seen[entry.widths]
             if close:
                 near.append(entry.name)

@@ -14,7 +14,12 @@ PATH = "/v1/messages"
 
 _FINISH = {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length", "stop_sequence": "stop"}
 _CHOICE = {"auto": "auto", "none": "none", "required": "any"}
-_DELTA_OF = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking", "input_json_delta": "tool_use"}
+_DELTA_OF = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+    "input_json_delta": "tool_use",
+}
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:

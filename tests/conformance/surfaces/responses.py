@@ -53,7 +53,9 @@ def _finish(reading: Reading, response: dict[str, Any]) -> None:
     if status == "completed":
         reading.finish = "tool_calls" if reading.calls else "stop"
     elif status == "incomplete":
-        reading.finish = "length" if details.get("reason") == "max_output_tokens" else f"incomplete: {details}"
+        reading.finish = (
+            "length" if details.get("reason") == "max_output_tokens" else f"incomplete: {details}"
+        )
     else:
         reading.finish = status
 
@@ -84,11 +86,19 @@ class _Items:
             self.reading.breaks("index", f"item {index} after {self.count} items")
         if item["type"] == "function_call" and not (item.get("name") and item.get("call_id")):
             self.reading.breaks("name-first", "a function call is added without name or call id")
-        self.open, self.kind, self.index, self.count, self.text = item, item["type"], index, self.count + 1, ""
+        self.open, self.kind, self.index, self.count, self.text = (
+            item,
+            item["type"],
+            index,
+            self.count + 1,
+            "",
+        )
 
     def delta(self, event: dict[str, Any], kind: str) -> None:
         if self.open is None or self.kind != kind or event.get("output_index") != self.index:
-            broken = "content-inside-call" if self.kind == "function_call" and kind != self.kind else "item-order"
+            broken = (
+                "content-inside-call" if self.kind == "function_call" and kind != self.kind else "item-order"
+            )
             self.reading.breaks(broken, f"a delta for {kind}, open is {self.kind or 'nothing'}")
         if self.open is not None and event.get("item_id") not in (None, self.open.get("id")):
             self.reading.breaks("item-id", f"{event.get('item_id')} is not the open item")
@@ -97,7 +107,9 @@ class _Items:
     def whole(self, kind: str, text: str) -> None:
         """A done event repeats the text: it must be what the deltas gave."""
         if self.kind != kind or text != self.text:
-            self.reading.breaks("done-text", f"{kind}: deltas gave {self.text[-60:]!r}, done says {(text or '')[-60:]!r}")
+            self.reading.breaks(
+                "done-text", f"{kind}: deltas gave {self.text[-60:]!r}, done says {(text or '')[-60:]!r}"
+            )
 
     def done(self, event: dict[str, Any]) -> None:
         item = event["item"]
@@ -107,7 +119,9 @@ class _Items:
             self.reading.breaks("order", "reasoning after content or calls")
         if item["type"] == "function_call":
             if self.open and item.get("name") != self.open.get("name"):
-                self.reading.breaks("name-first", f"added as {self.open.get('name')!r}, done as {item.get('name')!r}")
+                self.reading.breaks(
+                    "name-first", f"added as {self.open.get('name')!r}, done as {item.get('name')!r}"
+                )
             self.whole("function_call", item["arguments"])
         else:
             self.whole(item["type"], _text(item))
@@ -153,7 +167,9 @@ def read_stream(body: bytes) -> Reading:
     if items.open is not None:
         reading.breaks("item-order", f"{items.kind} is never done")
         if items.kind == "function_call":
-            reading.calls.append(ReadCall(items.open.get("name") or "", items.open.get("call_id") or "", items.text))
+            reading.calls.append(
+                ReadCall(items.open.get("name") or "", items.open.get("call_id") or "", items.text)
+            )
         elif items.kind == "message":
             reading.content += items.text
         else:

@@ -51,4 +51,11 @@ def made(
 def value(name: str, description: str, text: str, *, source: str, tail: str = "", **extra: Any) -> Case:
     """A case that writes ``text`` as a file's content: it must come back byte for byte."""
     output = call("write", ("path", "/a.txt"), ("content", text)) + tail
-    return made(name, description, output, source=source, calls=[("write", {"path": "/a.txt", "content": text})], **extra)
+    return made(
+        name,
+        description,
+        output,
+        source=source,
+        calls=[("write", {"path": "/a.txt", "content": text})],
+        **extra,
+    )

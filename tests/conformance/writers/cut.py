@@ -19,7 +19,15 @@ def cases() -> Iterator[Case]:
                        ("in-function-tag", "Reading.\n\n<tool_call>\n<func"), ("in-function-name", "Reading.\n\n<tool_call>\n<function=wri"),
                        ("after-function-name", "<tool_call>\n<function=write"), ("undeclared", "<tool_call>\n<function=search>\n<parameter=q>\nx"),
                        ("mention", "The tag <tool_call> begins")):  # fmt: skip
-        yield made(f"cut/{name}", f"cut {name.replace('-', ' ')}: no call began, so all is text", text, source="decision 7", content=text, end="length", cls="must-not")
+        yield made(
+            f"cut/{name}",
+            f"cut {name.replace('-', ' ')}: no call began, so all is text",
+            text,
+            source="decision 7",
+            content=text,
+            end="length",
+            cls="must-not",
+        )
     write = {"path": "/a"}
     rows: list[tuple[str, str, str, dict[str, Any]]] = [
         ("after-function", "directly behind the function tag", "", {}),
@@ -42,18 +50,35 @@ def cases() -> Iterator[Case]:
          {**write, "content": "so:\n<tool_call>\n<function=read>\n<parameter=path>\n/x"}),
     ]  # fmt: skip
     for name, what, body, arguments in rows:
-        yield made(f"cut/{name}", f"cut {what}", OPEN + body, source=D7, calls=[("write", arguments)], end="length")
+        yield made(
+            f"cut/{name}", f"cut {what}", OPEN + body, source=D7, calls=[("write", arguments)], end="length"
+        )
     yield made("cut/empty-value", "cut directly behind a parameter's tag", f"{OPEN}<parameter=path>\n", source=D7, calls=[("write", {"path": ""})],
                end="length", cls="implementation-defined")  # fmt: skip
     yield made("cut/second-call", "cut inside the second of two calls: both are delivered, the finish reason says length", call("read", ("path", "/a"))
                + "\n" + f"{OPEN}<parameter=path>\n/b", source="E10", calls=[("read", {"path": "/a"}), ("write", {"path": "/b"})], end="length")  # fmt: skip
-    yield made("cut/between-calls", "cut between two calls", call("read", ("path", "/a")) + "\n", source="E10", calls=[("read", {"path": "/a"})], end="length")
+    yield made(
+        "cut/between-calls",
+        "cut between two calls",
+        call("read", ("path", "/a")) + "\n",
+        source="E10",
+        calls=[("read", {"path": "/a"})],
+        end="length",
+    )
     yield made("cut/in-second-tag-of-calls", "cut at the second <tool_call>: it began no call", call("read", ("path", "/a")) + "\n<tool_call>", source="decision 7",
                content="<tool_call>", calls=[("read", {"path": "/a"})], end="length", opens_with="call", cls="implementation-defined")  # fmt: skip
     yield made("cut/text-after-call", "cut in the text after a call", call("read", ("path", "/a")) + "\nNow I", source="E10", content="Now I",
                calls=[("read", {"path": "/a"})], end="length", opens_with="call")  # fmt: skip
-    types = [tool("set", {"i": {"type": "integer"}, "a": {"type": "array"}, "b": {"type": "boolean"}}), *FILES]
-    for key, text, want in (("i", "12", 12), ("a", "[1, 2", "[1, 2"), ("b", "tru", "tru"), ("a", "[1, 2]", [1, 2])):
+    types = [
+        tool("set", {"i": {"type": "integer"}, "a": {"type": "array"}, "b": {"type": "boolean"}}),
+        *FILES,
+    ]
+    for key, text, want in (
+        ("i", "12", 12),
+        ("a", "[1, 2", "[1, 2"),
+        ("b", "tru", "tru"),
+        ("a", "[1, 2]", [1, 2]),
+    ):
         yield made(f"cut/typed-{key}-{'whole' if isinstance(want, list) else 'part'}", f"cut inside a typed value: {text!r}",
                    f"<tool_call>\n<function=set>\n<parameter={key}>\n{text}", source=D7, tools=types, calls=[("set", {key: want})], end="length")  # fmt: skip
     # The last token of a character that takes three: what came of it is no text yet.

@@ -16,7 +16,9 @@ def _write(body: str) -> str:
 
 
 def _row(number: int, name: str, description: str, output: str, **kw: Any) -> Case:
-    return made(f"examples/{number:02}-{name}", description, output, source=f"format: example row {number}", **kw)
+    return made(
+        f"examples/{number:02}-{name}", description, output, source=f"format: example row {number}", **kw
+    )
 
 
 def cases() -> Iterator[Case]:
@@ -24,14 +26,46 @@ def cases() -> Iterator[Case]:
     end = "</function>\n</tool_call>"
 
     def content(text: str, *, n: int, name: str, description: str) -> Case:
-        return _row(n, name, description, call("write", ("content", text)), calls=[("write", {"content": text})])
+        return _row(
+            n, name, description, call("write", ("content", text)), calls=[("write", {"content": text})]
+        )
 
-    yield content("a </function> b", n=1, name="function-end-in-value", description="`</function>` inside a line of a value is text")
-    yield content("a\n</parameter>\nb", n=2, name="parameter-end-in-value", description="`</parameter>` on a line of its own with text after it is text")
-    yield content("see <parameter=x> here", n=3, name="parameter-in-value", description="`<parameter=x>` inside a line is text")
-    yield content("x <function=read> y", n=4, name="function-in-value", description="`<function=read>` inside a line is text and opens no second call")
-    yield content(f"Do this:\n{BLOCK}\nand wait.", n=5, name="block-in-value", description="a documented call with text after it is part of the value")
-    yield content(f"Do this:\n{BLOCK}", n=6, name="block-ends-value", description="a documented call at the very end of the value is part of it")
+    yield content(
+        "a </function> b",
+        n=1,
+        name="function-end-in-value",
+        description="`</function>` inside a line of a value is text",
+    )
+    yield content(
+        "a\n</parameter>\nb",
+        n=2,
+        name="parameter-end-in-value",
+        description="`</parameter>` on a line of its own with text after it is text",
+    )
+    yield content(
+        "see <parameter=x> here",
+        n=3,
+        name="parameter-in-value",
+        description="`<parameter=x>` inside a line is text",
+    )
+    yield content(
+        "x <function=read> y",
+        n=4,
+        name="function-in-value",
+        description="`<function=read>` inside a line is text and opens no second call",
+    )
+    yield content(
+        f"Do this:\n{BLOCK}\nand wait.",
+        n=5,
+        name="block-in-value",
+        description="a documented call with text after it is part of the value",
+    )
+    yield content(
+        f"Do this:\n{BLOCK}",
+        n=6,
+        name="block-ends-value",
+        description="a documented call at the very end of the value is part of it",
+    )
     yield content(f"First:\n{BLOCK}\nThen:\n{call('write', ('path', '/y'), ('content', 'z'))}\nEnd.", n=7, name="two-blocks-in-value",
                   description="two documented calls are part of the value")  # fmt: skip
     yield _row(8, "undeclared-parameter", "an undeclared parameter is a parameter", call("write", ("path", "/a"), ("mode", "7")),
@@ -53,7 +87,9 @@ def cases() -> Iterator[Case]:
     yield _row(14, "newline-between-calls", "the newline between two calls is no content",
                call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b")),
                calls=[("read", {"path": "/a"}), ("read", {"path": "/b"})])  # fmt: skip
-    sentence = "Models wrap a call in <tool_call> tags, and the server reads them. That is all there is to it."
+    sentence = (
+        "Models wrap a call in <tool_call> tags, and the server reads them. That is all there is to it."
+    )
     yield _row(15, "tag-in-answer", "a literal <tool_call> in the answer is text; nothing after it is lost", sentence,
                content=sentence, cls="must-not")  # fmt: skip
     thought = "The user asks about <tool_call> tags. I should explain them.\n"
@@ -61,7 +97,14 @@ def cases() -> Iterator[Case]:
                f"{thought}</think>\n\nThey wrap a call.", reasoning=thought, content="\n\nThey wrap a call.", cls="must-not",
                starts=["open"])  # fmt: skip
     unknown = call("unknown", ("path", "/a"))
-    yield _row(16, "undeclared-function", "a call to a name that is no tool of the request is text", unknown, content=unknown, cls="must-not")
+    yield _row(
+        16,
+        "undeclared-function",
+        "a call to a name that is no tool of the request is text",
+        unknown,
+        content=unknown,
+        cls="must-not",
+    )
     quoted = f"An agent might say:\n{call('search', ('q', 'x'))}\nbut I read the file.\n"
     yield _row(17, "quoted-in-reasoning", "a quoted call to no tool of the request stays reasoning; the real call is the one call",
                f"{quoted}</think>\n\n{call('read', ('path', '/a'))}", reasoning=quoted, calls=[("read", {"path": "/a"})],

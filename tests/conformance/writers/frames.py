@@ -34,7 +34,14 @@ def _names() -> Iterator[Case]:
     for name, text in (("empty-name", "<tool_call>\n<function=>\n</function>\n</tool_call>"),
                        ("no-name", "<tool_call>\n<function>\n</function>\n</tool_call>"),
                        ("long-name", f"<tool_call>\n<function={'x' * 300}>\n</function>\n</tool_call>")):  # fmt: skip
-        yield made(f"names/{name}", "a frame that names no tool is text", text, source="format: where a call begins", content=text, cls="must-not")
+        yield made(
+            f"names/{name}",
+            "a frame that names no tool is text",
+            text,
+            source="format: where a call begins",
+            content=text,
+            cls="must-not",
+        )
     yield made("names/value-in-opener", "the name group swallowed the value: `<parameter=command=ls>`",
                "<tool_call>\n<function=run>\n<parameter=command=ls>\n</parameter>\n</function>\n</tool_call>", source=f"{d6}; decision 11",
                tools=[tool("run", {"command": STRING})], calls=[("run", {"command": "ls"})], cls="implementation-defined")  # fmt: skip
@@ -86,7 +93,14 @@ def _malformed() -> Iterator[Case]:
     yield made("malformed/empty-tool-call", "an empty tool_call is text", "<tool_call>\n</tool_call>", source=rule,
                content="<tool_call>\n</tool_call>", cls="must-not")  # fmt: skip
     hermes = '<tool_call>\n{"name": "read", "arguments": {"path": "/a"}}\n</tool_call>'
-    yield made("malformed/json-call", "a call in another format is text", hermes, source="format: where a call begins", content=hermes, cls="must-not")
+    yield made(
+        "malformed/json-call",
+        "a call in another format is text",
+        hermes,
+        source="format: where a call begins",
+        content=hermes,
+        cls="must-not",
+    )
     yield made("malformed/text-inside-frame", "text inside the frame is not lost: content after the call's end",
                f"{opener}I set the path now.\n{path}{end}", source="decision 5", content="I set the path now.", calls=[("write", {"path": "/a"})],
                cls="implementation-defined", opens_with="call")  # fmt: skip

@@ -22,8 +22,18 @@ def cases() -> Iterator[Case]:
     """Each tag in each position, then blocks."""
     rule = "D4: #34919, #33965; format: where a value ends"
     for name, tag in TAGS.items():
-        yield value(f"markup/{name}-in-line", f"{tag} inside a line of a value", f"Write {tag} here.\nSecond line.", source=rule)
-        yield value(f"markup/{name}-on-line", f"{tag} on a line of its own in the last value", f"before\n{tag}\nafter", source=rule)
+        yield value(
+            f"markup/{name}-in-line",
+            f"{tag} inside a line of a value",
+            f"Write {tag} here.\nSecond line.",
+            source=rule,
+        )
+        yield value(
+            f"markup/{name}-on-line",
+            f"{tag} on a line of its own in the last value",
+            f"before\n{tag}\nafter",
+            source=rule,
+        )
         yield value(f"markup/{name}-begins", f"{tag} begins the value", f"{tag} begins", source=rule)
         yield value(f"markup/{name}-ends", f"{tag} ends the value", f"ends with {tag}", source=rule)
         yield value(f"markup/{name}-in-text-after", f"{tag} inside a line, then text after the call", f"a {tag} b", source=rule,
@@ -84,7 +94,12 @@ def _blocks() -> Iterator[Case]:
         "</tool_call>\n```\n\nHere `<tool_call>` is one token, `</parameter>` is several, and `<function=read>` names the tool.\n"
         "A closing `</function>` may be missing.\n"), source=rule)  # fmt: skip
     unopened = "text\n<tool_call>\nno function follows, and the block is never closed"
-    yield value("markup/open-block-at-end", "a block opened in the last value and never closed", unopened, source="format: rule 3")
+    yield value(
+        "markup/open-block-at-end",
+        "a block opened in the last value and never closed",
+        unopened,
+        source="format: rule 3",
+    )
     shell = [tool("run", {"command": STRING}), *FILES]
     heredoc = f"cat > skill.md <<'EOF'\nCall it so:\n{BLOCK}\nEOF\nwc -l skill.md"
     yield made("markup/heredoc", "a shell command that writes a documented call into a file", call("run", ("command", heredoc)), source=rule,

@@ -33,11 +33,25 @@ def cases() -> Iterator[Case]:
     """Plain outputs, prose about markup, with and without tools."""
     rule = "decision 4: without a call nothing is dropped"
     for name, text in PLAIN.items():
-        yield made(f"no-call/{name}", f"an output without a call: {name}", text, source=rule, content=text, cls="must-not")
+        yield made(
+            f"no-call/{name}",
+            f"an output without a call: {name}",
+            text,
+            source=rule,
+            content=text,
+            cls="must-not",
+        )
     for name, text in PROSE.items():
         # A bare <function=read> with a declared name does begin a call where the release accepts it: the format leaves no other way.
         cls = "implementation-defined" if name == "function" else "must-not"
-        yield made(f"prose/{name}", f"an answer that talks about markup: {name}", text, source="D1: #56658; D5: #58147, #58227", content=text, cls=cls)
+        yield made(
+            f"prose/{name}",
+            f"an answer that talks about markup: {name}",
+            text,
+            source="D1: #56658; D5: #58147, #58227",
+            content=text,
+            cls=cls,
+        )
         yield made(f"no-tools/{name}", f"the same without tools in the request: {name}", text, source="D1: #56658; decision 3", content=text,
                    tools=[], cls="must-not", starts=["plain", "closed"])  # fmt: skip
     for name, text in (("call", BLOCK), ("call-and-text", f"Reading:\n\n{BLOCK}\nDone."), ("bare-function", "<function=read>\n<parameter=path>\n/x\n</parameter>\n</function>"),

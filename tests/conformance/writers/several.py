@@ -26,7 +26,13 @@ def cases() -> Iterator[Case]:
     yield made("calls/same-name-twice", "two calls of one name keep their own arguments", call("write", ("path", "/a"), ("content", "1")) + "\n"
                + call("write", ("path", "/b"), ("content", "2")), source="E1: #35421",
                calls=[("write", {"path": "/a", "content": "1"}), ("write", {"path": "/b", "content": "2"})])  # fmt: skip
-    for name, gap in (("nothing", ""), ("blank-line", "\n\n"), ("spaces", "  "), ("many-newlines", "\n" * 7), ("crlf", "\r\n")):
+    for name, gap in (
+        ("nothing", ""),
+        ("blank-line", "\n\n"),
+        ("spaces", "  "),
+        ("many-newlines", "\n" * 7),
+        ("crlf", "\r\n"),
+    ):
         yield made(f"calls/between-{name}", f"two calls with {name} between: white space there is no content", _read("/a") + gap + _read("/b"),
                    source="decision 4: content; E8", calls=[("read", {"path": "/a"}), ("read", {"path": "/b"})])  # fmt: skip
     yield made("calls/different-tools", "calls to different tools in order", call("write", ("path", "/a"), ("content", "x\n")) + "\n" + _read("/a")

@@ -82,7 +82,11 @@ def cases() -> Iterator[Case]:
             if "ref" in form:
                 extra = {"$defs": DEFS, "definitions": {"Flag": {"type": "boolean"}}}
             tools = [tool("set", {"v": schema}, **extra)]
-            source = D9 if form.startswith(("ref", "untyped", "any", "one", "all", "type-list")) or "python" in suffix else RULE
+            source = (
+                D9
+                if form.startswith(("ref", "untyped", "any", "one", "all", "type-list")) or "python" in suffix
+                else RULE
+            )
             # Conversion does not look at how the answer began: one start with and one without reasoning is enough.
             yield made(f"types/{form}-{suffix}", f"schema {form}: the text {text[:40]!r}", call("set", ("v", text)), source=source,
                        tools=tools, calls=[("set", {"v": want})], starts=["plain", "thought"])  # fmt: skip

@@ -31,20 +31,53 @@ def cases() -> Iterator[Case]:
     """One case for each text."""
     rule = "format: every other character of the value belongs to the value"
     for name, text in UNICODE.items():
-        yield value(f"unicode/{name}", f"unicode in a value: {name}; cut inside its characters", text, source=rule)
+        yield value(
+            f"unicode/{name}", f"unicode in a value: {name}; cut inside its characters", text, source=rule
+        )
     for name, text in WHITE.items():
-        yield value(f"whitespace/value-{name}", f"white space in a value: {name}", text, source=rule + "; E5", starts=("plain", "thought"))
+        yield value(
+            f"whitespace/value-{name}",
+            f"white space in a value: {name}",
+            text,
+            source=rule + "; E5",
+            starts=("plain", "thought"),
+        )
     for name, text in ESCAPES.items():
-        yield value(f"escapes/{name}", f"a value that JSON must escape or leave alone: {name}", text, source=rule, starts=("plain", "thought"))
+        yield value(
+            f"escapes/{name}",
+            f"a value that JSON must escape or leave alone: {name}",
+            text,
+            source=rule,
+            starts=("plain", "thought"),
+        )
     yield made("unicode/parameter-name", "names may be any characters", call("set", ("città", "Göteborg")), source="format: values",
                tools=[tool("set", {"città": STRING})], calls=[("set", {"città": "Göteborg"})], starts=["plain"])  # fmt: skip
     yield made("unicode/around-the-call", "unicode in content before and after a call", f"Très bien 🙂\n\n{call('read', ('path', '/é'))}\n完了 🎉",
                source="decision 4: content", content="Très bien 🙂\n\n完了 🎉", calls=[("read", {"path": "/é"})])  # fmt: skip
     long = "".join(f"def f{i}(x):\n    return x * {i}  # 漢字 <{i}>\n\n" for i in range(60))
-    yield value("long/file", "a file of some hundred lines", long, source=rule + "; E4", starts=("plain",), min_argument_deltas=300)
-    yield value("long/one-line", "one line of six thousand characters", "lorem ipsum " * 500, source=rule + "; E4", starts=("plain",))
+    yield value(
+        "long/file",
+        "a file of some hundred lines",
+        long,
+        source=rule + "; E4",
+        starts=("plain",),
+        min_argument_deltas=300,
+    )
+    yield value(
+        "long/one-line",
+        "one line of six thousand characters",
+        "lorem ipsum " * 500,
+        source=rule + "; E4",
+        starts=("plain",),
+    )
     yield value("long/newlines", "five hundred newlines", "\n" * 500, source=rule, starts=("plain",))
-    yield value("long/angle-brackets", "many tags that are none of ours", "<a><b></c> < / > </ " * 120, source=rule, starts=("plain",))
+    yield value(
+        "long/angle-brackets",
+        "many tags that are none of ours",
+        "<a><b></c> < / > </ " * 120,
+        source=rule,
+        starts=("plain",),
+    )
     yield value("long/near-misses", "many beginnings of our own closing tags", "\n</para\n</parameter\n</func\n</function\n</tool_call\n" * 40,
                 source=rule, starts=("plain",))  # fmt: skip
     yield value("streaming/string", "a string argument is sent as it is generated", "word " * 120, source="E3: #35615", starts=("plain",),
