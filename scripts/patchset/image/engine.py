@@ -50,8 +50,11 @@ class Engine:
         arguments: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
         stage: str | None = None,
+        cached: bool = True,
     ) -> None:
         """Build a Dockerfile's stage and tag it, without any network of its own where the engine can do that.
+
+        ``cached`` lets the engine take steps from earlier builds.
 
         A failed or interrupted build leaves no working container behind.
         """
@@ -80,6 +83,8 @@ class Engine:
             words += ["--label", f"{name}={value}"]
         if stage:
             words += ["--target", stage]
+        if not cached:
+            words.append("--no-cache")
         words += ["--file", str(dockerfile), "--tag", tag, str(context)]
         before = self._containers()
         try:
