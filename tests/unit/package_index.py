@@ -67,13 +67,21 @@ class PackageIndex:
                 else:
                     self.send_error(404)
 
+            def do_HEAD(self) -> None:
+                content = index.files.get(self.path.removeprefix("/files/"))
+                self.send_response(200 if content is not None else 404)
+                self.send_header("Content-Length", str(len(content or b"")))
+                if index.behaviour.ranges:
+                    self.send_header("Accept-Ranges", "bytes")
+                self.end_headers()
+
             def _send_file(self, content: bytes) -> None:
                 behaviour = index.behaviour
                 start, end, status = 0, len(content), 200
                 if behaviour.ranges and (asked := self.headers.get("Range")):
                     first, _, last = asked.removeprefix("bytes=").partition("-")
-                    start, status = int(first), 206
-                    end = min(int(last) + 1, end) if last else end
+                    start, status = int(first) if first else max(0, end - int(last)), 206
+                    end = min(int(last) + 1, end) if first and last else end
                 cut = behaviour.cut.pop(0) if behaviour.cut else None
                 self.content_range = f"bytes {start}-{end - 1}/{len(content)}" if status == 206 else None
                 self._send(status, content[start:end], "application/octet-stream", cut)
