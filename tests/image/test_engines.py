@@ -178,12 +178,13 @@ def test_building_twice_gives_one_digest(
 def test_an_interrupted_build_leaves_no_container_and_no_tag(
     which: Engine, base_tag: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "Dockerfile").write_text(f"FROM {base_tag}\nRUN echo begun && sleep 100\n")
+    (tmp_path / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\nRUN echo begun && sleep 100\n")
     script = (
         "from pathlib import Path; from patchset.image.engine import Engine; from patchset.cli import main; import sys\n"
-        f"Engine({which.name!r}).build(Path('Dockerfile'), Path('.'), 'vllm-mtp-patches-check:cut', epoch=1, arch='x86_64')"
+        f"Engine({which.name!r}).build(Path('Dockerfile'), Path('.'), 'vllm-mtp-patches-check:cut', epoch=1, arch='x86_64', "
+        f"arguments={{'BASE': {base_tag!r}}})"
     )
-    before = which._containers()
+    before = which.containers(base_tag)
     child = subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert child.stderr is not None
     for line in child.stderr:
@@ -193,5 +194,5 @@ def test_an_interrupted_build_leaves_no_container_and_no_tag(
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=90)
     assert child.returncode != 0
-    assert which._containers() <= before
+    assert which.containers(base_tag) <= before
     assert not which.exists(which.full_tag("vllm-mtp-patches-check:cut"))
