@@ -77,6 +77,7 @@ def test_the_full_context_holds_what_the_dockerfile_names_and_no_more(tmp_path: 
         "wheel/vllm-1-py3-none-any.whl",
         "wheel.sha256",
         "bin/uv",
+        "bin/forget-times.sh",
         *(f"setup/{name}" for name in context.SETUP),
     }
     assert (folder / "bin/uv").stat().st_mode & 0o111

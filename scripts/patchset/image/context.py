@@ -29,6 +29,7 @@ def full(
         link(path, folder / "wheels" / path.name)
     _wheel(folder, wheel)
     _extract_uv(uv_wheel, folder / "bin" / "uv")
+    shutil.copyfile(paths.project_root() / "docker" / "forget-times.sh", folder / "bin" / "forget-times.sh")
     for name in SETUP:
         shutil.copyfile(paths.project_root() / "docker" / name, folder / "setup" / name)
 

@@ -50,8 +50,11 @@ class Engine:
         arguments: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
         stage: str | None = None,
+        cached: bool = True,
     ) -> None:
         """Build a Dockerfile's stage and tag it, without any network of its own where the engine can do that.
+
+        ``cached`` lets the engine take steps from earlier builds.
 
         A failed or interrupted build leaves no working container behind.
         """
@@ -59,7 +62,7 @@ class Engine:
         words = [self.name, {"buildah": "bud", "podman": "build", "docker": "build"}[self.name]]
         words += ["--platform", platform]
         if self.name == "docker":
-            words += ["--network", "none", "--progress", "plain", "--build-arg", f"SOURCE_DATE_EPOCH={epoch}"]
+            words += ["--network", "none", "--progress", "plain"]
         else:
             # chroot isolation is the one that works everywhere, in containers and without privileges too; it
             # has no network of its own, which is why each installer in the Dockerfiles is told to stay offline.
@@ -74,18 +77,21 @@ class Engine:
                 "--timestamp",
                 str(epoch),
             ]
-        for name, value in (arguments or {}).items():
+        for name, value in {"SOURCE_DATE_EPOCH": str(epoch), **(arguments or {})}.items():
             words += ["--build-arg", f"{name}={value}"]
         for name, value in (labels or {}).items():
             words += ["--label", f"{name}={value}"]
         if stage:
             words += ["--target", stage]
+        if not cached:
+            words.append("--no-cache")
         words += ["--file", str(dockerfile), "--tag", tag, str(context)]
-        before = self._containers()
+        source = (arguments or {}).get("BASE", "")
+        before = self.containers(source)
         try:
             stream.run(words, prefix=self.name, env={**os.environ, "DOCKER_BUILDKIT": "1"})
         except BaseException:
-            self._remove_containers(self._containers() - before)
+            self._remove_containers(self.containers(source) - before)
             raise
 
     def exists(self, tag: str) -> bool:
@@ -140,16 +146,20 @@ class Engine:
             found = found.get(key, {}) if isinstance(found, dict) else {}
         return Path(found) if isinstance(found, str) and Path(found).is_dir() else None
 
-    def _containers(self) -> set[str]:
-        """The containers that building makes; docker's builder keeps none."""
+    def containers(self, image: str) -> set[str]:
+        """The containers made from an image, those of builds included; "" for those made from nothing.
+
+        Docker's builder keeps none.
+        """
         if self.name == "buildah":
-            return set(
-                (self._ask(["containers", "--all", "--quiet", "--notruncate"], check=False) or "").split()
-            )
-        if self.name == "podman":
-            question = ["ps", "--all", "--external", "--quiet", "--no-trunc"]
-            return set((self._ask(question, check=False) or "").split())
-        return set()
+            question = ["containers", "--all", "--notruncate", "--format", "{{.ContainerID}} {{.ImageName}}"]
+        elif self.name == "podman":
+            question = ["ps", "--all", "--external", "--no-trunc", "--format", "{{.ID}} {{.Image}}"]
+        else:
+            return set()
+        rows = (line.split() for line in (self._ask(question, check=False) or "").splitlines())
+        names = {image} if image else {"", "scratch"}
+        return {row[0] for row in rows if row and (row[1] if len(row) > 1 else "") in names}
 
     def _remove_containers(self, names: set[str]) -> None:
         for name in names:
