@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @dataclass
 class Inside:
-    """Runs programs in a container with tests/image mounted at /mnt/image."""
+    """Runs programs in a container with tests/image mounted at /mnt/image, tests/patches at /mnt/patches."""
 
     engine: Engine
     image: str
@@ -51,7 +51,12 @@ class Inside:
 
     def run(self, *words: str, seconds: float = SECONDS) -> str:
         """What a program in the image prints; a failure shows its output."""
-        mount = f"{HERE}:/mnt/image:ro"
+        mounts = [
+            "--volume",
+            f"{HERE}:/mnt/image:ro",
+            "--volume",
+            f"{HERE.parent / 'patches'}:/mnt/patches:ro",
+        ]
         if self.container:
             isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
             start = [
@@ -61,14 +66,13 @@ class Inside:
                 isolation,
                 "--network",
                 "host",
-                "--volume",
-                mount,
+                *mounts,
                 self.container,
                 "--",
             ]
             command = [*start, *words]
         else:
-            start = [self.engine.name, "run", "--rm", "--network", "host", "--volume", mount]
+            start = [self.engine.name, "run", "--rm", "--network", "host", *mounts]
             command = [*start, "--entrypoint", words[0], self.image, *words[1:]]
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
         assert done.returncode == 0, (

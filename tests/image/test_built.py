@@ -76,6 +76,14 @@ def test_no_setting_of_the_host_is_in_the_image(inside: Inside) -> None:
     assert "proxy" not in text.lower()
 
 
+def test_installed_parser_reads_a_literal_tool_call_as_text(
+    inside: Inside, release: Release, target: Target
+) -> None:
+    """D1, by the parser that is installed, not by one beside it."""
+    said = inside.run("python", "/mnt/image/literal_tool_call.py").splitlines()[-1]
+    assert said.startswith("right ") and "/opt/venv/" in said and said.endswith(release.built_version(target))
+
+
 def test_programs_for_compiling_at_run_time(inside: Inside, target: Target) -> None:
     inside.run("sh", "/mnt/image/compile.sh", target)
 
