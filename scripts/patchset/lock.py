@@ -52,6 +52,11 @@ def overrides_file(release: Release, target: Target) -> Path:
     return release.folder / f"overrides.{target}.txt"
 
 
+def constraints_file(release: Release, target: Target) -> Path:
+    """``patches/<release>/constraints.<target>.txt``: what upstream's requirements leave open and must not."""
+    return release.folder / f"constraints.{target}.txt"
+
+
 def make(
     release: Release,
     target: Target,
@@ -75,19 +80,22 @@ def make(
         release.wheel(target, "x86_64")
     old = place.read_text(encoding="utf-8") if place.is_file() and not upgrade else ""
     overrides = read_overrides(overrides_file(release, target))
+    constraints = read_overrides(constraints_file(release, target))
+    held = {canonicalize_name(Requirement(text).name) for text in constraints}
     entries: dict[tuple[str, str], Entry] = {}
     needed: dict[str, bool] = dict.fromkeys(overrides, False)
     for arch in archs:
         with console.step(f"resolve {release.name} {target} {arch}, Python {python}"):
             wanted = _without_local(wheel_requirements(release.wheel(target, arch), python, arch, from_dir))
-            kept = _kept(old, entries)
+            wanted += constraints
+            kept = [pin for pin in _kept(old, entries) if Requirement(pin).name not in held]
             found = _resolve(wanted, python, arch, overrides, kept)
         for package in found:
             _add(entries, package, arch)
         for override in overrides:
             needed[override] = needed[override] or not _resolves(wanted, python, arch, overrides, override)
     _say_overrides(overrides_file(release, target), needed)
-    header = _header(release, target, python, archs, overrides)
+    header = _header(release, target, python, archs, overrides, constraints)
     everything = list(entries.values())
     if target != "cpu":
         files.write_text(place, header + _body(everything, archs))
@@ -113,7 +121,9 @@ def make(
     words = _words(_CPU_TORCH, release) + "".join(f"#   {link.filename}\n" for link in builds)
     files.write_text(
         second,
-        _header(release, target, python, covered, overrides) + words + _body(list(small.values()), covered),
+        _header(release, target, python, covered, overrides, constraints)
+        + words
+        + _body(list(small.values()), covered),
     )
     return [place, second]
 
@@ -158,7 +168,7 @@ def requirements(metadata: Message, file: str, python: str, arch: Arch) -> list[
 
 
 def read_overrides(file: Path) -> list[str]:
-    """The requirements of an override file; each stands below or beside a comment that says why.
+    """The requirements of an override or constraint file; each stands below or beside a comment that says why.
 
     Raises:
         PatchsetError: a line is no requirement, or has no reason.
@@ -177,7 +187,7 @@ def read_overrides(file: Path) -> list[str]:
         except InvalidRequirement as error:
             raise PatchsetError(f"{file}:{number}: {error}", "one requirement a line") from error
         if not (reason or comment.strip()):
-            raise PatchsetError(f"{file}:{number}: the override has no reason", "write it above as # comment")
+            raise PatchsetError(f"{file}:{number}: the line has no reason", "write it above as # comment")
         result.append(text.strip())
         reason = False
     return result
@@ -246,7 +256,12 @@ def _say_overrides(file: Path, needed: dict[str, bool]) -> None:
 
 
 def _header(
-    release: Release, target: Target, python: str, archs: Iterable[Arch], overrides: list[str]
+    release: Release,
+    target: Target,
+    python: str,
+    archs: Iterable[Arch],
+    overrides: list[str],
+    constraints: list[str],
 ) -> str:
     lines = [
         f"What an image of vLLM {release.name} for {target} installs beside vLLM itself. Made by nox -s lock; do not edit.",
@@ -257,6 +272,7 @@ def _header(
             for arch in archs
         ),
         *(f"Overridden, with the reasons in overrides.{target}.txt: {override}" for override in overrides),
+        *(f"Constrained, with the reasons in constraints.{target}.txt: {text}" for text in constraints),
     ]
     return "".join(f"# {line}\n" for line in lines)
 
