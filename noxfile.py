@@ -4,10 +4,11 @@
 import nox
 
 nox.needs_version = ">=2024.10.9"
-nox.options.default_venv_backend = "uv|virtualenv"
+# pip, because it is pip's configuration (index, certificates, find-links) that users set up.
+nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_external_run = True
-nox.options.sessions = ["lint", "tests"]
+nox.options.sessions = ["lint", "tests", "proofs"]
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
@@ -21,6 +22,12 @@ def patchset(session: nox.Session, command: str) -> None:
 def groups(session: nox.Session, *names: str) -> None:
     """Install the project with some of its dependency groups (PEP 735)."""
     session.install("-e", ".", *nox.project.dependency_groups(PYPROJECT, *names))
+
+
+def in_process_lane(session: nox.Session) -> None:
+    """Install what importing a vLLM tree needs; its torch computes nothing, so any build of it does."""
+    session.install("-e", ".", "torch==2.13.0")
+    session.install("--no-deps", "-r", "tests/requirements.txt")
 
 
 @nox.session
@@ -68,6 +75,29 @@ def apply(session: nox.Session) -> None:
 def refresh(session: nox.Session) -> None:
     """Write the commits of the patched tree back as diffs: -- [RELEASE]."""
     patchset(session, "refresh")
+
+
+@nox.session
+def proofs(session: nox.Session) -> None:
+    """Run each patch's proof, red without the patch and green with it: -- [RELEASE --patch NAME]."""
+    in_process_lane(session)
+    session.run("python", "-m", "patchset", "prove", *session.posargs)
+
+
+@nox.session(name="lock-tests", default=False)
+def lock_tests(session: nox.Session) -> None:
+    """Lock anew what the in-process lane installs."""
+    session.install("uv")
+    session.run(
+        "uv", "pip", "compile", "--quiet", "--upgrade", "--python-version", "3.11", "--override", "tests/overrides.txt",
+        "--no-annotate", "--no-header", "--no-emit-index-url", "tests/requirements.in", "-o", "tests/requirements.txt",
+    )  # fmt: skip
+
+
+@nox.session(default=False)
+def tables(session: nox.Session) -> None:
+    """Write the README's tables anew."""
+    patchset(session, "tables")
 
 
 @nox.session(name="build-wheel", default=False)

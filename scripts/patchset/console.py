@@ -9,8 +9,15 @@ from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.progress import TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from patchset.errors import PatchsetError
 
@@ -75,7 +82,11 @@ def _log_progress(name: str, total: int | None, unit: str) -> Callable[[int], No
         done += count
         if total and done / total >= min(shown + _LOG_SHARE, 1.0) and done / total > shown:
             shown = done / total
-            what = f"{done / 1e6:.1f} of {total / 1e6:.1f} MB" if unit == "bytes" else f"{done} of {total} {unit}"
+            what = (
+                f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"
+                if unit == "bytes"
+                else f"{done} of {total} {unit}"
+            )
             note(f"  {name}: {what} ({shown:.0%})")
 
     return advance

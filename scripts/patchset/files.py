@@ -57,7 +57,7 @@ def lock(path: Path) -> Iterator[None]:
 def whole_file(path: Path) -> Iterator[Path]:
     """Write a file beside its place and move it there at the end, or leave nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _explain_full_disk(path):
+    with explain_full_disk(path):
         handle, name = tempfile.mkstemp(prefix=UNFINISHED, suffix="-" + path.name, dir=path.parent)
         os.close(handle)
         unfinished = Path(name)
@@ -77,7 +77,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     A folder that stands there already is replaced, and kept when filling fails.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _explain_full_disk(path):
+    with explain_full_disk(path):
         unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, suffix="-" + path.name, dir=path.parent))
         try:
             yield unfinished
@@ -116,7 +116,8 @@ def _settle(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _explain_full_disk(path: Path) -> Iterator[None]:
+def explain_full_disk(path: Path) -> Iterator[None]:
+    """Turn "no space left" into an error that says where and what to do."""
     try:
         yield
     except OSError as error:
@@ -124,5 +125,5 @@ def _explain_full_disk(path: Path) -> Iterator[None]:
             raise
         raise PatchsetError(
             f"the disk is full: {path} could not be written",
-            f"free some space there (or set PATCHSET_BUILD_DIR to another disk); nothing half done was left in {path.parent}",
+            "free some space there (or set PATCHSET_BUILD_DIR to another disk); nothing half done was left",
         ) from error

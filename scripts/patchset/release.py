@@ -23,7 +23,9 @@ _FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_l
 class _Pinned(BaseModel):
     """Unknown fields are errors: a misspelt pin must not be taken for a missing one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-")
+    )
 
 
 class Artifact(_Pinned):

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fetch``"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from patchset import console, fetch
+from patchset.commands.options import arch_option, from_dir_option, release_argument
+from patchset.release import Arch, Target, load
+
+
+@click.command()
+@release_argument
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    type=click.Choice(["cuda", "cpu"]),
+    help="The official wheel for this target too.",
+)
+@arch_option
+@from_dir_option
+def command(release: str | None, targets: tuple[Target, ...], arch: Arch, from_dir: Path | None) -> None:
+    """Download the inputs of RELEASE (its source, and wheels with --target) and verify them by sha256.
+
+    They come through the package index that pip is configured for, or from --from-dir.
+    """
+    for file in fetch.release_inputs(load(release), targets=targets, arch=arch, from_dir=from_dir):
+        console.result(str(file))

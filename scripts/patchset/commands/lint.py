@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``lint``"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from patchset import console
+from patchset.errors import EXIT_FAILED
+from patchset.lint import lint
+
+
+@click.command()
+def command() -> None:
+    """Check the pins, series, diffs and headers under patches/. Needs no network and takes a second.
+
+    Exit status 1, and a line for each fault, when something is not as it should be.
+    """
+    faults = lint()
+    for fault in faults:
+        console.result(fault)
+    console.note(f"lint: {len(faults)} faults" if faults else "lint: patches/ is as it should be")
+    sys.exit(EXIT_FAILED if faults else 0)

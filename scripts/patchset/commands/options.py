@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import click
+
+release_argument = click.argument("release", required=False, metavar="[RELEASE]")
+
+from_dir_option = click.option(
+    "--from-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Take downloads from this folder, by file name, instead of the network.",
+)
+
+arch_option = click.option(
+    "--arch",
+    type=click.Choice(["x86_64", "aarch64"]),
+    default=lambda: {"arm64": "aarch64"}.get(platform.machine(), platform.machine()),
+    show_default="this machine's",
+    help="The processor that the wheel is for.",
+)
+
+target_option = click.option(
+    "--target",
+    type=click.Choice(["cuda", "cpu"]),
+    default="cuda",
+    show_default=True,
+    help="What vLLM computes on.",
+)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``prove``"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from patchset import console
+from patchset.commands.options import from_dir_option
+from patchset.errors import EXIT_FAILED
+from patchset.prove import Verdict, prove
+from patchset.release import load, releases
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[RELEASE]...")
+@click.option(
+    "--patch",
+    "only",
+    multiple=True,
+    metavar="NAME",
+    help="Prove this patch only; may be given several times.",
+)
+@click.option("--every-prefix", is_flag=True, help="Ask for green also on the series that ends at the patch.")
+@click.option(
+    "--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="How many runs at once."
+)
+@from_dir_option
+def command(
+    names: tuple[str, ...], only: tuple[str, ...], every_prefix: bool, jobs: int, from_dir: Path | None
+) -> None:
+    """Run the proof of each patch of each RELEASE (all pinned ones without a name).
+
+    A proof must fail on the series up to its patch and pass on the whole series. Exit status 1, with the
+    proof's own output, when one does not.
+    """
+    wrong: list[Verdict] = []
+    count = 0
+
+    def show(verdict: Verdict) -> None:
+        nonlocal count
+        count += 1
+        mark = "ok" if verdict.right else "WRONG"
+        console.note(
+            f"{mark:6}{verdict.release} {verdict.patch}, {verdict.stage}: {verdict.seen}, expected {verdict.expected}"
+        )
+        if not verdict.right:
+            wrong.append(verdict)
+
+    for release in [load(name) for name in names] or releases():
+        prove(release, only=only, every_prefix=every_prefix, jobs=jobs, from_dir=from_dir, on_verdict=show)
+    for verdict in wrong:
+        console.note(f"--- {verdict.release} {verdict.patch}, {verdict.stage}:\n{verdict.output[-4000:]}")
+    console.result(f"{count - len(wrong)} passed, {len(wrong)} failed")
+    sys.exit(EXIT_FAILED if wrong else 0)

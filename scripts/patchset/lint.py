@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of ``patches/`` that are cheap and need no network. ``apply`` is the one that needs the source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from patchset import paths, series, tables
+from patchset.errors import PatchsetError
+from patchset.native import native_reason
+from patchset.patch import Patch
+from patchset.patch import read as read_patch
+from patchset.release import Release, load, release_names, releases
+
+
+def lint() -> list[str]:
+    """All faults of the pins, the series and the diffs, one line each; empty when all is well."""
+    faults = []
+    found: list[Release] = []
+    for name in release_names():
+        try:
+            found.append(load(name))
+        except PatchsetError as error:
+            faults.append(error.message)
+    if not faults:
+        try:
+            load()
+        except PatchsetError as error:
+            faults.append(error.message)
+    used: dict[str, Patch] = {}
+    for release in found:
+        faults += _lint_release(release, used)
+    faults += _orphans(found)
+    root = paths.project_root()
+    for place, patch in used.items():
+        proof = patch.header.get("Proof")
+        if proof and not (root / proof).is_file():
+            faults.append(f"{place}: its proof {proof} does not exist")
+    if not faults and tables.stale():
+        faults.append("README.md: the tables are stale; nox -s tables writes them anew")
+    return faults
+
+
+def _lint_release(release: Release, used: dict[str, Patch]) -> Iterator[str]:
+    try:
+        entries = series.entries(release)
+    except PatchsetError as error:
+        yield error.message
+        return
+    for entry in entries:
+        file = series.entry_file(release, entry)
+        place = str(file.relative_to(paths.project_root()))
+        if not file.is_file():
+            yield f"{release.name}: the series names {entry}, which does not exist"
+            continue
+        if place in used:
+            continue
+        try:
+            used[place] = read_patch(file, entry)
+        except PatchsetError as error:
+            yield error.message
+            continue
+        yield from (f"{place}: {fault}" for fault in _lint_patch(used[place]))
+
+
+def _lint_patch(patch: Patch) -> Iterator[str]:
+    yield from patch.header.faults()
+    if not patch.native:
+        for path in patch.paths:
+            if reason := native_reason(path):
+                yield f"touches {path} ({reason}); such a patch says 'Native: yes' in its header"
+    elif not any(native_reason(path) for path in patch.paths):
+        yield "says 'Native: yes' and touches nothing native"
+    for line in re.findall(
+        r"^(?:index [0-9a-f]+\.\.[0-9a-f]+|(?:---|\+\+\+) [^\t\n]+\t).*$", patch.diff, re.MULTILINE
+    ):
+        yield f"{line[:60]!r}: index lines and time stamps are left out; nox -s refresh writes it right"
+    seen = set()
+    for path in patch.paths:
+        if path in seen:
+            yield f"changes {path} in two places of the diff"
+        seen.add(path)
+
+
+def _orphans(found: list[Release]) -> Iterator[str]:
+    for release in found:
+        own = {path.name for path in release.folder.glob("*.diff")}
+        try:
+            entries = series.entries(release)
+        except PatchsetError:
+            continue
+        yield from (f"{release.name}: {name} is in no series" for name in sorted(own.difference(entries)))
+    common = paths.patches_dir() / "common"
+    for file in sorted(common.glob("*.diff")):
+        try:
+            if not series.users(series.COMMON + file.name, releases()):
+                yield f"common/{file.name} is in no series"
+        except PatchsetError:
+            return

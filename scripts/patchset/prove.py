@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each patch's proof: red on the series up to the patch, green with it, green on the whole series."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from patchset import console, files, git, paths, series
+from patchset.apply import STOCK_REF, patched_tree, select
+from patchset.errors import UsageError
+from patchset.patch import Patch
+from patchset.release import Release
+
+#: How long one run of one proof may take, in seconds; an import of vLLM takes five to twenty.
+PROOF_TIMEOUT = 300
+
+#: pytest's exit statuses: all passed, some failed. Others (no tests, errors in collecting) prove nothing.
+_PASSED, _FAILED = 0, 1
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one run of one proof showed: ``expected`` and ``seen`` are "red", "green" or "broken"."""
+
+    release: str
+    patch: str
+    stage: str
+    expected: str
+    seen: str
+    output: str
+
+    @property
+    def right(self) -> bool:
+        """Whether the proof shows what it must."""
+        return self.expected == self.seen
+
+
+def prove(
+    release: Release,
+    *,
+    only: Sequence[str] = (),
+    every_prefix: bool = False,
+    jobs: int = 2,
+    from_dir: Path | None = None,
+    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
+) -> list[Verdict]:
+    """Run the proofs of a release's patches with this interpreter, which must have vLLM's dependencies.
+
+    ``only`` names the patches to prove (all without it). ``every_prefix`` runs the green check also on the
+    series that ends at the patch; without it the whole series stands for all of them.
+    """
+    patches = series.read(release)
+    chosen = patches if not only else [patch for patch in patches if patch.name in _checked(patches, only)]
+    if not chosen:
+        return []
+    tree = patched_tree(release, from_dir=from_dir)
+    commits = [git.text(tree, "rev-parse", STOCK_REF)]
+    commits += git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split("\n")
+    runs: list[tuple[Patch, str, str, str]] = []
+    for number, patch in enumerate(patches):
+        if patch in chosen:
+            runs.append((patch, "without it", "red", commits[number]))
+            if every_prefix:
+                runs.append((patch, "with it", "green", commits[number + 1]))
+    runs += [(patch, "whole series", "green", commits[-1]) for patch in chosen]
+    runs.sort(key=lambda run: commits.index(run[3]))
+    verdicts = []
+    with _worktrees(release, tree, jobs) as free, ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(_run, free, release, *run) for run in runs]
+        with console.progress(f"proofs of {release.name}", len(runs), unit="runs") as advance:
+            for future in futures:
+                verdicts.append(future.result())
+                on_verdict(verdicts[-1])
+                advance(1)
+    return verdicts
+
+
+def _checked(patches: list[Patch], names: Sequence[str]) -> set[str]:
+    wanted = {name.removesuffix(".diff") for name in names}
+    select(patches, None, sorted(wanted))
+    return wanted
+
+
+@contextmanager
+def _worktrees(release: Release, tree: Path, count: int) -> Iterator[SimpleQueue[Path]]:
+    """Clones of the patched tree to check the prefixes out in, kept for the next time."""
+    folder = paths.build_dir() / "proofs" / release.name
+    free: SimpleQueue[Path] = SimpleQueue()
+    with files.lock(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        files.remove_unfinished(folder)
+        for number in range(count):
+            clone = folder / str(number)
+            if not clone.is_dir():
+                with files.whole_folder(clone) as unfinished:
+                    git.run(unfinished, "clone", "--quiet", "--local", str(tree), ".")
+            (clone / ".git" / "index.lock").unlink(missing_ok=True)
+            git.run(clone, "fetch", "--quiet", str(tree), "HEAD")
+            free.put(clone)
+        yield free
+
+
+def _run(
+    free: SimpleQueue[Path], release: Release, patch: Patch, stage: str, expected: str, commit: str
+) -> Verdict:
+    clone = free.get()
+    try:
+        _check_out(clone, commit)
+        proof = paths.project_root() / (patch.header.get("Proof") or "")
+        if not proof.is_file():
+            raise UsageError(f"{patch.name}: its proof {proof} does not exist", "write it before the patch")
+        status, output = _pytest(clone, proof, release)
+    finally:
+        free.put(clone)
+    seen = {_PASSED: "green", _FAILED: "red"}.get(status, "broken")
+    return Verdict(release.name, patch.name, stage, expected, seen, output)
+
+
+def _check_out(clone: Path, commit: str) -> None:
+    """Check a commit out; the bytecode of what changed goes, for a .pyc knows a source by second and size only."""
+    before = git.text(clone, "rev-parse", "HEAD")
+    changed = git.text(clone, "diff", "--name-only", "--no-renames", before, commit).split("\n")
+    git.run(clone, "checkout", "--quiet", "--force", "--detach", commit)
+    for path in changed:
+        source = clone / path
+        for stale in source.parent.glob(f"__pycache__/{source.stem}.*.pyc"):
+            stale.unlink()
+
+
+def _pytest(clone: Path, proof: Path, release: Release) -> tuple[int, str]:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"VLLM_TREE": str(clone), "VLLM_RELEASE": release.name, "VLLM_LOGGING_LEVEL": "ERROR"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", "-p", "no:cacheprovider", str(proof)]
+    try:
+        done = subprocess.run(
+            command, cwd=proof.parent, env=environment, capture_output=True, text=True, timeout=PROOF_TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
+        return -1, f"no end after {PROOF_TIMEOUT} s"
+    return done.returncode, done.stdout + done.stderr

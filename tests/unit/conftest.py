@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small project of the same layout as this one: a made-up release with a real sdist, on a real disk."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+EPOCH = 1_700_000_000
+
+HEADER = """\
+Subject: {subject}
+Reason: a test needs it
+Origin: own
+Upstream-Status: pending
+Drop-When: the test is gone
+Proof: tests/patches/test_one.py
+Last-Refresh: v1.2.0
+"""
+
+PARSER = "".join(f"line {number}\n" for number in range(1, 41))
+
+
+@dataclass
+class Project:
+    """A checkout in a temporary folder, with release v1.2.0 of a package with two files."""
+
+    root: Path
+    downloads: Path
+
+    @property
+    def folder(self) -> Path:
+        """``patches/v1.2.0``."""
+        return self.root / "patches" / "v1.2.0"
+
+    @property
+    def patched(self) -> Path:
+        """The patched tree."""
+        return self.root / "build" / "trees" / "v1.2.0" / "patched"
+
+    def add_patch(self, name: str, diff: str, header: str | None = None, *, series: bool = True) -> Path:
+        """Write a diff below a whole header and put it at the end of the series."""
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text((header or HEADER.format(subject=name.removesuffix(".diff"))) + "\n" + diff)
+        if series:
+            with (self.folder / "series").open("a") as lines:
+                lines.write(f"{name}\n")
+        return file
+
+    def run(self, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run the tool as a user does, and check its exit status."""
+        done = subprocess.run(
+            [sys.executable, "-m", "patchset", *arguments],
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == status, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def git(self, *arguments: str) -> str:
+        """Run git in the patched tree as a user would."""
+        identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"]
+        done = subprocess.run(
+            ["git", *identity, *arguments], cwd=self.patched, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+
+def diff_line(number: int, new: str, path: str = "pkg/parser.py") -> str:
+    """A diff of one hunk that replaces line ``number`` of PARSER."""
+    first, last = max(number - 3, 1), min(number + 3, 40)
+    hunk = "".join(f" line {n}\n" if n != number else f"-line {n}\n+{new}\n" for n in range(first, last + 1))
+    size = last - first + 1
+    return (
+        f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -{first},{size} +{first},{size} @@"
+        f"{f' line {first - 1}' if first > 1 else ''}\n{hunk}"
+    )
+
+
+def make_sdist(folder: Path, contents: dict[str, str], version: str = "1.2.0") -> Path:
+    """A source archive with one folder at the top, as an index serves it."""
+    file = folder / f"pkg-{version}.tar.gz"
+    with tarfile.open(file, "w:gz") as archive:
+        for name, text in contents.items():
+            member = tarfile.TarInfo(f"pkg-{version}/{name}")
+            member.size, member.mtime, member.mode = len(text.encode()), EPOCH, 0o644
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return file
+
+
+def release_toml(sdist: Path, version: str = "1.2.0", default: bool = True) -> str:
+    """A pin of a made-up release; its wheels are never asked for."""
+    content = sdist.read_bytes()
+    return f"""version = "{version}"
+{"default = true" if default else ""}
+commit = "0123456789"
+torch = "2.0.0"
+image = "registry.example/pkg:v{version}"
+revision = 1
+source-date-epoch = {EPOCH}
+
+[sdist]
+project = "pkg"
+file = "{sdist.name}"
+sha256 = "{hashlib.sha256(content).hexdigest()}"
+size = {len(content)}
+
+[wheels]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project whose release v1.2.0 has an empty series and whose downloads are there already."""
+    root = tmp_path / "checkout"
+    downloads = tmp_path / "downloads"
+    made = Project(root, downloads)
+    made.folder.mkdir(parents=True)
+    downloads.mkdir()
+    (root / "noxfile.py").touch()
+    proof = root / "tests" / "patches" / "test_one.py"
+    proof.parent.mkdir(parents=True)
+    proof.touch()
+    sdist = make_sdist(
+        downloads, {"pkg/parser.py": PARSER, "pkg/data.txt": "data\n", ".gitignore": "*.txt\n"}
+    )
+    (made.folder / "release.toml").write_text(release_toml(sdist))
+    (made.folder / "series").touch()
+    monkeypatch.setenv("PATCHSET_ROOT", str(root))
+    monkeypatch.setenv("PATCHSET_DOWNLOADS", str(downloads))
+    monkeypatch.delenv("PATCHSET_BUILD_DIR", raising=False)
+    return made
+
+
+Planted = Callable[[Project], str]

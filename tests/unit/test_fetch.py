@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Downloads against a real HTTP server that fails as real ones do."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Project, release_toml
+from package_index import PackageIndex, serving
+
+from patchset import fetch, unpack
+from patchset.errors import PatchsetError, UnavailableError
+from patchset.release import GitSource, load
+
+NAME = "pkg-1.2.0.tar.gz"
+
+
+@pytest.fixture
+def index(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
+    """The project's source is on an index instead of in its downloads, and is 3 MB of noise longer."""
+    source = project.downloads / NAME
+    with tarfile.open(source, "r:gz") as old:
+        members = [(m, old.extractfile(m).read()) for m in old.getmembers()]  # type: ignore[union-attr]
+    noise = tarfile.TarInfo("pkg-1.2.0/noise")
+    noise.size = 3 << 20
+    members.append((noise, random.Random(1).randbytes(noise.size)))
+    with tarfile.open(source, "w:gz") as new:
+        for member, content in members:
+            new.addfile(member, io.BytesIO(content))
+    (project.folder / "release.toml").write_text(release_toml(source))
+    content = source.read_bytes()
+    source.unlink()
+    with serving("pkg", {NAME: content}) as running:
+        for name in [name for name in os.environ if name.startswith("PIP_")]:
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_INDEX_URL", running.url)
+        monkeypatch.setattr(fetch, "FIRST_PAUSE", 0.01)
+        fetch.index.pip_settings.cache_clear()
+        yield running
+    fetch.index.pip_settings.cache_clear()
+
+
+def pinned() -> fetch.Artifact:
+    sdist = load().sdist
+    assert sdist is not None
+    return sdist
+
+
+def test_download_is_verified_and_done_once(index: PackageIndex, project: Project) -> None:
+    file = fetch.artifact(pinned())
+    assert file.read_bytes() == index.files[NAME]
+    fetch.artifact(pinned())
+    assert len(index.downloads()) == 1
+    assert not [path for path in project.downloads.iterdir() if path.name.endswith(".part")]
+
+
+def test_cut_connection_is_resumed(index: PackageIndex) -> None:
+    index.behaviour.cut = [1_000_000, 500_000]
+    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+    assert [asked for _, asked in index.downloads()] == [None, "bytes=1000000-", "bytes=1500000-"]
+
+
+def test_server_without_ranges_starts_over(index: PackageIndex) -> None:
+    index.behaviour.cut, index.behaviour.ranges = [1_000_000], False
+    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+
+
+def test_server_errors_are_retried_and_bounded(index: PackageIndex, project: Project) -> None:
+    index.behaviour.errors = 2
+    fetch.artifact(pinned()).unlink()
+    index.behaviour.errors = 1000
+    with pytest.raises(UnavailableError, match="could not be downloaded"):
+        fetch.artifact(pinned())
+    assert len(index.behaviour.requests) < 40
+    assert not (project.downloads / NAME).exists()
+
+
+def test_wrong_content_names_both_hashes_and_is_not_kept(index: PackageIndex, project: Project) -> None:
+    good = index.files[NAME]
+    index.files[NAME] = good[:-1] + bytes([good[-1] ^ 1])
+    with pytest.raises(PatchsetError, match=f"sha256 [0-9a-f]{{64}}, pinned is {pinned().sha256}"):
+        fetch.artifact(pinned())
+    assert [path.name for path in project.downloads.iterdir() if not path.name.endswith(".lock")] == []
+    index.files[NAME] = good
+    assert fetch.artifact(pinned()).read_bytes() == good
+
+
+def test_longer_and_shorter_files_are_refused(index: PackageIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "TRIES", 2)
+    good = index.files[NAME]
+    index.files[NAME] = good + b"more"
+    with pytest.raises(PatchsetError, match="more than the pinned"):
+        fetch.artifact(pinned())
+    index.files[NAME] = good[:-10]
+    with pytest.raises(UnavailableError, match="the server closed after"):
+        fetch.artifact(pinned())
+
+
+def test_damaged_cache_is_fetched_again(index: PackageIndex) -> None:
+    file = fetch.artifact(pinned())
+    file.write_bytes(file.read_bytes()[:-5] + b"zzzzz")
+    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+
+
+def test_from_dir(index: PackageIndex, tmp_path: Path) -> None:
+    folder = tmp_path / "carried"
+    folder.mkdir()
+    with pytest.raises(UnavailableError, match="has no pkg"):
+        fetch.artifact(pinned(), from_dir=folder)
+    (folder / NAME).write_bytes(index.files[NAME][:100])
+    with pytest.raises(PatchsetError, match="100 bytes, pinned are"):
+        fetch.artifact(pinned(), from_dir=folder)
+    (folder / NAME).write_bytes(index.files[NAME])
+    fetch.artifact(pinned(), from_dir=folder)
+    assert index.behaviour.requests == []
+
+
+def test_extra_index_and_find_links_are_asked(
+    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "links"
+    folder.mkdir()
+    (folder / NAME).write_bytes(index.files[NAME])
+    (tmp_path / "pip.conf").write_text(f"[global]\nfind-links = {folder}\nextra-index-url = {index.url}\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_INDEX_URL", index.url + "/nothing-here")
+    fetch.index.pip_settings.cache_clear()
+    settings = fetch.index.pip_settings()
+    assert settings.index_urls == (index.url + "/nothing-here", index.url)
+    assert settings.find_links == (str(folder),)
+    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+
+
+def test_missing_file_says_who_was_asked(index: PackageIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "TRIES", 1)
+    index.files.clear()
+    with pytest.raises(UnavailableError, match="no configured package index has"):
+        fetch.artifact(pinned())
+
+
+def test_interrupted_download_goes_on(index: PackageIndex, project: Project) -> None:
+    index.behaviour.pace = 0.05
+    command = [sys.executable, "-m", "patchset", "fetch"]
+    run = subprocess.Popen(command, cwd=project.root, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    part = project.downloads / f".{NAME}.part"
+    end = time.monotonic() + 30
+    while not (part.is_file() and part.stat().st_size > 200_000):
+        assert time.monotonic() < end and run.poll() is None
+        time.sleep(0.01)
+    run.send_signal(signal.SIGINT)
+    _, words = run.communicate(timeout=30)
+    assert run.returncode == 130 and b"interrupted" in words
+    assert not (project.downloads / NAME).exists()
+    index.behaviour.pace = 0.0
+    project.run("fetch")
+    assert index.downloads()[-1][1] not in (None, "bytes=0-")
+    assert (project.downloads / NAME).read_bytes() == index.files[NAME]
+
+
+def test_two_runs_at_once_download_once(index: PackageIndex, project: Project) -> None:
+    index.behaviour.pace = 0.02
+    command = [sys.executable, "-m", "patchset", "fetch"]
+    runs = [
+        subprocess.Popen(command, cwd=project.root, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in "ab"
+    ]
+    for run in runs:
+        _, words = run.communicate(timeout=60)
+        assert run.returncode == 0, words.decode()
+    assert len(index.downloads()) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_full_disk_is_said_and_leaves_nothing(
+    index: PackageIndex, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(disk)], capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"cannot mount here: {mounted.stderr.decode()}")
+    try:
+        monkeypatch.setenv("PATCHSET_DOWNLOADS", str(disk / "downloads"))
+        message = project.run("fetch", status=1).stderr
+        assert "MB free" in message
+        monkeypatch.setenv("PATCHSET_DOWNLOADS", str(project.downloads))
+        monkeypatch.setenv("PATCHSET_BUILD_DIR", str(disk / "build"))
+        message = project.run("apply", status=1).stderr
+        assert "disk is full" in message or "No space left" in message
+        assert [
+            path.name for path in (disk / "build/trees/v1.2.0").iterdir() if not path.name.endswith(".lock")
+        ] == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_git_source_gives_exactly_that_commit(tmp_path: Path) -> None:
+    remote = tmp_path / "remote"
+    remote.mkdir()
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@localhost", "-C", str(remote)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    commits = []
+    for content in ("one", "two"):
+        (remote / "file").write_text(content)
+        subprocess.run([*git, "add", "file"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", content], check=True)
+        commits.append(subprocess.check_output([*git, "rev-parse", "HEAD"], text=True).strip())
+    subprocess.run([*git, "config", "uploadpack.allowAnySHA1InWant", "true"], check=True)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    fetch.git_source(GitSource(remote=remote.as_uri(), commit=commits[0]), folder)
+    assert (folder / "file").read_text() == "one" and not (folder / ".git").exists()
+    with pytest.raises(UnavailableError, match="does not give commit"):
+        fetch.git_source(GitSource(remote=remote.as_uri(), commit="0" * 40), folder)
+
+
+def archive(tmp_path: Path, *members: tuple[str, str, bytes | str]) -> Path:
+    file = tmp_path / "bad.tar.gz"
+    with tarfile.open(file, "w:gz") as tar:
+        for name, kind, content in members:
+            member = tarfile.TarInfo(name)
+            if kind == "file":
+                assert isinstance(content, bytes)
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+            else:
+                member.type = {"link": tarfile.SYMTYPE, "hard": tarfile.LNKTYPE, "device": tarfile.CHRTYPE}[
+                    kind
+                ]
+                member.linkname = str(content)
+                tar.addfile(member)
+    return file
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        ("../evil", "file", b"x"),
+        ("/evil", "file", b"x"),
+        ("top/../../evil", "file", b"x"),
+        ("top/link", "link", "/etc"),
+        ("top/link", "link", "../../etc"),
+        ("top/hard", "hard", "top/../../evil"),
+        ("top/device", "device", ""),
+        ("beside/file", "file", b"x"),
+    ],
+)
+def test_archives_cannot_leave_their_folder(tmp_path: Path, member: tuple[str, str, bytes | str]) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    with pytest.raises(PatchsetError):
+        unpack.sdist(archive(tmp_path, ("top/ok", "file", b"fine"), member), target)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar.gz", "target"]
+
+
+def test_truncated_and_oversized_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = archive(tmp_path, ("top/ok", "file", random.Random(2).randbytes(100_000)))
+    target = tmp_path / "target"
+    target.mkdir()
+    monkeypatch.setattr(unpack, "MAX_BYTES", 50_000)
+    with pytest.raises(PatchsetError, match="larger than"):
+        unpack.sdist(file, target)
+    monkeypatch.undo()
+    file.write_bytes(file.read_bytes()[:50_000])
+    with pytest.raises(PatchsetError, match="cannot be unpacked"):
+        unpack.sdist(file, target)
+
+
+def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
+    file = archive(tmp_path, ("top/folder/ok", "file", b"fine"))
+    target = tmp_path / "target"
+    target.mkdir()
+    before = os.umask(0o077)
+    try:
+        unpack.sdist(file, target)
+    finally:
+        os.umask(before)
+    assert (target / "folder/ok").stat().st_mode & 0o777 == 0o644
