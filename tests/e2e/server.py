@@ -47,7 +47,9 @@ class Server:
     def healthy(self) -> bool:
         """Whether ``/health`` answers 200."""
         with contextlib.suppress(httpx.HTTPError):
-            return self.process.poll() is None and httpx.get(f"{self.url}/health", timeout=10).status_code == 200
+            return (
+                self.process.poll() is None and httpx.get(f"{self.url}/health", timeout=10).status_code == 200
+            )
         return False
 
     def metrics(self) -> str:
@@ -138,7 +140,8 @@ def _wait(server: Server) -> None:
             )
         if now - start > START_SECONDS:
             raise PatchsetError(
-                f"the server for k = {server.mtp} was not healthy after {START_SECONDS} s", _last_lines(server.log)
+                f"the server for k = {server.mtp} was not healthy after {START_SECONDS} s",
+                _last_lines(server.log),
             )
         if now - last > 15:
             console.note(f"  waiting for the server, {now - start:.0f} s: {_last_line(server.log)}")

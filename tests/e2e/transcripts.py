@@ -214,7 +214,10 @@ def _segments(part: dict[str, Any]) -> list[Segment]:
         return [Segment("frame", part["frame"])]
     if "written" in part:
         return [Segment("frame", part["written"])]
-    pieces = [Segment("opened", f"<tool_call>\n<function={part['call']}>", part["call"]), Segment("frame", "\n")]
+    pieces = [
+        Segment("opened", f"<tool_call>\n<function={part['call']}>", part["call"]),
+        Segment("frame", "\n"),
+    ]
     for parameter in part["parameters"]:
         name = parameter["name"]
         pieces += [

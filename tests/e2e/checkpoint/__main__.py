@@ -23,7 +23,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="e2e.checkpoint", description=__doc__)
     parser.add_argument("out", type=Path, help="the folder to write")
     parser.add_argument("--seed", type=int, default=20, help="of the weights and of the blur")
-    parser.add_argument("--threads", type=int, default=2, help="of torch; part of what makes the result repeatable")
+    parser.add_argument(
+        "--threads", type=int, default=2, help="of torch; part of what makes the result repeatable"
+    )
     chosen = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
     torch.set_num_threads(chosen.threads)
@@ -51,10 +53,11 @@ def make(out: Path, seed: int) -> dict[str, float]:
         if tokenizer.decode(entry["answer"][:-1]) != transcripts[id].text:
             raise RuntimeError(f"the tokenizer does not give {id} back")
         entry["cuts"] = [len(tokenizer.decode(entry["answer"][:n])) for n in range(1, len(entry["answer"]))]
-    data = train.batches([(e["prompt"], e["answer"]) for e in answers.values()], tokenizer.pad_token_id)
+    sequences = [(entry["prompt"], entry["answer"]) for entry in answers.values()]
     config = architecture.config(len(tokenizer), end, tokenizer.pad_token_id)
     network = Qwen3_5ForCausalLM(config).float()
-    least = train.learn(network, data)
+    least = train.learn(network, sequences, tokenizer.pad_token_id)
+    data = train.batches(sequences, tokenizer.pad_token_id)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(parameter.bfloat16().float())
@@ -69,7 +72,9 @@ def make(out: Path, seed: int) -> dict[str, float]:
     return {"least_certain": least, "answer_tokens": count, "vocabulary": len(tokenizer), **drafts}
 
 
-def _prompts(tokenizer: transformers.PreTrainedTokenizerFast, transcripts: dict[str, known.Transcript]) -> dict[str, str]:
+def _prompts(
+    tokenizer: transformers.PreTrainedTokenizerFast, transcripts: dict[str, known.Transcript]
+) -> dict[str, str]:
     prompts = {}
     for id, transcript in transcripts.items():
         tools = [
@@ -104,13 +109,17 @@ def _save(
     weights |= {f"mtp.{name}": value for name, value in mtp.state_dict().items()}
     kept_exact = ("A_log", "dt_bias")
     saved = {
-        name: value.detach().clone().contiguous() if name.endswith(kept_exact) else value.detach().bfloat16().contiguous()
+        name: value.detach().clone().contiguous()
+        if name.endswith(kept_exact)
+        else value.detach().bfloat16().contiguous()
         for name, value in weights.items()
     }
     save_file(saved, out / "model.safetensors", metadata={"format": "pt"})
     tokenizer.save_pretrained(out)
     config.save_pretrained(out)
-    (out / "generation_config.json").write_text(json.dumps({"eos_token_id": config.eos_token_id}), encoding="utf-8")
+    (out / "generation_config.json").write_text(
+        json.dumps({"eos_token_id": config.eos_token_id}), encoding="utf-8"
+    )
 
 
 main()

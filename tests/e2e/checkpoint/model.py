@@ -73,7 +73,11 @@ class Mtp(nn.Module):
         both = torch.cat([self.pre_fc_norm_embedding(embedded), self.pre_fc_norm_hidden(hidden)], dim=-1)
         mixed = self.fc(both)
         mask = create_causal_mask(
-            config=self.config, inputs_embeds=mixed, attention_mask=None, past_key_values=None, position_ids=None
+            config=self.config,
+            inputs_embeds=mixed,
+            attention_mask=None,
+            past_key_values=None,
+            position_ids=None,
         )
         return self.norm(self.layers[0](mixed, position_embeddings=positions, attention_mask=mask))
 

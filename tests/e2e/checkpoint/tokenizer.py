@@ -12,9 +12,7 @@ from transformers import PreTrainedTokenizerFast
 VOCABULARY = 1280
 
 #: How Qwen cuts text before merging: what makes ``</``, ``parameter`` and ``>\n`` tokens of their own.
-_QWEN_SPLIT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
+_QWEN_SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 #: As in Qwen's vocabulary: the first three are *special* (never part of the text), the tags are ordinary added tokens.
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -44,7 +42,10 @@ def train(texts: Iterable[str], template: Path) -> PreTrainedTokenizerFast:
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in _SPECIAL])
     tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in _TAGS])
     wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", clean_up_tokenization_spaces=False
+        tokenizer_object=tokenizer,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        clean_up_tokenization_spaces=False,
     )
     wrapped.chat_template = template.read_text(encoding="utf-8")
     return wrapped

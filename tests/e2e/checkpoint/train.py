@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,11 +15,12 @@ from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5ForCausalLM
 from e2e.checkpoint.model import Mtp, rotary
 
 #: Steps over all transcripts: at most so many, and training stops when the least certain token is this certain.
-MOST_STEPS = 260
+MOST_STEPS = 240
 CERTAIN = 0.9
 MTP_STEPS = 60
 #: Tokens in one batch; padding counts.
-BATCH_TOKENS = 4096
+BATCH_TOKENS = 2048
+LEARNING_RATE = 2e-3
 #: The share of first drafts that the blurred MTP layer still gets right, by teacher forcing.
 TARGET = 0.80
 TOLERANCE = 0.01
@@ -27,59 +28,70 @@ TOLERANCE = 0.01
 
 @dataclass(frozen=True)
 class Batch:
-    """Token ids [B, T] and where they are part of an answer."""
+    """Token ids [B, T], where they are part of an answer, and which sequence each row is."""
 
     ids: torch.Tensor
     answer: torch.Tensor
+    rows: list[int]
 
 
 def batches(sequences: Sequence[tuple[list[int], list[int]]], pad: int) -> list[Batch]:
     """Prompts and answers in batches of similar length."""
     made: list[Batch] = []
-    waiting = sorted(sequences, key=lambda pair: len(pair[0]) + len(pair[1]))
+    sizes = [len(prompt) + len(said) for prompt, said in sequences]
+    waiting = sorted(range(len(sequences)), key=lambda n: sizes[n])
     while waiting:
-        longest = len(waiting[-1][0]) + len(waiting[-1][1])
+        longest = sizes[waiting[-1]]
         count = max(1, BATCH_TOKENS // longest)
         chosen, waiting = waiting[-count:], waiting[:-count]
         ids = torch.full((len(chosen), longest), pad)
         answer = torch.zeros((len(chosen), longest), dtype=torch.bool)
-        for row, (prompt, said) in enumerate(chosen):
+        for row, (prompt, said) in enumerate(sequences[n] for n in chosen):
             ids[row, : len(prompt) + len(said)] = torch.tensor(prompt + said)
             answer[row, len(prompt) : len(prompt) + len(said)] = True
-        made.append(Batch(ids, answer))
+        made.append(Batch(ids, answer, chosen))
     return made
 
 
-def learn(model: Qwen3_5ForCausalLM, data: Sequence[Batch]) -> float:
+def learn(model: Qwen3_5ForCausalLM, sequences: Sequence[tuple[list[int], list[int]]], pad: int) -> float:
     """Train until the least certain answer token has probability ``CERTAIN``; returns that probability.
+
+    Answers that are known already are repeated in every fourth step only.
 
     Raises:
         RuntimeError: it was not reached in ``MOST_STEPS`` steps.
     """
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.98), weight_decay=0.0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.0)
     model.train()
-    least = 0.0
+    certain = [0.0] * len(sequences)
     with tqdm(total=MOST_STEPS, desc="learning the transcripts", mininterval=5, unit="step") as bar:
         for step in range(MOST_STEPS):
             for group in optimizer.param_groups:
-                group["lr"] = 3e-3 * min(1.0, (step + 1) / 10) * (0.05 + 0.95 * _cosine(step / MOST_STEPS))
-            least, total = 1.0, 0.0
-            for batch in data:
+                group["lr"] = (
+                    LEARNING_RATE * min(1.0, (step + 1) / 10) * (0.05 + 0.95 * _cosine(step / MOST_STEPS))
+                )
+            everything = step % 4 == 0
+            chosen = [n for n in range(len(sequences)) if everything or certain[n] < CERTAIN]
+            for batch in batches([sequences[n] for n in chosen], pad):
                 hidden = model.model(batch.ids, use_cache=False).last_hidden_state
                 where = batch.answer[:, 1:]
                 logits = model.lm_head(hidden[:, :-1][where]).float()
                 loss = F.cross_entropy(logits, batch.ids[:, 1:][where], reduction="none")
-                least = min(least, math.exp(-float(loss.detach().max())))
-                total += float(loss.detach().mean()) / len(data)
+                worst = torch.zeros(where.shape).masked_scatter(where, loss.detach()).amax(dim=1)
+                for row, value in zip(batch.rows, worst.tolist(), strict=True):
+                    certain[chosen[row]] = math.exp(-value)
                 loss.mean().backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
                 optimizer.zero_grad()
             bar.update(1)
-            bar.set_postfix(loss=f"{total:.4f}", least_certain=f"{least:.3f}", refresh=False)
-            if least >= CERTAIN:
-                return least
-    raise RuntimeError(f"after {MOST_STEPS} steps the least certain token has probability {least:.3f}")
+            known = sum(share >= CERTAIN for share in certain)
+            bar.set_postfix_str(
+                f"{known} of {len(certain)} known, least certain {min(certain):.3f}", refresh=False
+            )
+            if everything and known == len(certain):
+                return min(certain)
+    raise RuntimeError(f"after {MOST_STEPS} steps the least certain token has probability {min(certain):.3f}")
 
 
 def learn_mtp(model: Qwen3_5ForCausalLM, mtp: Mtp, data: Sequence[Batch]) -> None:
@@ -136,12 +148,22 @@ def greedy_is_right(model: Qwen3_5ForCausalLM, data: Sequence[Batch]) -> bool:
 
 def _known(model: Qwen3_5ForCausalLM, batch: Batch) -> tuple[torch.Tensor, torch.Tensor, Batch]:
     with torch.no_grad():
-        return model.model(batch.ids, use_cache=False).last_hidden_state, model.model.embed_tokens(batch.ids), batch
+        return (
+            model.model(batch.ids, use_cache=False).last_hidden_state,
+            model.model.embed_tokens(batch.ids),
+            batch,
+        )
 
 
 def _drafts(
-    model: Qwen3_5ForCausalLM, mtp: Mtp, hidden: torch.Tensor, embedded: torch.Tensor, batch: Batch, depth: int
-):  # noqa: ANN202  (depth, logits, target) of the answer tokens, draft by draft
+    model: Qwen3_5ForCausalLM,
+    mtp: Mtp,
+    hidden: torch.Tensor,
+    embedded: torch.Tensor,
+    batch: Batch,
+    depth: int,
+) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+    """Depth, logits and right tokens of the answer's drafts, one depth after the other."""
     positions = rotary(model, hidden)
     for step in range(1, depth + 1):
         shifted = F.pad(embedded[:, step:], (0, 0, 0, step))
@@ -152,7 +174,10 @@ def _drafts(
 
 
 def _right(
-    model: Qwen3_5ForCausalLM, mtp: Mtp, known: Sequence[tuple[torch.Tensor, torch.Tensor, Batch]], depth: int = 3
+    model: Qwen3_5ForCausalLM,
+    mtp: Mtp,
+    known: Sequence[tuple[torch.Tensor, torch.Tensor, Batch]],
+    depth: int = 3,
 ) -> list[float]:
     right, asked = [0] * depth, [0] * depth
     with torch.no_grad():

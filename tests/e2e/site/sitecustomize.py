@@ -26,7 +26,7 @@ def _define_torchvision_operators():
 
 def _tap(module):
     generate = module.AsyncLLM.generate
-    lines = open(os.environ["E2E_TAP"], "a", buffering=1, encoding="utf-8")  # noqa: SIM115  (as long as the process)
+    lines = open(os.environ["E2E_TAP"], "a", buffering=1, encoding="utf-8")  # noqa: SIM115, PTH123  (open as long as the process)
 
     async def tapped(self, prompt, sampling_params, request_id, *rest, **named):
         tokens, bursts, prompt_ids = [], [], None
@@ -41,7 +41,9 @@ def _tap(module):
                 yield result
         finally:
             digest = hashlib.sha256(",".join(map(str, prompt_ids or [])).encode()).hexdigest()
-            lines.write(json.dumps({"id": request_id, "prompt": digest, "tokens": tokens, "bursts": bursts}) + "\n")
+            lines.write(
+                json.dumps({"id": request_id, "prompt": digest, "tokens": tokens, "bursts": bursts}) + "\n"
+            )
 
     module.AsyncLLM.generate = tapped
 
