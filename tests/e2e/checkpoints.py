@@ -46,9 +46,10 @@ def checkpoint(environment: Environment) -> Path:
 
 
 def _make(environment: Environment, folder: Path) -> None:
-    # The parent folder of this package only: nothing of the tool is needed, or installed, over there.
+    # This package and the shim only: nothing of the tool is needed, or installed, over there.
     variables = os.environ | {
-        "PYTHONPATH": str(_HERE.parent),
+        "PYTHONPATH": os.pathsep.join([str(_HERE / "site"), str(_HERE.parent)]),
+        "E2E_TORCHVISION_SHIM": "1" if environment.shim_torchvision else "",
         "OMP_WAIT_POLICY": "passive",
         "HF_HUB_OFFLINE": "1",
     }

@@ -93,8 +93,11 @@ def running(environment: Environment, checkpoint: Path, mtp: int, folder: Path) 
         "PYTHONPATH": str(_SITE),
         "E2E_TAP": str(tap),
         "E2E_TORCHVISION_SHIM": "1" if environment.shim_torchvision else "",
+        # vLLM takes the CPU platform when "cpu" stands in the version of the distribution ``vllm``, or so:
+        "VLLM_TARGET_DEVICE": "cpu",
         "VLLM_CPU_KVCACHE_SPACE": "2",
         "VLLM_NO_USAGE_STATS": "1",
+        "PYTHONFAULTHANDLER": "1",
         "HF_HUB_OFFLINE": "1",
     }
     variables.pop("PYTHONDONTWRITEBYTECODE", None)

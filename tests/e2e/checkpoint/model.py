@@ -30,13 +30,9 @@ def config(vocabulary: int, eos: int, pad: int) -> Qwen3_5TextConfig:
         linear_key_head_dim=64,
         linear_value_head_dim=64,
         max_position_embeddings=4096,
-        rope_parameters={
-            "rope_type": "default",
-            "rope_theta": 10000.0,
-            "partial_rotary_factor": 0.5,
-            "mrope_section": [6, 5, 5],
-            "mrope_interleaved": True,
-        },
+        # No mrope_section: a text model has none, and with one vLLM v0.32.0's CPU kernels crash in the MTP layer.
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+        partial_rotary_factor=0.5,
         tie_word_embeddings=False,
         eos_token_id=eos,
         pad_token_id=pad,
