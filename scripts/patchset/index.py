@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
@@ -111,7 +112,10 @@ class Index:
         finder = PackageFinder(
             session=self.client,  # type: ignore[arg-type]  # its own protocol is narrower than its client
             index_urls=self.settings.index_urls,
-            find_links=self.settings.find_links,
+            # As in pip, a folder that is configured but not there is passed over.
+            find_links=[
+                place for place in self.settings.find_links if "://" in place or Path(place).exists()
+            ],
             trusted_hosts=self.settings.trusted_hosts,
             ignore_compatibility=True,
         )

@@ -71,10 +71,12 @@ class Release(_Pinned):
         """``patches/<release>``."""
         return paths.patches_dir() / self.name
 
-    @property
-    def local_version(self) -> str:
-        """The version of what is built, ``0.33.0+mtp.1`` (PEP 440 local version)."""
-        return f"{self.version}+mtp.{self.revision}"
+    def built_version(self, target: Target) -> str:
+        """The version of what is built: ``0.33.0+mtp.1`` for CUDA, ``0.32.0+mtp.1.cpu`` for the CPU (PEP 440).
+
+        vLLM takes itself for a CPU build when the version of the distribution ``vllm`` has "cpu" in it.
+        """
+        return f"{self.version}+mtp.{self.revision}" + (".cpu" if target == "cpu" else "")
 
     def wheel(self, target: Target, arch: Arch) -> Artifact:
         """The official wheel for a target and architecture.

@@ -25,7 +25,7 @@ def releases_table(found: list[Release]) -> str:
         name = f"**{release.name}** (default)" if release.default else release.name
         rows.append(
             f"| {name} | {release.commit} | {release.torch} | {targets} "
-            f"| {len(series.entries(release))} | {release.local_version} |"
+            f"| {len(series.entries(release))} | {release.built_version('cuda')} |"
         )
     return _table("| release | upstream commit | torch | official wheels | patches | builds version |", rows)
 

@@ -142,6 +142,14 @@ def test_extra_index_and_find_links_are_asked(
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
 
 
+def test_find_links_folder_that_is_not_there_is_passed_over(
+    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "gone"))
+    fetch.index.pip_settings.cache_clear()
+    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+
+
 def test_missing_file_says_who_was_asked(index: PackageIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "TRIES", 1)
     index.files.clear()

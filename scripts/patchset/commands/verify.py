@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``verify``"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from patchset import console
+from patchset.commands.options import from_dir_option
+from patchset.errors import EXIT_FAILED
+from patchset.wheel.verify import verify
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@from_dir_option
+def command(file: Path, from_dir: Path | None) -> None:
+    """Prove that the wheel FILE is the official files plus the series, file by file.
+
+    Exit status 1, with the name of each file that is something else, when it is not.
+    """
+    report = verify(file, from_dir=from_dir)
+    console.result(f"{len(report.official)} files are the official wheel's")
+    for word, names in (("patched", report.patched), ("removed", report.removed), ("made", report.made)):
+        for name in names:
+            console.result(f"{word:8} {name}")
+    for deviation in report.deviations:
+        console.result(f"WRONG    {deviation}")
+    counts = f"{len(report.deviations)} deviations from official {report.release} {report.target} + series"
+    console.result(f"{report.wheel}: {counts}")
+    sys.exit(EXIT_FAILED if report.deviations else 0)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wheel files (PEP 427) as zip archives whose members can be carried over without being compressed anew."""
+
+from __future__ import annotations
+
+import struct
+import time
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from patchset.errors import PatchsetError
+
+#: Bounds of a wheel that is read. vLLM 0.33.0's has 5 802 members and 837 MB unpacked.
+MAX_MEMBERS = 100_000
+MAX_BYTES = 16 << 30
+
+_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
+_CHUNK = 1 << 20
+#: The first moment that a zip archive can name.
+_FIRST_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+class WheelError(PatchsetError):
+    """A file is no wheel, or not one that can be trusted."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One file to be written: ``name``, and either ``content`` or the member of another wheel to carry over."""
+
+    name: str
+    mode: int
+    content: bytes | None = None
+    source: zipfile.ZipInfo | None = None
+
+
+class Wheel:
+    """A wheel opened for reading.
+
+    Raises:
+        WheelError: it is no zip archive, has two members of one name, or a name that leads outside.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise WheelError(
+                f"{path.name} is no readable wheel: {error}", "build or fetch it again"
+            ) from error
+        self._file: BinaryIO = path.open("rb")
+        self.members = {info.filename: info for info in self._zip.infolist() if not info.is_dir()}
+        self._check()
+
+    def __enter__(self) -> Wheel:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._zip.close()
+        self._file.close()
+
+    def _check(self) -> None:
+        infos = [info for info in self._zip.infolist() if not info.is_dir()]
+        if len(infos) != len(self.members):
+            seen: set[str] = set()
+            twice = next(info.filename for info in infos if info.filename in seen or seen.add(info.filename))  # type: ignore[func-returns-value]
+            raise WheelError(f"{self.path.name} has two members called {twice}")
+        if len(infos) > MAX_MEMBERS or sum(info.file_size for info in infos) > MAX_BYTES:
+            raise WheelError(f"{self.path.name} is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes")
+        for name in self.members:
+            parts = name.split("/")
+            if name.startswith("/") or ".." in parts or "" in parts or "\\" in name:
+                raise WheelError(f"{self.path.name}: the member {name!r} leads outside")
+
+    @property
+    def dist_info(self) -> str:
+        """The name of its one ``.dist-info`` folder."""
+        found = {
+            name.split("/", 1)[0] for name in self.members if name.split("/", 1)[0].endswith(".dist-info")
+        }
+        if len(found) != 1:
+            raise WheelError(f"{self.path.name} has {len(found)} .dist-info folders, not one")
+        return found.pop()
+
+    def read(self, name: str) -> bytes:
+        """A member's content, checked against its CRC."""
+        try:
+            return self._zip.read(name)
+        except (KeyError, zipfile.BadZipFile, OSError) as error:
+            raise WheelError(f"{self.path.name}: {name} cannot be read: {error}") from error
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """A member's content piece by piece."""
+        try:
+            with self._zip.open(name) as file:
+                while piece := file.read(_CHUNK):
+                    yield piece
+        except (KeyError, zipfile.BadZipFile, OSError) as error:
+            raise WheelError(f"{self.path.name}: {name} cannot be read: {error}") from error
+
+    def raw(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
+        """A member's bytes as they stand in the archive, compressed."""
+        self._file.seek(info.header_offset)
+        header = self._file.read(_LOCAL_HEADER.size)
+        if len(header) != _LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
+            raise WheelError(f"{self.path.name}: {info.filename} does not begin where the archive says")
+        *_, name_length, extra_length = _LOCAL_HEADER.unpack(header)
+        at = info.header_offset + _LOCAL_HEADER.size + name_length + extra_length
+        left = info.compress_size
+        while left:
+            self._file.seek(at)
+            piece = self._file.read(min(left, _CHUNK))
+            if not piece:
+                raise WheelError(f"{self.path.name} ends inside {info.filename}")
+            at += len(piece)
+            left -= len(piece)
+            yield piece
+
+
+def write(path: Path, members: list[Member], source: Wheel, epoch: int) -> None:
+    """Write a wheel whose bytes depend on nothing but the arguments.
+
+    Members with ``content`` are stored uncompressed (what a compressor makes differs between its versions), the others
+    keep the compressed bytes that they have in ``source``. All carry one date, ``epoch`` in seconds since 1970.
+    """
+    date = max(time.gmtime(epoch)[:6], _FIRST_DATE)
+    with zipfile.ZipFile(path, "w", allowZip64=True) as archive:
+        for member in members:
+            info = zipfile.ZipInfo(member.name, date)
+            info.create_system = 3
+            info.external_attr = (0o100000 | member.mode) << 16
+            if member.source is None:
+                archive.writestr(info, member.content or b"", zipfile.ZIP_STORED)
+            else:
+                _carry_over(archive, info, member.source, source)
+
+
+def _carry_over(archive: zipfile.ZipFile, info: zipfile.ZipInfo, old: zipfile.ZipInfo, source: Wheel) -> None:
+    """Append a member as it is. zipfile has no call for it; its own bookkeeping is kept right here."""
+    file = archive.fp
+    assert file is not None  # noqa: S101 - the archive is open
+    file.seek(archive.start_dir)
+    info.compress_type, info.CRC = old.compress_type, old.CRC
+    info.compress_size, info.file_size = old.compress_size, old.file_size
+    info.header_offset = file.tell()
+    file.write(info.FileHeader())
+    for piece in source.raw(old):
+        file.write(piece)
+    archive.start_dir = file.tell()
+    archive.filelist.append(info)
+    archive.NameToInfo[info.filename] = info
+    archive._didModify = True  # type: ignore[attr-defined]

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Official wheels in small, of the same layout as vLLM's."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import zipfile
+from pathlib import Path
+
+from conftest import PARSER, Project
+
+from patchset.wheel import record
+
+VERSION_FILE = """\
+from __future__ import annotations
+
+__version__ = version = '1.2.0'
+__version_tuple__ = version_tuple = (1, 2, 0)
+
+__commit_id__ = commit_id = 'g0123456789'
+"""
+
+METADATA = """\
+Metadata-Version: 2.4
+Name: {name}
+Version: 1.2.0
+Summary: made up
+Requires-Dist: torch==2.0.0
+
+Version: 1.2.0 in the text below the fields stays.
+"""
+
+SOURCE = {
+    "vllm/__init__.py": "from ._version import __version__\n",
+    "vllm/parser.py": PARSER,
+    "vllm/_version.py": VERSION_FILE,
+    "tests/test_parser.py": PARSER,
+    "csrc/kernel.cu": PARSER,
+}
+
+
+def contents(project: str) -> dict[str, bytes]:
+    """The files of an official wheel, with a compiled module that the source has not."""
+    info = f"{project}-1.2.0.dist-info"
+    files = {name: text.encode() for name, text in SOURCE.items() if name.startswith("vllm/")}
+    files["vllm/_C.abi3.so"] = random.Random(3).randbytes(300_000)
+    files[f"{info}/METADATA"] = METADATA.format(name=project.replace("_", "-")).encode()
+    files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-linux_x86_64\n"
+    files[f"{info}/top_level.txt"] = b"vllm\n"
+    lines = [record.line(name, content) for name, content in files.items()]
+    files[f"{info}/RECORD"] = record.render([*lines, record.Line(f"{info}/RECORD", "", "")])
+    return files
+
+
+def write(file: Path, files: dict[str, bytes]) -> Path:
+    """Zip them up, deflated, as setuptools does."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return file
+
+
+def pin(project: Project, target: str, file: Path, arch: str = "x86_64") -> None:
+    """Put a wheel into the project's release.toml."""
+    content = file.read_bytes()
+    toml = project.folder / "release.toml"
+    toml.write_text(
+        toml.read_text()
+        + f'\n[wheels.{target}.{arch}]\nproject = "vllm"\nfile = "{file.name}"\n'
+        + f'sha256 = "{hashlib.sha256(content).hexdigest()}"\nsize = {len(content)}\n'
+    )
