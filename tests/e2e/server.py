@@ -92,6 +92,7 @@ def running(environment: Environment, checkpoint: Path, mtp: int, folder: Path) 
     variables = os.environ | {
         "PYTHONPATH": str(_SITE),
         "E2E_TAP": str(tap),
+        "E2E_CONV_MEND": "1",
         "E2E_TORCHVISION_SHIM": "1" if environment.shim_torchvision else "",
         # vLLM takes the CPU platform when "cpu" stands in the version of the distribution ``vllm``, or so:
         "VLLM_TARGET_DEVICE": "cpu",
@@ -107,8 +108,14 @@ def running(environment: Environment, checkpoint: Path, mtp: int, folder: Path) 
     try:
         _wait(server)
         yield server
-        if process.poll() is not None:
-            raise PatchsetError(f"the server for k = {mtp} ended during the checks", _last_lines(log))
+    except PatchsetError:
+        raise
+    except Exception as error:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)  # an engine that died takes the server with it
+        if process.poll() is None:
+            raise
+        raise PatchsetError(f"the server for k = {mtp} ended during the checks", _last_lines(log)) from error
     finally:
         _stop(process)
 
