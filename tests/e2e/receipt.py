@@ -12,8 +12,8 @@ from typing import Any
 
 from e2e.verdict import Verdict
 
-#: A receipt shows at most so many wrong answers in full; all of them are counted.
-MOST_SHOWN = 60
+#: A receipt shows at most so many wrong answers in full, one of each sort; all of them are counted.
+MOST_SHOWN = 200
 _COLUMNS = [
     (surface, streamed) for surface in ("chat", "responses", "messages") for streamed in (False, True)
 ]
@@ -58,7 +58,7 @@ def summary(verdicts: Sequence[Verdict], groups: dict[str, str]) -> dict[str, An
         "by_check": _plain(counts(verdicts, (v.check for v in verdicts))),
         "by_surface": _plain(counts(everywhere, (surface_name(v.surface, v.streamed) for v in everywhere))),
         "by_group": _plain(counts(everywhere, (groups[v.transcript] for v in everywhere))),
-        "wrong": [asdict(verdict) for verdict in wrong[:MOST_SHOWN]],
+        "wrong": [asdict(verdict) for verdict in _one_of_each(wrong)[:MOST_SHOWN]],
         "wrong_by_transcript": dict(Counter(f"{v.kind} {v.transcript} {v.check}" for v in wrong)),
     }
 
@@ -89,6 +89,16 @@ def table(receipts: Sequence[dict[str, Any]]) -> str:
 def read(folder: Path) -> list[dict[str, Any]]:
     """All receipts of a folder."""
     return [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))]
+
+
+def _one_of_each(wrong: Sequence[Verdict]) -> list[Verdict]:
+    """One wrong answer for each transcript, check, way of delivery and reason."""
+    first: dict[tuple[object, ...], Verdict] = {}
+    for verdict in wrong:
+        first.setdefault(
+            (verdict.kind, verdict.transcript, verdict.check, verdict.streamed, verdict.why), verdict
+        )
+    return list(first.values())
 
 
 def _plain(counted: dict[str, Count]) -> dict[str, dict[str, int]]:
