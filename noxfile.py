@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions are thin: each runs one command of the tool in scripts/patchset, or one folder of tests."""
 
+import re
+from pathlib import Path
+
 import nox
 
 nox.needs_version = ">=2024.10.9"
@@ -10,6 +13,7 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_external_run = True
 nox.options.sessions = ["lint", "tests", "proofs"]
 
+RELEASE_NAME = re.compile(r"v\d+(\.\d+)+")
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
 
@@ -84,6 +88,21 @@ def proofs(session: nox.Session) -> None:
     session.run("python", "-m", "patchset", "prove", *session.posargs)
 
 
+@nox.session(default=False)
+def conformance(session: nox.Session) -> None:
+    """Judge releases or a running server by the suite: -- [RELEASE... --stock --quick --url URL --case NAME]."""
+    in_process_lane(session)
+    arguments = session.posargs
+    if not ({"--url", "--list", "-h", "--help"} & set(arguments)):
+        named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
+        chosen = named or sorted(path.parent.name for path in Path("patches").glob("*/release.toml"))
+        for release in chosen:
+            session.run("python", "-m", "patchset", "apply", release)
+        arguments = [argument for argument in arguments if argument not in named] + chosen
+    session.chdir("tests")
+    session.run("python", "-m", "conformance", "--trees", str(Path("../build/trees").resolve()), *arguments)
+
+
 @nox.session(name="lock-tests", default=False)
 def lock_tests(session: nox.Session) -> None:
     """Lock anew what the in-process lane installs."""
@@ -123,3 +142,16 @@ def e2e_cpu(session: nox.Session) -> None:
     """Serve a real model with MTP on the CPU, and judge every answer: -- [--mtp 0-5 --stock --wheel FILE --soak 2000]."""
     groups(session, "e2e")
     session.run("python", "-m", "e2e", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session(name="patch-installed", default=False)
+def patch_installed(session: nox.Session) -> None:
+    """Patch an installed vLLM in place, or undo it: -- status|in|out --python PYTHON."""
+    patchset(session, "patch-installed")
+
+
+@nox.session(name="image-check", default=False)
+def image_check(session: nox.Session) -> None:
+    """Look at a built image from inside: -- [--release RELEASE --target cuda|cpu --engine ENGINE --image TAG]."""
+    groups(session, "test")
+    session.run("pytest", "tests/image", "--timeout=600", *session.posargs)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -18,7 +20,7 @@ from packaging.utils import canonicalize_name
 from unearth import Link, PackageFinder
 from unearth.fetchers import PyPIClient
 
-from patchset.errors import MissingToolError, UnavailableError
+from patchset.errors import MissingToolError, NotFoundError, UnavailableError
 
 _DEFAULT_INDEX = "https://pypi.org/simple"
 _DEFAULT_TIMEOUT = 60.0
@@ -132,15 +134,41 @@ class Index:
         """Where one file of a project lies.
 
         Raises:
-            UnavailableError: no configured index has it, or none answers.
+            NotFoundError: every configured index answered, and none has it.
+            UnavailableError: none has it, and one of them did not answer.
         """
-        for link in self.files(project):
-            if link.filename == file:
-                return link
-        raise UnavailableError(
-            f"no configured package index has {file} of {project}",
-            "'pip config list' shows which are asked; --from-dir DIR takes files from a folder instead",
-        )
+        with _silent_indexes() as silent:
+            for link in self.files(project):
+                if link.filename == file:
+                    return link
+        if silent:
+            raise UnavailableError(f"a package index does not answer: {'; '.join(silent)}", _ASKED)
+        raise NotFoundError(f"no configured package index has {file} of {project}", _ASKED)
+
+
+_ASKED = "'pip config list' shows which are asked; --from-dir DIR takes files from a folder instead"
+
+
+@contextlib.contextmanager
+def _silent_indexes() -> Iterator[list[str]]:
+    """Collect which pages unearth could not get; it says so in its log alone. A missing project (404) is an answer."""
+    silent: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, entry: logging.LogRecord) -> None:
+            words = entry.getMessage()
+            if words.startswith("Failed to collect") and "(404)" not in words:
+                silent.append(words.removeprefix("Failed to collect links from "))
+
+    logger = logging.getLogger("unearth.collector")
+    listener, before = Listener(logging.WARNING), logger.propagate
+    logger.addHandler(listener)
+    logger.propagate = False
+    try:
+        yield silent
+    finally:
+        logger.removeHandler(listener)
+        logger.propagate = before
 
 
 def _http_error() -> type[BaseException]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -88,8 +89,14 @@ def command(
         raise PatchsetError(f"the lane failed: {places}", f"read the receipts in {build_dir() / 'receipts'}")
 
 
+def _interrupted(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> None:
-    """Run the command; errors are shown without a traceback."""
+    """Run the command; errors are shown without a traceback, and no signal leaves a server behind."""
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, _interrupted)
     try:
         command(standalone_mode=False)
     except PatchsetError as error:
