@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,9 @@ class Lane:
         expected = transcript.message
         if max_tokens is not None:
             expected = transcript.cut(self.answers.cuts[id][max_tokens - 1])
+        elif surface == "chat" and transcript.tool_choice in transcript.tools:
+            # As in OpenAI's API: a call to the one function that was named ends with "stop".
+            expected = dataclasses.replace(expected, finish="stop")
         asked = Asked(check, surface, streamed, transcript, max_tokens, expected)
         try:
             history = await self._history(surface, streamed, transcript)

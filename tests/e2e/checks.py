@@ -39,7 +39,7 @@ async def everywhere(lane: Lane) -> list[Verdict]:
 async def cuts(lane: Lane) -> list[Verdict]:
     """One transcript ended by ``max_tokens`` at every token."""
     makers = [
-        functools.partial(lane.ask, "cut", surface, streamed, _CUT, limit)
+        functools.partial(lane.ask, "max_tokens", surface, streamed, _CUT, limit)
         for limit in range(1, len(lane.answers.cuts[_CUT]) + 1)
         for surface in SURFACES
         for streamed in (True, False)
