@@ -74,7 +74,7 @@ def run(release: Release, variant: Variant, ks: Sequence[int], soak: int) -> lis
                 found = asyncio.run(_checks(running, model, control, soak if k == max(ks) else 0))
             control = found.control or control
             found.seconds |= {"server_start": running.started_seconds, "all": time.monotonic() - begun}
-        paper = _receipt(release, variant, k, found, server_environment, model, times)
+        paper = _receipt(release, variant, k, found, server_environment, model, times, control is not None)
         place = build_dir() / "receipts" / f"{release.name}-{variant.name}-k{k}.json"
         files.write_text(place, json.dumps(paper, ensure_ascii=False, indent=1) + "\n")
         receipts.append(place)
@@ -117,6 +117,7 @@ def _receipt(
     installed: environment.Environment,
     model: Path,
     times: dict[str, float],
+    controlled: bool,
 ) -> dict[str, Any]:
     groups = {id: transcript.group for id, transcript in transcripts.load().items()}
     seconds = times | found.seconds
@@ -137,7 +138,7 @@ def _receipt(
         "burst_widths": found.drafts.widths() if k else {},
         "delivered_widths": receipt.delivered_widths(found.verdicts),
         "drafts": asdict(found.drafts),
-        "control": "k = 0 of the same run" if found.control or k else "none",
+        "control": "k = 0 of the same run" if controlled else "the transcripts' own tokens",
         "disconnects": found.disconnects,
         "soak": found.soak,
         "checkpoint": {"key": model.name} | json.loads((model / "made.json").read_text(encoding="utf-8")),
