@@ -46,8 +46,8 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Test the tool itself."""
-    groups(session, "test")
+    """Test the tool itself, and the parts of the cpu lane that need no server."""
+    groups(session, "test", "e2e")
     session.run("pytest", *session.posargs)
 
 
@@ -135,6 +135,13 @@ def verify(session: nox.Session) -> None:
 def build_image(session: nox.Session) -> None:
     """Build a container image: -- [RELEASE --target cuda|cpu --base BASE --engine ENGINE]."""
     patchset(session, "build-image")
+
+
+@nox.session(name="e2e-cpu", default=False)
+def e2e_cpu(session: nox.Session) -> None:
+    """Serve a real model with MTP on the CPU, and judge every answer: -- [--mtp 0-5 --stock --wheel FILE --soak 2000]."""
+    groups(session, "e2e")
+    session.run("python", "-m", "e2e", *session.posargs, env={"PYTHONPATH": "tests"})
 
 
 @nox.session(name="patch-installed", default=False)

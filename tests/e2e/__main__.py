@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m e2e``: the cpu lane."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from e2e import build_dir, lane, receipt, wheels
+from patchset import console, files, release, series
+from patchset.errors import EXIT_FAILED, EXIT_INTERRUPTED, PatchsetError
+
+MOST_MTP = 5
+
+
+def mtp_range(text: str) -> list[int]:
+    """``0-5``, ``3`` or ``0,3,5`` as numbers of drafted tokens.
+
+    Raises:
+        click.BadParameter: it is none of these, or more than ``MOST_MTP``.
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not (first.isdecimal() and (last or first).isdecimal()):
+            raise click.BadParameter(f"{text!r} is no range such as 0-5")
+        found.update(range(int(first), int(last or first) + 1))
+    if not found or max(found) > MOST_MTP:
+        raise click.BadParameter(f"{text!r} is not within 0-{MOST_MTP}")
+    return sorted(found)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--release", "name", default="v0.32.0", show_default=True, help="The release to test.")
+@click.option(
+    "--mtp", default="0-5", show_default=True, help="Numbers of drafted tokens k: 0-5, 3, or 0,3,5."
+)
+@click.option("--stock", is_flag=True, help="Test the official wheel as well, beside the patched one.")
+@click.option(
+    "--patched/--no-patched", default=True, show_default=True, help="Test the release with its series."
+)
+@click.option(
+    "--wheel",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A patched CPU wheel to test, instead of building one from the series.",
+)
+@click.option(
+    "--soak",
+    default=0,
+    show_default=True,
+    help="Requests of the soak at the largest k, 32 at a time; 0: no soak.",
+)
+@click.option(
+    "--from-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Take the release's files from this folder, not from the package index.",
+)
+def command(
+    name: str, mtp: str, stock: bool, patched: bool, wheel: Path | None, soak: int, from_dir: Path | None
+) -> None:
+    """Serve a real model with MTP on the CPU, and compare every answer with what the model was taught.
+
+    Without --wheel the wheel is built from the series of the release. Receipts, logs and the
+    environment are kept in build/e2e. Fails when the patched wheel gave one wrong answer, or
+    when the bursts were not irregular enough to prove anything.
+    """
+    pinned = release.load(name)
+    ks = mtp_range(mtp)
+    variants = []
+    if stock:
+        variants.append(lane.Variant("stock", wheels.stock(pinned, from_dir), None))
+    if patched:
+        chosen = wheel or wheels.patched(pinned, from_dir)
+        variants.append(lane.Variant("patched", chosen, series.sha256(pinned)))
+    papers = []
+    for variant in variants:
+        for place in lane.run(pinned, variant, ks, soak):
+            papers.append(json.loads(place.read_text(encoding="utf-8")))
+    table = receipt.table(receipt.read(build_dir() / "receipts"))
+    files.write_text(build_dir() / "table.md", table + "\n")
+    console.result(receipt.table(papers))
+    bad = [p for p in papers if p["complaints"] or (p["variant"] == "patched" and p["right"] < p["requests"])]
+    if bad:
+        places = ", ".join(f"{p['variant']} k={p['mtp']}" for p in bad)
+        raise PatchsetError(f"the lane failed: {places}", f"read the receipts in {build_dir() / 'receipts'}")
+
+
+def _interrupted(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run the command; errors are shown without a traceback, and no signal leaves a server behind."""
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, _interrupted)
+    try:
+        command(standalone_mode=False)
+    except PatchsetError as error:
+        console.show_error(error)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(EXIT_INTERRUPTED)
+    except OSError as error:
+        console.show_error(PatchsetError(str(error)))
+        sys.exit(EXIT_FAILED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked of a server: every transcript everywhere, every cut, clients that go away, and the soak."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+import time
+from typing import Any
+
+from e2e import metrics
+from e2e.asking import Asked, Lane, gather
+from e2e.surfaces import SURFACES
+from e2e.transcripts import tool_schemas
+from e2e.verdict import Verdict
+from patchset import console
+
+#: Requests at once, in all checks but the disconnects.
+AT_ONCE = 32
+LEAVING = (1, 100)
+_CUT = "cut"
+#: The transcript that clients walk away from: long enough to be in the middle of it.
+_LONG = "long-licence"
+_SETTLE_SECONDS = 120
+
+
+async def everywhere(lane: Lane) -> list[Verdict]:
+    """Every transcript on every surface, streamed and not."""
+    makers = [
+        functools.partial(lane.ask, "everywhere", surface, streamed, id)
+        for id in _longest_first(lane)
+        for surface in SURFACES
+        for streamed in (True, False)
+    ]
+    return await _asked("every transcript on every surface", lane, makers)
+
+
+async def cuts(lane: Lane) -> list[Verdict]:
+    """One transcript ended by ``max_tokens`` at every token."""
+    makers = [
+        functools.partial(lane.ask, "max_tokens", surface, streamed, _CUT, limit)
+        for limit in range(1, len(lane.answers.cuts[_CUT]) + 1)
+        for surface in SURFACES
+        for streamed in (True, False)
+    ]
+    return await _asked("max_tokens at every token of a call", lane, makers)
+
+
+async def disconnects(lane: Lane) -> list[dict[str, Any]]:
+    """Clients that close their connection in the middle of a stream; the server must be idle and right afterwards."""
+    found = []
+    for count in LEAVING:
+        with console.step(f"{count} client{'s' if count > 1 else ''} going away in mid-stream"):
+            left = await asyncio.gather(*(_leave(lane, 3 + number % 40) for number in range(count)))
+            start = time.monotonic()
+            while metrics.running(lane.server.metrics()) and time.monotonic() - start < _SETTLE_SECONDS:
+                await asyncio.sleep(0.2)
+            settled = time.monotonic() - start
+            after = await lane.judge([await lane.ask("after leaving", s, True, "one-call") for s in SURFACES])
+            found.append(
+                {
+                    "clients": count,
+                    "left_in_mid_stream": sum(left),
+                    "idle_after_seconds": round(settled, 1),
+                    "idle": metrics.running(lane.server.metrics()) == 0,
+                    "healthy": lane.server.healthy(),
+                    "right_after": [verdict.kind for verdict in after],
+                }
+            )
+    return found
+
+
+async def soak(lane: Lane, count: int, seed: int) -> tuple[list[Verdict], dict[str, Any]]:
+    """``count`` requests, drawn at random with ``seed``; the server's memory after each half."""
+    random_ = random.Random(seed)
+    ids = sorted(lane.transcripts)
+    kinds = [(surface, streamed) for surface in SURFACES for streamed in (True, False)]
+    makers = [
+        functools.partial(lane.ask, "soak", *random_.choice(kinds), random_.choice(ids)) for _ in range(count)
+    ]
+    sizes = [lane.server.resident_bytes()]
+    verdicts: list[Verdict] = []
+    start = time.monotonic()
+    for number, half in enumerate((makers[: count // 2], makers[count // 2 :])):
+        verdicts += await _asked(f"soak, half {number + 1} of 2", lane, half)
+        sizes.append(lane.server.resident_bytes())
+    seconds = time.monotonic() - start
+    grown = sum(sizes[2].values()) - sum(sizes[1].values())
+    return verdicts, {
+        "requests": count,
+        "seconds": round(seconds, 1),
+        "resident_bytes": {"before": sizes[0], "after_first_half": sizes[1], "after_second_half": sizes[2]},
+        "grown_in_second_half_bytes": grown,
+    }
+
+
+async def control(lane: Lane) -> dict[str, list[int]]:
+    """The tokens of every transcript as this server gives them, for the servers with speculative decoding."""
+    makers = [functools.partial(lane.ask, "control", "chat", False, id) for id in lane.transcripts]
+    with console.progress("control", len(makers), unit="requests") as advance:
+        asked = await gather(makers, AT_ONCE, advance)
+    await lane.judge(asked)
+    return {a.transcript.id: tokens for a in asked if (tokens := lane.tokens(a)) is not None}
+
+
+async def _asked(what: str, lane: Lane, makers: list[functools.partial[Any]]) -> list[Verdict]:
+    with console.step(what), console.progress(what, len(makers), unit="requests") as advance:
+        asked: list[Asked] = await gather(makers, AT_ONCE, advance)
+        return await lane.judge(asked)
+
+
+async def _leave(lane: Lane, chunks: int) -> bool:
+    """Read some chunks of a long stream and close the connection; False when the stream was over before that."""
+    transcript = lane.transcripts[_LONG]
+    tools = [
+        {"type": "function", "function": {"name": name, "parameters": schema}}
+        for name, schema in tool_schemas(transcript.tools).items()
+    ]
+    stream = await lane.clients.openai.chat.completions.create(
+        model=lane.clients.model,
+        messages=[{"role": "user", "content": transcript.user}],
+        tools=tools,  # type: ignore[arg-type]
+        temperature=0,
+        stream=True,
+        extra_body={"chat_template_kwargs": {"enable_thinking": transcript.thinking}},
+    )
+    seen = 0
+    try:
+        async for _ in stream:
+            seen += 1
+            if seen >= chunks:
+                return True
+        return False
+    finally:
+        await stream.close()
+
+
+def _longest_first(lane: Lane) -> list[str]:
+    return sorted(lane.transcripts, key=lambda id: -len(lane.answers.tokens[id]))

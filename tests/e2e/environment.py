@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server's own environment: the wheel under test and what it requires, on a CPU build of torch if there is one.
+
+Made by pip, so that an index or folder which pip is configured with is asked for the CPU build of torch. Where there
+is none, the plain build serves as well; it is larger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.parser import Parser
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from e2e import build_dir
+from patchset import console, files
+from patchset.errors import PatchsetError
+from patchset.release import Release
+
+#: The torchvision that was released with a torch; vLLM's Qwen3.5 model file imports it.
+_TORCHVISION = {"2.13.0": "0.28.0"}
+#: Required by the wheel and not used by a text model; torch and torchvision are chosen by the lane.
+_LEFT_OUT = {"torch", "torchvision", "torchaudio", "torchcodec", "triton"}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A folder made by venv with the wheel installed; ``shim_torchvision`` when its build does not fit torch's."""
+
+    folder: Path
+    versions: dict[str, str]
+
+    @property
+    def python(self) -> Path:
+        """The interpreter."""
+        return self.folder / "bin" / "python"
+
+    @property
+    def vllm(self) -> Path:
+        """The command ``vllm``."""
+        return self.folder / "bin" / "vllm"
+
+    @property
+    def shim_torchvision(self) -> bool:
+        """A CPU build of torch lacks the operators that another build of torchvision expects."""
+        return "+cpu" in self.versions["torch"] and "+cpu" not in self.versions["torchvision"]
+
+
+def requirements(wheel: Path) -> list[str]:
+    """What the wheel requires here, by its metadata, without what the lane chooses itself."""
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = Parser().parsestr(archive.read(name).decode("utf-8"))
+    found = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
+    wanted = [
+        r for r in found if r.name not in _LEFT_OUT and (r.marker is None or r.marker.evaluate({"extra": ""}))
+    ]
+    for requirement in wanted:
+        requirement.marker = None
+    return sorted({str(requirement) for requirement in wanted})
+
+
+def base(release: Release, wheel: Path) -> Environment:
+    """The environment without the wheel: made once for a set of requirements, used by the checkpoint maker too.
+
+    Raises:
+        PatchsetError: pip failed, or the lane does not know the torchvision of the release's torch.
+    """
+    if release.torch not in _TORCHVISION:
+        raise PatchsetError(f"which torchvision belongs to torch {release.torch} is not known to the lane")
+    wanted = [f"torch=={release.torch}", *requirements(wheel)]
+    alone = f"torchvision=={_TORCHVISION[release.torch]}"
+    key = hashlib.sha256("\n".join([sys.version, *wanted, alone]).encode()).hexdigest()[:16]
+    folder = build_dir() / f"env-{key}"
+    done = folder / "READY"
+    with files.lock(folder):
+        if not done.is_file():
+            with console.step(
+                f"make the server's environment ({len(wanted) + 1} requirements; some minutes)"
+            ):
+                venv.create(folder, with_pip=True, clear=True)
+                _pip(folder, *wanted)
+                _pip(folder, "--no-deps", alone)
+                done.touch()
+    return Environment(folder, _versions(folder))
+
+
+def with_wheel(environment: Environment, wheel: Path) -> Environment:
+    """Install the wheel in place of any other; nothing is done when exactly this one is installed."""
+    digest = files.sha256_file(wheel)
+    mark = environment.folder / "WHEEL"
+    if not mark.is_file() or mark.read_text(encoding="utf-8") != digest:
+        mark.unlink(missing_ok=True)
+        with console.step(f"install {wheel.name}"):
+            _pip(
+                environment.folder, "--no-deps", "--no-index", "--force-reinstall", "--no-compile", str(wheel)
+            )
+        mark.write_text(digest, encoding="utf-8")
+    return Environment(environment.folder, _versions(environment.folder))
+
+
+def _pip(folder: Path, *arguments: str) -> None:
+    command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input", *arguments]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if ended.returncode != 0:
+        last = "\n".join(ended.stdout.splitlines()[-15:])
+        raise PatchsetError("pip could not make the server's environment", f"pip's last lines:\n{last}")
+
+
+def _versions(
+    folder: Path,
+    names: Sequence[str] = ("vllm", "torch", "torchvision", "transformers", "openai", "anthropic"),
+) -> dict[str, str]:
+    code = (
+        "import importlib.metadata as m, json, platform, sys\n"
+        "found = {d.metadata['Name'].lower(): d.version for d in m.distributions()}\n"
+        "print(json.dumps({n: found[n] for n in sys.argv[1:] if n in found} | {'python': platform.python_version()}))"
+    )
+    ended = subprocess.run(
+        [str(folder / "bin" / "python"), "-c", code, *names], capture_output=True, text=True, check=True
+    )
+    versions: dict[str, str] = json.loads(ended.stdout)
+    return versions

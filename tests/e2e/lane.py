@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One lane run: a wheel, its environment, a server for each k, the checks, a receipt for each."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from e2e import build_dir, checkpoints, checks, environment, metrics, receipt, server, transcripts
+from e2e.asking import Lane
+from e2e.surfaces import common
+from e2e.verdict import Answers, Verdict
+from patchset import console, files
+from patchset.release import Release
+
+_SOAK_SEED = 5
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A wheel under test: ``stock`` or ``patched``, and the sha256 of the series in it."""
+
+    name: str
+    wheel: Path
+    series: str | None
+
+
+@dataclass
+class Run:
+    """What was found at one k."""
+
+    verdicts: list[Verdict]
+    drafts: metrics.Drafts
+    disconnects: list[dict[str, Any]]
+    soak: dict[str, Any] | None = None
+    control: dict[str, list[int]] | None = None
+    unlearnt: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def complaints(self, mtp: int) -> list[str]:
+        """Why this run proves nothing, or what broke besides single answers."""
+        found = self.drafts.complaints() if mtp else []
+        if self.unlearnt:
+            found.append(f"the model does not know {', '.join(self.unlearnt)}")
+        for left in self.disconnects:
+            bad = [kind for kind in left["right_after"] if kind in ("request", "unknown")]
+            if bad or not (left["healthy"] and left["idle"]):
+                found.append(f"not well after {left['clients']} clients left: {left}")
+        return found
+
+
+def run(release: Release, variant: Variant, ks: Sequence[int], soak: int) -> list[Path]:
+    """Run the checks at each k and write the receipts; the last k gets the soak of ``soak`` requests."""
+    started = time.monotonic()
+    server_environment = environment.base(release, variant.wheel)
+    times = {"environment": time.monotonic() - started}
+    model = checkpoints.checkpoint(server_environment)
+    times["checkpoint"] = time.monotonic() - started - times["environment"]
+    server_environment = environment.with_wheel(server_environment, variant.wheel)
+    folder = build_dir() / "runs" / variant.name
+    control: dict[str, list[int]] | None = None
+    receipts = []
+    for k in sorted(ks):
+        with console.step(f"{variant.name}, k = {k}"):
+            begun = time.monotonic()
+            with server.running(server_environment, model, k, folder) as running:
+                console.note(f"  healthy after {running.started_seconds:.0f} s at {running.url}")
+                found = asyncio.run(_checks(running, model, control, soak if k == max(ks) else 0))
+            control = found.control or control
+            found.seconds |= {"server_start": running.started_seconds, "all": time.monotonic() - begun}
+        paper = _receipt(release, variant, k, found, server_environment, model, times, control is not None)
+        place = build_dir() / "receipts" / f"{release.name}-{variant.name}-k{k}.json"
+        files.write_text(place, json.dumps(paper, ensure_ascii=False, indent=1) + "\n")
+        receipts.append(place)
+        _say(paper, place)
+    return receipts
+
+
+async def _checks(
+    running: server.Server, model: Path, control: dict[str, list[int]] | None, soak: int
+) -> Run:
+    answers = Answers.load(model)
+    clients = common.clients(running.url, server.MODEL_NAME)
+    lane = Lane(running, clients, transcripts.load(), answers, control)
+    found = Run([], metrics.Drafts(0, 0, 0, ()), [])
+    async with clients.openai, clients.anthropic:
+        if running.mtp == 0:
+            found.control = lane.control = await checks.control(lane)
+            # A forced call is generated under a grammar, which may take away white space that was learnt.
+            free = [id for id, transcript in lane.transcripts.items() if transcript.tool_choice == "auto"]
+            found.unlearnt = [id for id in free if found.control.get(id) != answers.tokens[id]]
+        for name, check in (("everywhere", checks.everywhere), ("cut", checks.cuts)):
+            begun = time.monotonic()
+            found.verdicts += await check(lane)
+            found.seconds[name] = time.monotonic() - begun
+        found.drafts = metrics.drafts(running.metrics(), running.mtp)
+        begun = time.monotonic()
+        found.disconnects = await checks.disconnects(lane)
+        found.seconds["disconnects"] = time.monotonic() - begun
+        if soak:
+            verdicts, found.soak = await checks.soak(lane, soak, _SOAK_SEED)
+            found.verdicts += verdicts
+    return found
+
+
+def _receipt(
+    release: Release,
+    variant: Variant,
+    k: int,
+    found: Run,
+    installed: environment.Environment,
+    model: Path,
+    times: dict[str, float],
+    controlled: bool,
+) -> dict[str, Any]:
+    groups = {id: transcript.group for id, transcript in transcripts.load().items()}
+    seconds = times | found.seconds
+    return {
+        "lane": "cpu",
+        "release": release.name,
+        "variant": variant.name,
+        "wheel": {"file": variant.wheel.name, "sha256": files.sha256_file(variant.wheel)},
+        "series_sha256": variant.series,
+        "mtp": k,
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        **receipt.summary(found.verdicts, groups),
+        "complaints": found.complaints(k),
+        "acceptance": round(found.drafts.acceptance, 4),
+        "acceptance_by_position": [
+            round(count / max(found.drafts.drafts, 1), 4) for count in found.drafts.by_position
+        ],
+        "burst_widths": found.drafts.widths() if k else {},
+        "delivered_widths": receipt.delivered_widths(found.verdicts),
+        "drafts": asdict(found.drafts),
+        "control": "k = 0 of the same run" if controlled else "the transcripts' own tokens",
+        "disconnects": found.disconnects,
+        "soak": found.soak,
+        "checkpoint": {"key": model.name} | json.loads((model / "made.json").read_text(encoding="utf-8")),
+        "versions": installed.versions,
+        "seconds": {name: round(value, 1) for name, value in seconds.items()},
+    }
+
+
+def _say(paper: dict[str, Any], place: Path) -> None:
+    console.note(f"  {paper['right']} of {paper['requests']} right {paper['by_kind']}; receipt {place}")
+    for complaint in paper["complaints"]:
+        console.note(f"  ! {complaint}")
+    for verdict in paper["wrong"][:5]:
+        where = f"{verdict['check']} {receipt.surface_name(verdict['surface'], verdict['streamed'])}"
+        console.note(f"  {verdict['kind']}: {verdict['transcript']} on {where}: {'; '.join(verdict['why'])}")

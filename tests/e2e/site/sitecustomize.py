@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loaded by every Python process of the server, and by nothing of the product: a shim, a mend and a tap.
+
+``E2E_TORCHVISION_SHIM=1``: defines the two operators which the CUDA build of torchvision registers fakes for, so
+that it imports beside a CPU build of torch. vLLM's Qwen3.5 model file imports torchvision for images only.
+
+``E2E_CONV_MEND=1``: mends v0.32.0's CPU fallback of the gated-delta-net convolution, which stops the engine whenever
+a step verifies fewer drafts than k: at ``max_tokens``, at the length limit, under a grammar. Of the rolling buffer
+only the columns of this step's tokens must be rolled. It is the model's arithmetic, on CPUs only; no parser is near.
+
+``E2E_TAP=FILE``: writes a JSON line for each finished request with the token ids that the engine gave the serving
+code, and the size of each delivery. It watches ``AsyncLLM.generate`` and changes nothing of what passes through.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+
+
+def _define_torchvision_operators():
+    import torch
+
+    operators = torch.library.Library("torchvision", "DEF")
+    operators.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    operators.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _kept.append(operators)
+
+
+def _tap(module):
+    generate = module.AsyncLLM.generate
+    lines = open(os.environ["E2E_TAP"], "a", buffering=1, encoding="utf-8")  # noqa: SIM115, PTH123  (open as long as the process)
+
+    async def tapped(self, prompt, sampling_params, request_id, *rest, **named):
+        tokens, bursts, prompt_ids = [], [], None
+        streamed = sampling_params.output_kind.name == "DELTA"
+        try:
+            async for result in generate(self, prompt, sampling_params, request_id, *rest, **named):
+                if result.outputs:
+                    new = list(result.outputs[0].token_ids)
+                    tokens = tokens + new if streamed else new
+                    bursts += [len(new)] if streamed and new else []
+                prompt_ids = result.prompt_token_ids or prompt_ids
+                yield result
+        finally:
+            digest = hashlib.sha256(",".join(map(str, prompt_ids or [])).encode()).hexdigest()
+            lines.write(
+                json.dumps({"id": request_id, "prompt": digest, "tokens": tokens, "bursts": bursts}) + "\n"
+            )
+
+    module.AsyncLLM.generate = tapped
+
+
+_UNMENDED = """\
+            keep = B[:, offset + 1 : offset + 1 + (state_len - q_i)]
+            new_B = torch.cat([keep, x_seq], dim=-1)
+            B.copy_(new_B)
+"""
+_MENDED = """\
+            keep = B[:, offset + 1 : offset + 1 + (width - 2)]
+            new_B = torch.cat([keep, x_seq], dim=-1)
+            B[:, : width - 2 + q_i].copy_(new_B)
+"""
+
+
+def _exec_mended(module):
+    source = module.__loader__.get_source(module.__name__)
+    if source.count(_UNMENDED) != 1:
+        raise ImportError(f"{module.__name__} is not what E2E_CONV_MEND mends")
+    exec(compile(source.replace(_UNMENDED, _MENDED), module.__file__, "exec"), module.__dict__)
+
+
+class _Hook:
+    """Runs code right before, instead of or right after the import of single modules."""
+
+    at_work = False
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name == "torchvision" and os.environ.get("E2E_TORCHVISION_SHIM") and not _kept:
+            _define_torchvision_operators()
+        if cls.at_work or not os.environ.get(_WATCHED.get(name, "")):
+            return None
+        cls.at_work = True  # importlib asks this hook again
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            cls.at_work = False
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            if name == _CONVOLUTION:
+                _exec_mended(module)
+                return
+            run(module)
+            _tap(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+_CONVOLUTION = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
+_WATCHED = {"vllm.v1.engine.async_llm": "E2E_TAP", _CONVOLUTION: "E2E_CONV_MEND"}
+
+
+_kept = []
+sys.meta_path.insert(0, _Hook)
