@@ -83,8 +83,10 @@ def refresh(session: nox.Session) -> None:
 
 @nox.session
 def proofs(session: nox.Session) -> None:
-    """Run each patch's proof, red without the patch and green with it: -- [RELEASE --patch NAME]."""
+    """Test the conformance suite; run each patch's proof, red without it and green with it: -- [RELEASE --patch NAME]."""
     in_process_lane(session)
+    if not session.posargs:
+        session.run("pytest", "-q", "tests/conformance")
     session.run("python", "-m", "patchset", "prove", *session.posargs)
 
 
