@@ -230,3 +230,21 @@ def test_overrides_are_needed_or_said_not_to_be(index: PackageIndex, project: Pr
     assert "dep==1.1" in versions(lock.lock_file(made, "cuda"))
     index.files["dep-5.0-py3-none-any.whl"] = wheel("dep", "5.0")
     assert "dep>=1: no longer needed" in project.run("lock", "v1.3.0").stderr
+
+
+def test_constraints_hold_what_upstream_leaves_open(index: PackageIndex, project: Project) -> None:
+    name = CUDA.format(build="10-", arch="x86_64")
+    index.files[name] = wheel("vllm", "1.3.0", ("torch==2.5.0", "dep"))
+    index.files[CUDA.format(build="", arch="aarch64")] = index.files[name]
+    index.files["dep-5.0-py3-none-any.whl"] = wheel("dep", "5.0")
+    project.run("pin", "v1.3.0")
+    project.run("lock", "v1.3.0")
+    made = release.load("v1.3.0")
+    assert "dep==5.0" in versions(lock.lock_file(made, "cuda"))
+    lock.constraints_file(made, "cuda").write_text("# dep 5 does not go with torch 2.5\ndep<5\n")
+    project.run("lock", "v1.3.0")
+    assert "dep==1.1" in versions(lock.lock_file(made, "cuda")), "though the old lock had dep 5"
+    assert (
+        "# Constrained, with the reasons in constraints.cuda.txt: dep<5"
+        in lock.lock_file(made, "cuda").read_text()
+    )
