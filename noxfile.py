@@ -92,17 +92,32 @@ def proofs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def conformance(session: nox.Session) -> None:
-    """Judge releases or a running server by the suite: -- [RELEASE... --stock --quick --url URL --case NAME]."""
+    """Judge releases or a server by the suite: -- [RELEASE... --stock --receipts --quick --url URL --case NAME]."""
     in_process_lane(session)
-    arguments = session.posargs
+    arguments = list(session.posargs)
+    result = Path("build/conformance.json").resolve()
+    if receipts := "--receipts" in arguments:
+        arguments = [argument for argument in arguments if argument != "--receipts"] + ["--json", str(result)]
     if not ({"--url", "--list", "-h", "--help"} & set(arguments)):
         named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
         chosen = named or sorted(path.parent.name for path in Path("patches").glob("*/release.toml"))
         for release in chosen:
             session.run("python", "-m", "patchset", "apply", release)
         arguments = [argument for argument in arguments if argument not in named] + chosen
-    session.chdir("tests")
-    session.run("python", "-m", "conformance", "--trees", str(Path("../build/trees").resolve()), *arguments)
+    trees = str(Path("build/trees").resolve())
+    with session.chdir("tests"):
+        session.run(
+            "python",
+            "-m",
+            "conformance",
+            "--trees",
+            trees,
+            *arguments,
+            success_codes=[0, 1] if receipts else [0],
+        )
+    if receipts:
+        session.run("python", "-m", "patchset", "receipt", str(result))
+        session.run("python", "-m", "patchset", "tables")
 
 
 @nox.session(name="lock-tests", default=False)

@@ -20,6 +20,7 @@ COMMANDS = {
     "fetch": "fetch",
     "lint": "lint",
     "tables": "tables",
+    "receipt": "receipt",
     "apply": "apply",
     "refresh": "refresh",
     "prove": "prove",

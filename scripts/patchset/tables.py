@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from patchset import files, paths, series
+from patchset import files, paths, receipts, series
 from patchset.errors import PatchsetError
 from patchset.patch import Patch
 from patchset.release import Release, releases
@@ -45,7 +45,11 @@ def patches_table(found: list[Release]) -> str:
     return _table("| patch | what it does | why | upstream | releases |", rows)
 
 
-TABLES: dict[str, Callable[[list[Release]], str]] = {"releases": releases_table, "patches": patches_table}
+TABLES: dict[str, Callable[[list[Release]], str]] = {
+    "releases": releases_table,
+    "patches": patches_table,
+    "conformance": receipts.table,
+}
 
 
 def render(text: str) -> str:

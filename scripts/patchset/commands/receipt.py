@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``receipt``"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from patchset import console, receipts
+
+
+@click.command()
+@click.argument("result", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def command(result: Path) -> None:
+    """Condense RESULT, which the conformance suite wrote with --json, into the receipts of the README's table."""
+    for place in receipts.take(result):
+        console.result(str(place))

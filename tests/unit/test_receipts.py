@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receipts, and the table that is made of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from conftest import Project, diff_line
+
+from patchset import receipts
+from patchset.release import releases
+
+
+def result(kind: str, **columns: tuple[int, int]) -> dict[str, Any]:
+    rows = [
+        {"surface": surface, "reasoning": "qwen3"}
+        | {c: {"right": r, "all": a, "near": 0} for c, (r, a) in columns.items()}
+        for surface in ("chat", "responses")
+    ]
+    return {
+        "label": "x", "kind": kind, "release": "1.2.0", "right": 1, "all": 2, "white_space_only": 0,
+        "classes": {}, "matrix": rows, "differs": [], "failures": ["long"],
+    }  # fmt: skip
+
+
+def rows(project: Project) -> dict[str, str]:
+    lines = receipts.table(releases()).splitlines()[2:]
+    return {line.split("|")[2].strip(): line for line in lines}
+
+
+def test_table_is_made_of_receipts_and_says_what_was_not_run(project: Project, tmp_path: Path) -> None:
+    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    assert rows(project)["stock"].count("*not run*") == len(receipts.COLUMNS)
+    file = tmp_path / "result.json"
+    file.write_text(
+        json.dumps({"targets": [result("stock", **{"k=5": (1, 4)}), result("tree", **{"k=5": (4, 4)})]})
+    )
+    project.run("receipt", str(file))
+    assert " 2/8 " in rows(project)["stock"]
+    assert " 8/8 " in rows(project)["patched"]
+    assert "long" not in (receipts.folder() / "v1.2.0-stock.json").read_text()
+    project.add_patch("0002-second.diff", diff_line(30, "thirty"))
+    assert "8/8" not in rows(project)["patched"], "figures of another series are not shown for this one"
+    assert "*series changed since*" in rows(project)["patched"]
+
+
+def test_what_is_no_result_is_refused(project: Project, tmp_path: Path) -> None:
+    for text in ("{}", "no json", '{"targets": [{"kind": "tree"}]}'):
+        (tmp_path / "bad.json").write_text(text)
+        assert (
+            "is no result of the conformance suite"
+            in project.run("receipt", str(tmp_path / "bad.json"), status=1).stderr
+        )
