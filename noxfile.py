@@ -83,7 +83,7 @@ def refresh(session: nox.Session) -> None:
 
 @nox.session
 def proofs(session: nox.Session) -> None:
-    """Test the conformance suite; run each patch's proof, red without it and green with it: -- [RELEASE --patch NAME]."""
+    """Test the conformance suite; run each patch's proof, red without it, green with it: -- [RELEASE | --all]."""
     in_process_lane(session)
     if not session.posargs:
         session.run("pytest", "-q", "tests/conformance")

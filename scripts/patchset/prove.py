@@ -19,11 +19,24 @@ from patchset.errors import UsageError
 from patchset.patch import Patch
 from patchset.release import Release
 
-#: How long one run of one proof may take, in seconds; an import of vLLM takes five to twenty.
-PROOF_TIMEOUT = 300
+#: How long one run may take, in seconds; an import of vLLM takes five to twenty.
+PROOF_TIMEOUT = 600
 
 #: pytest's exit statuses: all passed, some failed. Others (no tests, errors in collecting) prove nothing.
 _PASSED, _FAILED = 0, 1
+
+
+_COLOURS = {_PASSED: "green", _FAILED: "red"}
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Some proofs on the tree of one commit, in one process."""
+
+    patches: tuple[Patch, ...]
+    stage: str
+    expected: str
+    commit: str
 
 
 @dataclass(frozen=True)
@@ -64,21 +77,23 @@ def prove(
     tree = patched_tree(release, from_dir=from_dir)
     commits = [git.text(tree, "rev-parse", STOCK_REF)]
     commits += git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split("\n")
-    runs: list[tuple[Patch, str, str, str]] = []
+    runs = []
     for number, patch in enumerate(patches):
         if patch in chosen:
-            runs.append((patch, "without it", "red", commits[number]))
+            runs.append(_Run((patch,), "without it", "red", commits[number]))
             if every_prefix:
-                runs.append((patch, "with it", "green", commits[number + 1]))
-    runs += [(patch, "whole series", "green", commits[-1]) for patch in chosen]
-    runs.sort(key=lambda run: commits.index(run[3]))
+                runs.append(_Run((patch,), "with it", "green", commits[number + 1]))
+    # One process imports vLLM once for all of them; a proof that is not green there is told apart by its own run.
+    runs.append(_Run(tuple(chosen), "whole series", "green", commits[-1]))
+    runs.sort(key=lambda run: commits.index(run.commit))
     verdicts = []
     with _worktrees(release, tree, jobs) as free, ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(_run, free, release, *run) for run in runs]
+        futures = [pool.submit(_run, free, release, run) for run in runs]
         with console.progress(f"proofs of {release.name}", len(runs), unit="runs") as advance:
             for future in futures:
-                verdicts.append(future.result())
-                on_verdict(verdicts[-1])
+                for verdict in future.result():
+                    verdicts.append(verdict)
+                    on_verdict(verdict)
                 advance(1)
     return verdicts
 
@@ -108,20 +123,25 @@ def _worktrees(release: Release, tree: Path, count: int) -> Iterator[SimpleQueue
         yield free
 
 
-def _run(
-    free: SimpleQueue[Path], release: Release, patch: Patch, stage: str, expected: str, commit: str
-) -> Verdict:
+def _run(free: SimpleQueue[Path], release: Release, run: _Run) -> list[Verdict]:
+    proofs = {patch.name: paths.project_root() / (patch.header.get("Proof") or "") for patch in run.patches}
+    for name, proof in proofs.items():
+        if not proof.is_file():
+            raise UsageError(f"{name}: its proof {proof} does not exist", "write it before the patch")
     clone = free.get()
     try:
-        _check_out(clone, commit)
-        proof = paths.project_root() / (patch.header.get("Proof") or "")
-        if not proof.is_file():
-            raise UsageError(f"{patch.name}: its proof {proof} does not exist", "write it before the patch")
-        status, output = _pytest(clone, proof, release)
+        _check_out(clone, run.commit)
+        together = _pytest(clone, sorted(set(proofs.values())), release)
+        outcomes = {
+            name: together if len(proofs) == 1 or together[0] == _PASSED else _pytest(clone, [proof], release)
+            for name, proof in proofs.items()
+        }
     finally:
         free.put(clone)
-    seen = {_PASSED: "green", _FAILED: "red"}.get(status, "broken")
-    return Verdict(release.name, patch.name, stage, expected, seen, output)
+    return [
+        Verdict(release.name, name, run.stage, run.expected, _COLOURS.get(status, "broken"), output)
+        for name, (status, output) in outcomes.items()
+    ]
 
 
 def _check_out(clone: Path, commit: str) -> None:
@@ -135,13 +155,19 @@ def _check_out(clone: Path, commit: str) -> None:
             stale.unlink()
 
 
-def _pytest(clone: Path, proof: Path, release: Release) -> tuple[int, str]:
+def _pytest(clone: Path, proofs: list[Path], release: Release) -> tuple[int, str]:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"VLLM_TREE": str(clone), "VLLM_RELEASE": release.name, "VLLM_LOGGING_LEVEL": "ERROR"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", "-p", "no:cacheprovider", str(proof)]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", "-p", "no:cacheprovider"]
+    command += [str(proof) for proof in proofs]
     try:
         done = subprocess.run(
-            command, cwd=proof.parent, env=environment, capture_output=True, text=True, timeout=PROOF_TIMEOUT
+            command,
+            cwd=proofs[0].parent,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PROOF_TIMEOUT,
         )
     except subprocess.TimeoutExpired:
         return -1, f"no end after {PROOF_TIMEOUT} s"
