@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proofs run against the vLLM tree that ``VLLM_TREE`` names, stock or patched."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the tree before an installed vLLM."""
+    tree = os.environ.get("VLLM_TREE")
+    if not tree or not os.path.isdir(os.path.join(tree, "vllm")):
+        raise pytest.UsageError("VLLM_TREE must name a vLLM source tree; nox -s prove sets it for each proof")
+    sys.path.insert(0, tree)
