@@ -116,3 +116,10 @@ def verify(session: nox.Session) -> None:
 def build_image(session: nox.Session) -> None:
     """Build a container image: -- [RELEASE --target cuda|cpu --base BASE --engine ENGINE]."""
     patchset(session, "build-image")
+
+
+@nox.session(name="image-check", default=False)
+def image_check(session: nox.Session) -> None:
+    """Look at a built image from inside: -- [--release RELEASE --target cuda|cpu --engine ENGINE --image TAG]."""
+    groups(session, "test")
+    session.run("pytest", "tests/image", "--timeout=600", *session.posargs)

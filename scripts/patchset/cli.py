@@ -26,6 +26,7 @@ COMMANDS = {
     "build-wheel": "build_wheel",
     "verify": "verify",
     "build-image": "build_image",
+    "patch-installed": "patch_installed",
 }
 
 

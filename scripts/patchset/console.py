@@ -46,6 +46,16 @@ def show_error(error: PatchsetError) -> None:
 
 
 @contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Show no progress of what happens inside; errors still reach the user, as they are shown later."""
+    before, err.quiet = err.quiet, True
+    try:
+        yield
+    finally:
+        err.quiet = before
+
+
+@contextlib.contextmanager
 def step(name: str) -> Iterator[None]:
     """Announce a step, and say how long it took."""
     err.print(f"[bold cyan]>[/] {escape(name)}", soft_wrap=True)

@@ -52,3 +52,7 @@ class UnavailableError(PatchsetError):
     """An index, registry or remote does not have it, or does not answer."""
 
     exit_code = EXIT_UNAVAILABLE
+
+
+class NotFoundError(UnavailableError):
+    """Everybody who was asked answered, and nobody has it: asking again changes nothing."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from patchset import console, files, git, index, paths
-from patchset.errors import PatchsetError, UnavailableError
+from patchset.errors import NotFoundError, PatchsetError, UnavailableError
 from patchset.release import Arch, Artifact, GitSource, Release, Target
 
 #: How often a download is taken up again before it is given up, and the first pause in seconds (doubled each time).
@@ -115,15 +115,18 @@ def _download(pinned: Artifact, place: Path) -> None:
         part.unlink()
     done = part.stat().st_size if part.is_file() else 0
     _need_space(place.parent, pinned.size - done)
-    source = index.Index()
     with files.explain_full_disk(place):
         with console.step(f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"):
-            _fill(source, pinned, part)
+            _fill(index.Index(), pinned, part)
         try:
             _verify(part, pinned, "the package index")
         except PatchsetError:
             part.unlink()
-            raise
+            if not done:
+                raise
+            console.note(f"  what an earlier run left of {pinned.file} was wrong; once more from the start")
+            _download(pinned, place)
+            return
         part.chmod(0o644)
         part.replace(place)
 
@@ -138,6 +141,8 @@ def _fill(source: index.Index, pinned: Artifact, part: Path) -> None:
             try:
                 url = source.link(pinned.project, pinned.file).url_without_fragment
                 _stream(source, url, part, pinned.size, advance)
+            except NotFoundError:
+                raise
             except _RETRIED as error:
                 if (
                     isinstance(error, OSError)
@@ -170,8 +175,13 @@ def _stream(source: index.Index, url: str, part: Path, size: int, advance: Calla
         return
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with source.client.get_stream(url, headers=headers) as answer:
+        if answer.status_code in (401, 403, 404, 410):
+            raise NotFoundError(f"{url} answers {answer.status_code}", "check the index and its credentials")
         answer.raise_for_status()
-        resumed = have > 0 and answer.status_code == 206
+        at = answer.headers.get("Content-Range", "")
+        resumed = have > 0 and answer.status_code == 206 and at.startswith(f"bytes {have}-")
+        if answer.status_code == 206 and not resumed:
+            raise UnavailableError(f"{url} was asked for bytes from {have} and sends {at or 'no range'}")
         if have and not resumed:
             advance(-have)
         with part.open("ab" if resumed else "wb") as file:

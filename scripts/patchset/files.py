@@ -94,9 +94,12 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Delete what a killed run left in ``folder``. Call it holding the lock of what is made there."""
-    for left in folder.glob(UNFINISHED + "*"):
+def remove_unfinished(folder: Path, name: str = "*") -> None:
+    """Delete what a killed run left in ``folder``. Call it holding the lock of what is made there.
+
+    ``name`` of the one file or folder that the lock is for, where others may be at work beside it.
+    """
+    for left in folder.glob(f"{UNFINISHED}*-{name}" if name != "*" else UNFINISHED + "*"):
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left, ignore_errors=True)
         else:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -11,13 +13,14 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
 from unearth import Link, PackageFinder
 from unearth.fetchers import PyPIClient
 
-from patchset.errors import MissingToolError, UnavailableError
+from patchset.errors import MissingToolError, NotFoundError, UnavailableError
 
 _DEFAULT_INDEX = "https://pypi.org/simple"
 _DEFAULT_TIMEOUT = 60.0
@@ -111,7 +114,10 @@ class Index:
         finder = PackageFinder(
             session=self.client,  # type: ignore[arg-type]  # its own protocol is narrower than its client
             index_urls=self.settings.index_urls,
-            find_links=self.settings.find_links,
+            # As in pip, a folder that is configured but not there is passed over.
+            find_links=[
+                place for place in self.settings.find_links if "://" in place or Path(place).exists()
+            ],
             trusted_hosts=self.settings.trusted_hosts,
             ignore_compatibility=True,
         )
@@ -128,15 +134,41 @@ class Index:
         """Where one file of a project lies.
 
         Raises:
-            UnavailableError: no configured index has it, or none answers.
+            NotFoundError: every configured index answered, and none has it.
+            UnavailableError: none has it, and one of them did not answer.
         """
-        for link in self.files(project):
-            if link.filename == file:
-                return link
-        raise UnavailableError(
-            f"no configured package index has {file} of {project}",
-            "'pip config list' shows which are asked; --from-dir DIR takes files from a folder instead",
-        )
+        with _silent_indexes() as silent:
+            for link in self.files(project):
+                if link.filename == file:
+                    return link
+        if silent:
+            raise UnavailableError(f"a package index does not answer: {'; '.join(silent)}", _ASKED)
+        raise NotFoundError(f"no configured package index has {file} of {project}", _ASKED)
+
+
+_ASKED = "'pip config list' shows which are asked; --from-dir DIR takes files from a folder instead"
+
+
+@contextlib.contextmanager
+def _silent_indexes() -> Iterator[list[str]]:
+    """Collect which pages unearth could not get; it says so in its log alone. A missing project (404) is an answer."""
+    silent: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, entry: logging.LogRecord) -> None:
+            words = entry.getMessage()
+            if words.startswith("Failed to collect") and "(404)" not in words:
+                silent.append(words.removeprefix("Failed to collect links from "))
+
+    logger = logging.getLogger("unearth.collector")
+    listener, before = Listener(logging.WARNING), logger.propagate
+    logger.addHandler(listener)
+    logger.propagate = False
+    try:
+        yield silent
+    finally:
+        logger.removeHandler(listener)
+        logger.propagate = before
 
 
 def _http_error() -> type[BaseException]:

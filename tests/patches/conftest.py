@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,6 @@ import pytest
 def pytest_configure(config: pytest.Config) -> None:
     """Put the tree before an installed vLLM."""
     tree = os.environ.get("VLLM_TREE")
-    if not tree or not os.path.isdir(os.path.join(tree, "vllm")):
+    if not tree or not Path(tree, "vllm").is_dir():
         raise pytest.UsageError("VLLM_TREE must name a vLLM source tree; nox -s prove sets it for each proof")
     sys.path.insert(0, tree)

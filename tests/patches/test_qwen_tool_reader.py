@@ -47,7 +47,9 @@ def test_reads_a_call() -> None:
 @pytest.mark.parametrize("reasoning", [False, True])
 def test_every_two_way_cut(reasoning: bool) -> None:
     text = "Let me <think> of a <tool_call>.\n</think>\n\nSo:\n" * reasoning
-    text += "Two:\n" + call("write", ("content", "a < b\n\n")) + "\n" + call("read", ("path", "/x")) + "\ndone\n"
+    text += (
+        "Two:\n" + call("write", ("content", "a < b\n\n")) + "\n" + call("read", ("path", "/x")) + "\ndone\n"
+    )
     expected = events([text], reasoning=reasoning)
     assert [name for kind, name in expected if kind == "CALL"] == ["write", "read"]
     for cut in range(len(text) + 1):

@@ -142,11 +142,25 @@ def test_extra_index_and_find_links_are_asked(
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
 
 
-def test_missing_file_says_who_was_asked(index: PackageIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "TRIES", 1)
+def test_find_links_folder_that_is_not_there_is_passed_over(
+    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "gone"))
+    fetch.index.pip_settings.cache_clear()
+    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+
+
+def test_missing_file_says_who_was_asked(index: PackageIndex) -> None:
     index.files.clear()
     with pytest.raises(UnavailableError, match="no configured package index has"):
         fetch.artifact(pinned())
+    assert len(index.behaviour.requests) == 1, "asking again changes nothing"
+
+
+def test_wrong_rest_of_an_earlier_run_is_fetched_anew(index: PackageIndex, project: Project) -> None:
+    (project.downloads / f".{NAME}.part").write_bytes(b"x" * 1000)
+    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+    assert [asked for _, asked in index.downloads()] == ["bytes=1000-", None]
 
 
 def test_interrupted_download_goes_on(index: PackageIndex, project: Project) -> None:

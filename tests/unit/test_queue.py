@@ -235,3 +235,22 @@ def test_two_runs_at_once_both_succeed(project: Project) -> None:
         _, words = run.communicate(timeout=120)
         assert run.returncode == 0, words.decode()
     assert subjects(project) == ["stock v1.2.0", "0001-first"]
+
+
+def test_a_git_commit_is_the_second_source_kind(project: Project, tmp_path: Path) -> None:
+    remote = tmp_path / "remote"
+    (remote / "pkg").mkdir(parents=True)
+    (remote / "pkg/parser.py").write_text(PARSER)
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@localhost", "-C", str(remote)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "between two releases"], check=True)
+    commit = subprocess.check_output([*git, "rev-parse", "HEAD"], text=True).strip()
+    pin = project.folder / "release.toml"
+    head, _, _ = pin.read_text().partition("[sdist]")
+    pin.write_text(f'{head}[git]\nremote = "{remote.as_uri()}"\ncommit = "{commit}"\n\n[wheels]\n')
+    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    project.run("apply")
+    assert "five" in (project.patched / "pkg/parser.py").read_text()
+    pin.write_text(pin.read_text().replace(commit, "f" * 40))
+    assert "does not give commit" in project.run("apply", status=6).stderr

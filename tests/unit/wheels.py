@@ -44,6 +44,7 @@ def contents(project: str) -> dict[str, bytes]:
     """The files of an official wheel, with a compiled module that the source has not."""
     info = f"{project}-1.2.0.dist-info"
     files = {name: text.encode() for name, text in SOURCE.items() if name.startswith("vllm/")}
+    files["vllm/table.json"] = ",".join(str(n * n % 1009) for n in range(9000)).encode()
     files["vllm/_C.abi3.so"] = random.Random(3).randbytes(300_000)
     files[f"{info}/METADATA"] = METADATA.format(name=project.replace("_", "-")).encode()
     files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-linux_x86_64\n"
@@ -57,7 +58,9 @@ def write(file: Path, files: dict[str, bytes]) -> Path:
     """Zip them up, deflated, as setuptools does."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
-            archive.writestr(name, content)
+            info = zipfile.ZipInfo(name, (2023, 11, 14, 22, 13, 20))
+            info.external_attr = (0o100755 if name.endswith(".so") else 0o100644) << 16
+            archive.writestr(info, content, zipfile.ZIP_DEFLATED)
     return file
 
 

@@ -24,9 +24,11 @@ def command(file: Path, from_dir: Path | None) -> None:
     """
     report = verify(file, from_dir=from_dir)
     console.result(f"{len(report.official)} files are the official wheel's")
-    for word, names in (("patched", report.patched), ("removed", report.removed), ("made", report.made)):
+    for word, names in (("patched", report.patched), ("removed", report.removed)):
         for name in names:
             console.result(f"{word:8} {name}")
+    for name, rule in report.made.items():
+        console.result(f"made     {name}: {rule}")
     for deviation in report.deviations:
         console.result(f"WRONG    {deviation}")
     counts = f"{len(report.deviations)} deviations from official {report.release} {report.target} + series"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ MAX_BYTES = 16 << 30
 
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _CHUNK = 1 << 20
+#: What reading a damaged member ends in, by what is damaged.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+_REGULAR = 0o100000
 #: The first moment that a zip archive can name.
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -48,12 +52,12 @@ class Wheel:
         self.path = path
         try:
             self._zip = zipfile.ZipFile(path)
-        except (OSError, zipfile.BadZipFile) as error:
+        except (*_DAMAGE, struct.error) as error:
             raise WheelError(
                 f"{path.name} is no readable wheel: {error}", "build or fetch it again"
             ) from error
         self._file: BinaryIO = path.open("rb")
-        self.members = {info.filename: info for info in self._zip.infolist() if not info.is_dir()}
+        self.members = {info.filename: info for info in self._zip.infolist()}
         self._check()
 
     def __enter__(self) -> Wheel:
@@ -64,17 +68,47 @@ class Wheel:
         self._file.close()
 
     def _check(self) -> None:
-        infos = [info for info in self._zip.infolist() if not info.is_dir()]
-        if len(infos) != len(self.members):
-            seen: set[str] = set()
-            twice = next(info.filename for info in infos if info.filename in seen or seen.add(info.filename))  # type: ignore[func-returns-value]
-            raise WheelError(f"{self.path.name} has two members called {twice}")
+        infos = self._zip.infolist()
         if len(infos) > MAX_MEMBERS or sum(info.file_size for info in infos) > MAX_BYTES:
             raise WheelError(f"{self.path.name} is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes")
-        for name in self.members:
-            parts = name.split("/")
-            if name.startswith("/") or ".." in parts or "" in parts or "\\" in name:
-                raise WheelError(f"{self.path.name}: the member {name!r} leads outside")
+        seen: set[str] = set()
+        for info in infos:
+            name = info.filename
+            if name in seen:
+                raise WheelError(f"{self.path.name} has two members called {name}")
+            seen.add(name)
+            # zipfile cuts a name at a NUL, other programs do not.
+            if info.orig_filename != name or "\\" in name or {"", ".", ".."} & set(name.split("/")):
+                raise WheelError(f"{self.path.name}: the member {info.orig_filename!r} leads outside")
+            if info.external_attr >> 16 & 0o170000 not in (0, _REGULAR):
+                raise WheelError(f"{self.path.name}: {name} is no plain file")
+            if info.flag_bits & 0x1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise WheelError(f"{self.path.name}: {name} is packed in a way that wheels do not use")
+
+    def hidden_bytes(self) -> str | None:
+        """Where the archive has bytes that are no member's, or None when it has none.
+
+        A reader which goes from header to header, as streaming ones do, would see members there that the
+        directory does not list.
+        """
+        at = 0
+        for info in sorted(self.members.values(), key=lambda info: info.header_offset):
+            if info.header_offset != at:
+                return f"between bytes {at} and {info.header_offset}"
+            at = self._data_start(info) + info.compress_size
+        if self._zip.start_dir != at:
+            return f"between bytes {at} and {self._zip.start_dir}"
+        if self._zip.comment:
+            return "in the comment at its end"
+        return None
+
+    def _data_start(self, info: zipfile.ZipInfo) -> int:
+        self._file.seek(info.header_offset)
+        header = self._file.read(_LOCAL_HEADER.size)
+        if len(header) != _LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
+            raise WheelError(f"{self.path.name}: {info.filename} does not begin where the archive says")
+        *_, name_length, extra_length = _LOCAL_HEADER.unpack(header)
+        return info.header_offset + _LOCAL_HEADER.size + int(name_length) + int(extra_length)
 
     @property
     def dist_info(self) -> str:
@@ -90,7 +124,7 @@ class Wheel:
         """A member's content, checked against its CRC."""
         try:
             return self._zip.read(name)
-        except (KeyError, zipfile.BadZipFile, OSError) as error:
+        except (KeyError, *_DAMAGE) as error:
             raise WheelError(f"{self.path.name}: {name} cannot be read: {error}") from error
 
     def pieces(self, name: str) -> Iterator[bytes]:
@@ -99,17 +133,12 @@ class Wheel:
             with self._zip.open(name) as file:
                 while piece := file.read(_CHUNK):
                     yield piece
-        except (KeyError, zipfile.BadZipFile, OSError) as error:
+        except (KeyError, *_DAMAGE) as error:
             raise WheelError(f"{self.path.name}: {name} cannot be read: {error}") from error
 
     def raw(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         """A member's bytes as they stand in the archive, compressed."""
-        self._file.seek(info.header_offset)
-        header = self._file.read(_LOCAL_HEADER.size)
-        if len(header) != _LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
-            raise WheelError(f"{self.path.name}: {info.filename} does not begin where the archive says")
-        *_, name_length, extra_length = _LOCAL_HEADER.unpack(header)
-        at = info.header_offset + _LOCAL_HEADER.size + name_length + extra_length
+        at = self._data_start(info)
         left = info.compress_size
         while left:
             self._file.seek(at)
@@ -119,6 +148,11 @@ class Wheel:
             at += len(piece)
             left -= len(piece)
             yield piece
+
+
+def plain_mode(mode: int) -> int:
+    """The permissions that a file gets: 0755 when its owner may run it, else 0644."""
+    return 0o755 if mode & 0o100 else 0o644
 
 
 def write(path: Path, members: list[Member], source: Wheel, epoch: int) -> None:
@@ -132,7 +166,7 @@ def write(path: Path, members: list[Member], source: Wheel, epoch: int) -> None:
         for member in members:
             info = zipfile.ZipInfo(member.name, date)
             info.create_system = 3
-            info.external_attr = (0o100000 | member.mode) << 16
+            info.external_attr = (_REGULAR | plain_mode(member.mode)) << 16
             if member.source is None:
                 archive.writestr(info, member.content or b"", zipfile.ZIP_STORED)
             else:

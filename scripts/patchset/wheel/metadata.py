@@ -24,6 +24,14 @@ def patched_metadata(metadata: bytes, version: str) -> bytes:
     return head + separator + body
 
 
+def names(content: bytes) -> tuple[str | None, str | None]:
+    """The name and version that a METADATA gives, each once."""
+    head = content.partition(b"\n\n")[0].decode("utf-8", "replace")
+    found = [re.findall(rf"(?m)^{field}: (.*)$", head) for field in ("Name", "Version")]
+    name, version = (values[0] if len(values) == 1 else None for values in found)
+    return name, version
+
+
 def patched_version_file(content: bytes, version: str) -> bytes:
     """``vllm/_version.py`` with another version; a local part becomes one more element of the tuple."""
     text = content.decode("utf-8")
@@ -36,3 +44,20 @@ def patched_version_file(content: bytes, version: str) -> bytes:
             f"{VERSION_FILE} is not as setuptools-scm writes it", "metadata.py must learn the new form"
         )
     return text.encode("utf-8")
+
+
+def tags(wheel_name: str) -> list[str]:
+    """The compatibility tags in a wheel's file name, which may compress several into one (PEP 425)."""
+    python, abi, platform = wheel_name.removesuffix(".whl").split("-")[-3:]
+    return [f"{p}-{a}-{m}" for p in python.split(".") for a in abi.split(".") for m in platform.split(".")]
+
+
+def retagged_wheel_file(content: bytes, wheel_name: str) -> bytes:
+    """WHEEL with the tags of a file name in place of those that it names.
+
+    Official wheels were renamed after they were built: theirs name the builder's machine (``linux_x86_64``; the CPU
+    wheel even one Python, ``cp312``), for which ``pip check`` takes the distribution to be unsupported here.
+    """
+    lines = [line for line in content.decode("utf-8").splitlines() if line and not line.startswith("Tag: ")]
+    lines += [f"Tag: {tag}" for tag in tags(wheel_name)]
+    return "".join(f"{line}\n" for line in lines).encode()

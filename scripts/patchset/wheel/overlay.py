@@ -13,11 +13,11 @@ from pathlib import Path
 from patchset import console, fetch, files, paths, series
 from patchset.apply import Change, changes
 from patchset.errors import PatchsetError
-from patchset.native import native_reason
 from patchset.patch import Patch
 from patchset.release import Arch, Artifact, Release, Target
-from patchset.wheel import archive, metadata, record
+from patchset.wheel import archive, metadata, modes, record
 from patchset.wheel.archive import Member, Wheel, WheelError
+from patchset.wheel.modes import inside_wheel as inside_wheel
 
 #: Inside ``.dist-info``: what the wheel was made of, for ``verify`` and ``doctor``.
 PROVENANCE = "patchset.json"
@@ -32,7 +32,7 @@ def build(
         PatchsetError: a patch changes what only a compiler can, or the official wheel's file is not the source's.
     """
     patches = series.read(release)
-    refuse_native(patches, "overlay")
+    modes.check(release, target, patches, "overlay")
     pinned = release.wheel(target, arch)
     official = fetch.artifact(pinned, from_dir=from_dir)
     changed = changes(release, from_dir=from_dir)
@@ -41,10 +41,11 @@ def build(
         console.step(f"write {place.name}"),
         files.lock(place),
         Wheel(official) as stock,
-        files.whole_file(place) as unfinished,
     ):
+        files.remove_unfinished(place.parent, place.name)
         members = _members(stock, release, target, pinned, patches, changed)
-        archive.write(unfinished, members, stock, release.source_date_epoch)
+        with files.whole_file(place) as unfinished:
+            archive.write(unfinished, members, stock, release.source_date_epoch)
     return place
 
 
@@ -52,26 +53,6 @@ def wheel_name(release: Release, target: Target, official: Artifact) -> str:
     """The name of a patched wheel: the official one's tags behind our name and version (PEP 427)."""
     tags = "-".join(official.file.removesuffix(".whl").split("-")[-3:])
     return f"vllm-{release.built_version(target)}-{tags}.whl"
-
-
-def refuse_native(patches: list[Patch], mode: str) -> None:
-    """Refuse a series with a patch whose change this mode cannot bring into a wheel.
-
-    Raises:
-        PatchsetError: naming the patch, the path and the mode that can.
-    """
-    for patch in patches:
-        for path in patch.paths:
-            if reason := native_reason(path):
-                raise PatchsetError(
-                    f"{patch.name} changes {path}, and {reason}: an {mode} wheel keeps the official binaries",
-                    "such a patch needs a wheel compiled from the patched tree: --mode source",
-                )
-
-
-def inside_wheel(path: str) -> bool:
-    """Whether a file of the tree belongs into a wheel; tests, docs and the like do not."""
-    return path.startswith("vllm/")
 
 
 def _members(
@@ -89,14 +70,19 @@ def _members(
         if not inside_wheel(change.path):
             console.note(f"  {change.path} is no part of a wheel; left out")
             continue
+        if change.path == metadata.VERSION_FILE:
+            raise PatchsetError(
+                f"the series changes {change.path}, where the version of what is built stands"
+            )
         _check_stock(stock, change, pinned)
         new[change.path] = change.content
     new[metadata.VERSION_FILE] = metadata.patched_version_file(stock.read(metadata.VERSION_FILE), version)
     new[f"{old_info}/METADATA"] = metadata.patched_metadata(stock.read(f"{old_info}/METADATA"), version)
-    modes = {change.path: change.mode for change in changed}
+    new[f"{old_info}/WHEEL"] = metadata.retagged_wheel_file(stock.read(f"{old_info}/WHEEL"), pinned.file)
+    permissions = {change.path: change.mode for change in changed}
 
     def rename(name: str) -> str:
-        return new_info + name.removeprefix(old_info) if name.startswith(old_info + "/") else name
+        return renamed(name, old_info, new_info)
 
     old_record = {entry.name: entry for entry in record.parse(stock.read(f"{old_info}/RECORD"))}
     members: list[Member] = []
@@ -117,14 +103,21 @@ def _members(
                 raise WheelError(f"{stock.path.name}: RECORD does not list {name}")
             lines.append(record.Line(rename(name), entry.hash, entry.size))
         elif (content := new[name]) is not None:
-            put(rename(name), modes.get(name, mode), content)
+            put(rename(name), permissions.get(name, mode), content)
     for name, content in sorted(new.items()):
         if content is not None and name not in stock.members:
-            put(name, modes[name], content)
+            put(name, permissions[name], content)
     put(f"{new_info}/{PROVENANCE}", 0o644, provenance(release, target, pinned, patches, changed))
     lines.append(record.Line(f"{new_info}/RECORD", "", ""))
     members.append(Member(f"{new_info}/RECORD", 0o644, record.render(lines)))
     return members
+
+
+def renamed(name: str, old_info: str, new_info: str) -> str:
+    """Where a member of the official wheel stands in ours: the two folders that carry a version move (PEP 427)."""
+    top, slash, rest = name.partition("/")
+    old, new = old_info.removesuffix(".dist-info"), new_info.removesuffix(".dist-info")
+    return new + top.removeprefix(old) + slash + rest if top in (old_info, f"{old}.data") else name
 
 
 def _check_stock(stock: Wheel, change: Change, pinned: Artifact) -> None:
@@ -139,10 +132,17 @@ def _check_stock(stock: Wheel, change: Change, pinned: Artifact) -> None:
 
 
 def provenance(
-    release: Release, target: Target, pinned: Artifact, patches: list[Patch], changed: list[Change]
+    release: Release,
+    target: Target,
+    pinned: Artifact,
+    patches: list[Patch],
+    changed: list[Change],
+    *,
+    mode: str = "overlay",
 ) -> bytes:
     """What the wheel was made of, as JSON."""
     made = {
+        "mode": mode,
         "release": release.name,
         "target": target,
         "version": release.built_version(target),

@@ -15,18 +15,25 @@ from patchset import console, fetch, series
 from patchset.apply import Change, changes
 from patchset.errors import UsageError
 from patchset.release import Arch, Artifact, Release, Target, load
-from patchset.wheel import metadata, record
-from patchset.wheel.archive import Wheel, WheelError
-from patchset.wheel.overlay import PROVENANCE, inside_wheel, provenance
+from patchset.wheel import metadata, modes, record
+from patchset.wheel.archive import Wheel, WheelError, plain_mode
+from patchset.wheel.overlay import PROVENANCE, provenance, renamed
 
 _NAME = re.compile(
     r"^(?P<project>vllm)-(?P<version>\d+(?:\.\d+)*)\+mtp\.(?P<revision>\d+)(?P<cpu>\.cpu)?-(?P<tags>.+)\.whl$"
 )
 
 
+#: Files that are compared as a whole may have this many bytes.
+_SMALL = 64 << 20
+
+
 @dataclass
 class Report:
-    """What a wheel was found to hold: names of files by where they come from, and every deviation."""
+    """What a wheel was found to hold: names of files by where they come from, and every deviation.
+
+    ``made`` has the files that a builder writes, each with the rule that explains how it differs from the official.
+    """
 
     wheel: str
     release: str
@@ -34,7 +41,7 @@ class Report:
     official: list[str] = field(default_factory=list)
     patched: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    made: list[str] = field(default_factory=list)
+    made: dict[str, str] = field(default_factory=dict)
     deviations: list[str] = field(default_factory=list)
 
 
@@ -49,11 +56,18 @@ def verify(file: Path, *, from_dir: Path | None = None) -> Report:
     official = fetch.artifact(pinned, from_dir=from_dir)
     report = Report(file.name, release.name, target)
     changed = {
-        change.path: change for change in changes(release, from_dir=from_dir) if inside_wheel(change.path)
+        change.path: change
+        for change in changes(release, from_dir=from_dir)
+        if modes.inside_wheel(change.path)
     }
     with console.step(f"verify {file.name}"), Wheel(official) as stock, Wheel(file) as wheel:
-        _Comparison(report, release, target, pinned, stock, wheel, changed).run()
+        _Comparison(report, release, target, pinned, stock, wheel, changed, _steers_metadata(release)).run()
     return report
+
+
+def _steers_metadata(release: Release) -> bool:
+    """Whether the series changes what vLLM's backend makes METADATA of."""
+    return any(modes.steers_metadata(path) for patch in series.read(release) for path in patch.paths)
 
 
 def identify(name: str) -> tuple[Release, Target, Artifact]:
@@ -83,6 +97,7 @@ class _Comparison:
     stock: Wheel
     wheel: Wheel
     changed: dict[str, Change]
+    steers_metadata: bool
     digests: dict[str, tuple[bytes, int]] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -90,55 +105,118 @@ class _Comparison:
         info = f"vllm-{version}.dist-info"
         if self.wheel.dist_info != info:
             raise WheelError(f"{self.wheel.path.name} has {self.wheel.dist_info}, not {info}")
-        unseen = set(self.stock.members)
-        for name in self.wheel.members:
-            old = self.stock.dist_info + name.removeprefix(info) if name.startswith(info + "/") else name
-            unseen.discard(old)
-            if name == f"{info}/RECORD":
-                continue
-            if name == f"{info}/{PROVENANCE}":
-                self._made(name, self._provenance())
-            elif name == f"{info}/METADATA":
-                self._made(name, metadata.patched_metadata(self.stock.read(old), version))
-            elif name == metadata.VERSION_FILE:
-                self._made(name, metadata.patched_version_file(self.stock.read(old), version))
-            elif name in self.changed:
-                self._patched(name, self.changed[name])
-            elif old in self.stock.members:
-                self._official(name, old)
-            else:
-                self.report.deviations.append(f"{name}: neither the official wheel nor the series has it")
-        for name in sorted(unseen):
+        if where := self.wheel.hidden_bytes():
+            self.report.deviations.append(f"the archive has bytes that are no file's {where}")
+        here = {renamed(name, self.stock.dist_info, info): name for name in self.stock.members}
+        made = self._made_files(info, version)
+        with console.progress("files", sum(i.file_size for i in self.wheel.members.values())) as advance:
+            for name, member in self.wheel.members.items():
+                if name == f"{info}/RECORD":
+                    continue
+                if name in made:
+                    self._made(name, made[name])
+                elif name in self.changed:
+                    self._patched(name, self.changed[name])
+                elif name in here:
+                    self._official(name, here[name])
+                else:
+                    self.report.deviations.append(f"{name}: neither the official wheel nor the series has it")
+                if member.external_attr >> 16 & 0o7777 != plain_mode(member.external_attr >> 16):
+                    self.report.deviations.append(f"{name}: its permissions are neither 644 nor 755")
+                advance(member.file_size)
+        wanted = {
+            *here,
+            *made,
+            *(name for name, change in self.changed.items() if change.content is not None),
+        }
+        for name in sorted(wanted - set(self.wheel.members)):
             if name in self.changed and self.changed[name].content is None:
                 self.report.removed.append(name)
             else:
-                self.report.deviations.append(f"{name}: missing; the official wheel has it")
-        for name, change in self.changed.items():
-            if change.content is not None and name not in self.wheel.members:
-                self.report.deviations.append(f"{name}: missing; the series makes it")
+                origin = "the series makes it" if name in self.changed else "the official wheel has it"
+                self.report.deviations.append(f"{name}: missing; {origin}")
         self._record(f"{info}/RECORD")
 
-    def _provenance(self) -> bytes:
-        patches = series.read(self.release)
-        return provenance(self.release, self.target, self.pinned, patches, list(self.changed.values()))
+    def _made_files(self, info: str, version: str) -> dict[str, dict[bytes, str]]:
+        """The files that a builder writes: what each may hold, and the rule that this follows."""
+        old = self.stock.dist_info
+        own = metadata.patched_metadata(self.stock.read(f"{old}/METADATA"), version)
+        module = metadata.patched_version_file(self.stock.read(metadata.VERSION_FILE), version)
+        wheel = metadata.retagged_wheel_file(self.stock.read(f"{old}/WHEEL"), self.pinned.file)
+        made = {
+            f"{info}/METADATA": {own: "the official one with our version"},
+            f"{info}/WHEEL": {wheel: "the official one with the tags of the file's name"},
+            metadata.VERSION_FILE: {module: "the official one with our version"},
+            f"{info}/{PROVENANCE}": {
+                self._provenance("overlay"): "says what pin and series say, mode overlay"
+            },
+        }
+        precompiled = self._provenance("precompiled")
+        if self._content(f"{info}/{PROVENANCE}") == precompiled:
+            made[f"{info}/{PROVENANCE}"] = {precompiled: "says what pin and series say, mode precompiled"}
+            self._allow_backend(made, info, wheel, version)
+        return made
 
-    def _made(self, name: str, expected: bytes) -> None:
-        if self.wheel.read(name) == expected:
-            self.report.made.append(name)
+    def _allow_backend(
+        self, made: dict[str, dict[bytes, str]], info: str, wheel: bytes, version: str
+    ) -> None:
+        """What vLLM's backend may write in another way than the official build did."""
+        found = self._content(f"{info}/WHEEL") or b""
+        if _without_generator(found) == _without_generator(wheel):
+            made[f"{info}/WHEEL"].setdefault(found, "another setuptools than the official one's (Generator)")
+        found = self._content(f"{info}/METADATA") or b""
+        if self.steers_metadata and metadata.names(found) == ("vllm", version):
+            made[f"{info}/METADATA"].setdefault(found, "made anew: the series changes what it is made of")
+
+    def _provenance(self, mode: str) -> bytes:
+        patches = series.read(self.release)
+        changed = list(self.changed.values())
+        return provenance(self.release, self.target, self.pinned, patches, changed, mode=mode)
+
+    def _content(self, name: str) -> bytes | None:
+        """A small member's content, or None when it cannot be read."""
+        if name not in self.wheel.members or self.wheel.members[name].file_size > _SMALL:
+            return None
+        try:
+            return self.wheel.read(name)
+        except WheelError:
+            return None
+
+    def _made(self, name: str, allowed: dict[bytes, str]) -> None:
+        rule = allowed.get(self._content(name) or b"")
+        if rule is not None:
+            self.report.made[name] = rule
         else:
-            self.report.deviations.append(f"{name}: is not the official one with our version")
+            self.report.deviations.append(f"{name}: is not {next(iter(allowed.values()))}")
 
     def _patched(self, name: str, change: Change) -> None:
-        if self.wheel.read(name) == change.content:
-            self.report.patched.append(name)
-        else:
+        if change.content is None:
+            self.report.deviations.append(f"{name}: is there, though the series removes it")
+        elif self._content(name) != change.content:
             self.report.deviations.append(f"{name}: is not the patched tree's file")
+        elif _runs(self.wheel, name) != bool(change.mode & 0o100):
+            self.report.deviations.append(f"{name}: has other permissions than the patched tree's file")
+        else:
+            self.report.patched.append(name)
 
     def _official(self, name: str, old: str) -> None:
-        if self._digest(self.wheel, name) == self._digest(self.stock, old):
-            self.report.official.append(name)
-        else:
+        if not self._same(name, old):
             self.report.deviations.append(f"{name}: is not the official wheel's file")
+        elif _runs(self.wheel, name) != _runs(self.stock, old):
+            self.report.deviations.append(f"{name}: has other permissions than the official wheel's file")
+        else:
+            self.report.official.append(name)
+
+    def _same(self, name: str, old: str) -> bool:
+        """Whether a file is the official one: equal as they are compressed, or else equal unpacked."""
+        here, there = self.wheel.members[name], self.stock.members[old]
+        if here.file_size != there.file_size or self._digest(self.wheel, name)[1] != there.file_size:
+            return False
+        if (here.compress_type, here.compress_size) == (there.compress_type, there.compress_size) and all(
+            ours == theirs for ours, theirs in zip(self.wheel.raw(here), self.stock.raw(there), strict=True)
+        ):
+            return True
+        return self._digest(self.wheel, name) == self._digest(self.stock, old)
 
     def _digest(self, wheel: Wheel, name: str) -> tuple[bytes, int]:
         """A member's sha256 and size; what cannot be read has neither, and is no other file's equal."""
@@ -168,12 +246,22 @@ class _Comparison:
             found = listed.pop(member, None)
             if found is None:
                 self.report.deviations.append(f"RECORD does not list {member}")
+            elif member == name and (found.hash, found.size) != ("", ""):
+                self.report.deviations.append(f"{name}: gives a hash of itself")
             elif member != name and not self._record_line_holds(member, found):
                 self.report.deviations.append(f"{member}: RECORD gives another hash or size")
         self.report.deviations += [f"RECORD lists {left}, which is not there" for left in listed]
         if len(self.report.deviations) == before:
-            self.report.made.append(name)
+            self.report.made[name] = "names every file with its hash and size"
 
     def _record_line_holds(self, member: str, entry: record.Line) -> bool:
         digest, size = self._digest(self.wheel, member)
         return (record.encode(digest), str(size)) == (entry.hash, entry.size)
+
+
+def _runs(wheel: Wheel, name: str) -> bool:
+    return bool(wheel.members[name].external_attr >> 16 & 0o100)
+
+
+def _without_generator(content: bytes) -> list[bytes]:
+    return [line for line in content.split(b"\n") if not line.startswith(b"Generator: setuptools ")]

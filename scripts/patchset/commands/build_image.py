@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``build-image``"""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import click
+
+from patchset import console
+from patchset.commands.options import arch_option, from_dir_option, release_argument, target_option
+from patchset.image import build, engine, run_hint, space
+from patchset.image.engine import ENGINES, EngineName
+from patchset.release import Arch, Target, load
+
+_GB = 1_000_000_000
+
+
+@click.command(
+    epilog=f"Free disk while it is made: {(space.BUILD['cuda'] + space.STORAGE['cuda']) // _GB} GB for cuda, "
+    f"{(space.BUILD['cpu'] + space.STORAGE['cpu']) // _GB} GB for cpu, in the build folder (PATCHSET_BUILD_DIR) and the "
+    "engine's storage together; more where the engine stores with vfs. CONTAINERS_STORAGE_CONF and BUILDAH_ISOLATION "
+    "(default here: chroot) are respected."
+)
+@release_argument
+@target_option
+@arch_option
+@click.option(
+    "--base",
+    "base_ref",
+    default=build.DEBIAN,
+    show_default=True,
+    metavar="debian|REF",
+    help="debian: a base made here from Debian packages. REF: an image that has the release, such as the official "
+    "one; the patched files become one layer on it.",
+)
+@click.option(
+    "--engine",
+    "engine_name",
+    type=click.Choice(ENGINES),
+    help="The container engine; default: the first that is installed.",
+)
+@click.option(
+    "--tag", help="The image's name in the engine; default: vllm-mtp-patches:<release>-mtp.<n>-<target>."
+)
+@click.option("--fresh-base", is_flag=True, help="Make the base anew, with Debian's updates of today.")
+@from_dir_option
+def command(
+    release: str | None,
+    target: Target,
+    arch: Arch,
+    base_ref: str,
+    engine_name: EngineName | None,
+    tag: str | None,
+    fresh_base: bool,
+    from_dir: Path | None,
+) -> None:
+    """Build a container image of RELEASE with its patches. The last lines are size, digest and how to run it.
+
+    The result is build/images/<release>-<target>-<arch>.oci.tar and a tag in the engine. Dependencies are those
+    of patches/<release>/requirements.<target>.lock, by sha256; everything is downloaded and verified here, and
+    installed without a network.
+    """
+    pinned = load(release)
+    made = build.build(
+        pinned,
+        target,
+        arch,
+        engine.find(engine_name, arch=arch, machine=platform.machine()),
+        base_ref=base_ref,
+        tag=tag,
+        from_dir=from_dir,
+        fresh_base=fresh_base,
+    )
+    unpacked = f", unpacked {made.unpacked / _GB:.2f} GB" if made.unpacked else ""
+    console.result(f"image   {made.tag} in {made.engine.name}")
+    console.result(f"archive {made.archive.path}")
+    console.result(f"size    compressed {made.archive.size / _GB:.2f} GB{unpacked}")
+    console.result(f"digest  {made.archive.digest}")
+    console.result(f"run     {run_hint.command(made.engine, made.tag, target)}")

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a pin to an image: base, locked dependencies, patched wheel, archive."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchset import console, files, paths
+from patchset.errors import PatchsetError, UsageError
+from patchset.image import archive, base, context, labels, space, wheelhouse
+from patchset.image.archive import Archive
+from patchset.image.engine import Engine
+from patchset.release import Arch, Release, Target
+from patchset.wheel import overlay
+
+#: Built here from Debian packages, and kept in the engine under names of this repository.
+DEBIAN = "debian"
+CACHE = "localhost/vllm-mtp-patches-base"
+
+
+@dataclass(frozen=True)
+class Built:
+    """The image: its ``tag`` in ``engine``, the ``archive``, the unpacked size in bytes where the engine tells."""
+
+    engine: Engine
+    tag: str
+    archive: Archive
+    unpacked: int | None
+
+
+def default_tag(release: Release, target: Target) -> str:
+    """``vllm-mtp-patches:v0.33.0-mtp.1-cuda``; a tag may not hold the version's plus sign."""
+    return f"vllm-mtp-patches:{release.name}-mtp.{release.revision}-{target}"
+
+
+def build(
+    release: Release,
+    target: Target,
+    arch: Arch,
+    engine: Engine,
+    *,
+    base_ref: str = DEBIAN,
+    tag: str | None = None,
+    from_dir: Path | None = None,
+    fresh_base: bool = False,
+) -> Built:
+    """Build an image, tag it in the engine and write ``build/images/<release>-<target>-<arch>.oci.tar``.
+
+    Raises:
+        PatchsetError: and what it is for; nothing half done is left, what was downloaded is kept.
+    """
+    tag = engine.full_tag(tag or default_tag(release, target))
+    images = paths.images_dir()
+    release.wheel(target, arch)
+    lock = lock_file(release, target) if base_ref == DEBIAN else None
+    space.check(target, images, engine.storage())
+    place = images / f"{release.name}-{target}-{arch}.oci.tar"
+    with files.lock(images / "work"):
+        files.remove_unfinished(images)
+        wheel = overlay.build(release, target, arch, from_dir=from_dir)
+        if lock is not None:
+            _full(release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base)
+        else:
+            _overlay(release, target, arch, engine, tag, base_ref, wheel)
+        made = archive.export(engine, tag, place, release.source_date_epoch)
+    return Built(engine, tag, made, engine.size(tag))
+
+
+def lock_file(release: Release, target: Target) -> Path:
+    """The lock of a target.
+
+    Raises:
+        UsageError: there is none.
+    """
+    file = release.folder / f"requirements.{target}.lock"
+    if not file.is_file():
+        raise UsageError(
+            f"{release.name} has no lock for {target}: {file} is missing",
+            f"nox -s lock -- {release.name} --target {target} writes it",
+        )
+    return file
+
+
+def _full(
+    release: Release,
+    target: Target,
+    arch: Arch,
+    engine: Engine,
+    tag: str,
+    lock: Path,
+    wheel: Path,
+    from_dir: Path | None,
+    fresh_base: bool,
+) -> None:
+    epoch = release.source_date_epoch
+    rootfs, key = base.rootfs(target, arch, epoch, fresh=fresh_base)
+    base_tag = f"{CACHE}:{target}-{arch}-{key}"
+    if not engine.exists(base_tag):
+        with (
+            console.step(f"put the base into {engine.name}"),
+            tempfile.TemporaryDirectory(dir=paths.images_dir(), prefix=files.UNFINISHED) as folder,
+        ):
+            context.link(rootfs, Path(folder) / "rootfs.tar")
+            engine.build(_dockerfile("base"), Path(folder), base_tag, epoch=epoch, arch=arch)
+    locks, wheels = wheelhouse.dependencies(lock, arch, from_dir=from_dir)
+    uv_lock = paths.project_root() / "docker" / "uv.lock"
+    (uv_wheel,) = wheelhouse.gather(
+        wheelhouse.read_lock(uv_lock.read_text(encoding="utf-8"), arch, origin=str(uv_lock)),
+        arch,
+        from_dir=from_dir,
+    )
+    with (
+        console.step(f"build {tag} with {engine.name}"),
+        tempfile.TemporaryDirectory(dir=paths.images_dir(), prefix=files.UNFINISHED) as folder,
+    ):
+        context.full(Path(folder), wheel=wheel, wheels=wheels, locks=locks, uv_wheel=uv_wheel)
+        engine.build(
+            _dockerfile("full"),
+            Path(folder),
+            tag,
+            epoch=epoch,
+            arch=arch,
+            stage=target,
+            arguments={"BASE": base_tag, "TARGET": target}
+            | ({"PRELOAD": preload(arch)} if target == "cpu" else {}),
+            labels=labels.labels(release, target, wheel),
+        )
+
+
+def _overlay(
+    release: Release, target: Target, arch: Arch, engine: Engine, tag: str, base_ref: str, wheel: Path
+) -> None:
+    """One layer on an image that has the release: the wheel's files that differ, and its new metadata."""
+    with console.step(f"look at {base_ref}"):
+        engine.pull(base_ref)
+        found = engine.inspect(base_ref)
+    with (
+        console.step(f"put the patched files on {base_ref} with {engine.name}"),
+        tempfile.TemporaryDirectory(dir=paths.images_dir(), prefix=files.UNFINISHED) as folder,
+    ):
+        context.overlay(Path(folder), wheel=wheel)
+        try:
+            engine.build(
+                _dockerfile("overlay"),
+                Path(folder),
+                tag,
+                epoch=release.source_date_epoch,
+                arch=arch,
+                arguments={
+                    "BASE": base_ref,
+                    "BASE_USER": found.get("User") or "root",
+                    "RELEASE": release.version,
+                    "WHEEL_SHA256": files.sha256_file(wheel),
+                },
+                labels={
+                    **labels.labels(release, target, wheel),
+                    "org.opencontainers.image.base.name": base_ref,
+                },
+            )
+        except PatchsetError as error:
+            raise PatchsetError(
+                f"the patched files could not be put on {base_ref}: {error.message}",
+                f"the image must hold vLLM {release.version}, and Python as python3; what failed stands above",
+            ) from error
+
+
+def preload(arch: Arch) -> str:
+    """What the cpu image preloads, as the official one: tcmalloc, and on x86_64 Intel's OpenMP (from the lock)."""
+    tcmalloc = f"/usr/lib/{arch}-linux-gnu/libtcmalloc_minimal.so.4"
+    return tcmalloc + (":/opt/venv/lib/libiomp5.so" if arch == "x86_64" else "")
+
+
+def _dockerfile(name: str) -> Path:
+    return paths.project_root() / "docker" / f"Dockerfile.{name}"

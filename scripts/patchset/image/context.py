@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an engine gets to see: a made folder with exactly the files that the Dockerfile names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from patchset import files, paths
+from patchset.errors import PatchsetError
+from patchset.image.wheelhouse import Locked
+
+#: What of docker/ is mounted into the build and run or copied by its setup step.
+SETUP = ("setup.cuda.sh", "setup.cpu.sh", "torchvision_without_cuda.py", "torchvision_without_cuda.pth")
+_MAX_UV = 200 << 20
+
+
+def full(
+    folder: Path, *, wheel: Path, wheels: Iterable[Path], locks: Iterable[Locked], uv_wheel: Path
+) -> None:
+    """The context of ``docker/Dockerfile.full``: the lock, the dependencies' wheels, the patched wheel, uv."""
+    for name in ("lock", "bin", "wheels", "wheel", "setup"):
+        (folder / name).mkdir()
+    (folder / "lock" / "requirements.lock").write_text(lock_text(locks), encoding="utf-8")
+    for path in wheels:
+        link(path, folder / "wheels" / path.name)
+    _wheel(folder, wheel)
+    _extract_uv(uv_wheel, folder / "bin" / "uv")
+    for name in SETUP:
+        shutil.copyfile(paths.project_root() / "docker" / name, folder / "setup" / name)
+
+
+def overlay(folder: Path, *, wheel: Path) -> None:
+    """The context of ``docker/Dockerfile.overlay``: the patched wheel and the script that puts it in place."""
+    for name in ("wheel", "setup"):
+        (folder / name).mkdir()
+    _wheel(folder, wheel)
+    shutil.copyfile(paths.project_root() / "docker" / "overlay.py", folder / "setup" / "overlay.py")
+
+
+def lock_text(locks: Iterable[Locked]) -> str:
+    """A lock in pip's format of what is really installed: sorted, one sha256 set each, no markers."""
+    lines = []
+    for locked in sorted(locks, key=lambda entry: entry.name):
+        hashes = "".join(f" \\\n    --hash=sha256:{digest}" for digest in sorted(locked.sha256))
+        lines.append(f"{locked.name}{locked.requirement.specifier}{hashes}\n")
+    return "".join(lines)
+
+
+def link(source: Path, place: Path) -> None:
+    """A second name for a file; a copy where that is on another disk."""
+    try:
+        os.link(source, place)
+    except OSError:
+        shutil.copyfile(source, place)
+
+
+def _wheel(folder: Path, wheel: Path) -> None:
+    link(wheel, folder / "wheel" / wheel.name)
+    (folder / "wheel.sha256").write_text(f"{files.sha256_file(wheel)}  {wheel.name}\n", encoding="utf-8")
+
+
+def _extract_uv(wheel: Path, place: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        found = [info for info in archive.infolist() if info.filename.endswith(".data/scripts/uv")]
+        if len(found) != 1 or found[0].file_size > _MAX_UV:
+            raise PatchsetError(f"{wheel.name} holds no program uv", "docker/uv.lock pins the wrong file")
+        place.write_bytes(archive.read(found[0]))
+    place.chmod(0o755)

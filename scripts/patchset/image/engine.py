@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The container engines: buildah, podman and docker behind one set of verbs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from patchset import console
+from patchset.errors import MissingToolError, PatchsetError
+from patchset.image import stream
+
+EngineName = Literal["buildah", "podman", "docker"]
+#: In the order in which they are tried: buildah needs neither a daemon nor anything at run time.
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+
+_INSTALL = "install one: sudo apt-get install buildah"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One engine. Where it keeps images is its own configuration's business (``CONTAINERS_STORAGE_CONF`` is respected)."""
+
+    name: EngineName
+
+    @property
+    def keeps_digests(self) -> bool:
+        """Whether two builds from equal input can be equal: docker stamps layers with the time of the build."""
+        return self.name != "docker"
+
+    def full_tag(self, tag: str) -> str:
+        """The tag as this engine writes it."""
+        return tag if self.name == "docker" or tag.split("/")[0] == "localhost" else f"localhost/{tag}"
+
+    def build(
+        self,
+        dockerfile: Path,
+        context: Path,
+        tag: str,
+        *,
+        epoch: int,
+        arch: str,
+        arguments: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        stage: str | None = None,
+    ) -> None:
+        """Build a Dockerfile's stage and tag it, without any network of its own where the engine can do that.
+
+        A failed or interrupted build leaves no working container behind.
+        """
+        platform = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}[arch]
+        words = [self.name, {"buildah": "bud", "podman": "build", "docker": "build"}[self.name]]
+        words += ["--platform", platform]
+        if self.name == "docker":
+            words += ["--network", "none", "--progress", "plain", "--build-arg", f"SOURCE_DATE_EPOCH={epoch}"]
+        else:
+            # chroot isolation is the one that works everywhere, in containers and without privileges too; it
+            # has no network of its own, which is why each installer in the Dockerfiles is told to stay offline.
+            isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
+            words += ["--isolation", isolation, "--network", "host" if isolation == "chroot" else "none"]
+            words += [
+                "--layers",
+                "--format",
+                "oci",
+                "--pull=false",
+                "--http-proxy=false",
+                "--timestamp",
+                str(epoch),
+            ]
+        for name, value in (arguments or {}).items():
+            words += ["--build-arg", f"{name}={value}"]
+        for name, value in (labels or {}).items():
+            words += ["--label", f"{name}={value}"]
+        if stage:
+            words += ["--target", stage]
+        words += ["--file", str(dockerfile), "--tag", tag, str(context)]
+        before = self._containers()
+        try:
+            stream.run(words, prefix=self.name, env={**os.environ, "DOCKER_BUILDKIT": "1"})
+        except BaseException:
+            self._remove_containers(self._containers() - before)
+            raise
+
+    def exists(self, tag: str) -> bool:
+        """Whether the engine has an image of this name."""
+        return self._ask(["inspect", "--type", "image", tag], check=False) is not None
+
+    def inspect(self, tag: str) -> dict[str, Any]:
+        """The OCI configuration of an image (``User``, ``Labels`` …).
+
+        Raises:
+            PatchsetError: the engine has no such image.
+        """
+        answer = json.loads(self._ask(["inspect", "--type", "image", tag]) or "null")
+        if isinstance(answer, list):
+            answer = answer[0]
+        found: dict[str, Any] = answer.get("OCIv1", {}).get("config") or answer.get("Config") or {}
+        return found
+
+    def describe(self, tag: str) -> str:
+        """All that the engine knows of an image, history included, as text."""
+        return self._ask(["inspect", "--type", "image", tag]) or ""
+
+    def pull(self, reference: str) -> None:
+        """Fetch an image from its registry, unless it is there."""
+        if not self.exists(reference):
+            stream.run([self.name, "pull", reference], prefix=self.name)
+
+    def size(self, tag: str) -> int | None:
+        """The unpacked size in bytes, as far as the engine tells."""
+        if self.name == "buildah":
+            text = self._ask(["images", "--json", tag], check=False)
+            words = json.loads(text)[0].get("size", "").split() if text else []
+            scale = {"KB": 1e3, "MB": 1e6, "GB": 1e9}
+            return int(float(words[0]) * scale[words[1]]) if len(words) == 2 and words[1] in scale else None
+        answer = json.loads(self._ask(["inspect", "--type", "image", tag]) or "[{}]")
+        found = answer[0].get("Size")
+        return found if isinstance(found, int) else None
+
+    def remove(self, tag: str) -> None:
+        """Untag an image and delete what no other image needs."""
+        subprocess.run([self.name, "rmi", tag], capture_output=True, check=False)
+
+    def storage(self) -> Path | None:
+        """The folder in which the engine keeps images, as far as it tells."""
+        question, keys = {
+            "buildah": (["info"], ("store", "GraphRoot")),
+            "podman": (["info", "--format", "json"], ("store", "graphRoot")),
+            "docker": (["info", "--format", "{{json .}}"], ("DockerRootDir",)),
+        }[self.name]
+        found: Any = json.loads(self._ask(question, check=False) or "{}")
+        for key in keys:
+            found = found.get(key, {}) if isinstance(found, dict) else {}
+        return Path(found) if isinstance(found, str) and Path(found).is_dir() else None
+
+    def _containers(self) -> set[str]:
+        """The containers that building makes; docker's builder keeps none."""
+        if self.name == "buildah":
+            return set(
+                (self._ask(["containers", "--all", "--quiet", "--notruncate"], check=False) or "").split()
+            )
+        if self.name == "podman":
+            question = ["ps", "--all", "--external", "--quiet", "--no-trunc"]
+            return set((self._ask(question, check=False) or "").split())
+        return set()
+
+    def _remove_containers(self, names: set[str]) -> None:
+        for name in names:
+            subprocess.run([self.name, "rm", name], capture_output=True, check=False)
+
+    def _ask(self, arguments: list[str], *, check: bool = True) -> str | None:
+        done = subprocess.run([self.name, *arguments], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return done.stdout
+        if check:
+            raise PatchsetError(f"{self.name} {arguments[0]}: {done.stderr.strip()[-500:]}")
+        return None
+
+
+def find(name: EngineName | None = None, *, arch: str | None = None, machine: str | None = None) -> Engine:
+    """The engine called ``name``, or the first that is installed and answers.
+
+    ``arch`` is what the image is for, ``machine`` what this is: another processor needs an emulator.
+
+    Raises:
+        MissingToolError: it is not there, or none is; the hint names the package to install.
+    """
+    if arch and machine and {"arm64": "aarch64"}.get(machine, machine) != arch:
+        handler = Path("/proc/sys/fs/binfmt_misc") / f"qemu-{arch}"
+        if not handler.exists():
+            raise MissingToolError(
+                f"an image for {arch} cannot be built on {machine}: its programs do not run here",
+                "install an emulator: sudo apt-get install qemu-user-static binfmt-support",
+            )
+    if name is not None:
+        if reason := _unusable(name):
+            raise MissingToolError(f"{name} cannot be used: {reason[0]}", reason[1])
+        return Engine(name)
+    reasons = []
+    for candidate in ENGINES:
+        reason = _unusable(candidate)
+        if reason is None:
+            console.note(f"engine: {candidate}")
+            return Engine(candidate)
+        reasons.append(f"{candidate}: {reason[0]}")
+    raise MissingToolError(f"no container engine can be used ({'; '.join(reasons)})", _INSTALL)
+
+
+def _unusable(name: EngineName) -> tuple[str, str] | None:
+    """Why an engine cannot be used and what to do, or none."""
+    if shutil.which(name) is None:
+        package = "docker.io" if name == "docker" else name
+        return "not installed", f"install it: sudo apt-get install {package}"
+    if name != "docker":
+        return None
+    client = _output(["docker", "version", "--format", "{{.Client.Version}}"])
+    if _output(["docker", "info", "--format", "{{.ServerVersion}}"]) is None:
+        return (
+            "its daemon does not answer",
+            "start it: sudo systemctl start docker; or sudo apt-get install buildah",
+        )
+    major = re.match(r"\d+", client or "")
+    if major and int(major[0]) >= 23 and _output(["docker", "buildx", "version"]) is None:
+        return (
+            "it has no buildx",
+            "install it: sudo apt-get install docker-buildx; or sudo apt-get install buildah",
+        )
+    return None
+
+
+def _output(words: list[str]) -> str | None:
+    """What a quick question printed, or none when it failed or did not end in time."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None

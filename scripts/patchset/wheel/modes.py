@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which changes of the tree which kind of wheel can carry."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from patchset.errors import PatchsetError
+from patchset.native import native_reason
+from patchset.patch import Patch
+from patchset.release import Release, Target
+
+#: Folders that precompiled mode fills from the official wheel, after patching: a patch there would be lost
+#: without a word (``extract_precompiled_and_patch_package`` in vLLM's ``setup.py``).
+_FILLED_LATE = (
+    "vllm/third_party/triton_kernels",
+    "vllm/third_party/flashmla",
+    "vllm/third_party/deep_gemm",
+    "vllm/third_party/fmha_sm100",
+    "vllm/third_party/tml_fa4",
+    "vllm/vllm_flash_attn",
+)
+#: The two files there that are the source's own and are left alone.
+_LEFT_ALONE = ("vllm/vllm_flash_attn/__init__.py", "vllm/vllm_flash_attn/flash_attn_interface.py")
+
+#: What vLLM's build backend makes the wheel's metadata of; an overlay keeps the official metadata.
+_DEPENDENCIES = tuple(f"requirements/{name}.txt" for name in ("common", "cuda", "cpu"))
+_BUILD_FILES = ("pyproject.toml", "setup.py")
+
+
+def inside_wheel(path: str) -> bool:
+    """Whether a file of the tree belongs into a wheel; tests, docs and the like do not."""
+    return path.startswith("vllm/")
+
+
+def steers_metadata(path: str) -> bool:
+    """Whether vLLM's build backend makes the wheel's metadata of this file, among others."""
+    return path in _DEPENDENCIES or path in _BUILD_FILES
+
+
+def refusal(path: str, mode: str) -> str | None:
+    """Why a wheel of ``mode`` cannot carry a change of ``path``, or None when it can."""
+    if mode == "overlay":
+        if path in _DEPENDENCIES:
+            return f"{path} ends up in the wheel's metadata"
+        return native_reason(path)
+    if path in _LEFT_ALONE or steers_metadata(path):
+        return None
+    for folder in _FILLED_LATE:
+        if PurePosixPath(path).is_relative_to(folder):
+            return f"{folder}/ is taken from the official wheel after patching"
+    if path.startswith("vllm/third_party/") and path.endswith(".py"):
+        return None
+    return native_reason(path)
+
+
+def check(release: Release, target: Target, patches: list[Patch], mode: str) -> None:
+    """Refuse a series with a patch whose change this mode cannot bring into a wheel.
+
+    Raises:
+        PatchsetError: naming the patch, the path and the mode that can.
+    """
+    for patch in patches:
+        for path in patch.paths:
+            if reason := refusal(path, mode):
+                a = "an" if mode == "overlay" else "a"
+                raise PatchsetError(
+                    f"{patch.name} changes {path}, which {a} {mode} wheel cannot carry: {reason}",
+                    _way_out(release, target, path),
+                )
+
+
+def _way_out(release: Release, target: Target, path: str) -> str:
+    if target == "cuda" and refusal(path, "precompiled") is None:
+        return f"nox -s build-wheel -- {release.name} --mode precompiled"
+    return "such a patch needs a wheel compiled from the patched tree: --mode source, which is still to come"

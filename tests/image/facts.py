@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Print, as JSON, what test_built.py asks about the image; runs inside it."""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+from pathlib import Path
+
+#: What building leaves behind when it is not careful.
+TRACES = (
+    "/etc/apt/apt.conf.d/99mmdebstrap",
+    "/etc/pip.conf",
+    "/etc/uv/uv.toml",
+    "/root/.cache",
+    "/root/.config",
+    "/mnt/wheels/",
+    "/var/lib/apt/lists/*_Packages*",
+    "/var/log/*.log",
+    "/tmp/*.whl",
+)
+
+
+def writable(folder):
+    probe = Path(folder) / f".probe-{os.getpid()}"
+    try:
+        probe.write_text("")
+        probe.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def main():
+    vllm = importlib.metadata.distribution("vllm")
+    site = Path(vllm.locate_file(""))
+    extensions = {}
+    for path in sorted((site / "vllm").rglob("*.so")):
+        with path.open("rb") as file:
+            extensions[path.relative_to(site).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    compiled = list((site / "vllm").rglob("*.pyc"))[:500] + list((site / "torch").rglob("*.pyc"))[:500]
+    flags = {int.from_bytes(path.open("rb").read(8)[4:8], "little") for path in compiled}
+    print(
+        json.dumps(
+            {
+                "version": vllm.version,
+                "machine": platform.machine(),
+                "extensions": extensions,
+                "uid": os.getuid(),
+                "home": os.environ.get("HOME"),
+                "home_writable": writable("/home/vllm/.cache/huggingface"),
+                "venv_writable": writable("/opt/venv"),
+                "bytecode_flags": sorted(flags),
+                "left": [str(path) for trace in TRACES for path in Path("/").glob(trace[1:])],
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which engine is taken, by what is on PATH; and what is said when none can be."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from patchset.errors import MissingToolError
+from patchset.image import engine, stream
+
+
+def program(folder: Path, name: str, script: str = "exit 0") -> None:
+    """A real program: a shell script on PATH."""
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def bin_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+DEAD_DOCKER = 'case "$1" in version) echo 20.10.24;; *) exit 1;; esac'
+LIVE_DOCKER = 'case "$1" in version) echo 20.10.24;; info) echo 20.10.24;; *) exit 1;; esac'
+DOCKER_WITHOUT_BUILDX = 'case "$1" in version|info) echo 28.2.2;; *) exit 1;; esac'
+
+
+def test_none_installed_names_a_package(bin_only: Path) -> None:
+    with pytest.raises(MissingToolError, match="no container engine") as caught:
+        engine.find()
+    assert caught.value.hint == "install one: sudo apt-get install buildah"
+
+
+def test_order_buildah_podman_docker(bin_only: Path) -> None:
+    program(bin_only, "docker", LIVE_DOCKER)
+    assert engine.find().name == "docker"
+    program(bin_only, "podman")
+    assert engine.find().name == "podman"
+    program(bin_only, "buildah")
+    assert engine.find().name == "buildah"
+    assert engine.find("docker").name == "docker"
+
+
+@pytest.mark.parametrize(
+    ("script", "why"), [(DEAD_DOCKER, "daemon does not answer"), (DOCKER_WITHOUT_BUILDX, "no buildx")]
+)
+def test_a_docker_that_cannot_build_does_not_count(bin_only: Path, script: str, why: str) -> None:
+    program(bin_only, "docker", script)
+    with pytest.raises(MissingToolError, match=why):
+        engine.find()
+    program(bin_only, "podman")
+    assert engine.find().name == "podman"
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("buildah", "buildah"), ("podman", "podman"), ("docker", "docker.io")]
+)
+def test_a_named_engine_that_is_missing_names_its_package(
+    bin_only: Path, name: engine.EngineName, package: str
+) -> None:
+    with pytest.raises(MissingToolError) as caught:
+        engine.find(name)
+    assert caught.value.hint == f"install it: sudo apt-get install {package}"
+    assert caught.value.exit_code == 5
+
+
+def test_another_processor_needs_an_emulator(bin_only: Path) -> None:
+    program(bin_only, "buildah")
+    with pytest.raises(MissingToolError, match="do not run here") as caught:
+        engine.find(arch="x86_64", machine="riscv64")
+    assert "qemu-user-static" in (caught.value.hint or "")
+    assert engine.find(arch="aarch64", machine="arm64").name == "buildah"
+
+
+def test_a_programs_lines_are_shown_and_its_failure_raised(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(stream.ProgramError, match="status 3") as caught:
+        stream.run([sys.executable, "-c", "print('one'); print('two'); raise SystemExit(3)"], prefix="p")
+    assert caught.value.tail == "one\ntwo"
+
+
+def test_a_silent_program_is_seen_to_be_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("patchset.console.note", said.append)
+    stream.run([sys.executable, "-c", "import time; time.sleep(0.6)"], prefix="p", heartbeat=0.2)
+    assert any("at work" in line for line in said)
+
+
+def test_an_interruption_ends_the_program_and_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child ignores SIGINT and has a child of its own; both must be gone."""
+    monkeypatch.setattr(stream, "GRACE", 0.3)
+    script = "trap '' INT; sleep 60 & echo $! > grandchild; echo started; wait; sleep 60"
+
+    def interrupt(text: str) -> None:
+        if "started" in text:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("patchset.console.note", interrupt)
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        stream.run(["sh", "-c", script], prefix="p", cwd=tmp_path)
+    assert time.monotonic() - start < 20
+    grandchild = int((tmp_path / "grandchild").read_text())
+    for _ in range(50):
+        status = Path(f"/proc/{grandchild}/stat")
+        if not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+            return
+        time.sleep(0.1)
+    raise AssertionError("the grandchild still runs")

