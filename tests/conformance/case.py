@@ -1,0 +1,172 @@
+"""The case format: data that says what a model said and what the client must read.
+
+A case never depends on the code under test: ``expected`` is written by hand, or by the writer that also wrote the output.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+CASES = Path(__file__).with_name("cases")
+
+StartName = Literal["plain", "closed", "sealed", "thought", "open", "bare"]
+FinishReason = Literal["stop", "tool_calls", "length"]
+
+THOUGHT = "Let me think.\n"
+"""The reasoning that the start ``thought`` puts before an output."""
+THOUGHT_GAP = "\n\n"
+"""What stands between ``</think>`` and the output in the start ``thought``."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Start(_Strict):
+    """An initial state: which reasoning parser the server has, and what the prompt ends with."""
+
+    name: StartName
+    reasoning: Literal["qwen3", "none"]
+    prompt: Literal["none", "open", "closed"]
+    enable_thinking: bool | None = None
+
+
+STARTS: dict[str, Start] = {
+    s.name: s
+    for s in (
+        Start(name="plain", reasoning="none", prompt="none"),
+        Start(name="closed", reasoning="qwen3", prompt="closed", enable_thinking=False),
+        Start(name="sealed", reasoning="qwen3", prompt="closed"),
+        Start(name="thought", reasoning="qwen3", prompt="open"),
+        Start(name="open", reasoning="qwen3", prompt="open"),
+        Start(name="bare", reasoning="qwen3", prompt="none"),
+    )
+}
+"""``closed``: the request switches thinking off and the prompt ends with an empty think block; ``sealed``: the same prompt
+without the switch; ``thought``: the prompt opens the reasoning and the output is preceded by a short one; ``open``: the
+prompt opens the reasoning, the output is taken as it stands; ``bare``: the output itself opens it."""
+
+
+class Tool(_Strict):
+    """A function the request declares; ``parameters`` is a JSON schema."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any]
+
+
+class Call(_Strict):
+    """An expected call: arguments are compared parsed."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class Expected(_Strict):
+    """The normalised message. Absent and empty text are the same."""
+
+    reasoning: str = ""
+    content: str = ""
+    calls: tuple[Call, ...] = ()
+    finish_reason: FinishReason
+
+
+class Run(_Strict):
+    """A case from one start: exactly what the model says, and what must be read."""
+
+    start: Start
+    output: str
+    expected: Expected
+
+
+class Case(_Strict):
+    """One behaviour. ``name`` is ``<group>/<file name>``."""
+
+    name: str = ""
+    description: str = Field(min_length=8)
+    class_: Literal["must", "must-not", "implementation-defined"] = Field(alias="class")
+    source: str = Field(min_length=2)
+    tools: tuple[Tool, ...] = ()
+    tool_choice: Literal["auto", "none", "required"] = "auto"
+    starts: tuple[StartName, ...] = ("plain", "closed", "thought")
+    opens_with: Literal["text", "call"] = "text"
+    output: str
+    end: Literal["stop", "length"] = "stop"
+    drop_tokens: int = Field(0, ge=0)
+    """Tokens taken off the end of the output: the only way to cut inside a character."""
+    min_argument_deltas: int = Field(0, ge=0)
+    """At one token a step at least this many deltas carry argument text (an argument may not arrive all at its end)."""
+    expected: Expected
+
+    @model_validator(mode="after")
+    def _agree(self) -> Case:
+        if not self.starts:
+            raise ValueError("a case needs a start")
+        if "thought" in self.starts and self.expected.reasoning:
+            raise ValueError("the start `thought` brings its own reasoning: a case with reasoning lists `open` or `bare`")
+        if self.end == "length" and self.expected.finish_reason != "length":
+            raise ValueError("an output cut by length finishes with `length`")
+        if self.end == "stop" and (self.expected.finish_reason == "tool_calls") != bool(self.expected.calls):
+            raise ValueError("an output that stopped finishes with `tool_calls` when there are calls, else with `stop`")
+        if self.opens_with == "call" and not self.expected.calls:
+            raise ValueError("no call to open with")
+        names = {t.name for t in self.tools}
+        if any(c.name not in names for c in self.expected.calls):
+            raise ValueError("a call to an undeclared name can never be expected")
+        return self
+
+    def run(self, start: str) -> Run:
+        """The case from the named start."""
+        state = STARTS[start]
+        if start != "thought":
+            return Run(start=state, output=self.output, expected=self.expected)
+        gap = THOUGHT_GAP if self.opens_with == "text" else ""
+        expected = self.expected.model_copy(
+            update={"reasoning": THOUGHT, "content": gap + self.expected.content if gap else self.expected.content}
+        )
+        return Run(start=state, output=f"{THOUGHT}</think>{THOUGHT_GAP}{self.output}", expected=expected)
+
+
+def parse(document: dict[str, Any], name: str) -> Case:
+    """A case from its JSON document; raises ``pydantic.ValidationError``."""
+    return Case.model_validate({**document, "name": name})
+
+
+def read(path: Path) -> Case:
+    """A case from its file below ``cases/`` (or anywhere: then the name is the file's)."""
+    try:
+        name = path.resolve().relative_to(CASES.resolve()).with_suffix("").as_posix()
+    except ValueError:
+        name = path.stem
+    return parse(json.loads(path.read_text(encoding="utf-8")), name)
+
+
+def load(patterns: Iterable[str] = (), root: Path = CASES) -> Iterator[Case]:
+    """All cases in the order of their names, or those whose name matches one of the glob patterns or file paths."""
+    from fnmatch import fnmatch
+
+    wanted = list(patterns)
+    for pattern in wanted:
+        if pattern.endswith(".json") and Path(pattern).is_file():
+            yield read(Path(pattern))
+    globs = [p for p in wanted if not p.endswith(".json")]
+    if wanted and not globs:
+        return
+    for path in sorted(root.rglob("*.json")):
+        name = path.relative_to(root).with_suffix("").as_posix()
+        if not globs or any(fnmatch(name, g) or fnmatch(name, f"{g}/*") for g in globs):
+            yield read(path)
+
+
+def dump(case: Case) -> str:
+    """The JSON document of a case, as its file holds it."""
+    document = case.model_dump(by_alias=True, exclude={"name"}, exclude_defaults=True)
+    document["expected"] = case.expected.model_dump(exclude_defaults=True)
+    order = ["description", "class", "source", "tools", "tool_choice", "starts", "opens_with", "output", "end", "drop_tokens",
+             "min_argument_deltas", "expected"]
+    return json.dumps({k: document[k] for k in order if k in document}, ensure_ascii=False, indent=1) + "\n"

@@ -1,0 +1,79 @@
+"""``python -m conformance.host``: reads jobs, one JSON document a line, writes results likewise.
+
+Started by the tree adapter with a release's sources on ``PYTHONPATH``. What the release prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from typing import Any
+
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
+async def serve(options: argparse.Namespace, out: Any) -> None:
+    """The job loop."""
+    from conformance import case as cases
+    from conformance import tokens
+    from conformance.host.engine import build
+    from conformance.host.judge import Judge
+    from conformance.surfaces import surfaces
+
+    def write(document: dict[str, Any]) -> None:
+        out.write(json.dumps(document, ensure_ascii=True) + "\n")
+        out.flush()
+
+    began = time.monotonic()
+    folder = str(tokens.model_folder())
+    # One application for each reasoning parser, in one process: two workers then share any list of jobs evenly.
+    judges = {r: Judge(await build(folder, r, [])) for r in options.reasoning.split(",")}
+    import vllm
+
+    ways = surfaces()
+    write({"ready": vllm.__version__, "tree": os.path.dirname(os.path.dirname(vllm.__file__)),
+           "seconds": round(time.monotonic() - began, 1)})  # fmt: skip
+    for line in sys.stdin:
+        job = json.loads(line)
+        if "search" in job:
+            from conformance.host.search import search
+
+            write(await search(judges, ways, **job["search"]))
+            continue
+        case = cases.parse(job["case"], job["name"])
+        results = []
+        began = time.monotonic()
+        before = sum(j.streams for j in judges.values())
+        for name in job["surfaces"]:
+            for start in job["starts"]:
+                judge = judges[cases.STARTS[start].reasoning]
+                results.append(
+                    await judge.run(ways[name], case, start, names=job.get("schedules"), full=job.get("full", False),
+                                    seeds=job.get("seeds", 1), pattern=job.get("pattern"))
+                )  # fmt: skip
+        write({"name": case.name, "results": results, "streams": sum(j.streams for j in judges.values()) - before,
+               "seconds": round(time.monotonic() - began, 3)})  # fmt: skip
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="conformance.host")
+    parser.add_argument("--reasoning", default="none,qwen3", help="reasoning parsers, comma-separated")
+    options = parser.parse_args()
+    # Whatever the release prints must not mix with the results.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    asyncio.run(serve(options, out))
+    out.flush()
+    os._exit(0)  # the release leaves threads that would keep the process
+
+
+if __name__ == "__main__":
+    main()

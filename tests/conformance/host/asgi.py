@@ -1,0 +1,41 @@
+"""Posts a JSON body to an ASGI application in this process, without sockets, and collects the response."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+LIMIT_S = 60.0
+"""A response that takes longer is a hang."""
+
+
+async def post(app: Any, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+    """(status, response body). Raises TimeoutError after ``LIMIT_S`` seconds, and what the application raises."""
+    payload, parts, status, sent = json.dumps(body).encode(), [], [0], [False]
+    closed = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        if not sent[0]:
+            sent[0] = True
+            return {"type": "http.request", "body": payload, "more_body": False}
+        await closed.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            status[0] = message["status"]
+        elif message["type"] == "http.response.body":
+            parts.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                closed.set()
+
+    scope = {
+        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1", "method": "POST",
+        "scheme": "http", "path": path, "raw_path": path.encode(), "root_path": "", "query_string": b"",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json"),
+                    (b"content-length", str(len(payload)).encode())],
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "state": {},
+    }  # fmt: skip
+    await asyncio.wait_for(app(scope, receive, send), LIMIT_S)
+    return status[0], b"".join(parts)

@@ -1,0 +1,124 @@
+"""A release's own server application, with a scripted engine in place of the model.
+
+The configuration, the input side, the renderer and the whole HTTP application are the release's; only the engine core is
+missing, and ``generate`` yields the scripted bursts. So what is judged is everything between the engine and the client.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+MODEL = "scripted"
+
+
+@dataclass(frozen=True)
+class Script:
+    """What the engine says: one (text, token ids) pair a burst, and how it ends."""
+
+    bursts: tuple[tuple[str, tuple[int, ...]], ...]
+    end: str
+
+
+SCRIPT: contextvars.ContextVar[Script] = contextvars.ContextVar("script")
+
+
+class _NoCore:
+    """Stands where the engine core's client would; nothing may ask it for work."""
+
+    engine_ranks_managed = (0,)
+
+    def shutdown(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+def arguments(folder: str, reasoning: str, extra: list[str]) -> Any:
+    """The server's parsed command line."""
+    try:
+        from vllm.utils.argparse_utils import FlexibleArgumentParser
+    except ImportError:
+        from vllm.utils import FlexibleArgumentParser
+    for place in ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.common.cli_args", "vllm.entrypoints.launchers.cli_args",
+                  "vllm.entrypoints.launchers.api_server.cli_args", "vllm.entrypoints.serve.cli_args",
+                  "vllm.entrypoints.serve.utils.cli_args"):  # fmt: skip
+        try:
+            module = __import__(place, fromlist=["make_arg_parser"])
+            break
+        except ImportError:
+            continue
+    else:
+        raise ImportError("this tree has no make_arg_parser where any known release has it")
+    line = ["--model", folder, "--served-model-name", MODEL, "--enable-auto-tool-choice", "--tool-call-parser", "qwen3_coder",
+            "--load-format", "dummy", "--max-model-len", "200000", "--enforce-eager", "--disable-log-stats"]  # fmt: skip
+    if reasoning != "none":
+        line += ["--reasoning-parser", reasoning]
+    return module.make_arg_parser(FlexibleArgumentParser()).parse_args(line + extra)
+
+
+def _engine(args: Any) -> Any:
+    """The release's AsyncLLM without an engine core, its ``generate`` scripted."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.outputs import CompletionOutput, RequestOutput
+    from vllm.sampling_params import RequestOutputKind
+    from vllm.v1.engine.async_llm import AsyncLLM
+    from vllm.v1.engine.core_client import EngineCoreClient
+
+    config = AsyncEngineArgs.from_cli_args(args).create_engine_config()
+
+    class ScriptedLLM(AsyncLLM):
+        is_running = property(lambda self: True)
+        is_stopped = property(lambda self: False)
+        errored = property(lambda self: False)
+
+        async def generate(self, prompt: Any, sampling_params: Any, request_id: str, **_: Any) -> AsyncIterator[Any]:
+            script = SCRIPT.get()
+            ids = prompt["prompt_token_ids"] if isinstance(prompt, dict) else prompt.prompt_token_ids
+
+            def output(text: str, tokens: list[int], last: bool) -> Any:
+                return RequestOutput(
+                    request_id=request_id, prompt=None, prompt_token_ids=list(ids), prompt_logprobs=None, finished=last,
+                    outputs=[CompletionOutput(index=0, text=text, token_ids=tokens, cumulative_logprob=None, logprobs=None,
+                                              finish_reason=script.end if last else None, stop_reason=None)],
+                )  # fmt: skip
+
+            if sampling_params.output_kind == RequestOutputKind.DELTA:
+                for i, (text, tokens) in enumerate(script.bursts):
+                    yield output(text, list(tokens), i == len(script.bursts) - 1)
+            else:
+                text = "".join(t for t, _ in script.bursts)
+                yield output(text, [i for _, tokens in script.bursts for i in tokens], True)
+
+    EngineCoreClient.make_async_mp_client = staticmethod(lambda *_, **__: _NoCore())
+    llm = ScriptedLLM.from_vllm_config(config, disable_log_stats=True)
+    return llm
+
+
+async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
+    """The ASGI application of the release on the path."""
+    import asyncio
+
+    import vllm.platforms
+    from vllm.platforms.cpu import CpuPlatform
+
+    # A source tree has no build, hence no platform; the CPU one asks for least. First of all: other modules copy it.
+    vllm.platforms._current_platform = CpuPlatform()
+    args = arguments(folder, reasoning, extra)
+    # In a thread, because the engine starts its output loop when it is made inside a running event loop.
+    llm = await asyncio.to_thread(_engine, args)
+    try:
+        from vllm.entrypoints.launchers.api_server.app_state import init_app_state
+        from vllm.entrypoints.launchers.app import build_app
+    except ImportError:
+        from vllm.entrypoints.openai.api_server import build_app, init_app_state
+    tasks = ("generate",)
+    known = inspect.signature(build_app).parameters
+    app = build_app(args, **{k: v for k, v in (("supported_tasks", tasks), ("model_config", llm.model_config)) if k in known})
+    known = inspect.signature(init_app_state).parameters
+    values = {"engine_client": llm, "vllm_config": llm.vllm_config, "state": app.state, "args": args, "supported_tasks": tasks}
+    await init_app_state(**{k: v for k, v in values.items() if k in known})
+    logging.getLogger("uvicorn.access").disabled = True
+    return app

@@ -1,0 +1,89 @@
+"""What a client reads from a response, whatever the surface: the normalised message and the broken invariants."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+FRAME_TAGS = ("<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>", "<think>", "</think>")
+
+
+@dataclass
+class ReadCall:
+    """A call as it arrived. ``text`` is the JSON text, or None where the surface gives an object."""
+
+    name: str = ""
+    id: str = ""
+    text: str | None = ""
+    parsed: Any = None
+
+
+@dataclass
+class Reading:
+    """A response, normalised, with what was wrong in its form."""
+
+    reasoning: str = ""
+    content: str = ""
+    calls: list[ReadCall] = field(default_factory=list)
+    finish: str | None = None
+    broken: list[str] = field(default_factory=list)
+    pieces: int = 0
+    """Deltas that carried argument text."""
+
+    def breaks(self, invariant: str, detail: str = "") -> None:
+        """Record a broken invariant, each kind at most three times (a bad stream breaks one at every delta)."""
+        if sum(b.startswith(invariant) for b in self.broken) < 3:
+            self.broken.append(f"{invariant}: {detail}" if detail else invariant)
+
+    def close(self) -> None:
+        """Parse the calls' argument texts and check what must hold at the end of every response."""
+        ids = [c.id for c in self.calls]
+        if len(set(ids)) != len(ids):
+            self.breaks("call-id", "two calls share an id")
+        for i, call in enumerate(self.calls):
+            if not call.name:
+                self.breaks("name-first", f"call {i} has no name")
+            if not call.id:
+                self.breaks("call-id", f"call {i} has no id")
+            if call.text is not None:
+                try:
+                    call.parsed = json.loads(call.text, parse_constant=_no_constant)
+                except (ValueError, RecursionError):
+                    self.breaks("valid-json", f"call {i}: {call.text[-80:]!r}")
+                    continue
+            if not isinstance(call.parsed, dict):
+                self.breaks("valid-json", f"call {i}: arguments are no object")
+        if self.finish is None:
+            self.breaks("finish-reason", "none given")
+        if self.finish == "tool_calls" and not self.calls:
+            self.breaks("finish-reason", "tool_calls without a call")
+        if self.finish == "stop" and self.calls:
+            self.breaks("finish-reason", "stop with a call")
+
+
+def _no_constant(name: str) -> None:
+    """NaN and Infinity are Python's, not JSON's."""
+    raise ValueError(name)
+
+
+def sse(body: bytes) -> list[tuple[str, str]]:
+    """Server-sent events as (event name, data) pairs; a comment or an empty block is nothing."""
+    events = []
+    for block in body.decode("utf-8").split("\n\n"):
+        name, data = "", []
+        for line in block.split("\n"):
+            if line.startswith("event:"):
+                name = line[6:].strip()
+            elif line.startswith("data:"):
+                data.append(line[5:].removeprefix(" "))
+        if data:
+            events.append((name, "\n".join(data)))
+    return events
+
+
+def failed(status: int, body: bytes) -> Reading:
+    """The reading of a response that is no message."""
+    reading = Reading()
+    reading.breaks("http-status", f"{status}: {body[:300].decode('utf-8', 'replace')}")
+    return reading

@@ -1,0 +1,103 @@
+"""Schedules: how a token sequence is cut into bursts. A schedule is a list of widths whose sum is the token count."""
+
+from __future__ import annotations
+
+import random
+import re
+import zlib
+from dataclasses import dataclass
+
+FIXED = (2, 3, 4, 5, 6)
+MTP = (1, 2, 3, 4, 5)
+NEAR_LIMIT = 6
+"""Two-way splits a default run tries for each case and start; ``full`` tries all of them."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A named cut. ``k`` is the speculation depth it stands for in the matrix, or None."""
+
+    name: str
+    widths: tuple[int, ...]
+
+    @property
+    def column(self) -> str:
+        """The matrix column: ``k=0`` .. ``k=5``, ``fixed``, ``split`` or ``whole``."""
+        return column(self.name)
+
+
+def column(name: str) -> str:
+    """The matrix column that a schedule's name belongs to (``not streamed`` for the whole response)."""
+    if name == "full":
+        return "not streamed"
+    if name == "w1":
+        return "k=0"
+    if match := re.match(r"mtp(\d+)", name):
+        return f"k={match[1]}"
+    return {"w": "fixed", "s": "split"}.get(name[0], "whole") if name != "whole" else "whole"
+
+
+COLUMNS = ("not streamed", "k=0", "k=1", "k=2", "k=3", "k=4", "k=5", "fixed", "split", "whole")
+
+
+def fixed(count: int, width: int) -> tuple[int, ...]:
+    """Bursts of ``width`` tokens, the last one shorter."""
+    full, rest = divmod(count, width)
+    return (width,) * full + ((rest,) if rest else ())
+
+
+def irregular(count: int, k: int, seed: int | str) -> tuple[int, ...]:
+    """Seeded widths 1..k+1, as speculative decoding delivers them."""
+    rng, widths, left = random.Random(f"{k}/{seed}"), [], count
+    while left:
+        widths.append(min(left, rng.randint(1, k + 1)))
+        left -= widths[-1]
+    return tuple(widths)
+
+
+def named(name: str, count: int) -> Schedule:
+    """The schedule that a name stands for: ``w3``, ``whole``, ``split@17``, ``mtp4#0``, or explicit ``cuts:1,4,2``.
+
+    Raises ValueError for a name that is none of these.
+    """
+    if name == "whole":
+        return Schedule(name, (count,))
+    if match := re.fullmatch(r"w(\d+)", name):
+        return Schedule(name, fixed(count, int(match[1])))
+    if match := re.fullmatch(r"split@(\d+)", name):
+        at = int(match[1])
+        if not 0 < at < count:
+            raise ValueError(f"no split at {at} of {count} tokens")
+        return Schedule(name, (at, count - at))
+    if match := re.fullmatch(r"mtp(\d+)#(.+)", name):
+        return Schedule(name, irregular(count, int(match[1]), match[2]))
+    if match := re.fullmatch(r"cuts:(\d+(?:,\d+)*)", name):
+        widths = tuple(int(w) for w in match[1].split(","))
+        if sum(widths) != count or 0 in widths:
+            raise ValueError(f"the widths must add up to {count} tokens")
+        return Schedule(name, widths)
+    raise ValueError(f"unknown schedule {name!r}")
+
+
+def _near(texts: list[str], key: str) -> list[int]:
+    """Split positions worth trying first: beside tokens that touch a tag, a line end, or an unfinished character."""
+    hot = [bool(re.search(r"[<>/=\n]", t)) or t == "" for t in texts]
+    places = [i for i in range(1, len(texts)) if hot[i - 1] or hot[i]]
+    if len(places) > NEAR_LIMIT:
+        # crc32 and not hash(): the choice must be the same in every process.
+        places = sorted(random.Random(zlib.crc32(key.encode())).sample(places, NEAR_LIMIT))
+    return places
+
+
+def schedules(texts: list[str], key: str, *, full: bool = False, seeds: int = 1) -> list[Schedule]:
+    """All schedules of a case. ``texts`` is what each token adds; ``key`` seeds the choice of splits.
+
+    Two names with equal widths are both returned: the caller runs them once and counts them twice.
+    """
+    count = len(texts)
+    if not count:
+        return [Schedule("whole", ())]
+    names = ["w1", *(f"w{w}" for w in FIXED), "whole"]
+    names += [f"split@{i}" for i in (range(1, count) if full else _near(texts, key))]
+    names += [f"mtp{k}#{s}" for k in MTP for s in range(seeds)]
+    return [named(n, count) for n in names]

@@ -1,0 +1,41 @@
+"""The API surfaces: how a case becomes a request, and how a response becomes a reading."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from conformance.case import Case, Start
+from conformance.reading import Reading
+
+
+class Surface(Protocol):
+    """One endpoint. Module-level functions implement it."""
+
+    NAME: str
+    PATH: str
+
+    def request(self, case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]: ...
+
+    def read_full(self, body: bytes) -> Reading: ...
+
+    def read_stream(self, body: bytes) -> Reading: ...
+
+
+def prompt(case: Case, start: Start) -> str:
+    """The user message. It names the case, and marks what the chat template must end the prompt with."""
+    mark = "" if start.prompt == "none" else f" [prompt:{start.prompt}]"
+    return f"[case:{case.name}]{mark}"
+
+
+def thinking_switch(start: Start) -> dict[str, Any]:
+    """The request field that switches thinking off, where the start asks for it."""
+    if start.enable_thinking is None:
+        return {}
+    return {"chat_template_kwargs": {"enable_thinking": start.enable_thinking}}
+
+
+def surfaces() -> dict[str, Any]:
+    """The surfaces by name."""
+    from conformance.surfaces import chat, messages, responses
+
+    return {m.NAME: m for m in (chat, responses, messages)}

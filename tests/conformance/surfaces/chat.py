@@ -1,0 +1,111 @@
+"""``/v1/chat/completions``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from conformance.case import Case, Start
+from conformance.reading import ReadCall, Reading, sse
+from conformance.surfaces import prompt, thinking_switch
+
+NAME = "chat"
+PATH = "/v1/chat/completions"
+
+
+def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
+    """The request body."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": "user", "content": prompt(case, start)}],
+        "stream": stream,
+        **thinking_switch(start),
+    }
+    if case.tools:
+        body["tools"] = [{"type": "function", "function": t.model_dump()} for t in case.tools]
+        body["tool_choice"] = case.tool_choice
+    return body
+
+
+def read_full(body: bytes) -> Reading:
+    """A response that was not streamed."""
+    reading, document = Reading(), json.loads(body)
+    choice = document["choices"][0]
+    message = choice["message"]
+    reading.content = message.get("content") or ""
+    reading.reasoning = message.get("reasoning") or message.get("reasoning_content") or ""
+    for call in message.get("tool_calls") or []:
+        function = call["function"]
+        reading.calls.append(ReadCall(function["name"], call.get("id") or "", function["arguments"]))
+    reading.finish = choice.get("finish_reason")
+    reading.close()
+    return reading
+
+
+def read_stream(body: bytes) -> Reading:
+    """A streamed response: its chunks in order."""
+    reading, finished, done, last_call, left = Reading(), False, False, -1, set()
+    for _, data in sse(body):
+        if done:
+            reading.breaks("terminal-event", "an event after [DONE]")
+        if data == "[DONE]":
+            done = True
+            continue
+        chunk = json.loads(data)
+        if "error" in chunk or chunk.get("object") == "error":
+            reading.breaks("error-event", data[:300])
+            continue
+        for choice in chunk.get("choices") or []:
+            delta = choice.get("delta") or {}
+            content, calls = delta.get("content") or "", delta.get("tool_calls") or []
+            reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
+            if (bool(content) + bool(calls) + bool(reasoning)) > 1:
+                reading.breaks("one-kind", f"{data[:200]}")
+            if finished and (content or calls or reasoning):
+                reading.breaks("terminal-event", "a delta after the finish reason")
+            if reasoning:
+                if reading.content.strip() or reading.calls:
+                    reading.breaks("order", f"reasoning {reasoning[:40]!r} after content or calls")
+                reading.reasoning += reasoning
+            if content:
+                if last_call >= 0:
+                    left.add(last_call)
+                reading.content += content
+            for call in calls:
+                last_call = _add(reading, call, last_call, left)
+            if choice.get("finish_reason"):
+                if finished:
+                    reading.breaks("finish-reason", "given twice")
+                finished, reading.finish = True, choice["finish_reason"]
+    if not done:
+        reading.breaks("terminal-event", "no [DONE]")
+    reading.close()
+    return reading
+
+
+def _add(reading: Reading, call: dict[str, Any], last: int, left: set[int]) -> int:
+    """Add a tool-call delta; returns its index. ``left`` holds the calls that content has followed."""
+    function, index = call.get("function") or {}, call.get("index")
+    if index is None:
+        reading.breaks("index", "a call delta without an index")
+        index = last
+    if index == len(reading.calls):
+        if not function.get("name"):
+            reading.breaks("name-first", f"call {index} begins without its name")
+        if not call.get("id"):
+            reading.breaks("call-id", f"call {index} begins without its id")
+        reading.calls.append(ReadCall(function.get("name") or "", call.get("id") or "", ""))
+    elif not 0 <= index < len(reading.calls):
+        reading.breaks("index", f"{index} after {len(reading.calls)} calls")
+        reading.calls.append(ReadCall(function.get("name") or "", call.get("id") or "", ""))
+        index = len(reading.calls) - 1
+    else:
+        if function.get("name"):
+            reading.breaks("name-first", f"call {index} is named again")
+        if index < last:
+            reading.breaks("index", f"a delta of call {index} after one of call {last}")
+        if index in left and function.get("arguments"):
+            reading.breaks("content-inside-call", f"content stands between the arguments of call {index}")
+    reading.pieces += bool(function.get("arguments"))
+    reading.calls[index].text = (reading.calls[index].text or "") + (function.get("arguments") or "")
+    return index

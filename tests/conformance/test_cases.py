@@ -1,0 +1,68 @@
+"""The case files are valid, whole, and what the writers write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from conformance import case as cases
+from conformance.writers.all import every
+
+ALL = list(cases.load())
+
+
+def test_there_are_cases_of_every_class_and_source() -> None:
+    assert len(ALL) >= 150
+    assert {c.class_ for c in ALL} == {"must", "must-not", "implementation-defined"}
+    sources = " ".join(c.source for c in ALL)
+    for defect in ("D1", "D2", "D3", "D4", "D5", "D6", "D7", "D9", "D10", "D11", "E1", "E2", "E3", "E4", "E5", "E6", "E8", "E10", "E11"):
+        assert f"{defect}:" in sources or f"{defect};" in sources or sources.endswith(defect) or f"{defect} " in sources, defect
+    for row in range(1, 18):
+        assert any(c.source == f"format: example row {row}" for c in ALL), row
+
+
+def test_names_are_unique_and_files_are_what_the_writers_write() -> None:
+    written = list(every())
+    names = [c.name for c in written]
+    assert len(names) == len(set(names))
+    for case in written:
+        path = cases.CASES / f"{case.name}.json"
+        assert path.is_file(), f"run python -m conformance.writers ({case.name})"
+        assert path.read_text(encoding="utf-8") == cases.dump(case), f"run python -m conformance.writers ({case.name})"
+
+
+def test_descriptions_say_something_and_no_two_cases_are_the_same() -> None:
+    keys = [(c.output, json.dumps([t.model_dump() for t in c.tools]), c.tool_choice, c.end, c.starts, c.drop_tokens) for c in ALL]
+    twins = sorted(c.name for c, k in zip(ALL, keys, strict=True) if keys.count(k) > 1)
+    # A table row of the format may show what another group shows too: the row is kept.
+    assert all(any(n.startswith(p) for p in ("examples/", "prose/", "cut/", "no-tools/", "calls/", "forgotten/", "reasoning/")) for n in twins), twins
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"class": "should"}, "class"),
+        ({"expected": {"finish_reason": "tool_calls"}}, "finishes with"),
+        ({"expected": {"calls": [{"name": "nope", "arguments": {}}], "finish_reason": "tool_calls"}}, "undeclared"),
+        ({"end": "length"}, "cut by length"),
+        ({"suprise": 1}, "suprise"),
+        ({"expected": {"reasoning": "x", "finish_reason": "stop"}}, "thought"),
+    ],
+)
+def test_a_wrong_case_is_refused(change: dict, message: str) -> None:
+    good = {"description": "a good case", "class": "must", "source": "test", "output": "x", "expected": {"content": "x", "finish_reason": "stop"}}
+    assert cases.parse(good, "a/b").name == "a/b"
+    with pytest.raises(ValidationError, match=message):
+        cases.parse({**good, **change}, "a/b")
+
+
+def test_the_start_thought_adds_reasoning_and_the_gap_only_before_text(tmp_path: Path) -> None:
+    text = cases.parse({"description": "text case", "class": "must", "source": "test", "output": "Hi", "expected": {"content": "Hi", "finish_reason": "stop"}}, "a/b")
+    run = text.run("thought")
+    assert run.output == "Let me think.\n</think>\n\nHi"
+    assert (run.expected.reasoning, run.expected.content) == ("Let me think.\n", "\n\nHi")
+    call = next(c for c in ALL if c.opens_with == "call" and "thought" in c.starts and not c.expected.content)
+    assert call.run("thought").expected.content == ""

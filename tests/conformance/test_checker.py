@@ -1,0 +1,201 @@
+"""The checker passes a right stream on each surface and reports a planted fault of every kind."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conformance import check
+from conformance.case import Call, Expected
+from conformance.surfaces import chat, messages, responses
+
+WANT = Expected(
+    reasoning="Hm.", content="One.\nTwo.", finish_reason="tool_calls",
+    calls=(Call(name="f", arguments={"a": "x"}), Call(name="g", arguments={})),
+)  # fmt: skip
+Events = list[dict[str, Any]]
+
+
+def chat_events() -> Events:
+    """A right stream, as the chunks' deltas."""
+    def tool(index: int, **function: str) -> dict[str, Any]:
+        first = {"id": f"c{index}", "type": "function"} if "name" in function else {}
+        return {"tool_calls": [{"index": index, **first, "function": function}]}
+
+    deltas = [{"role": "assistant", "content": ""}, {"reasoning": "Hm"}, {"reasoning": "."}, {"content": "One."}, tool(0, name="f", arguments=""),
+              tool(0, arguments='{"a": '), tool(0, arguments='"x"}'), tool(1, name="g", arguments="{}"), {"content": "\nTwo."}]  # fmt: skip
+    out = [{"choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in deltas]
+    return [*out, {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}, {"done": True}]
+
+
+def chat_bytes(events: Events) -> bytes:
+    return "".join("data: [DONE]\n\n" if "done" in e else f"data: {json.dumps(e)}\n\n" for e in events).encode()
+
+
+def message_events() -> Events:
+    """A right stream of /v1/messages."""
+    def block(index: int, start: dict[str, Any], *deltas: dict[str, Any]) -> Events:
+        return [{"type": "content_block_start", "index": index, "content_block": start},
+                *({"type": "content_block_delta", "index": index, "delta": d} for d in deltas), {"type": "content_block_stop", "index": index}]  # fmt: skip
+
+    return [
+        {"type": "message_start", "message": {}}, *block(0, {"type": "thinking"}, {"type": "thinking_delta", "thinking": "Hm."}),
+        *block(1, {"type": "text"}, {"type": "text_delta", "text": "One."}),
+        *block(2, {"type": "tool_use", "id": "t0", "name": "f"}, {"type": "input_json_delta", "partial_json": '{"a"'}, {"type": "input_json_delta", "partial_json": ': "x"}'}),
+        *block(3, {"type": "tool_use", "id": "t1", "name": "g"}), *block(4, {"type": "text"}, {"type": "text_delta", "text": "\nTwo."}),
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"},
+    ]  # fmt: skip
+
+
+def event_bytes(events: Events) -> bytes:
+    return "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events).encode()
+
+
+def response_events() -> Events:
+    """A right stream of /v1/responses."""
+    out: Events = [{"type": "response.created", "response": {}}, {"type": "response.in_progress", "response": {}}]
+    items = [
+        {"type": "reasoning", "id": "r", "content": [{"type": "reasoning_text", "text": "Hm."}]},
+        {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "One."}]},
+        {"type": "function_call", "id": "f0", "call_id": "c0", "name": "f", "arguments": '{"a": "x"}'},
+        {"type": "function_call", "id": "f1", "call_id": "c1", "name": "g", "arguments": "{}"},
+        {"type": "message", "id": "m2", "content": [{"type": "output_text", "text": "\nTwo."}]},
+    ]  # fmt: skip
+    kinds = {"reasoning": "reasoning_text", "message": "output_text", "function_call": "function_call_arguments"}
+    for i, item in enumerate(items):
+        text = item["arguments"] if "arguments" in item else item["content"][0]["text"]
+        base = {"output_index": i, "item_id": item["id"]}
+        out.append({"type": "response.output_item.added", "output_index": i, "item": {k: v for k, v in item.items() if k not in ("content", "arguments")}})
+        out += [{"type": f"response.{kinds[item['type']]}.delta", "delta": part, **base} for part in (text[:2], text[2:]) if part]
+        out.append({"type": f"response.{kinds[item['type']]}.done", "arguments" if "arguments" in item else "text": text, **base})
+        out.append({"type": "response.output_item.done", "output_index": i, "item": item})
+    out.append({"type": "response.completed", "response": {"status": "completed", "output": items}})
+    for number, event in enumerate(out):
+        event["sequence_number"] = number
+    return out
+
+
+def test_right_streams_are_right() -> None:
+    for reading in (chat.read_stream(chat_bytes(chat_events())), messages.read_stream(event_bytes(message_events())),
+                    responses.read_stream(event_bytes(response_events()))):  # fmt: skip
+        assert reading.broken == []
+        assert check.compare(reading, WANT) == []
+
+
+def _delta(at: int, **change: Any) -> Callable[[Events], None]:
+    return lambda e: e[at]["choices"][0]["delta"].update(change)
+
+
+CHAT_FAULTS: dict[str, Callable[[Events], Any]] = {
+    "one-kind": _delta(2, content="x"),
+    "name-first": lambda e: e[5]["choices"][0]["delta"]["tool_calls"][0]["function"].update(name="f"),
+    "name-first: call 0 begins": lambda e: e[4]["choices"][0]["delta"]["tool_calls"][0]["function"].pop("name"),
+    "call-id": lambda e: e[7]["choices"][0]["delta"]["tool_calls"][0].update(id="c0"),
+    "index": lambda e: e[7]["choices"][0]["delta"]["tool_calls"][0].update(index=2),
+    "index: a call delta": lambda e: e[5]["choices"][0]["delta"]["tool_calls"][0].pop("index"),
+    "content-inside-call": lambda e: e.insert(5, {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": None}]}),
+    "valid-json": lambda e: e.pop(6),
+    "order": lambda e: e.insert(9, e.pop(1)),
+    "finish-reason: none": lambda e: e[9]["choices"][0].update(finish_reason=None),
+    "finish-reason: stop": lambda e: e[9]["choices"][0].update(finish_reason="stop"),
+    "terminal-event: no": lambda e: e.pop(),
+    "terminal-event: a delta": lambda e: e.insert(8, e.pop(9)),
+    "error-event": lambda e: e.insert(3, {"error": {"message": "boom"}}),
+}
+MESSAGE_FAULTS: dict[str, Callable[[Events], Any]] = {
+    "block-nesting: a block starts": lambda e: e.pop(3),
+    "content-inside-call": lambda e: e.insert(8, {"type": "content_block_delta", "index": 2, "delta": {"type": "text_delta", "text": "x"}}),
+    "index": lambda e: e[4].update(index=7),
+    "event-order": lambda e: e.insert(0, e.pop(1)),
+    "terminal-event": lambda e: e.pop(),
+    "finish-reason": lambda e: e.pop(-2),
+    "valid-json": lambda e: e.pop(9),
+    "error-event": lambda e: e.insert(3, {"type": "error", "error": {}}),
+    "order": lambda e: e.append(e.pop(-2)) or e.insert(-2, {"type": "content_block_delta", "index": 4, "delta": {"type": "thinking_delta", "thinking": "x"}}),
+}  # fmt: skip
+
+
+def _of(events: Events, kind: str, nth: int = 0) -> int:
+    return [i for i, e in enumerate(events) if e["type"] == kind][nth]
+
+
+RESPONSE_FAULTS: dict[str, Callable[[Events], Any]] = {
+    "sequence-number": lambda e: e[3].update(sequence_number=9),
+    "item-order": lambda e: e.pop(_of(e, "response.output_item.done")),
+    "index": lambda e: e[_of(e, "response.output_item.added", 1)].update(output_index=5),
+    "name-first": lambda e: e[_of(e, "response.output_item.added", 2)]["item"].pop("name"),
+    "done-text": lambda e: e[_of(e, "response.function_call_arguments.done")].update(arguments="{}"),
+    "content-inside-call": lambda e: e.insert(_of(e, "response.function_call_arguments.delta") + 1, {"type": "response.output_text.delta", "output_index": 2, "delta": "x"}),
+    "final-output": lambda e: e[-1]["response"]["output"].pop(),
+    "terminal-event": lambda e: e.pop(),
+    "terminal-event: response.created": lambda e: e.append(e.pop(0)),
+    "error-event": lambda e: e.insert(4, {"type": "error", "message": "x"}),
+    "item-id": lambda e: e[_of(e, "response.output_text.delta")].update(item_id="zz"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("surface", "fault"),
+    [("chat", f) for f in CHAT_FAULTS] + [("messages", f) for f in MESSAGE_FAULTS] + [("responses", f) for f in RESPONSE_FAULTS],
+)
+def test_a_planted_fault_is_reported(surface: str, fault: str) -> None:
+    make, write, read, faults = {
+        "chat": (chat_events, chat_bytes, chat.read_stream, CHAT_FAULTS),
+        "messages": (message_events, event_bytes, messages.read_stream, MESSAGE_FAULTS),
+        "responses": (response_events, event_bytes, responses.read_stream, RESPONSE_FAULTS),
+    }[surface]
+    events = copy.deepcopy(make())
+    faults[fault](events)
+    broken = read(write(events)).broken
+    assert any(b.startswith(fault) for b in broken), broken
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"reasoning": "Hm"}, "reasoning: matched 'Hm', then came '.', expected the end"),
+        ({"content": "One.\nTwo.\n"}, "content: matched 'One.\\nTwo.', then came the end, expected '\\n'"),
+        ({"finish_reason": "length"}, "finish reason: got tool_calls, expected length"),
+        ({"calls": (Call(name="f", arguments={"a": "x"}),)}, "calls: got ['f', 'g'], expected ['f']"),
+        ({"calls": (Call(name="f", arguments={"a": 1}), Call(name="g", arguments={}))}, "arguments of call 0: matched '{\"a\": '"),
+    ],
+)
+def test_a_difference_says_what_matched_and_what_came(change: dict[str, Any], says: str) -> None:
+    reading = chat.read_stream(chat_bytes(chat_events()))
+    problems = check.compare(reading, WANT.model_copy(update=change))
+    assert any(p.startswith(says) for p in problems), problems
+
+
+def test_numbers_booleans_and_text_are_not_confused() -> None:
+    assert len({check.canonical(v) for v in (1, 1.5, True, "1", None)}) == 5
+    assert check.canonical({"a": [1.0]}) == check.canonical({"a": [1]})
+
+
+def test_frame_text_is_reported_unless_expected() -> None:
+    events = chat_events()
+    events[3]["choices"][0]["delta"]["content"] = "One.</parameter>"
+    reading = chat.read_stream(chat_bytes(events))
+    assert "frame text </parameter> in content" in check.compare(reading, WANT)
+    wanted = WANT.model_copy(update={"content": "One.</parameter>\nTwo."})
+    assert check.compare(reading, wanted) == []
+
+
+def test_streamed_and_whole_must_agree() -> None:
+    whole = chat.read_full(json.dumps({"choices": [{"finish_reason": "tool_calls", "message": {
+        "reasoning": "Hm.", "content": "One.\nTwo.", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": '{"a": "x"}'}},
+                                                                    {"id": "b", "function": {"name": "g", "arguments": "{}"}}]}}]}).encode())  # fmt: skip
+    streamed = chat.read_stream(chat_bytes(chat_events()))
+    assert whole.broken == []
+    assert check.same(streamed, whole) == []
+    whole.calls[0].text = '{"a":"x"}'
+    assert check.same(streamed, whole)
+
+
+def test_a_response_that_differs_in_white_space_only_is_known_as_such() -> None:
+    reading = chat.read_stream(chat_bytes(chat_events()))
+    assert check.only_white_space(reading, WANT.model_copy(update={"content": "One.\nTwo.\n\n"}))
+    assert not check.only_white_space(reading, WANT.model_copy(update={"content": "One.Two."}))
