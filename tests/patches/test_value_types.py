@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of value-types: values become what the tool's JSON schema says (D9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from harness import call, messages, tool
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "$defs": {
+        "point": {"type": "object", "properties": {"x": {"type": "integer"}}},
+        "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "endless": {"$ref": "#/$defs/endless"},
+    },
+    "properties": {
+        "text": {"type": "string"},
+        "number": {"type": "number"},
+        "flag": {"type": "boolean"},
+        "list": {"type": "array"},
+        "map": {"type": "object"},
+        "id": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        "name": {"type": ["string", "null"]},
+        "point": {"$ref": "#/$defs/point"},
+        "limit": {"$ref": "#/$defs/limit"},
+        "endless": {"$ref": "#/$defs/endless"},
+        "any": {},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("text", "null", "null"),
+        ("text", " 7\n", " 7\n"),
+        ("number", "1e400", "1e400"),
+        ("number", "0.5", 0.5),
+        ("flag", "True", True),
+        ("list", "['a', 1, None]", ["a", 1, None]),
+        ("map", "{'a': True}", {"a": True}),
+        ("map", '{"a": "\\ud800"}', {"a": "\ud800"}),
+        ("map", "[" * 5000, "[" * 5000),
+        ("id", "007", "007"),
+        ("id", "7", "7"),
+        ("name", "null", None),
+        ("name", "nullable", "nullable"),
+        ("point", '{"x": 1}', {"x": 1}),
+        ("limit", "None", None),
+        ("limit", "7", 7),
+        ("endless", "7", 7),
+        ("any", "7", 7),
+        ("any", "{half", "{half"),
+        ("undeclared", "[1, 2]", [1, 2]),
+        ("undeclared", "some words", "some words"),
+    ],
+)
+def test_converted(key: str, value: str, expected: Any) -> None:
+    for message in messages(call("f", (key, value)), tools=[tool("f", SCHEMA)]):
+        assert message.arguments == [("f", {key: expected})]

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of whole-arguments: forgotten closers are forgiven and the arguments are always JSON (D3, D7)."""
+
+from __future__ import annotations
+
+import pytest
+from harness import call, messages
+
+READ = call("read", ("path", "/b"))
+
+
+@pytest.mark.parametrize(
+    ("inside", "arguments"),
+    [
+        ("<parameter=path>\n/a\n<parameter=content>\nx\n</parameter>\n</function>\n</tool_call>", {"path": "/a", "content": "x"}),
+        ("<parameter=path>\n/a\n</function>\n</tool_call>", {"path": "/a"}),
+        ("<parameter=path>\n/a\n</function>", {"path": "/a"}),
+        ("<parameter=path>\n/a\n</tool_call>", {"path": "/a"}),
+        ("<parameter=path>\n/a\n</parameter>\n</tool_call>", {"path": "/a"}),
+        ("<parameter=path>\n/a\n</parameter>\n</function>", {"path": "/a"}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("then", ["", "\n" + READ], ids=["end", "call"])
+def test_forgotten_closers(inside: str, arguments: dict[str, str], then: str) -> None:
+    expected = [("write", arguments)] + [("read", {"path": "/b"})] * bool(then)
+    for message in messages("<tool_call>\n<function=write>\n" + inside + then):
+        assert message.arguments == expected
+        assert message.content == ""
+
+
+@pytest.mark.parametrize(
+    ("cut", "arguments"),
+    [
+        ("<parameter=path>\n/a\n</parameter>\n<parameter=content>\nabc", {"path": "/a", "content": "abc"}),
+        ("<parameter=content>\nabc\n</para", {"content": "abc"}),
+        ("<parameter=content>\nabc\n</parameter>", {"content": "abc"}),
+        ("<parameter=content>\n", {"content": ""}),
+        ("<parameter=path>\n/a\n</parameter>\n<param", {"path": "/a"}),
+        ("", {}),
+    ],
+)
+def test_cut_by_the_length_limit(cut: str, arguments: dict[str, str]) -> None:
+    for message in messages("<tool_call>\n<function=write>\n" + cut):
+        assert message.arguments == [("write", arguments)]
+
+
+def test_parameter_given_twice() -> None:
+    for message in messages(call("read", ("path", "/a"), ("path", "/b"))):
+        assert message.calls == [("read", '{"path": "/a", "path": "/b"}')]
