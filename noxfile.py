@@ -118,6 +118,12 @@ def build_image(session: nox.Session) -> None:
     patchset(session, "build-image")
 
 
+@nox.session(name="patch-installed", default=False)
+def patch_installed(session: nox.Session) -> None:
+    """Patch an installed vLLM in place, or undo it: -- status|in|out --python PYTHON."""
+    patchset(session, "patch-installed")
+
+
 @nox.session(name="image-check", default=False)
 def image_check(session: nox.Session) -> None:
     """Look at a built image from inside: -- [--release RELEASE --target cuda|cpu --engine ENGINE --image TAG]."""

@@ -67,8 +67,17 @@ def _serving_chat(parser_cls: type, enable_auto_tools: bool = True) -> Any:
         "request_logger": None,
         "system_fingerprint": None,
     }
-    off = ("enable_force_include_usage", "enable_log_outputs", "enable_log_deltas", "enable_prompt_tokens_details")
-    off += ("_include_reasoning_tokens_details", "enable_per_request_metrics", "exclude_tools_when_tool_choice_none")
+    off = (
+        "enable_force_include_usage",
+        "enable_log_outputs",
+        "enable_log_deltas",
+        "enable_prompt_tokens_details",
+    )
+    off += (
+        "_include_reasoning_tokens_details",
+        "enable_per_request_metrics",
+        "exclude_tools_when_tool_choice_none",
+    )
     settings |= dict.fromkeys(off, False)
     for name, value in settings.items():
         setattr(serving, name, value)
