@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks a release's own server application, whose engine says what a proof scripts.
+
+For what the parser alone cannot show: what serving makes of a step, and of the output's end. The application is the
+conformance suite's host; an output is cut into steps as there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from harness import TOOLS
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# A release inspects a model's class in a process of its own, which must find the same tree.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [os.environ["VLLM_TREE"], os.environ.get("PYTHONPATH")])
+)
+
+from conformance import tokens
+from conformance.reading import Reading, failed
+from conformance.surfaces import chat, messages, responses
+
+SURFACES: dict[str, Any] = {"chat": chat, "responses": responses, "messages": messages}
+
+#: Tokens a step delivers: one, few, all.
+WIDTHS = (1, 2, 3, 5, 100_000)
+
+_LOOP = asyncio.new_event_loop()
+
+
+@functools.cache
+def application(reasoning: str) -> Any:
+    """The release's application with a reasoning parser ("none" without one)."""
+    from conformance.host.engine import build
+
+    return _LOOP.run_until_complete(build(str(tokens.model_folder()), reasoning, []))
+
+
+@functools.cache
+def _tokenizer() -> Any:
+    return tokens.load()
+
+
+def script(output: str, width: int, end: str) -> Any:
+    """The steps of an output; one that stopped by itself ends with the end token, which adds no text."""
+    from conformance.host.engine import Script
+
+    ids = tokens.encode(_tokenizer(), output)
+    texts = tokens.deltas(_tokenizer(), ids)
+    if end == "stop":
+        ids, texts = [*ids, _tokenizer().token_to_id(tokens.EOS)], [*texts, ""]
+    bursts = [
+        ("".join(texts[at : at + width]), tuple(ids[at : at + width])) for at in range(0, len(ids), width)
+    ]
+    return Script(tuple(bursts), end)
+
+
+def _body(surface: str, prompt: str, stream: bool, tools: list[dict[str, Any]]) -> dict[str, Any]:
+    from conformance.host.engine import MODEL
+
+    text = "hello" if prompt == "none" else f"hello [prompt:{prompt}]"
+    functions = [one["function"] for one in tools]
+    if surface == "chat":
+        listed: list[dict[str, Any]] = tools
+    elif surface == "responses":
+        listed = [{"type": "function", "strict": False, **one} for one in functions]
+    else:
+        listed = [{"name": one["name"], "input_schema": one["parameters"]} for one in functions]
+    body: dict[str, Any] = {"model": MODEL, "stream": stream}
+    if surface == "responses":
+        body["input"] = text
+    else:
+        body["messages"] = [{"role": "user", "content": text}]
+    if surface == "messages":
+        body["max_tokens"] = 100_000
+    if listed:
+        body["tools"] = listed
+    return body
+
+
+def raw(
+    output: str,
+    width: int | None = None,
+    *,
+    surface: str = "chat",
+    reasoning: str = "none",
+    prompt: str = "none",
+    end: str = "stop",
+    tools: list[dict[str, Any]] = TOOLS,
+    **fields: Any,
+) -> tuple[int, bytes]:
+    """Status and body of one response; not streamed without a width.
+
+    ``prompt`` says whether the prompt's end opened or closed the reasoning ("open", "closed", "none"), ``end`` how the
+    output ended, and ``fields`` go into the request.
+    """
+    from conformance.host.asgi import post
+    from conformance.host.engine import SCRIPT
+
+    body = _body(surface, prompt, width is not None, tools) | fields
+    app = application(reasoning)
+    SCRIPT.set(script(output, width or 100_000, end))
+    status, answer = _LOOP.run_until_complete(post(app, SURFACES[surface].PATH, body))
+    return status, answer
+
+
+def ask(output: str, width: int | None = None, *, surface: str = "chat", **options: Any) -> Reading:
+    """What a client reads."""
+    status, answer = raw(output, width, surface=surface, **options)
+    if status != 200:
+        return failed(status, answer)
+    reader = SURFACES[surface]
+    reading: Reading = reader.read_full(answer) if width is None else reader.read_stream(answer)
+    return reading
+
+
+def arguments(reading: Reading) -> list[tuple[str, Any]]:
+    """Name and parsed arguments of the calls of a response without a broken form."""
+    assert reading.broken == []
+    return [(one.name, one.parsed) for one in reading.calls]
+
+
+def chat_deltas(output: str, width: int, **options: Any) -> list[dict[str, Any]]:
+    """The deltas of a chat stream, those that say nothing left out."""
+    from conformance.reading import sse
+
+    _, answer = raw(output, width, **options)
+    found = []
+    for _, data in sse(answer):
+        if data != "[DONE]":
+            for choice in json.loads(data).get("choices") or []:
+                delta = {
+                    key: value
+                    for key, value in (choice.get("delta") or {}).items()
+                    if value and key != "role"
+                }
+                if delta:
+                    found.append(delta)
+    return found

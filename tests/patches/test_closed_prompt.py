@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of closed-prompt: where the prompt closed the reasoning, the output is the answer (E11)."""
+
+from __future__ import annotations
+
+import pytest
+from harness import call
+from old_harness import arguments, ask
+
+OUTPUT = "Yes.\n" + call("read", ("path", "/a"))
+
+
+@pytest.mark.parametrize("width", [None, 1, 100_000])
+@pytest.mark.parametrize("surface", ["chat", "responses", "messages"])
+def test_closed(surface: str, width: int | None) -> None:
+    reading = ask(OUTPUT, width, surface=surface, reasoning="qwen3", prompt="closed")
+    assert (reading.reasoning, reading.content) == ("", "Yes.")
+    assert arguments(reading) == [("read", {"path": "/a"})]
+
+
+@pytest.mark.parametrize("width", [None, 1, 100_000])
+def test_open(width: int | None) -> None:
+    reading = ask("Hm.</think>" + OUTPUT, width, reasoning="qwen3", prompt="open")
+    assert (reading.reasoning, reading.content) == ("Hm.", "Yes.")

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of messages-end: a stream of ``/v1/messages`` ends with its last event, which is JSON like the others (E8)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from harness import call
+from old_harness import raw
+
+
+@pytest.mark.parametrize("width", [1, 100_000])
+def test_every_event_is_json(width: int) -> None:
+    from conformance.reading import sse
+
+    status, answer = raw("Well.\n" + call("read", ("path", "/a")), width, surface="messages")
+    assert status == 200
+    events = [json.loads(data) for _, data in sse(answer)]
+    assert events[-1]["type"] == "message_stop"

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of qwen3-coder-hook on the releases before the parser engine: every step's size gives the same message.
+
+E2 (a step with two boundaries), E3 (a string argument streams), E6 (a call ends the reasoning), E7 (reasoning in the
+step that ends it) and the record that a streaming tool parser keeps.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from harness import call, tokenizer
+from old_harness import WIDTHS, arguments, ask, chat_deltas
+
+TWO = "Both.\n" + call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
+
+
+@pytest.mark.parametrize("width", [None, *WIDTHS])
+def test_two_calls_of_one_name(width: int | None) -> None:
+    reading = ask(TWO, width)
+    assert arguments(reading) == [("read", {"path": "/a"}), ("read", {"path": "/b"})]
+    assert (reading.content, reading.finish) == ("Both.", "tool_calls")
+
+
+@pytest.mark.parametrize("width", [None, *WIDTHS])
+def test_call_ends_the_reasoning(width: int | None) -> None:
+    reading = ask("I read it.\n" + call("read", ("path", "/a")), width, reasoning="qwen3", prompt="open")
+    assert arguments(reading) == [("read", {"path": "/a"})]
+    assert (reading.reasoning, reading.content) == ("I read it.", "")
+
+
+@pytest.mark.parametrize("width", [None, *WIDTHS])
+def test_reasoning_of_the_step_that_ends_it(width: int | None) -> None:
+    reading = ask(
+        "Let me\nsee.</think>" + call("read", ("path", "/a")), width, reasoning="qwen3", prompt="open"
+    )
+    assert arguments(reading) == [("read", {"path": "/a"})]
+    assert (reading.reasoning, reading.content) == ("Let me\nsee.", "")
+
+
+def test_string_argument_streams() -> None:
+    text = "".join(f"line {number}\n" for number in range(60))
+    deltas = chat_deltas(call("write", ("path", "/a"), ("content", text)), 4)
+    pieces = [
+        one["tool_calls"][0]["function"].get("arguments") or "" for one in deltas if "tool_calls" in one
+    ]
+    assert json.loads("".join(pieces)) == {"path": "/a", "content": text}
+    assert max(map(len, pieces)) < 60
+
+
+def test_record_of_what_was_streamed() -> None:
+    from harness import TOOLS
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.tool_parsers import ToolParserManager
+
+    for name in ("qwen3_coder", "qwen3_xml"):
+        request = ChatCompletionRequest(model="m", messages=[{"role": "user", "content": "x"}], tools=TOOLS)
+        parser = ToolParserManager.get_tool_parser(name)(tokenizer())
+        parser.extract_tool_calls_streaming("", TWO, TWO, [], [1], [1], request)
+        parser.finish_streaming()
+        assert [json.loads(one) for one in parser.streamed_args_for_tool] == [{"path": "/a"}, {"path": "/b"}]
+        assert [one["name"] for one in parser.prev_tool_call_arr] == ["read", "read"]

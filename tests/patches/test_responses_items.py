@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of responses-items: a stream of ``/v1/responses`` carries reasoning, text and every call (E2, D2)."""
+
+from __future__ import annotations
+
+import pytest
+from harness import call
+from old_harness import WIDTHS, arguments, ask
+
+OUTPUT = (
+    "Hm.</think>First.\n"
+    + call("read", ("path", "/a"))
+    + "\n"
+    + call("write", ("content", "x\n"))
+    + "\nThen."
+)
+
+
+@pytest.mark.parametrize("width", [None, *WIDTHS])
+def test_responses(width: int | None) -> None:
+    reading = ask(OUTPUT, width, surface="responses", reasoning="qwen3", prompt="open")
+    assert arguments(reading) == [("read", {"path": "/a"}), ("write", {"content": "x\n"})]
+    assert (reading.reasoning, reading.content) == ("Hm.", "First.\nThen.")
