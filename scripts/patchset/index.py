@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
+from pip._internal.models.index import PyPI
 from unearth import Link, PackageFinder
 from unearth.fetchers import PyPIClient
 
 from patchset.errors import MissingToolError, NotFoundError, UnavailableError
 
-_DEFAULT_INDEX = "https://pypi.org/simple"
+#: Where pip looks when nothing is configured; pip's own constant, so that the two cannot differ.
+DEFAULT_INDEX: str = PyPI.simple_url
 _DEFAULT_TIMEOUT = 60.0
 
 
@@ -65,7 +67,7 @@ def pip_settings() -> PipSettings:
     indexes = (
         ()
         if "no-index" in values
-        else words.get("index-url", (_DEFAULT_INDEX,)) + words.get("extra-index-url", ())
+        else words.get("index-url", (DEFAULT_INDEX,)) + words.get("extra-index-url", ())
     )
     return PipSettings(
         index_urls=tuple(_location(url) for url in indexes),

@@ -11,7 +11,7 @@ import pytest
 from conftest import Inside
 
 from patchset import fetch, series
-from patchset.index import pip_settings
+from patchset.index import DEFAULT_INDEX, pip_settings
 from patchset.release import Release, Target
 
 
@@ -71,7 +71,7 @@ def test_no_setting_of_the_host_is_in_the_image(inside: Inside) -> None:
     text = inside.engine.describe(inside.image)
     settings = pip_settings()
     places = {*settings.index_urls, *settings.find_links, settings.cert, settings.proxy}
-    for place in places - {None, "https://pypi.org/simple"}:
+    for place in places - {None, DEFAULT_INDEX}:
         assert str(place) not in text
     assert "proxy" not in text.lower()
 
