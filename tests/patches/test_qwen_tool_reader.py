@@ -95,3 +95,42 @@ def test_cost_is_linear() -> None:
 
     # Quadratic cost would be 256 times as much for 16 times the length.
     assert seconds(400_000) < 48 * seconds(25_000)
+
+
+def test_deltas_are_like_validated_ones() -> None:
+    """The deltas are made without validation; nobody who uses them may tell."""
+    from vllm.parser import qwen_tool_parser as module
+
+    stream = module.QwenDeltaStream({"write": {}}, lambda name: f"id-{name}", reasoning=True, think_tags=True)
+    text = "Hm.</think>Well. " + call("write", ("path", "/a")) + call("write", ("path", "/b"))
+    deltas = [delta for piece in text for delta in stream.feed(piece)] + stream.finish()
+    kinds = set()
+    for delta in deltas:
+        given = delta.model_dump(exclude_unset=True)
+        kinds.add((*given, *(key for made in given.get("tool_calls", ()) for key in made)))
+        validated = type(delta).model_validate(given)
+        assert validated == delta
+        for dump in ("model_dump", "model_dump_json"):
+            for options in ({}, {"exclude_unset": True}, {"exclude_none": True}):
+                assert getattr(delta, dump)(**options) == getattr(validated, dump)(**options)
+        for one, other in zip(_models(delta), _models(validated), strict=True):
+            assert type(one) is type(other)
+            assert one.model_fields_set == other.model_fields_set
+            assert one.model_extra == other.model_extra
+            assert one.__pydantic_private__ == other.__pydantic_private__
+    assert kinds == {
+        ("reasoning",),
+        ("content",),
+        ("tool_calls", "id", "type", "index", "function"),
+        ("tool_calls", "index", "function"),
+    }
+    shared = [id(model) for delta in deltas for model in _models(delta)]
+    assert len(shared) == len(set(shared))
+    deltas[-1].tool_calls.append("changed")
+    deltas[-1].role = "changed"
+    assert "changed" not in deltas[-2].tool_calls
+    assert "role" not in deltas[-2].model_fields_set
+
+
+def _models(delta: Any) -> list[Any]:
+    return [delta, *delta.tool_calls, *(made.function for made in delta.tool_calls)]
