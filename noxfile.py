@@ -156,9 +156,11 @@ def build_image(session: nox.Session) -> None:
 
 @nox.session(name="e2e-cpu", default=False)
 def e2e_cpu(session: nox.Session) -> None:
-    """Serve a real model with MTP on the CPU, and judge every answer: -- [--mtp 0-5 --stock --wheel FILE --soak 2000]."""
+    """Serve a real model with MTP on the CPU and judge every answer: -- [--mtp 0-5 --stock --soak 2000 --receipts]."""
     groups(session, "e2e")
     session.run("python", "-m", "e2e", *session.posargs, env={"PYTHONPATH": "tests"})
+    if "--receipts" in session.posargs:
+        session.run("python", "-m", "patchset", "tables")
 
 
 @nox.session(name="patch-installed", default=False)

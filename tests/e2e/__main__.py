@@ -59,8 +59,18 @@ def mtp_range(text: str) -> list[int]:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Take the release's files from this folder, not from the package index.",
 )
+@click.option(
+    "--receipts", is_flag=True, help="Keep the receipts in tests/e2e/receipts, for the README's table."
+)
 def command(
-    name: str, mtp: str, stock: bool, patched: bool, wheel: Path | None, soak: int, from_dir: Path | None
+    name: str,
+    mtp: str,
+    stock: bool,
+    patched: bool,
+    wheel: Path | None,
+    soak: int,
+    from_dir: Path | None,
+    receipts: bool,
 ) -> None:
     """Serve a real model with MTP on the CPU, and compare every answer with what the model was taught.
 
@@ -83,6 +93,8 @@ def command(
     table = receipt.table(receipt.read(build_dir() / "receipts"))
     files.write_text(build_dir() / "table.md", table + "\n")
     console.result(receipt.table(papers))
+    if receipts:
+        receipt.keep(papers)
     bad = [p for p in papers if p["complaints"] or (p["variant"] == "patched" and p["right"] < p["requests"])]
     if bad:
         places = ", ".join(f"{p['variant']} k={p['mtp']}" for p in bad)

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from e2e.verdict import Verdict
+from patchset import files
 
 #: A receipt shows at most so many wrong answers in full, one of each sort; all of them are counted.
 MOST_SHOWN = 200
+#: Receipts that the README's table is made from.
+KEPT = Path(__file__).parent / "receipts"
 _COLUMNS = [
     (surface, streamed) for surface in ("chat", "responses", "messages") for streamed in (False, True)
 ]
@@ -84,6 +87,14 @@ def table(receipts: Sequence[dict[str, Any]]) -> str:
         cells += [f"{receipt['acceptance']:.0%}" if receipt["mtp"] else "–", widths or "–"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def keep(receipts: Sequence[dict[str, Any]]) -> None:
+    """Put receipts in short where ``python -m patchset tables`` reads them; whole ones stay in the build folder."""
+    for receipt in receipts:
+        short = {key: value for key, value in receipt.items() if key not in ("wrong", "delivered_widths")}
+        place = KEPT / f"{receipt['release']}-{receipt['variant']}-k{receipt['mtp']}.json"
+        files.write_text(place, json.dumps(short, indent=1, ensure_ascii=False) + "\n")
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics, differences, receipts: what the lane's figures are made with."""
 
+from pathlib import Path
+
 import click
 import pytest
 
@@ -129,3 +131,20 @@ def test_mtp_range() -> None:
     for wrong in ("", "6", "a", "3-1", "-1"):
         with pytest.raises(click.BadParameter):
             mtp_range(wrong)
+
+
+def test_kept_receipts_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receipt, "KEPT", tmp_path / "receipts")
+    whole = {
+        "release": "v1.2.0",
+        "variant": "stock",
+        "mtp": 3,
+        "right": 1,
+        "wrong": ["long"],
+        "delivered_widths": {},
+    }
+    receipt.keep([whole])
+    assert receipt.read(tmp_path / "receipts") == [
+        {"release": "v1.2.0", "variant": "stock", "mtp": 3, "right": 1}
+    ]
+    assert (tmp_path / "receipts" / "v1.2.0-stock-k3.json").is_file()

@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from conftest import Project, diff_line
 
-from patchset import receipts
+from patchset import lanes, paths, receipts, series
+from patchset.errors import PatchsetError
 from patchset.release import releases
 
 
@@ -53,3 +55,29 @@ def test_what_is_no_result_is_refused(project: Project, tmp_path: Path) -> None:
             "is no result of the conformance suite"
             in project.run("receipt", str(tmp_path / "bad.json"), status=1).stderr
         )
+
+
+def test_lanes_show_what_was_run_and_the_soak_beside_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    monkeypatch.setattr(lanes, "RELEASES", {"cpu": ("v1.2.0",)})
+    release = releases()[0]
+
+    def line() -> str:
+        return lanes.table(releases()).splitlines()[3]
+
+    assert line().count("*not run*") == 7
+    folder = paths.project_root() / lanes.FOLDERS["cpu"]
+    folder.mkdir(parents=True)
+    receipt = {
+        "series_sha256": series.sha256(release), "right": 23, "requests": 30, "acceptance": 0.52,
+        "by_check": {"everywhere": {"right": 8, "requests": 10}, "soak": {"right": 15, "requests": 20}},
+    }  # fmt: skip
+    (folder / "v1.2.0-patched-k5.json").write_text(json.dumps(receipt))
+    assert "| 8/10 (52%) | 15/20 |" in line()
+    project.add_patch("0002-second.diff", diff_line(30, "thirty"))
+    assert "*series changed since*" in line()
+    (folder / "v1.2.0-patched-k5.json").write_text("{")
+    with pytest.raises(PatchsetError, match="is no receipt"):
+        line()
