@@ -120,6 +120,16 @@ def conformance(session: nox.Session) -> None:
         session.run("python", "-m", "patchset", "tables")
 
 
+@nox.session(name="upstream-tests", default=False)
+def upstream_tests(session: nox.Session) -> None:
+    """Run a release's own tests of parsers and serving on the stock and the patched tree: -- [RELEASE...]."""
+    in_process_lane(session)
+    for argument in session.posargs or [""]:
+        if RELEASE_NAME.fullmatch(argument) or not argument:
+            session.run("python", "-m", "patchset", "apply", *filter(None, [argument]))
+    session.run("python", "-m", "upstream", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
 @nox.session(name="lock-tests", default=False)
 def lock_tests(session: nox.Session) -> None:
     """Lock anew what the in-process lane installs."""

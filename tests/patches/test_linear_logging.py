@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of linear-logging: no step of a chat stream copies the text before it, and what is logged is the whole text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from old_harness import _LOOP, SURFACES, _body, application, script
+
+PROSE = "some words of an answer " * 40
+
+
+class CountedText(str):
+    """Text that counts what it is added to."""
+
+    copies = 0
+
+    def __radd__(self, other: str) -> str:
+        CountedText.copies += 1
+        return other + str(self)
+
+
+def stream() -> None:
+    from conformance.host.asgi import post
+    from conformance.host.engine import SCRIPT, Script
+
+    steps = script(PROSE, 4, "stop")
+    SCRIPT.set(Script(tuple((CountedText(text), ids) for text, ids in steps.bursts), "stop"))
+    status, answer = _LOOP.run_until_complete(
+        post(application("none"), SURFACES["chat"].PATH, _body("chat", "none", True, []))
+    )
+    assert status == 200
+    assert b"words" in answer
+    assert len(steps.bursts) > 20
+
+
+def test_no_copies() -> None:
+    CountedText.copies = 0
+    stream()
+    assert CountedText.copies <= 1
+
+
+def test_the_log_has_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[dict[str, Any]] = []
+
+    class Logger:
+        def log_outputs(self, **named: Any) -> None:
+            logged.append(named)
+
+        def __getattr__(self, name: str) -> Any:  # what else a release logs
+            return lambda *rest, **named: None
+
+    serving = application("none").state.openai_serving_chat
+    monkeypatch.setattr(serving, "enable_log_outputs", True)
+    monkeypatch.setattr(serving, "request_logger", Logger())
+    stream()
+    assert [one["outputs"] for one in logged if one.get("finish_reason") == "streaming_complete"] == [PROSE]

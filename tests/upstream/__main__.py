@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m upstream RELEASE``: what the release's own tests say about the series."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from patchset import console, paths, release
+from patchset.errors import EXIT_INTERRUPTED, PatchsetError
+
+#: Where releases keep the tests of what the series touches; a release has some of these places.
+FILES = (
+    "tests/tool_parsers/test_qwen3*.py",
+    "tests/tool_parsers/test_structural_tag_registry.py",
+    "tests/tool_parsers/test_utils.py",
+    "tests/tool_use/test_tool_choice_required.py",
+    "tests/reasoning/test_qwen3_reasoning_parser.py",
+    "tests/parser/test_*.py",
+    "tests/parser/engine/test_*.py",
+    "tests/entrypoints/openai/**/test_chat_error.py",
+    "tests/entrypoints/openai/**/test_serving_chat*.py",
+    "tests/entrypoints/openai/**/test_stream_processor.py",
+    "tests/entrypoints/openai/**/test_serving_responses.py",
+    "tests/entrypoints/openai/responses/test_[efps]*.py",
+    "tests/entrypoints/**/test_anthropic_messages_conversion.py",
+)
+#: Seconds for one test; those that wait for a model hub end by it.
+TEST_TIMEOUT = 60
+TREE_TIMEOUT = 3600
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Names of tests, by what the series did to them."""
+
+    both: list[str]  # pass with and without
+    lost: list[str]  # pass without, fail with, and are not among the exceptions
+    excepted: list[str]  # pass without, fail with, and are among the exceptions
+    idle: list[str]  # exceptions that need none
+    neither: list[str]  # fail without as well: a model hub, a kernel, a package is missing
+    gained: list[str]  # fail without, pass with
+
+
+def compare(stock: dict[str, str], patched: dict[str, str], exceptions: set[str]) -> Findings:
+    """Sort the tests of two runs; a test that ran once only counts as failed in the other. Exceptions name functions."""
+
+    def passes(outcomes: dict[str, str], name: str) -> bool:
+        return outcomes.get(name) == "passed"
+
+    names = sorted(
+        name
+        for name in stock.keys() | patched.keys()
+        if "skipped" not in (stock.get(name), patched.get(name))
+    )
+    fails = [name for name in names if passes(stock, name) and not passes(patched, name)]
+    excepted = [name for name in fails if name.partition("[")[0] in exceptions]
+    return Findings(
+        both=[name for name in names if passes(stock, name) and passes(patched, name)],
+        lost=[name for name in fails if name not in excepted],
+        excepted=excepted,
+        idle=sorted(exceptions - {name.partition("[")[0] for name in excepted}),
+        neither=[name for name in names if not passes(stock, name) and not passes(patched, name)],
+        gained=[name for name in names if not passes(stock, name) and passes(patched, name)],
+    )
+
+
+def exceptions(pinned: release.Release) -> set[str]:
+    """Tests named in ``upstream-tests.toml``, each with its reason.
+
+    Raises:
+        PatchsetError: the file is no such list.
+    """
+    place = pinned.folder / "upstream-tests.toml"
+    try:
+        listed = tomllib.loads(place.read_text(encoding="utf-8"))["test"]
+        return {entry["name"] for entry in listed if entry["reason"]}
+    except FileNotFoundError:
+        return set()
+    except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+        raise PatchsetError(f"{place} is no list of [[test]] with name and reason: {error!r}") from error
+
+
+def outcomes(tree: Path, log: Path) -> dict[str, str]:
+    """Run the tree's tests in a process of their own.
+
+    Raises:
+        PatchsetError: they did not end, or the tree has none of them.
+    """
+    files = sorted({str(file.relative_to(tree)) for pattern in FILES for file in tree.glob(pattern)})
+    if not files:
+        raise PatchsetError(f"{tree} has none of the tests", "make the trees with nox -s apply -- RELEASE")
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch, "outcomes.json")
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join([str(tree), str(Path(__file__).parent.parent)]),
+            "UPSTREAM_OUTCOMES": str(place),
+            "VLLM_TARGET_DEVICE": "cpu",
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+        }
+        command = [
+            sys.executable, "-m", "pytest", "-p", "upstream.plugin", "-p", "no:cacheprovider", "-q", "--tb=short",
+            f"--timeout={TEST_TIMEOUT}", *files,
+        ]  # fmt: skip
+        with log.open("wb") as out:
+            try:
+                subprocess.run(
+                    command,
+                    cwd=tree,
+                    env=environment,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    timeout=TREE_TIMEOUT,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise PatchsetError(
+                    f"the tests of {tree} did not end in {TREE_TIMEOUT} s", f"see {log}"
+                ) from error
+        try:
+            found: dict[str, str] = json.loads(place.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError) as error:
+            raise PatchsetError(f"pytest could not run the tests of {tree}", f"see {log}") from error
+    return found
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("names", metavar="[RELEASE]...", nargs=-1)
+def command(names: tuple[str, ...]) -> None:
+    """Run a release's own tests on its stock and its patched tree, and name each that the series breaks.
+
+    A broken test is an error unless patches/RELEASE/upstream-tests.toml names it with the reason. Tests that fail on the
+    stock tree as well, for want of a GPU, a model hub or a package, are counted and prove nothing.
+    """
+    worst = 0
+    for pinned in [release.load(name) for name in names or (None,)]:
+        trees = paths.trees_dir(pinned.name)
+        ran = {}
+        for kind in ("stock", "patched"):
+            log = paths.build_dir() / f"upstream-{pinned.name}-{kind}.log"
+            with console.step(f"{pinned.name}, {kind}: its own tests"):
+                ran[kind] = outcomes(trees / kind, log)
+        found = compare(ran["stock"], ran["patched"], exceptions(pinned))
+        for title, tests in (
+            ("lost", found.lost),
+            ("exception that needs none", found.idle),
+            ("gained", found.gained),
+        ):
+            for test in tests:
+                console.result(f"  {title}: {test}")
+        console.result(
+            f"{pinned.name}: {len(found.both)} pass with and without the series, {len(found.excepted)} are excepted, "
+            f"{len(found.lost)} lost, {len(found.gained)} gained, {len(found.neither)} fail on stock as well"
+        )
+        worst = max(worst, bool(found.lost or found.idle))
+    sys.exit(worst)
+
+
+def main() -> None:
+    """Run the command; errors are shown without a traceback."""
+    try:
+        command(standalone_mode=False)
+    except PatchsetError as error:
+        console.show_error(error)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(EXIT_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()
