@@ -96,6 +96,8 @@ class Case(_Strict):
     starts: tuple[StartName, ...] = ("plain", "closed", "thought")
     opens_with: Literal["text", "call"] = "text"
     output: str
+    output_as_json: str | None = None
+    """What the model says instead where the release constrains a required call to JSON, whatever the model's own format."""
     end: Literal["stop", "length"] = "stop"
     drop_tokens: int = Field(0, ge=0)
     """Tokens taken off the end of the output: the only way to cut inside a character."""
@@ -117,6 +119,12 @@ class Case(_Strict):
             raise ValueError(
                 "an output that stopped finishes with `tool_calls` when there are calls, else with `stop`"
             )
+        if (self.output_as_json is not None) != (self.tool_choice == "required"):
+            raise ValueError(
+                "a required call, and no other, has an output for releases that constrain it to JSON"
+            )
+        if self.output_as_json is not None and "thought" in self.starts:
+            raise ValueError("output constrained to JSON has no reasoning before it")
         if self.opens_with == "call" and not self.expected.calls:
             raise ValueError("no call to open with")
         names = {t.name for t in self.tools}
@@ -124,11 +132,12 @@ class Case(_Strict):
             raise ValueError("a call to an undeclared name can never be expected")
         return self
 
-    def run(self, start: str) -> Run:
-        """The case from the named start."""
+    def run(self, start: str, *, json_calls: bool = False) -> Run:
+        """The case from the named start; ``json_calls``: the release constrains required calls to JSON."""
         state = STARTS[start]
         if start != "thought":
-            return Run(start=state, output=self.output, expected=self.expected)
+            output = self.output_as_json if json_calls and self.output_as_json else self.output
+            return Run(start=state, output=output, expected=self.expected)
         gap = THOUGHT_GAP if self.opens_with == "text" else ""
         expected = self.expected.model_copy(
             update={
@@ -183,6 +192,7 @@ def dump(case: Case) -> str:
         "starts",
         "opens_with",
         "output",
+        "output_as_json",
         "end",
         "drop_tokens",
         "min_argument_deltas",

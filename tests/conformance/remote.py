@@ -33,7 +33,8 @@ class RemoteJudge(Judge):
         async with httpx.AsyncClient(
             base_url=self.url, timeout=TIMEOUT_S, headers=self.headers
         ) as self.client:
-            scripted = "x-conformance" in (await self.client.get("/health")).headers
+            scripted = (await self.client.get("/health")).headers.get("x-conformance")
+            self.json_calls = scripted == "json-calls"
             names = job.get("schedules") or (None if scripted else ["whole"])
             for surface in job["surfaces"]:
                 for start in job["starts"]:

@@ -96,6 +96,8 @@ def test_descriptions_say_something_and_no_two_cases_are_the_same() -> None:
         ({"end": "length"}, "cut by length"),
         ({"suprise": 1}, "suprise"),
         ({"expected": {"reasoning": "x", "finish_reason": "stop"}}, "thought"),
+        ({"tool_choice": "required"}, "constrain it to JSON"),
+        ({"output_as_json": "[]"}, "constrain it to JSON"),
     ],
 )
 def test_a_wrong_case_is_refused(change: dict, message: str) -> None:
@@ -127,3 +129,12 @@ def test_the_start_thought_adds_reasoning_and_the_gap_only_before_text(tmp_path:
     assert (run.expected.reasoning, run.expected.content) == ("Let me think.\n", "\n\nHi")
     call = next(c for c in ALL if c.opens_with == "call" and "thought" in c.starts and not c.expected.content)
     assert call.run("thought").expected.content == ""
+
+
+def test_required_calls_are_json_where_the_release_constrains_them() -> None:
+    required = [c for c in ALL if c.tool_choice == "required"]
+    assert len(required) >= 3
+    for case in required:
+        said = json.loads(case.run("plain", json_calls=True).output)
+        assert said == [{"name": c.name, "parameters": c.arguments} for c in case.expected.calls]
+        assert case.run("plain").output.startswith("<tool_call>")

@@ -109,7 +109,7 @@ def outcomes(tree: Path, log: Path) -> dict[str, str]:
         }
         command = [
             sys.executable, "-m", "pytest", "-p", "upstream.plugin", "-p", "no:cacheprovider", "-q", "--tb=short",
-            f"--timeout={TEST_TIMEOUT}", *files,
+            f"--timeout={TEST_TIMEOUT}", "--continue-on-collection-errors", *files,
         ]  # fmt: skip
         with log.open("wb") as out:
             try:

@@ -24,7 +24,7 @@ async def serve(options: argparse.Namespace, out: Any) -> None:
     """The job loop."""
     from conformance import case as cases
     from conformance import tokens
-    from conformance.host.engine import build
+    from conformance.host.engine import build, constrains_to_json
     from conformance.host.judge import Judge
     from conformance.surfaces import surfaces
 
@@ -35,7 +35,8 @@ async def serve(options: argparse.Namespace, out: Any) -> None:
     began = time.monotonic()
     folder = str(tokens.model_folder())
     # One application for each reasoning parser, in one process: two workers then share any list of jobs evenly.
-    judges = {r: Judge(await build(folder, r, [])) for r in options.reasoning.split(",")}
+    apps = {r: await build(folder, r, []) for r in options.reasoning.split(",")}
+    judges = {r: Judge(app, json_calls=constrains_to_json()) for r, app in apps.items()}
     import vllm
 
     ways = surfaces()

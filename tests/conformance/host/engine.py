@@ -137,3 +137,12 @@ async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
     await init_app_state(**{k: v for k, v in values.items() if k in known})
     logging.getLogger("uvicorn.access").disabled = True
     return app
+
+
+def constrains_to_json() -> bool:
+    """Whether the release makes a required call JSON, whatever format the model was trained on; after ``build``."""
+    from vllm.tool_parsers import ToolParserManager
+
+    return bool(
+        getattr(ToolParserManager.get_tool_parser("qwen3_coder"), "supports_required_and_named", True)
+    )

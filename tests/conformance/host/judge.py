@@ -13,10 +13,12 @@ from conformance.reading import Reading, failed
 
 
 class Judge:
-    """Holds an application and the tokenizer."""
+    """Holds an application and the tokenizer. ``json_calls``: the release constrains required calls to JSON."""
 
-    def __init__(self, app: Any) -> None:
-        self.app = app
+    json_calls = False
+
+    def __init__(self, app: Any, *, json_calls: bool = False) -> None:
+        self.app, self.json_calls = app, json_calls
         self.tokenizer = tokens.load()
         self.eos = self.tokenizer.token_to_id(tokens.EOS)
         self.streams = 0
@@ -62,7 +64,7 @@ class Judge:
         pattern: str | None = None,
     ) -> dict[str, Any]:
         """All schedules (or those named, or those whose name matches ``pattern``) of a case from a start on a surface."""
-        run = case.run(start)
+        run = case.run(start, json_calls=self.json_calls)
         ids, texts = self.pieces(run, case)
         if names is None:
             plan = schedule.schedules(texts, f"{case.name}/{start}", full=full, seeds=seeds)

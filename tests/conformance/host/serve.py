@@ -31,7 +31,13 @@ class Scripted:
 
         async def marked(message: Any) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", []), (b"x-conformance", b"1")]}
+                message = {
+                    **message,
+                    "headers": [
+                        *message.get("headers", []),
+                        (b"x-conformance", b"json-calls" if self.judge.json_calls else b"1"),
+                    ],
+                }
             await send(message)
 
         if scope["method"] != "POST":
@@ -61,7 +67,7 @@ class Scripted:
         if case is None:
             case = next(iter(self.known.values()))
         start = headers.get("x-conformance-start") or case.starts[0]
-        ids, texts = self.judge.pieces(case.run(start), case)
+        ids, texts = self.judge.pieces(case.run(start, json_calls=self.judge.json_calls), case)
         plan = schedule_of(headers.get("x-conformance-schedule", ""), len(ids))
         SCRIPT.set(self.judge.script(ids, texts, plan.widths, case.end))
 
@@ -72,12 +78,13 @@ async def serve(reasoning: str, port: int, names: list[str]) -> None:
 
     from conformance import case as cases
     from conformance import tokens
-    from conformance.host.engine import build
+    from conformance.host.engine import build, constrains_to_json
     from conformance.host.judge import Judge
 
     app = await build(str(tokens.model_folder()), reasoning, [])
+    judge = Judge(app, json_calls=constrains_to_json())
     known = {c.name: c for c in cases.load(names)}
-    server = uvicorn.Server(uvicorn.Config(Scripted(app, Judge(app), known), host="127.0.0.1", port=port, log_level="warning",
+    server = uvicorn.Server(uvicorn.Config(Scripted(app, judge, known), host="127.0.0.1", port=port, log_level="warning",
                                            lifespan="off"))  # fmt: skip
     print(json.dumps({"url": f"http://127.0.0.1:{port}", "cases": len(known)}), flush=True)
     await server.serve()
