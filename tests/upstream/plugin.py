@@ -20,13 +20,17 @@ NEEDS_A_SERVER = frozenset({"server", "client", "default_server", "server_url"})
 _outcomes: dict[str, str] = {}
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Before vLLM is imported by the tree's own conftest."""
+def _prepare() -> None:
+    """Before the tree's own conftest imports vLLM."""
     import vllm.platforms
     from vllm.platforms.cpu import CpuPlatform
 
     vllm.platforms._current_platform = CpuPlatform()
     CpuPlatform.import_kernels = classmethod(lambda cls: None)
+    import vllm.distributed
+
+    # After each test it looks through all objects for memory of a device; there is none, and it takes a second.
+    vllm.distributed.cleanup_dist_env_and_memory = lambda *rest, **named: None
     _give_tokenizer()
 
 
@@ -44,6 +48,9 @@ def _give_tokenizer() -> None:
         return by_name(name, *rest, **named)
 
     transformers.AutoTokenizer.from_pretrained = from_pretrained
+
+
+_prepare()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
