@@ -167,6 +167,12 @@ def patch_installed(session: nox.Session) -> None:
     patchset(session, "patch-installed")
 
 
+@nox.session(default=False)
+def doctor(session: nox.Session) -> None:
+    """Say which patches are live in an environment, and what would keep them from it: -- --python PYTHON | --root SITE."""
+    patchset(session, "doctor")
+
+
 @nox.session(name="image-check", default=False)
 def image_check(session: nox.Session) -> None:
     """Look at a built image from inside: -- [--release RELEASE --target cuda|cpu --engine ENGINE --image TAG]."""

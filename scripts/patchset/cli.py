@@ -28,6 +28,7 @@ COMMANDS = {
     "verify": "verify",
     "build-image": "build_image",
     "patch-installed": "patch_installed",
+    "doctor": "doctor",
 }
 
 
