@@ -154,6 +154,18 @@ def build_image(session: nox.Session) -> None:
     patchset(session, "build-image")
 
 
+@nox.session(default=False)
+def publish(session: nox.Session) -> None:
+    """Publish a built image under its tags: -- REGISTRY/NAME [RELEASE --target cuda|cpu --sign]."""
+    patchset(session, "publish")
+
+
+@nox.session(default=False)
+def reproduce(session: nox.Session) -> None:
+    """Make a published image again from its inputs.lock, and compare digests: -- REGISTRY/NAME:TAG."""
+    patchset(session, "reproduce")
+
+
 @nox.session(name="e2e-cpu", default=False)
 def e2e_cpu(session: nox.Session) -> None:
     """Serve a real model with MTP on the CPU, and judge every answer: -- [--mtp 0-5 --stock --wheel FILE --soak 2000]."""

@@ -12,7 +12,10 @@ from patchset.errors import PatchsetError, UsageError
 from patchset.image import archive, base, context, labels, space, wheelhouse
 from patchset.image.archive import Archive
 from patchset.image.engine import Engine
+from patchset.image.wheelhouse import Locked
 from patchset.release import Arch, Release, Target
+from patchset.supply import inputs, papers
+from patchset.supply.inputs import Inputs
 from patchset.wheel import overlay
 
 #: Built here from Debian packages, and kept in the engine under names of this repository.
@@ -61,10 +64,16 @@ def build(
         files.remove_unfinished(images)
         wheel = overlay.build(release, target, arch, from_dir=from_dir)
         if lock is not None:
-            _full(release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base)
+            locks, rootfs = _full(release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base)
         else:
             _overlay(release, target, arch, engine, tag, base_ref, wheel)
         made = archive.export(engine, tag, place, release.source_date_epoch)
+        if lock is not None:
+            locked = _inputs(release, target, arch, engine, made.digest, rootfs)
+            papers.write(place, locked, release, {arch: wheel}, locks=locks, rootfs=rootfs)
+        else:  # what an engine built on an image of its own cannot be told from outside
+            for paper in papers.ALL:
+                papers.beside(place, paper).unlink(missing_ok=True)
     return Built(engine, tag, made, engine.size(tag))
 
 
@@ -93,7 +102,8 @@ def _full(
     wheel: Path,
     from_dir: Path | None,
     fresh_base: bool,
-) -> None:
+) -> tuple[list[Locked], Path]:
+    """Build the image in the engine; the dependencies in it, and the base's root file system."""
     epoch = release.source_date_epoch
     rootfs, key = base.rootfs(target, arch, epoch, fresh=fresh_base)
     base_tag = f"{CACHE}:{target}-{arch}-{key}"
@@ -127,6 +137,27 @@ def _full(
             | ({"PRELOAD": preload(arch)} if target == "cpu" else {}),
             labels=labels.labels(release, target, wheel),
         )
+    return locks, rootfs
+
+
+def _inputs(
+    release: Release, target: Target, arch: Arch, engine: Engine, digest: str, rootfs: Path
+) -> Inputs:
+    return Inputs(
+        kind="full",
+        release=release.name,
+        version=release.built_version(target),
+        target=target,
+        digest=digest,
+        archs=[arch],
+        engine=engine.name,
+        sources=[
+            *inputs.sources(release, target, [arch]),
+            inputs.Source(file=rootfs.name, sha256=files.sha256_file(rootfs)),
+        ],
+        files=inputs.checkout_files(release, target, "full"),
+        tool=inputs.tool_files(),
+    )
 
 
 def _overlay(
