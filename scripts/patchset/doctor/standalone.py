@@ -159,15 +159,17 @@ class Doctor:
     def torch(self) -> int | None:
         """The installed torch against the one that the wheel requires; the CUDA major version that it is built for."""
         wanted = re.search(r"(?m)^Requires-Dist: torch\s*==\s*([\d.]+)", _text(self.info / "METADATA"))
-        infos = sorted(self.site.glob("torch-*.dist-info"))
+        folders = [self.site, *map(Path, sys.path)]
+        infos = [info for folder in folders for info in sorted(folder.glob("torch-*.dist-info"))]
         version = infos[0].name[len("torch-") : -len(".dist-info")] if infos else None
         if wanted and version is None:
-            self.say("torch", WRONG, f"torch {wanted[1]} is required and not installed beside vllm")
+            self.say("torch", WRONG, f"torch {wanted[1]} is required and not installed")
         elif wanted and version and version.partition("+")[0] != wanted[1]:
             self.say("torch", WRONG, f"torch {version} is installed; the wheel is built for {wanted[1]}")
         elif version:
             self.say("torch", OK, f"torch {version}")
-        cuda = re.search(r"(?m)^cuda\b[^=]*= '(\d+)\.", _text(self.site / "torch" / "version.py"))
+        where = infos[0].parent if infos else self.site
+        cuda = re.search(r"(?m)^cuda\b[^=]*= '(\d+)\.", _text(where / "torch" / "version.py"))
         return int(cuda[1]) if cuda else None
 
     def gpu(self, cuda: int | None, *, required: bool) -> None:

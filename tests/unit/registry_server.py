@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import http.client
+import shutil
 import socket
 import subprocess
 import threading
@@ -13,6 +14,10 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+import pytest
+
+from patchset.registry import transport
 
 #: What happens to a request: None lets it through; a number answers with that status; "close" answers nothing;
 #: ("cut", n) lets n bytes of its body through and closes both sides; ("deaf", 0) lets it through and drops the answer.
@@ -138,3 +143,32 @@ class Network:
 
 def basic(user: str, password: str) -> str:
     return base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """``host:port`` of a registry."""
+    if shutil.which("docker-registry") is None:
+        pytest.skip("docker-registry is not installed (sudo apt-get install docker-registry)")
+    with registry(tmp_path_factory.mktemp("registry")) as found:
+        yield found
+
+
+@pytest.fixture
+def network(host: str) -> Iterator[Network]:
+    """A network before the registry that fails as a test plans it."""
+    found = Network(host)
+    yield found
+    found.close()
+
+
+@pytest.fixture(autouse=True)
+def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pauses, no logins of whoever runs the tests, nothing written into the checkout."""
+    monkeypatch.setattr(transport, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(transport, "LONGEST_PAUSE", 0.02)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "build"))
+    for name in ("REGISTRY_AUTH_FILE", "DOCKER_CONFIG", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import registry_server as servers
+from registry_server import Fault, Network, host, network, own_places
 
 from patchset import paths
 from patchset.errors import NotFoundError, PatchsetError, UnavailableError, UsageError
@@ -21,8 +23,8 @@ from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
 from patchset.registry.transport import LoginError
 from patchset.registry.upload import Blob
-from registry import servers
-from registry.servers import Fault, Network
+
+__all__ = ["host", "network", "own_places"]
 
 
 def repository(host: str, name: str | None = None) -> Repository:
