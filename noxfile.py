@@ -185,6 +185,13 @@ def doctor(session: nox.Session) -> None:
     patchset(session, "doctor")
 
 
+@nox.session(name="image-smoke", default=False)
+def image_smoke(session: nox.Session) -> None:
+    """Look at an image from inside, and serve the cpu lane's model in it: -- IMAGE [--engine ENGINE --gpu]."""
+    groups(session, "e2e")
+    session.run("python", "-m", "e2e.smoke", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
 @nox.session(name="image-check", default=False)
 def image_check(session: nox.Session) -> None:
     """Look at a built image from inside: -- [--release RELEASE --target cuda|cpu --engine ENGINE --image TAG]."""
