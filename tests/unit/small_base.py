@@ -53,11 +53,20 @@ def layer(files: dict[str, bytes]) -> bytes:
     return content.getvalue()
 
 
-def push(host: str, name: str, archs: tuple[str, ...] = ("x86_64", "aarch64"), *, index: bool = True) -> str:
-    """Push an image with the release, tagged v1; its reference."""
+def push(
+    host: str,
+    name: str,
+    archs: tuple[str, ...] = ("x86_64", "aarch64"),
+    *,
+    index: bool = True,
+    above: dict[str, bytes] | None = None,
+) -> str:
+    """Push an image with the release, tagged v1, with a second layer of files ``above``; its reference."""
     content = layer({f"{SITE.strip('/')}/{path}": data for path, data in site_files().items()})
     with Repository(Reference(host, name), push=True) as repository:
-        entries = [_image(repository, arch, content) for arch in archs]
+        upper = layer({f"{SITE.strip('/')}/{path}": data for path, data in (above or {}).items()})
+        layers = [content, upper] if above else [content]
+        entries = [_image(repository, arch, layers) for arch in archs]
         top = {"schemaVersion": 2, "mediaType": media.INDEX, "manifests": entries}
         if index:
             repository.put_manifest("v1", media.INDEX, media.dump(top))
@@ -66,22 +75,23 @@ def push(host: str, name: str, archs: tuple[str, ...] = ("x86_64", "aarch64"), *
     return f"{host}/{name}:v1"
 
 
-def _image(repository: Repository, arch: str, content: bytes) -> dict[str, Any]:
+def _image(repository: Repository, arch: str, contents: list[bytes]) -> dict[str, Any]:
     platform = {"architecture": GOARCH[arch], "os": "linux"}
-    packed = gzip.compress(content + arch.encode().ljust(512, b"\0"), mtime=0)
+    # Two gzip files in a row, as some builders pack a layer.
+    layers = [gzip.compress(content, mtime=0) + gzip.compress(arch.encode(), mtime=0) for content in contents]
     config = media.dump({
         **platform,
         "config": {"User": "2000:0", "Entrypoint": ["vllm", "serve"], "Labels": {"kept": "yes"}},
-        "rootfs": {"type": "layers", "diff_ids": [media.digest(gzip.decompress(packed))]},
-        "history": [{"created_by": "base"}],
+        "rootfs": {"type": "layers", "diff_ids": [media.digest(gzip.decompress(packed)) for packed in layers]},
+        "history": [{"created_by": "base"} for _ in layers],
     })  # fmt: skip
-    for part in (packed, config):
+    for part in (*layers, config):
         upload.put(repository, in_memory(part), lambda count: None)
     manifest = media.dump({
         "schemaVersion": 2,
         "mediaType": media.MANIFEST,
         "config": media.descriptor(config, media.CONFIG),
-        "layers": [media.descriptor(packed, media.LAYER)],
+        "layers": [media.descriptor(packed, media.LAYER) for packed in layers],
     })  # fmt: skip
     repository.put_manifest(media.digest(manifest), media.MANIFEST, manifest)
     return media.descriptor(manifest, media.MANIFEST, platform=platform)

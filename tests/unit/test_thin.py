@@ -140,6 +140,20 @@ def test_an_image_that_has_the_patches_is_no_base(released: Project, base: str, 
     assert "has patches of this project already" in message
 
 
+def test_a_base_is_looked_into(released: Project, base: str, host: str) -> None:
+    build(released, base, "--look-into-base")
+    elsewhere = SITE.replace("3.12", "3.11")
+    message = released.run(
+        "build-image", "--base", base, "--look-into-base", "--site", elsewhere, status=1
+    ).stderr
+    assert f"has no {elsewhere}/vllm-1.2.0.dist-info" in message
+    assert f"--site {SITE} --base-version 1.2.0" in message
+    for changed in ({"vllm/parser.py": b"another"}, {"vllm/.wh.parser.py": b""}):
+        other = small_base.push(host, "official/other", above=changed)
+        message = released.run("build-image", "--base", other, "--look-into-base", status=1).stderr
+        assert "other files than the release" in message and "vllm/parser.py" in message
+
+
 @pytest.mark.parametrize("alphabet", [1, 2, 40, 256])
 @pytest.mark.parametrize("size", [0, 1, 3, 4, 257, 258, 259, 262, 70_000])
 def test_our_gzip_is_gzip(alphabet: int, size: int) -> None:

@@ -55,6 +55,12 @@ _GB = 1_000_000_000
     help="The version of vLLM as its .dist-info in the base says it; default: the release's.",
 )
 @click.option(
+    "--look-into-base",
+    "look_inside",
+    is_flag=True,
+    help="Read the layers of a thin image's base, without keeping them, to see that it has the release at that place.",
+)
+@click.option(
     "--engine",
     "engine_name",
     type=click.Choice(ENGINES),
@@ -75,6 +81,7 @@ def command(
     is_thin: bool | None,
     site: str | None,
     base_version: str | None,
+    look_inside: bool,
     engine_name: EngineName | None,
     tag: str | None,
     fresh_base: bool,
@@ -98,12 +105,12 @@ def command(
         named = context.get_parameter_source("arch") is not ParameterSource.DEFAULT
         _thin(thin.build(
             pinned, target, [arch] if named else get_args(Arch), base_ref,
-            site=site, version=base_version, from_dir=from_dir,
+            site=site, version=base_version, look_inside=look_inside, from_dir=from_dir,
         ))  # fmt: skip
         return
-    if site or base_version:
+    if site or base_version or look_inside:
         raise UsageError(
-            "--site and --base-version are for thin images; an engine looks into the base itself"
+            "--site, --base-version and --look-into-base are for thin images; an engine looks into the base itself"
         )
     made = build.build(
         pinned,

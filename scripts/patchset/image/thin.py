@@ -16,7 +16,7 @@ from typing import Any
 
 from patchset import console, files, paths, series
 from patchset.errors import PatchsetError
-from patchset.image import deflate, labels, origin
+from patchset.image import deflate, labels, origin, survey
 from patchset.image import layer as layers
 from patchset.image.layer import Place
 from patchset.image.origin import Base, Origin
@@ -56,13 +56,14 @@ def build(
     *,
     site: str | None = None,
     version: str | None = None,
+    look_inside: bool = False,
     from_dir: Path | None = None,
     out: Path | None = None,
 ) -> Thin:
     """Write the archive of a thin image for those of ``archs`` that the base is made for.
 
     ``site`` and ``version`` say where the base has vLLM, and as which version, where that is not as in the official
-    image.
+    image; ``look_inside`` reads the base's layers to see whether it is so.
 
     Raises:
         PatchsetError: the base is not fit for it, or the layer is larger than ``MAX_LAYER``.
@@ -80,6 +81,8 @@ def build(
             content = layers.layer(wheel, where, release.source_date_epoch)
             entry, made[found.arch] = _image(release, target, found, wheel, content, blobs)
             entries.append(entry)
+    if look_inside:
+        survey.check(base, where, wheels)
     top = entries[0] if not base.index else _index(entries, blobs)
     locked = _inputs(release, target, base, where, top["digest"])
     annotations = {
