@@ -44,14 +44,14 @@ class Container:
     ) -> list[str]:
         """The beginning of a command line that runs ``program`` in the image; the program's arguments follow.
 
-        ``passed`` hands on the lane's variables, written so that a shell fills them in.
+        ``passed`` hands on the lane's variables, as far as they are set, written for a shell.
         """
         mounts = [(_TESTS, "ro"), (build_dir(), "rw")]
         options = [word for place, how in mounts for word in ("--volume", f"{place}:{place}:{how}")]
         if root:
             options += ["--user", "0:0"]
-        for name in _PASSED if passed else ():
-            options += ["--env", f"{name}=${{{name}-}}"]
+        if passed:
+            options += [f'${{{name}+--env "{name}=${name}"}}' for name in _PASSED]
         if self.engine.name == "buildah":
             isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
             head = ["buildah", "run", "--isolation", isolation, "--network", "host", *options]
@@ -111,7 +111,7 @@ def environment(container: Container, folder: Path) -> InImage:
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     for program, root in (("python", True), ("vllm", False)):
         words = container.words(program, root=root, passed=True)
-        line = " ".join(f'"{word}"' if "${" in word else shlex.quote(word) for word in words)
+        line = " ".join(word if word.startswith("${") else shlex.quote(word) for word in words)
         script = folder / "bin" / program
         script.write_text(f'#!/bin/sh\nexec {line} "$@"\n', encoding="utf-8")
         script.chmod(0o755)

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from patchset import console
 from patchset.commands.options import arch_option, from_dir_option, release_argument, target_option
 from patchset.errors import UsageError
-from patchset.image import build, engine, layer, run_hint, space, thin
+from patchset.image import build, engine, layer, run_hint, source, space, thin
 from patchset.image.engine import ENGINES, EngineName
 from patchset.release import Arch, Target, load
 
@@ -29,6 +29,15 @@ _GB = 1_000_000_000
 @release_argument
 @target_option
 @arch_option
+@click.option(
+    "--mode",
+    type=click.Choice(["overlay", "source"]),
+    default="overlay",
+    show_default=True,
+    help="overlay: the official wheel's binaries. source: everything compiled, by vLLM's own Dockerfile over the patched "
+    "tree, with docker buildx (docker/source/docker-bake.hcl).",
+)
+@click.option("--print", "print_only", is_flag=True, help="With --mode source: say what would be built.")
 @click.option(
     "--base",
     "base_ref",
@@ -77,6 +86,8 @@ def command(
     release: str | None,
     target: Target,
     arch: Arch,
+    mode: str,
+    print_only: bool,
     base_ref: str,
     is_thin: bool | None,
     site: str | None,
@@ -94,6 +105,14 @@ def command(
     installed without a network.
     """
     pinned = load(release)
+    if mode == "source":
+        made_context = source.prepare(pinned, target, tag, from_dir=from_dir)
+        console.result(f"context {made_context.folder}")
+        if shown := source.bake(made_context, target, print_only=print_only):
+            console.result(shown)
+        else:
+            console.result(f"image   {made_context.variables['TAG']}")
+        return
     base_ref = pinned.image if base_ref == "official" else base_ref
     if is_thin is None:
         is_thin = base_ref != build.DEBIAN and engine_name is None and tag is None
