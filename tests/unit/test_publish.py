@@ -23,12 +23,13 @@ from small_base import SITE, base, released
 from test_thin import build
 from test_wheel import packaged
 
-from patchset.errors import UnavailableError
+from patchset.errors import PatchsetError, UnavailableError
 from patchset.publish import push
 from patchset.registry import media, transport, upload
 from patchset.registry.client import Repository
 from patchset.registry.reference import parse
 from patchset.release import load
+from patchset.supply import inputs
 
 __all__ = ["base", "host", "network", "own_places", "packaged", "released"]
 
@@ -241,6 +242,24 @@ def test_a_published_layer_that_nobody_can_make_is_named(
     shown = released.run("reproduce", f"{goal}:latest", status=1).stdout
     assert f"DIFFERS  x86_64 layer, {SITE[1:]}/vllm/reader.py: differs" in shown
     assert "parser.py" not in shown
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("engine", "rm"), ("files", {"../../x": "0" * 64}), ("files", {"\x1b[2J": "0" * 64}), ("digest", "sha256:1"),
+        ("sources", [{"file": "../x.tar", "sha256": "0" * 64}]), ("schema", 2), ("more", 1),
+    ],
+)  # fmt: skip
+def test_an_inputs_lock_of_somebody_else_is_read_with_care(
+    released: Project, base: str, field: str, value: object
+) -> None:
+    build(released, base)
+    place = released.root / "build/images/v1.2.0-cuda-thin.inputs.lock"
+    right = json.loads(place.read_text())
+    inputs.read(json.dumps(right).encode(), "here")
+    with pytest.raises(PatchsetError, match=r"here is no inputs\.lock"):
+        inputs.read(json.dumps({**right, field: value}).encode(), "here")
 
 
 def test_archives_of_one_processor_each_become_one_image(

@@ -177,7 +177,10 @@ def _members(packed: bytes) -> dict[str, tuple[int, str]]:
 
 def _full(made: Inputs, release: Release, report: Report, from_dir: Path | None) -> None:
     """Build anew with the engine that was used, on the same base; that base is a file which must still be there."""
-    (rootfs,) = [source for source in made.sources if source.file.endswith(".tar")]
+    found = [source for source in made.sources if source.file.endswith(".tar")]
+    if len(found) != 1 or len(made.archs) != 1:
+        raise PatchsetError("the inputs.lock of a full image must name one base and one architecture")
+    (rootfs,), (arch,) = found, made.archs
     place = paths.images_dir() / "base" / rootfs.file
     if not place.is_file() or files.sha256_file(place) != rootfs.sha256:
         report.differences.append(
@@ -185,8 +188,7 @@ def _full(made: Inputs, release: Release, report: Report, from_dir: Path | None)
             "keep that file to make the image again"
         )
         return
-    (arch,) = made.archs
-    which = engine.find(made.engine, arch=arch, machine=platform.machine())  # type: ignore[arg-type]
+    which = engine.find(made.engine, arch=arch, machine=platform.machine())
     tag = f"vllm-mtp-patches-again:{made.release}-{made.target}"
     again = build.build(release, made.target, arch, which, tag=tag, from_dir=from_dir)
     report.rebuilt = again.archive.digest

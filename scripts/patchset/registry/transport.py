@@ -71,8 +71,9 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
         tries: int | None = None,
+        patience: float | None = None,
     ) -> tuple[httpx.Response, bytes]:
-        """A request whose whole answer, of at most ``limit`` bytes, is wanted.
+        """A request whose whole answer, of at most ``limit`` bytes, is wanted; ``patience`` in seconds, else TIMEOUT.
 
         Raises:
             NotFoundError: 404 where that is not among the statuses to ``expect``.
@@ -83,7 +84,7 @@ class Transport:
         failure, pause = "", FIRST_PAUSE
         for attempt in range(1, (tries or TRIES) + 1):
             try:
-                with self.stream(method, path, headers=headers, content=content) as answer:
+                with self.stream(method, path, headers=headers, content=content, patience=patience) as answer:
                     if answer.status_code not in _AGAIN:
                         self._check(answer, method, expect)
                         return answer, _bounded(answer, limit, self.reference)
@@ -111,11 +112,15 @@ class Transport:
         *,
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
+        patience: float | None = None,
     ) -> Iterator[httpx.Response]:
         """One request with its answer open, logged in as the registry wants; redirects of reads are followed."""
         url = self.url(path)
         for last in (False, True):
-            request = self.http.build_request(method, url, headers=dict(headers or {}), content=content)
+            timeout = httpx.Timeout(patience, connect=TIMEOUT.connect) if patience else TIMEOUT
+            request = self.http.build_request(
+                method, url, headers=dict(headers or {}), content=content, timeout=timeout
+            )
             if self._authorization and self._is_ours(request.url):
                 request.headers["Authorization"] = self._authorization
             answer = self.http.send(request, stream=True, follow_redirects=method in ("GET", "HEAD"))

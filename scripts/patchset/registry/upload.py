@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blobs on their way into a registry: mounted where it has them, sent in chunks else, taken up again when cut.
 
-The address of an upload that was begun is kept in ``build/registry/``, so that a later run goes on with it.
+The address of an upload that was begun is kept in ``build/registry/``, so that a later run goes on with it. What was
+begun can be gone on with as far as the registry allows: docker-registry 2.x keeps half a chunk when a connection
+breaks, no longer knows its own address of the upload then, and has that one blob sent anew.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ from patchset.registry.client import Repository
 CHUNK = 8 << 20
 #: Bound of what a registry may ask for with OCI-Chunk-Min-Length.
 _LARGEST_CHUNK = 512 << 20
+
+#: A registry reads a whole blob again before it says that it took it; what that is given, in seconds.
+_PATIENCE = 900.0
 
 #: Opens a blob's bytes from an offset on.
 Opener = Callable[[int], AbstractContextManager[Iterator[bytes]]]
@@ -160,7 +165,13 @@ class _Upload:
         """One request that must not be repeated blindly: what the registry took of it is to be asked first."""
         try:
             answer, _ = self.transport.ask(
-                method, location, expect=(*expect, 404, 416), headers=headers, content=content, tries=1
+                method,
+                location,
+                expect=(*expect, 404, 416),
+                headers=headers,
+                content=content,
+                tries=1,
+                patience=_PATIENCE if method == "PUT" else None,
             )
         except UnavailableError:
             if method == "PUT" and self.repository.has_blob(self.blob.digest):

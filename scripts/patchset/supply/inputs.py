@@ -10,12 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from patchset import files, paths, series
 from patchset.errors import PatchsetError
+from patchset.image.engine import EngineName
 from patchset.release import Arch, Artifact, Release, Target
 
 #: Raised when the file's form changes.
 SCHEMA = 1
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+#: Names and texts that end up in messages and paths; an inputs.lock may come from a registry.
+_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)]
+_Path = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+/-]*$", max_length=300)]
+_Word = Annotated[str, Field(pattern=r"^[!-~]+$", max_length=500)]
 #: Bound of an inputs.lock in bytes.
 MAX_BYTES = 4 << 20
 
@@ -27,18 +32,18 @@ class _Part(BaseModel):
 class Source(_Part):
     """A downloaded file."""
 
-    file: str
+    file: _FileName
     sha256: _Sha256
 
 
 class OnBase(_Part):
     """The base: its ``reference`` as it was named, the ``digest`` behind it, and each architecture's manifest."""
 
-    reference: str
+    reference: _Word
     digest: _Digest
     manifests: dict[Arch, _Digest]
-    site: str
-    version: str
+    site: _Word
+    version: _Word
 
 
 class Inputs(_Part):
@@ -50,16 +55,16 @@ class Inputs(_Part):
 
     schema_: Literal[1] = Field(default=1, alias="schema")
     kind: Literal["thin", "full"]
-    release: str
-    version: str
+    release: _Word
+    version: _Word
     target: Target
     digest: _Digest
     archs: list[Arch]
     base: OnBase | None = None
-    engine: str | None = None
+    engine: EngineName | None = None
     sources: list[Source]
-    files: dict[str, _Sha256]
-    tool: dict[str, _Sha256]
+    files: dict[_Path, _Sha256]
+    tool: dict[_Path, _Sha256]
 
     def text(self) -> str:
         """The file."""
