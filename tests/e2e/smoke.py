@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import platform
 import sys
 from pathlib import Path
@@ -21,8 +22,12 @@ from patchset.image import engine
 from patchset.image.context import DOCTOR
 from patchset.image.engine import ENGINES, EngineName
 
-#: Patched files that a server imports; importing them needs no GPU.
-_IMPORTS = "import vllm.parser.qwen_tool_reader, vllm.tool_parsers; print(vllm.__version__)"
+#: Imports modules by name, as a server does; that needs no GPU.
+_IMPORTS = (
+    "import importlib, sys, vllm\n"
+    "for name in sys.argv[1:]: importlib.import_module(name)\n"
+    "print(vllm.__version__)"
+)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,9 +47,8 @@ def command(image: str, name: EngineName | None, gpu: bool, mtp: int, doctor_onl
     which = engine.find(name, machine=platform.machine())
     with container.started(which, image) as found:
         target = _target(which, found.image)
-        _doctor(found, gpu)
-        if target == "cuda":
-            _imports(found)
+        files = _doctor(found, gpu)
+        _imports(found, files)
         if target == "cpu" and not doctor_only:
             _serve(found, mtp)
     console.result(f"{image}: well")
@@ -58,21 +62,35 @@ def _target(which: engine.Engine, image: str) -> str:
     return str(target)
 
 
-def _doctor(found: Container, gpu: bool) -> None:
-    done = found.run(DOCTOR, *(["--gpu"] if gpu else []), gpu=gpu)
-    for line in done.stdout.splitlines():
-        console.result(f"  {line}")
-    if done.returncode:
+def _doctor(found: Container, gpu: bool) -> list[str]:
+    """What the doctor says; the files that the series touches."""
+    done = found.run(DOCTOR, "--json", *(["--gpu"] if gpu else []), gpu=gpu)
+    try:
+        said = json.loads(done.stdout)
+    except ValueError as error:
         raise PatchsetError(
             f"the doctor ends with status {done.returncode}", done.stderr.strip()[-500:] or None
-        )
+        ) from error
+    for check in said["checks"]:
+        status = check["status"].upper() if check["status"] == "wrong" else check["status"]
+        console.result(f"  {status:5} {check['check']}: {check['text']}")
+    if not said["healthy"]:
+        raise PatchsetError("the doctor finds something wrong", "each is named above")
+    return [path for path, kind in said["files"].items() if kind == "patched"]
 
 
-def _imports(found: Container) -> None:
-    done = found.run("python3", "-c", _IMPORTS)
+def _imports(found: Container, files: list[str]) -> None:
+    modules = [
+        path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for path in files
+        if path.endswith(".py")
+    ]
+    done = found.run("python3", "-c", _IMPORTS, *modules)
     if done.returncode:
         raise PatchsetError("the patched modules cannot be imported", done.stderr.strip()[-1500:])
-    console.result(f"  ok    import: vLLM {done.stdout.split()[-1]} imports its patched modules")
+    console.result(
+        f"  ok    import: vLLM {done.stdout.split()[-1]} imports its {len(modules)} patched modules"
+    )
 
 
 def _serve(found: Container, mtp: int) -> None:

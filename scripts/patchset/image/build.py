@@ -48,8 +48,11 @@ def build(
     tag: str | None = None,
     from_dir: Path | None = None,
     fresh_base: bool = False,
+    cached: bool = True,
 ) -> Built:
     """Build an image, tag it in the engine and write ``build/images/<release>-<target>-<arch>.oci.tar``.
+
+    ``cached`` lets the engine take steps from earlier builds.
 
     Raises:
         PatchsetError: and what it is for; nothing half done is left, what was downloaded is kept.
@@ -64,7 +67,9 @@ def build(
         files.remove_unfinished(images)
         wheel = overlay.build(release, target, arch, from_dir=from_dir)
         if lock is not None:
-            locks, rootfs = _full(release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base)
+            locks, rootfs = _full(
+                release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base, cached
+            )
         else:
             _overlay(release, target, arch, engine, tag, base_ref, wheel)
         made = archive.export(engine, tag, place, release.source_date_epoch)
@@ -102,6 +107,7 @@ def _full(
     wheel: Path,
     from_dir: Path | None,
     fresh_base: bool,
+    cached: bool,
 ) -> tuple[list[Locked], Path]:
     """Build the image in the engine; the dependencies in it, and the base's root file system."""
     epoch = release.source_date_epoch
@@ -136,6 +142,7 @@ def _full(
             arguments={"BASE": base_tag, "TARGET": target}
             | ({"PRELOAD": preload(arch)} if target == "cpu" else {}),
             labels=labels.labels(release, target, wheel),
+            cached=cached,
         )
     return locks, rootfs
 

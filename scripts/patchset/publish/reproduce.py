@@ -190,5 +190,5 @@ def _full(made: Inputs, release: Release, report: Report, from_dir: Path | None)
         return
     which = engine.find(made.engine, arch=arch, machine=platform.machine())
     tag = f"vllm-mtp-patches-again:{made.release}-{made.target}"
-    again = build.build(release, made.target, arch, which, tag=tag, from_dir=from_dir)
+    again = build.build(release, made.target, arch, which, tag=tag, from_dir=from_dir, cached=False)
     report.rebuilt = again.archive.digest
