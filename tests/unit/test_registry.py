@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import registry_server as servers
@@ -180,6 +181,23 @@ def test_a_registry_that_takes_nothing_is_given_up(network: Network) -> None:
     with repository(network.host) as found, pytest.raises(UnavailableError, match="answers 500"):
         upload.put(found, blob(content()), nothing)
     assert network.count("PATCH") == transport.TRIES
+
+
+@pytest.mark.parametrize("location", ["http://[", "ftp://127.0.0.1/x", "http://127.0.0.1:1/x", "\x7f"])
+def test_an_address_that_leads_nowhere(
+    network: Network, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = transport.Transport.ask
+
+    def lying(self: transport.Transport, method: str, path: str, **rest: Any) -> Any:
+        answer, content = ask(self, method, path, **rest)
+        if method == "POST":
+            answer.headers["Location"] = location
+        return answer, content
+
+    monkeypatch.setattr(transport.Transport, "ask", lying)
+    with repository(network.host) as found, pytest.raises(PatchsetError):
+        upload.put(found, blob(content()), nothing)
 
 
 def test_manifests_by_tag_and_digest(host: str) -> None:

@@ -119,7 +119,7 @@ class Repository:
                         f"{self.reference.host} answers {answer.status_code} for blob {digest}"
                     )
                 yield self._pieces(answer, digest, size, start)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise UnavailableError(f"{self.reference.host} broke off in blob {digest}: {error}") from error
 
     def _pieces(self, answer: httpx.Response, digest: str, size: int, start: int) -> Iterator[bytes]:

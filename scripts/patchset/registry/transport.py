@@ -59,7 +59,10 @@ class Transport:
     def url(self, path: str) -> str:
         """The address of ``path`` below the repository, or of a ``Location`` that the registry gave."""
         base = f"{self.reference.api}{self.reference.name}/"
-        return str(httpx.URL(base).join(path))
+        try:
+            return str(httpx.URL(base).join(path))
+        except httpx.InvalidURL as error:
+            raise PatchsetError(f"{self.reference.host} gives an address that is none: {error}") from error
 
     def ask(
         self,
@@ -90,7 +93,7 @@ class Transport:
                         return answer, _bounded(answer, limit, self.reference)
                     failure = f"answers {answer.status_code}{_said(answer)}"
                     pause = max(pause, _retry_after(answer))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 failure = f"fails: {error or type(error).__name__}"
             if attempt < (tries or TRIES):
                 console.note(
@@ -167,7 +170,10 @@ class Transport:
         self._authorization = None
 
     def _token(self, fields: dict[str, str], login: auth.Login | None) -> str:
-        realm = httpx.URL(fields["realm"])
+        try:
+            realm = httpx.URL(fields["realm"])
+        except httpx.InvalidURL as error:
+            raise LoginError(f"{self.reference.host} names no address for the login: {error}") from error
         if realm.scheme != "https" and not (realm.scheme == "http" and self.reference.plain):
             raise LoginError(
                 f"{self.reference.host} wants the login to be sent to {realm}, which is not https"

@@ -102,7 +102,7 @@ class _Upload:
                 return
             except _CutError as error:
                 failure, location = str(error), None
-            except (httpx.TransportError, UnavailableError) as error:
+            except (httpx.RequestError, UnavailableError) as error:
                 failure = error.message if isinstance(error, UnavailableError) else str(error) or "no answer"
                 location = self._remembered()
             left -= 1
