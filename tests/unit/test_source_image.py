@@ -16,7 +16,7 @@ from conftest import Project, make_sdist, release_toml
 from patchset import paths
 from patchset.errors import PatchsetError
 from patchset.image import dockerfile, source
-from patchset.release import Release, load, releases
+from patchset.release import Target, load
 
 DOCKER = paths.project_root() / "docker"
 
@@ -111,31 +111,31 @@ def test_the_session_fills_in_variables_that_the_bake_file_has(sources: Project)
     assert set(made.variables) <= bake_file()["variables"]
 
 
-def official() -> list[tuple[Release, Path]]:
-    found = [
-        (release, paths.downloads_dir() / release.sdist.file)
-        for release in releases()
-        if release.sdist is not None
-    ]
-    return [(release, place) for release, place in found if place.is_file()]
+@pytest.fixture(scope="module")
+def dockerfiles() -> dict[str, str]:
+    """vLLM's Dockerfiles of the default release, when its source archive is downloaded already."""
+    sdist = load().sdist
+    if sdist is None or not (place := paths.downloads_dir() / sdist.file).is_file():
+        pytest.skip("the default release's source archive is not downloaded (nox -s fetch)")
+    wanted = {f"/docker/{name}": name for name, *_ in source._FILES.values()}
+    found: dict[str, str] = {}
+    with tarfile.open(place, "r|gz") as tar:
+        for member in tar:
+            name = wanted.get(f"/{member.name.partition('/')[2]}")
+            if name and (file := tar.extractfile(member)):
+                found[name] = file.read().decode()
+            if len(found) == len(wanted):
+                break
+    return found
 
 
 @pytest.mark.parametrize("target", ["cuda", "cpu"])
-def test_arguments_of_the_bake_file_are_arguments_of_vllms_dockerfile(target: str) -> None:
-    """Runs for the releases whose source archive is downloaded already."""
-    checked = official()
-    if not checked:
-        pytest.skip("no source archive of a release is downloaded (nox -s fetch)")
-    for release, place in checked:
-        name, wheel_stage, image_stage = source._FILES[target]  # type: ignore[index]
-        with tarfile.open(place) as tar:
-            file = tar.extractfile(f"vllm-{release.version}/docker/{name}")
-            assert file is not None
-            text = file.read().decode()
-        stages = dockerfile.read(text)
-        declared = {argument for stage in stages.values() for argument in stage.arguments}
-        arguments = {key.strip('"') for key in bake_file()[target]["args"] if not key.startswith("__")}
-        if release.default:
-            assert arguments <= declared, (release.name, arguments - declared)
-        dockerfile.needed(stages, image_stage)
-        dockerfile.with_version(text, wheel_stage, "1")
+def test_arguments_of_the_bake_file_are_arguments_of_vllms_dockerfile(
+    target: Target, dockerfiles: dict[str, str]
+) -> None:
+    name, wheel_stage, image_stage = source._FILES[target]
+    stages = dockerfile.read(dockerfiles[name])
+    declared = {argument for stage in dockerfile.needed(stages, image_stage) for argument in stage.arguments}
+    arguments = {key.strip('"') for key in bake_file()[target]["args"] if not key.startswith("__")}
+    assert arguments <= declared
+    dockerfile.with_version(dockerfiles[name], wheel_stage, "1")
