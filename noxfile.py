@@ -164,6 +164,18 @@ def build_image(session: nox.Session) -> None:
     patchset(session, "build-image")
 
 
+@nox.session(default=False)
+def publish(session: nox.Session) -> None:
+    """Publish a built image under its tags: -- REGISTRY/NAME [RELEASE --target cuda|cpu --sign]."""
+    patchset(session, "publish")
+
+
+@nox.session(default=False)
+def reproduce(session: nox.Session) -> None:
+    """Make a published image again from its inputs.lock, and compare digests: -- REGISTRY/NAME:TAG."""
+    patchset(session, "reproduce")
+
+
 @nox.session(name="e2e-cpu", default=False)
 def e2e_cpu(session: nox.Session) -> None:
     """Serve a real model with MTP on the CPU and judge every answer: -- [--mtp 0-5 --stock --soak 2000 --receipts]."""
@@ -177,6 +189,19 @@ def e2e_cpu(session: nox.Session) -> None:
 def patch_installed(session: nox.Session) -> None:
     """Patch an installed vLLM in place, or undo it: -- status|in|out --python PYTHON."""
     patchset(session, "patch-installed")
+
+
+@nox.session(default=False)
+def doctor(session: nox.Session) -> None:
+    """Say which patches are live in an environment, and what would keep them from it: -- --python PYTHON | --root SITE."""
+    patchset(session, "doctor")
+
+
+@nox.session(name="image-smoke", default=False)
+def image_smoke(session: nox.Session) -> None:
+    """Look at an image from inside, and serve the cpu lane's model in it: -- IMAGE [--engine ENGINE --gpu]."""
+    groups(session, "e2e")
+    session.run("python", "-m", "e2e.smoke", *session.posargs, env={"PYTHONPATH": "tests"})
 
 
 @nox.session(name="image-check", default=False)

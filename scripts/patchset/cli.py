@@ -27,7 +27,10 @@ COMMANDS = {
     "build-wheel": "build_wheel",
     "verify": "verify",
     "build-image": "build_image",
+    "publish": "publish",
+    "reproduce": "reproduce",
     "patch-installed": "patch_installed",
+    "doctor": "doctor",
 }
 
 

@@ -95,7 +95,15 @@ def find(python: Path, *, from_dir: Path | None = None) -> Installed:
         raise UsageError(
             f"{python} has no vLLM installed", "--python names the interpreter of the environment that serves"
         )
-    site = Path(asked.stdout.strip())
+    return look(Path(asked.stdout.strip()), from_dir=from_dir)
+
+
+def look(site: Path, *, from_dir: Path | None = None) -> Installed:
+    """The vLLM in a ``site-packages`` folder.
+
+    Raises:
+        UsageError: there is none, it is not a pinned release, or it is a patched wheel already.
+    """
     found = sorted(site.glob("vllm-*.dist-info"))
     if len(found) != 1:
         raise UsageError(f"{site} has {len(found)} vllm-*.dist-info folders, not one", "reinstall vLLM there")

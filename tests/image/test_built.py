@@ -84,6 +84,10 @@ def test_installed_parser_reads_a_literal_tool_call_as_text(
     assert said.startswith("right ") and "/opt/venv/" in said and said.endswith(release.built_version(target))
 
 
+def test_the_doctor_finds_nothing_wrong(inside: Inside) -> None:
+    assert inside.run("vllm-mtp-doctor", "--quiet") == ""
+
+
 def test_programs_for_compiling_at_run_time(inside: Inside, target: Target) -> None:
     inside.run("sh", "/mnt/image/compile.sh", target)
 

@@ -78,7 +78,7 @@ def test_the_full_context_holds_what_the_dockerfile_names_and_no_more(tmp_path: 
         "wheel.sha256",
         "bin/uv",
         "bin/forget-times.sh",
-        *(f"setup/{name}" for name in context.SETUP),
+        *(f"setup/{name}" for name in (*context.SETUP, context.DOCTOR)),
     }
     assert (folder / "bin/uv").stat().st_mode & 0o111
     assert (folder / "lock/requirements.lock").read_text().startswith("a==1 \\\n    --hash=sha256:aaa")

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
+from typing import get_args
 
 import click
+from click.core import ParameterSource
 
 from patchset import console
 from patchset.commands.options import arch_option, from_dir_option, release_argument, target_option
-from patchset.image import build, engine, run_hint, space
+from patchset.errors import UsageError
+from patchset.image import build, engine, layer, run_hint, source, space, thin
 from patchset.image.engine import ENGINES, EngineName
 from patchset.release import Arch, Target, load
 
@@ -27,13 +30,44 @@ _GB = 1_000_000_000
 @target_option
 @arch_option
 @click.option(
+    "--mode",
+    type=click.Choice(["overlay", "source"]),
+    default="overlay",
+    show_default=True,
+    help="overlay: the official wheel's binaries. source: everything compiled, by vLLM's own Dockerfile over the patched "
+    "tree, with docker buildx (docker/source/docker-bake.hcl).",
+)
+@click.option("--print", "print_only", is_flag=True, help="With --mode source: say what would be built.")
+@click.option(
     "--base",
     "base_ref",
     default=build.DEBIAN,
     show_default=True,
     metavar="debian|REF",
-    help="debian: a base made here from Debian packages. REF: an image that has the release, such as the official "
-    "one; the patched files become one layer on it.",
+    help="debian: a base made here from Debian packages. REF: an image that has the release; the patched files "
+    "become one layer on it. official: the release's official image.",
+)
+@click.option(
+    "--thin/--no-thin",
+    "is_thin",
+    default=None,
+    help="With --base REF: make the layer from the base's manifest in its registry alone, without an engine. "
+    "Default, unless --engine or --tag names an engine's image.",
+)
+@click.option(
+    "--site",
+    help=f"Where the base of a thin image has its Python packages; default: {layer.SITES['cuda']} for cuda, "
+    f"{layer.SITES['cpu']} for cpu.",
+)
+@click.option(
+    "--base-version",
+    help="The version of vLLM as its .dist-info in the base says it; default: the release's.",
+)
+@click.option(
+    "--look-into-base",
+    "look_inside",
+    is_flag=True,
+    help="Read the layers of a thin image's base, without keeping them, to see that it has the release at that place.",
 )
 @click.option(
     "--engine",
@@ -46,23 +80,57 @@ _GB = 1_000_000_000
 )
 @click.option("--fresh-base", is_flag=True, help="Make the base anew, with Debian's updates of today.")
 @from_dir_option
+@click.pass_context
 def command(
+    context: click.Context,
     release: str | None,
     target: Target,
     arch: Arch,
+    mode: str,
+    print_only: bool,
     base_ref: str,
+    is_thin: bool | None,
+    site: str | None,
+    base_version: str | None,
+    look_inside: bool,
     engine_name: EngineName | None,
     tag: str | None,
     fresh_base: bool,
     from_dir: Path | None,
 ) -> None:
-    """Build a container image of RELEASE with its patches. The last lines are size, digest and how to run it.
+    """Build a container image of RELEASE with its patches. The last lines are size, digest and how to run or publish it.
 
     The result is build/images/<release>-<target>-<arch>.oci.tar and a tag in the engine. Dependencies are those
     of patches/<release>/requirements.<target>.lock, by sha256; everything is downloaded and verified here, and
     installed without a network.
     """
     pinned = load(release)
+    if mode == "source":
+        made_context = source.prepare(pinned, target, tag, from_dir=from_dir)
+        console.result(f"context {made_context.folder}")
+        if shown := source.bake(made_context, target, print_only=print_only):
+            console.result(shown)
+        else:
+            console.result(f"image   {made_context.variables['TAG']}")
+        return
+    base_ref = pinned.image if base_ref == "official" else base_ref
+    if is_thin is None:
+        is_thin = base_ref != build.DEBIAN and engine_name is None and tag is None
+    if is_thin:
+        if base_ref == build.DEBIAN:
+            raise UsageError(
+                "a thin image stands on an image of a registry", "name it: --base REF, or --base official"
+            )
+        named = context.get_parameter_source("arch") is not ParameterSource.DEFAULT
+        _thin(thin.build(
+            pinned, target, [arch] if named else get_args(Arch), base_ref,
+            site=site, version=base_version, look_inside=look_inside, from_dir=from_dir,
+        ))  # fmt: skip
+        return
+    if site or base_version or look_inside:
+        raise UsageError(
+            "--site, --base-version and --look-into-base are for thin images; an engine looks into the base itself"
+        )
     made = build.build(
         pinned,
         target,
@@ -79,3 +147,13 @@ def command(
     console.result(f"size    compressed {made.archive.size / _GB:.2f} GB{unpacked}")
     console.result(f"digest  {made.archive.digest}")
     console.result(f"run     {run_hint.command(made.engine, made.tag, target)}")
+
+
+def _thin(made: thin.Thin) -> None:
+    console.result(f"archive {made.path}")
+    for arch, (digest, size) in made.layers.items():
+        console.result(f"layer   {arch} {size} bytes {digest}")
+    console.result(f"digest  {made.digest}")
+    console.result(
+        f"publish nox -s publish -- REGISTRY/NAME {made.inputs.release} --target {made.inputs.target} --thin"
+    )

@@ -12,7 +12,10 @@ from patchset.errors import PatchsetError, UsageError
 from patchset.image import archive, base, context, labels, space, wheelhouse
 from patchset.image.archive import Archive
 from patchset.image.engine import Engine
+from patchset.image.wheelhouse import Locked
 from patchset.release import Arch, Release, Target
+from patchset.supply import inputs, papers
+from patchset.supply.inputs import Inputs
 from patchset.wheel import overlay
 
 #: Built here from Debian packages, and kept in the engine under names of this repository.
@@ -45,8 +48,11 @@ def build(
     tag: str | None = None,
     from_dir: Path | None = None,
     fresh_base: bool = False,
+    cached: bool = True,
 ) -> Built:
     """Build an image, tag it in the engine and write ``build/images/<release>-<target>-<arch>.oci.tar``.
+
+    ``cached`` lets the engine take steps from earlier builds.
 
     Raises:
         PatchsetError: and what it is for; nothing half done is left, what was downloaded is kept.
@@ -61,10 +67,18 @@ def build(
         files.remove_unfinished(images)
         wheel = overlay.build(release, target, arch, from_dir=from_dir)
         if lock is not None:
-            _full(release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base)
+            locks, rootfs = _full(
+                release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base, cached
+            )
         else:
             _overlay(release, target, arch, engine, tag, base_ref, wheel)
         made = archive.export(engine, tag, place, release.source_date_epoch)
+        if lock is not None:
+            locked = _inputs(release, target, arch, engine, made.digest, rootfs)
+            papers.write(place, locked, release, {arch: wheel}, locks=locks, rootfs=rootfs)
+        else:  # what an engine built on an image of its own cannot be told from outside
+            for paper in papers.ALL:
+                papers.beside(place, paper).unlink(missing_ok=True)
     return Built(engine, tag, made, engine.size(tag))
 
 
@@ -93,7 +107,9 @@ def _full(
     wheel: Path,
     from_dir: Path | None,
     fresh_base: bool,
-) -> None:
+    cached: bool,
+) -> tuple[list[Locked], Path]:
+    """Build the image in the engine; the dependencies in it, and the base's root file system."""
     epoch = release.source_date_epoch
     rootfs, key = base.rootfs(target, arch, epoch, fresh=fresh_base)
     base_tag = f"{CACHE}:{target}-{arch}-{key}"
@@ -126,7 +142,29 @@ def _full(
             arguments={"BASE": base_tag, "TARGET": target}
             | ({"PRELOAD": preload(arch)} if target == "cpu" else {}),
             labels=labels.labels(release, target, wheel),
+            cached=cached,
         )
+    return locks, rootfs
+
+
+def _inputs(
+    release: Release, target: Target, arch: Arch, engine: Engine, digest: str, rootfs: Path
+) -> Inputs:
+    return Inputs(
+        kind="full",
+        release=release.name,
+        version=release.built_version(target),
+        target=target,
+        digest=digest,
+        archs=[arch],
+        engine=engine.name,
+        sources=[
+            *inputs.sources(release, target, [arch]),
+            inputs.Source(file=rootfs.name, sha256=files.sha256_file(rootfs)),
+        ],
+        files=inputs.checkout_files(release, target, "full"),
+        tool=inputs.tool_files(),
+    )
 
 
 def _overlay(

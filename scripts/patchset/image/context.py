@@ -10,11 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from patchset import files, paths
+from patchset.doctor import standalone
 from patchset.errors import PatchsetError
 from patchset.image.wheelhouse import Locked
 
 #: What of docker/ is mounted into the build and run or copied by its setup step.
 SETUP = ("setup.cuda.sh", "setup.cpu.sh", "torchvision_without_cuda.py", "torchvision_without_cuda.pth")
+#: The doctor's name in an image, below ``/usr/local/bin``.
+DOCTOR = "vllm-mtp-doctor"
 _MAX_UV = 200 << 20
 
 
@@ -32,6 +35,7 @@ def full(
     shutil.copyfile(paths.project_root() / "docker" / "forget-times.sh", folder / "bin" / "forget-times.sh")
     for name in SETUP:
         shutil.copyfile(paths.project_root() / "docker" / name, folder / "setup" / name)
+    _doctor(folder)
 
 
 def overlay(folder: Path, *, wheel: Path) -> None:
@@ -40,6 +44,12 @@ def overlay(folder: Path, *, wheel: Path) -> None:
         (folder / name).mkdir()
     _wheel(folder, wheel)
     shutil.copyfile(paths.project_root() / "docker" / "overlay.py", folder / "setup" / "overlay.py")
+    _doctor(folder)
+
+
+def _doctor(folder: Path) -> None:
+    """The program that says, inside an image, which patches are live."""
+    shutil.copyfile(standalone.__file__, folder / "setup" / DOCTOR)
 
 
 def lock_text(locks: Iterable[Locked]) -> str:

@@ -73,4 +73,6 @@ def check(release: Release, target: Target, patches: list[Patch], mode: str) -> 
 def _way_out(release: Release, target: Target, path: str) -> str:
     if target == "cuda" and refusal(path, "precompiled") is None:
         return f"nox -s build-wheel -- {release.name} --mode precompiled"
-    return "such a patch needs a wheel compiled from the patched tree: --mode source, which is still to come"
+    return (
+        f"such a patch must be compiled: nox -s build-image -- {release.name} --target {target} --mode source"
+    )

@@ -149,7 +149,13 @@ def provenance(
         "official-wheel": {"file": pinned.file, "sha256": pinned.sha256},
         "series-sha256": series.sha256(release),
         "patches": [
-            {"name": p.name, "subject": p.subject, "sha256": _sha256(p.file.read_bytes())} for p in patches
+            {
+                "name": p.name,
+                "subject": p.subject,
+                "sha256": _sha256(p.file.read_bytes()),
+                "files": sorted(path for path in p.paths if inside_wheel(path)),
+            }
+            for p in patches
         ],
         "files": {
             change.path: {"stock": _sha256(change.stock), "patched": _sha256(change.content)}

@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Say which patches of vllm-mtp-patches are live in this environment, and what would keep them from taking effect.
+
+One file on the standard library alone: images carry it as vllm-mtp-doctor, where nothing else of the project is.
+It never imports vllm. What the files should be stands in the installed vllm-*.dist-info/patchset.json.
+Exit status: 0 all is well; 1 something is wrong, each named; 2 there is no vLLM; 3 it is not a patched one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import marshal
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+OK, NOTE, WRONG = "ok", "note", "wrong"
+#: In ``.dist-info``: what the wheel was made of.
+MANIFEST = "patchset.json"
+#: The exit status where a vLLM is installed that does not say what it was made of.
+NO_MANIFEST = 3
+_MAX_MANIFEST = 8 << 20
+#: The lowest driver branch of each CUDA major version (NVIDIA, CUDA Compatibility: minor version compatibility).
+DRIVERS = {11: 450, 12: 525, 13: 580}
+#: The lowest compute capability that a CUDA major version still compiles for (NVIDIA, CUDA release notes).
+CAPABILITIES = {11: (3, 5), 12: (5, 0), 13: (7, 5)}
+#: ELF's e_machine (System V ABI).
+_ELF = {62: "x86_64", 183: "aarch64"}
+_PYC_HEADER = 16
+
+
+class Doctor:
+    """Looks at one installed vLLM; ``checks`` collects (check, status, text)."""
+
+    def __init__(self, site: Path, info: Path, manifest: dict[str, Any], *, inside: bool) -> None:
+        self.site, self.info, self.manifest = site, info, manifest
+        #: Whether this interpreter is the one that would serve, so that its paths and environment count.
+        self.inside = inside
+        self.checks: list[tuple[str, str, str]] = []
+        self.kinds: dict[str, str] = {}
+        self.live: dict[str, bool] = {}
+
+    def say(self, check: str, status: str, text: str) -> None:
+        self.checks.append((check, status, text))
+
+    @property
+    def healthy(self) -> bool:
+        return all(status != WRONG for _, status, _ in self.checks)
+
+    def patches(self) -> None:
+        """Hash each file that the series touches, and say of each patch whether all its files are right."""
+        for path, expected in self.manifest["files"].items():
+            file = self.site / path
+            found = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+            if found == expected["patched"]:
+                self.kinds[path] = "patched"
+            else:
+                self.kinds[path] = (
+                    "stock" if found == expected["stock"] else "missing" if found is None else "foreign"
+                )
+                self.say("files", WRONG, f"{path} is {self.kinds[path]}, not the patched one")
+        everything = all(kind == "patched" for kind in self.kinds.values())
+        for patch in self.manifest["patches"]:
+            inside = [path for path in patch.get("files", self.kinds) if path in self.kinds]
+            self.live[patch["name"]] = all(self.kinds[path] == "patched" for path in inside)
+        count = sum(self.live.values())
+        series = str(self.manifest["series-sha256"])[:12]
+        self.say(
+            "patches",
+            OK if everything else WRONG,
+            f"{count} of {len(self.live)} patches of {self.manifest['release']} are live (series {series})",
+        )
+
+    def bytecode(self) -> None:
+        """Find compiled files that Python would run in place of another text than they were made from (PEP 552)."""
+        count = 0
+        for path in self.manifest["files"]:
+            source = self.site / path
+            if source.suffix != ".py" or not source.is_file():
+                continue
+            content = source.read_bytes()
+            for compiled in self._compiled(source):
+                count += 1
+                if fault := judge_bytecode(source, content, compiled, trusted=self.inside):
+                    self.say("bytecode", *fault)
+        if not any(check == "bytecode" for check, _, _ in self.checks):
+            self.say("bytecode", OK, f"no stale bytecode ({count} compiled files of patched sources)")
+
+    def _compiled(self, source: Path) -> Iterator[Path]:
+        if self.inside:  # where this interpreter looks, which PYTHONPYCACHEPREFIX may have moved
+            places = {Path(importlib.util.cache_from_source(source, optimization=o)) for o in ("", "1", "2")}
+        else:
+            places = set(source.parent.glob(f"__pycache__/{source.stem}.*.pyc"))
+        return (place for place in sorted(places) if place.is_file())
+
+    def metadata(self) -> None:
+        """One distribution must own the package, and it must be the one that was asked about."""
+        others = [
+            info.name
+            for info in sorted(self.site.glob("vllm*.dist-info"))
+            if info != self.info and "\nvllm/__init__.py," in "\n" + _text(info / "RECORD")
+        ]
+        for name in others:
+            self.say("metadata", WRONG, f"{name} owns the folder vllm as well; uninstall it")
+        if not others:
+            self.say("metadata", OK, f"{self.info.name} in {self.site}")
+
+    def shadows(self) -> None:
+        """Ask Python's own machinery which vllm an import would take; and look for further copies."""
+        spec = importlib.util.find_spec("vllm")
+        own = (self.site / "vllm" / "__init__.py").resolve()
+        origin = Path(spec.origin).resolve() if spec and spec.origin else None
+        if origin != own:
+            self.say("shadow", WRONG, f"import vllm takes {origin or 'nothing'}, not {own}")
+        seen = {own}
+        for entry in [*sys.path, os.getcwd()]:  # noqa: PTH109 - the same text that sys.path would hold
+            for candidate in (Path(entry) / "vllm" / "__init__.py", Path(entry) / "vllm.py"):
+                if candidate.is_file() and candidate.resolve() not in seen and candidate.resolve() != origin:
+                    seen.add(candidate.resolve())
+                    self.say("shadow", NOTE, f"another vllm stands in {entry}; python -m there would take it")
+        if origin == own:
+            self.say("shadow", OK, "import vllm takes this one")
+
+    def rust_frontend(self) -> None:
+        """vllm-rs parses tool calls itself, in code that no Python diff reaches."""
+        value = os.environ.get("VLLM_USE_RUST_FRONTEND", "0").strip()
+        if value in ("", "0"):
+            self.say("rust-frontend", OK, "the Rust frontend is off")
+        else:
+            text = f"VLLM_USE_RUST_FRONTEND={value}: the Rust frontend has parsers of its own, which are not patched"
+            self.say("rust-frontend", WRONG, text + "; unset it")
+
+    def architecture(self, machine: str) -> None:
+        """The wheel's tags and its compiled modules against the processor."""
+        tags = re.findall(r"(?m)^Tag: (\S+)$", _text(self.info / "WHEEL"))
+        wrong = bool(tags) and not any(tag.endswith((f"_{machine}", "-any")) for tag in tags)
+        built = {}
+        for library in sorted(self.site.glob("vllm/*.so")):
+            with library.open("rb") as file:
+                head = file.read(20)
+            if head[:4] == b"\x7fELF":
+                built[library.name] = _ELF.get(int.from_bytes(head[18:20], "little"), "another processor")
+        bad = [f"{name} is for {arch}" for name, arch in built.items() if arch != machine]
+        if wrong or bad:
+            detail = "; ".join(bad[:3] or [f"its tags are {', '.join(tags)}"])
+            self.say("architecture", WRONG, f"this machine is {machine}, the wheel is not: {detail}")
+        else:
+            self.say("architecture", OK, f"{machine}, {len(built)} compiled modules")
+
+    def torch(self) -> int | None:
+        """The installed torch against the one that the wheel requires; the CUDA major version that it is built for."""
+        wanted = re.search(r"(?m)^Requires-Dist: torch\s*==\s*([\d.]+)", _text(self.info / "METADATA"))
+        folders = [self.site, *map(Path, sys.path)]
+        infos = [info for folder in folders for info in sorted(folder.glob("torch-*.dist-info"))]
+        version = infos[0].name[len("torch-") : -len(".dist-info")] if infos else None
+        if wanted and version is None:
+            self.say("torch", WRONG, f"torch {wanted[1]} is required and not installed")
+        elif wanted and version and version.partition("+")[0] != wanted[1]:
+            self.say("torch", WRONG, f"torch {version} is installed; the wheel is built for {wanted[1]}")
+        elif version:
+            self.say("torch", OK, f"torch {version}")
+        where = infos[0].parent if infos else self.site
+        cuda = re.search(r"(?m)^cuda\b[^=]*= '(\d+)\.", _text(where / "torch" / "version.py"))
+        return int(cuda[1]) if cuda else None
+
+    def gpu(self, cuda: int | None, *, required: bool) -> None:
+        """The driver against the CUDA version that torch is built for."""
+        if self.manifest.get("target") == "cpu":
+            self.say("gpu", WRONG if required else OK, "a build for the CPU; no GPU is used")
+            return
+        rows = gpus()
+        if not rows:
+            self.say("gpu", WRONG if required else NOTE, "no GPU visible (nvidia-smi lists none)")
+            return
+        for name, driver, capability in rows:
+            status, reason = OK, ""
+            least = DRIVERS.get(cuda or 0)
+            if least and int(driver.partition(".")[0] or 0) < least:
+                status, reason = WRONG, f": CUDA {cuda} needs driver {least} or newer"
+            pair = tuple(int(part) for part in re.findall(r"\d+", capability)[:2])
+            if cuda in CAPABILITIES and len(pair) == 2 and pair < CAPABILITIES[cuda]:
+                status, reason = WRONG, f": CUDA {cuda} has no code for compute capability {capability}"
+            self.say("gpu", status, f"{name}, driver {driver}, compute capability {capability}{reason}")
+
+
+def judge_bytecode(source: Path, content: bytes, compiled: Path, *, trusted: bool) -> tuple[str, str] | None:
+    """What is wrong with a compiled file, or None when Python would not use it or it is of this very text.
+
+    Time and size can agree although the text is another, so a file that would be used is compared with what
+    ``content`` compiles to. That loads it as an import would, hence only where it is ``trusted`` to be imported.
+    """
+    data = compiled.read_bytes()
+    if len(data) < _PYC_HEADER or data[:4] != importlib.util.MAGIC_NUMBER:
+        return None if trusted else (NOTE, f"{compiled} is of another Python; run the doctor with that one")
+    flags = int.from_bytes(data[4:8], "little")
+    stale = WRONG, f"{compiled} is stale: Python runs it in place of the text of {source.name}; delete it"
+    if flags & 1:
+        if data[8:16] == importlib.util.source_hash(content):
+            return None
+        return None if flags & 2 else stale  # checked at import: Python sees the difference itself
+    status = source.stat()
+    time_and_size = (int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
+    if (int.from_bytes(data[8:12], "little"), int.from_bytes(data[12:16], "little")) != time_and_size:
+        return None
+    if not trusted:
+        return NOTE, f"{compiled} would be used; run the doctor inside to compare it with its source"
+    level = re.search(r"\.opt-(\d)\.pyc$", compiled.name)
+    try:
+        wanted = compile(
+            content, str(source), "exec", dont_inherit=True, optimize=int(level[1]) if level else 0
+        )
+        return None if marshal.loads(data[_PYC_HEADER:]) == wanted else stale  # noqa: S302 - see above
+    except (SyntaxError, ValueError, EOFError, TypeError):
+        return stale
+
+
+def gpus() -> list[tuple[str, str, str]]:
+    """Name, driver version and compute capability of each GPU that the driver's own program lists."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,compute_cap", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, check=False, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    rows = [tuple(part.strip() for part in line.split(",")) for line in done.stdout.splitlines()]
+    return [(row[0], row[1], row[2]) for row in rows if done.returncode == 0 and len(row) == 3]
+
+
+def find(folders: Iterable[str]) -> tuple[Path, Path] | None:
+    """The first folder of a search path that has a distribution ``vllm``, and its newest ``.dist-info``."""
+    for folder in folders:
+        found = sorted(
+            Path(folder or ".").resolve().glob("vllm-*.dist-info"), key=lambda p: p.stat().st_mtime
+        )
+        patched = [info for info in found if (info / MANIFEST).is_file()]
+        if found:
+            return found[0].parent, (patched or found)[-1]
+    return None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def read_manifest(file: Path) -> dict[str, Any] | None:
+    """What a wheel was made of; None where that is not said, or not in the form that is known here."""
+    try:
+        if file.stat().st_size > _MAX_MANIFEST:
+            return None
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if all(isinstance(found[key], kind) for key, kind in (("files", dict), ("patches", list))):
+            return dict(found) if {"release", "series-sha256"} <= found.keys() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the checks; the exit status."""
+    parser = argparse.ArgumentParser(prog="vllm-mtp-doctor", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--root", type=Path, help="a site-packages folder that this Python does not serve from"
+    )
+    parser.add_argument(
+        "--manifest", type=Path, help="what the files should be, for a vLLM that does not say it"
+    )
+    parser.add_argument("--gpu", action="store_true", help="no visible GPU is wrong")
+    parser.add_argument(
+        "--quiet", action="store_true", help="print what is wrong alone, as for a health check"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(arguments)
+    found = find([str(options.root)] if options.root else sys.path)
+    if found is None:
+        print(f"no vllm is installed for {options.root or sys.executable}", file=sys.stderr)
+        return 2
+    site, info = found
+    manifest = read_manifest(options.manifest or info / MANIFEST)
+    if manifest is None:
+        print(f"{info} does not say what it was made of ({MANIFEST}): a stock vLLM", file=sys.stderr)
+        return NO_MANIFEST
+    doctor = Doctor(site, info, manifest, inside=options.root is None)
+    doctor.patches()
+    doctor.bytecode()
+    doctor.metadata()
+    if doctor.inside:
+        doctor.shadows()
+        doctor.rust_frontend()
+        doctor.architecture(platform.machine())
+        doctor.gpu(doctor.torch(), required=options.gpu)
+    if options.json:
+        print(json.dumps({
+            "healthy": doctor.healthy, "site": str(site), "dist-info": info.name, "release": manifest["release"],
+            "series-sha256": manifest["series-sha256"], "patches": doctor.live, "files": doctor.kinds,
+            "checks": [dict(zip(("check", "status", "text"), check, strict=True)) for check in doctor.checks],
+        }, indent=1))  # fmt: skip
+    else:
+        for check, status, text in doctor.checks:
+            if status == WRONG or not options.quiet:
+                print(f"{status.upper() if status == WRONG else status:5} {check}: {text}")
+    return 0 if doctor.healthy else 1
+
+
+if __name__ == "__main__":
+    if sys.path and sys.path[0] == str(Path(__file__).parent):
+        del sys.path[0]  # the folder of this script, where a server that is a module does not search
+    sys.exit(main())

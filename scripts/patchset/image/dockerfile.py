@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Dockerfile takes from its context, stage by stage (Dockerfile reference)."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchset.errors import PatchsetError
+
+_FROM = re.compile(
+    r"FROM\s+(?:--platform=\S+\s+)?(?P<base>\S+)(?:\s+AS\s+(?P<name>[\w.-]+))?\s*", re.IGNORECASE
+)
+_MOUNT = re.compile(r"--mount=(\S+)")
+
+
+@dataclass
+class Stage:
+    """``needs`` are other stages, ``sources`` paths of the context, ``arguments`` names that ARG declares."""
+
+    name: str
+    base: str
+    needs: set[str] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
+    arguments: set[str] = field(default_factory=set)
+
+
+def read(text: str) -> dict[str, Stage]:
+    """The stages of a Dockerfile; what stands before the first is the stage "".
+
+    Raises:
+        PatchsetError: an instruction is of a form that is not known here.
+    """
+    stages = {"": Stage("", "scratch")}
+    current = stages[""]
+    for line in _instructions(text):
+        word, _, rest = line.partition(" ")
+        if match := _FROM.fullmatch(line):
+            current = Stage(match["name"] or str(len(stages)), match["base"], {match["base"]})
+            stages[current.name] = current
+        elif word.upper() == "ARG":
+            current.arguments |= {part.partition("=")[0] for part in rest.split()[:1]}
+        elif word.upper() in ("COPY", "ADD"):
+            _copy(current, rest)
+        elif word.upper() == "RUN":
+            for mount in _MOUNT.findall(rest):
+                _mount(current, dict(part.partition("=")[::2] for part in mount.split(",")))
+    return stages
+
+
+def _instructions(text: str) -> list[str]:
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    return [line.strip() for line in "\n".join(lines).replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def _copy(stage: Stage, rest: str) -> None:
+    if "<<" in rest or rest.lstrip().startswith("["):
+        raise PatchsetError(f"a COPY of a form that is not known here: {rest[:100]}")
+    words = shlex.split(rest)
+    flags = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
+    paths = [word for word in words if not word.startswith("--")]
+    if "from" in flags:
+        stage.needs.add(flags["from"])
+    else:
+        stage.sources |= {path for path in paths[:-1] if "://" not in path}
+
+
+def _mount(stage: Stage, fields: dict[str, str]) -> None:
+    if "from" in fields:
+        stage.needs.add(fields["from"])
+    elif fields.get("type", "bind") == "bind":
+        stage.sources.add(fields.get("source", fields.get("src", ".")))
+
+
+def needed(stages: dict[str, Stage], target: str) -> list[Stage]:
+    """The stages that a target is made of; a name with a variable in it stands for every stage that fits.
+
+    Raises:
+        PatchsetError: there is no such stage.
+    """
+    if target not in stages:
+        raise PatchsetError(
+            f"vLLM's Dockerfile has no stage {target}", "the bake file must learn the new name"
+        )
+    left, found = [target], dict[str, Stage]()
+    while left:
+        name = left.pop()
+        pattern = re.sub(r"\\\$\\\{\w+\\\}", r"[\\w.-]+", re.escape(name))
+        for other, stage in stages.items():
+            if other and other not in found and re.fullmatch(pattern, other):
+                found[other] = stage
+                left += stage.needs
+    return [stages[""], *found.values()]
+
+
+def missing(stages: list[Stage], context: Path) -> list[str]:
+    """What stages take from a context that it has not; patterns count when they match something."""
+    wanted = {
+        source.removeprefix("/").removeprefix("./") or "." for stage in stages for source in stage.sources
+    }
+    return sorted(source for source in wanted if source != "." and not any(context.glob(source)))
+
+
+def with_version(text: str, stage: str, version: str) -> str:
+    """A Dockerfile whose ``stage`` builds a wheel of ``version`` (``VLLM_VERSION_OVERRIDE`` in vLLM's setup.py).
+
+    Raises:
+        PatchsetError: it has no such stage.
+    """
+    line = re.compile(rf"(?m)^(FROM\s+\S+\s+AS\s+{re.escape(stage)}\s*)$")
+    text, count = line.subn(rf"\1\nENV VLLM_VERSION_OVERRIDE={version}", text)
+    if count != 1:
+        raise PatchsetError(f"vLLM's Dockerfile has no stage {stage}, in which the wheel is built")
+    return text

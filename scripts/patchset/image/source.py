@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mode source: everything compiled from the patched tree, by vLLM's own Dockerfile, with buildx."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchset import console, files, git, paths, series
+from patchset.apply import patched_tree
+from patchset.errors import MissingToolError, PatchsetError
+from patchset.image import build, dockerfile, stream
+from patchset.release import Release, Target
+
+#: vLLM's Dockerfile of a target, the stage that makes the wheel, and the stage that is the image.
+_FILES: dict[Target, tuple[str, str, str]] = {
+    "cuda": ("Dockerfile", "build", "vllm-openai"),
+    "cpu": ("Dockerfile.cpu", "vllm-build", "vllm-openai"),
+}
+#: Ours, written beside it: the same, with our version.
+DOCKERFILE = "docker/Dockerfile.mtp"
+
+
+@dataclass(frozen=True)
+class Context:
+    """A folder to build from, and the variables of the bake file."""
+
+    folder: Path
+    variables: dict[str, str]
+
+
+def prepare(release: Release, target: Target, tag: str | None, *, from_dir: Path | None = None) -> Context:
+    """Make the context, ``build/images/source/<release>-<target>``, and see that it is whole.
+
+    Raises:
+        PatchsetError: vLLM's Dockerfile takes something that the source has not.
+    """
+    name, wheel_stage, image_stage = _FILES[target]
+    tree = patched_tree(release, from_dir=from_dir)
+    folder = paths.images_dir() / "source" / f"{release.name}-{target}"
+    version = release.built_version(target)
+    with console.step(f"make the context of {release.name}"), files.lock(folder):
+        files.remove_unfinished(folder.parent, folder.name)
+        with files.whole_folder(folder) as unfinished:
+            git.run(unfinished, "clone", "--quiet", "--local", "--no-hardlinks", str(tree), ".")
+            git.run(unfinished, "remote", "remove", "origin")
+            # setuptools-scm and the Rust build ask git for a version.
+            git.run(unfinished, "tag", release.name)
+            text = (unfinished / "docker" / name).read_text(encoding="utf-8")
+            (unfinished / DOCKERFILE).write_text(
+                dockerfile.with_version(text, wheel_stage, version), encoding="utf-8"
+            )
+            stages = dockerfile.needed(dockerfile.read(text), image_stage)
+            if lacking := dockerfile.missing(stages, unfinished):
+                raise PatchsetError(
+                    f"docker/{name} of {release.name} takes what its source has not: {', '.join(lacking)}",
+                    "pin the release by git commit: a source archive may leave files out",
+                )
+    variables = {
+        "CONTEXT": str(folder),
+        "TAG": tag or build.default_tag(release, target) + "-source",
+        "VERSION": version,
+        "RELEASE": release.name,
+        "COMMIT": release.commit,
+        "SERIES_SHA256": series.sha256(release),
+        "SOURCE_DATE_EPOCH": str(release.source_date_epoch),
+    }
+    return Context(folder, variables)
+
+
+def bake(made: Context, target: Target, *, print_only: bool = False) -> str:
+    """Run buildx; with ``print_only`` it says what it would build, and builds nothing.
+
+    Raises:
+        MissingToolError: there is no buildx.
+        ProgramError: the build failed.
+    """
+    place = paths.project_root() / "docker" / "source" / "docker-bake.hcl"
+    words = ["docker", "buildx", "bake", "--file", str(place)]
+    env = {**os.environ, **made.variables}
+    try:
+        found = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        found = None
+    if found is None or found.returncode:
+        said = " ".join(f"{name}={shlex.quote(value)}" for name, value in made.variables.items())
+        raise MissingToolError(
+            f"docker has no buildx; the context {made.folder} is whole",
+            f"install it (docker-buildx-plugin), or build there: {said} {shlex.join(words)} {target}",
+        )
+    if print_only:
+        done = subprocess.run(
+            [*words, "--print", target], env=env, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise PatchsetError(f"buildx does not take the bake file: {done.stderr.strip()[-1000:]}")
+        return done.stdout
+    stream.run([*words, target], prefix="buildx", env=env)
+    return ""

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Making a published image again from its inputs.lock, and saying what differs when it comes out otherwise."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import platform
+import tarfile
+import tempfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchset import console, files, paths
+from patchset.errors import NotFoundError, PatchsetError, UsageError
+from patchset.image import build, engine, thin
+from patchset.registry import media
+from patchset.registry.client import Repository
+from patchset.registry.layout import Layout
+from patchset.registry.reference import parse
+from patchset.release import Arch, Release, load
+from patchset.supply import inputs, papers
+from patchset.supply.inputs import Inputs
+
+#: Bound of a thin layer that is unpacked to be compared, in bytes.
+_MAX_UNPACKED = 64 << 20
+
+
+@dataclass
+class Report:
+    """``published`` and ``rebuilt`` digests, and every difference; ``rebuilt`` None: other inputs, not built."""
+
+    published: str
+    rebuilt: str | None = None
+    differences: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def same(self) -> bool:
+        return self.rebuilt == self.published and not self.differences
+
+
+def reproduce(what: str, *, from_dir: Path | None = None) -> list[Report]:
+    """Make an image again: ``what`` is a reference in a registry, or a tag with a file in ``published/``.
+
+    Raises:
+        UsageError: there is no inputs.lock for it.
+        PatchsetError: it cannot be made at all.
+    """
+    locks, reference = _locks(what)
+    return [_one(found, reference, from_dir) for found in locks]
+
+
+def _locks(what: str) -> tuple[list[Inputs], str | None]:
+    if "/" not in what:
+        found = sorted((paths.project_root() / "published").glob(f"{what}*.inputs.lock"))
+        exact = [place for place in found if place.name.startswith(f"{what}.")]
+        if not exact:
+            raise UsageError(
+                f"published/ has no inputs.lock of {what}",
+                "name the image with its registry: REGISTRY/NAME:TAG",
+            )
+        return [inputs.read(place.read_bytes(), str(place)) for place in exact], None
+    reference = parse(what)
+    with Repository(reference) as repository:
+        digest = repository.digest_of(reference.wanted)
+        if digest is None:
+            raise NotFoundError(f"{reference} does not exist", "check the name and the tag")
+        kind = papers.INPUTS.media_type
+        listed = [entry for entry in repository.referrers(digest) if entry.get("artifactType") == kind]
+        if not listed:
+            raise UsageError(f"nothing with an inputs.lock refers to {reference}", "publish attaches one")
+        manifest = media.parse(repository.manifest(listed[0]["digest"])[2], "the attached inputs.lock")
+        _, *layers = media.parts(manifest, "the attached inputs.lock")
+        contents = [repository.blob(part["digest"], part["size"], inputs.MAX_BYTES) for part in layers]
+        locks = [inputs.read(content, f"inputs.lock of {reference}") for content in contents]
+        top = media.parse(repository.manifest(digest)[2], str(reference))
+    children = {str(entry.get("digest")) for entry in top.get("manifests") or () if isinstance(entry, dict)}
+    for lock in locks:
+        if lock.digest != digest and lock.digest not in children:
+            raise PatchsetError(f"{reference} is {digest}, but its inputs.lock is of {lock.digest}")
+    return locks, str(reference.at(digest))
+
+
+def _one(made: Inputs, reference: str | None, from_dir: Path | None) -> Report:
+    report = Report(made.digest)
+    release = load(made.release)
+    report.differences += inputs.differing(made.files, inputs.checkout_files(release, made.target, made.kind))
+    wanted = {source.file: source.sha256 for source in made.sources if not source.file.endswith(".tar")}
+    pinned = {source.file: source.sha256 for source in inputs.sources(release, made.target, made.archs)}
+    report.differences += inputs.differing(wanted, pinned)
+    report.notes += inputs.differing(made.tool, inputs.tool_files())
+    if report.differences:
+        return report
+    with tempfile.TemporaryDirectory(prefix=files.UNFINISHED) as folder:
+        if made.kind == "thin":
+            _thin(made, release, Path(folder), reference, report, from_dir)
+        else:
+            _full(made, release, report, from_dir)
+    return report
+
+
+def _thin(
+    made: Inputs, release: Release, folder: Path, reference: str | None, report: Report, from_dir: Path | None
+) -> None:
+    if made.base is None:
+        raise PatchsetError("the inputs.lock of a thin image names no base")
+    base = parse(made.base.reference).at(made.base.digest)
+    again = thin.build(
+        release,
+        made.target,
+        made.archs,
+        str(base),
+        site=made.base.site,
+        version=made.base.version,
+        from_dir=from_dir,
+        out=folder / "again-thin.oci.tar",
+    )
+    report.rebuilt = again.digest
+    if again.digest == made.digest or reference is None:
+        return
+    for arch, (digest, _) in again.layers.items():
+        with console.step(f"compare the layers for {arch}"):
+            ours = Layout(again.path).read(digest, thin.MAX_LAYER)
+            report.differences += _layer_differences(ours, _published_layer(reference, arch), arch)
+
+
+def _published_layer(reference: str, arch: Arch) -> bytes:
+    from patchset.image.origin import GOARCH
+
+    parsed = parse(reference)
+    with Repository(parsed) as repository:
+        _, _, content = repository.manifest(parsed.wanted)
+        manifest = media.parse(content, reference)
+        for entry in manifest.get("manifests") or ():
+            if (entry.get("platform") or {}).get("architecture") == GOARCH[arch]:
+                manifest = media.parse(repository.manifest(entry["digest"])[2], reference)
+        last = media.parts(manifest, reference)[-1]
+        return repository.blob(last["digest"], last["size"], thin.MAX_LAYER)
+
+
+def _layer_differences(ours: bytes, theirs: bytes, arch: Arch) -> list[str]:
+    here, there = _members(ours), _members(theirs)
+    lines = []
+    for name in sorted({*here, *there}):
+        if here.get(name) != there.get(name):
+            how = "differs" if name in here and name in there else "is missing"
+            where = (
+                ""
+                if name in here and name in there
+                else " here"
+                if name in there
+                else " in the published image"
+            )
+            lines.append(f"{arch} layer, {name}: {how}{where}")
+    return lines
+
+
+def _members(packed: bytes) -> dict[str, tuple[int, str]]:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            content = file.read(_MAX_UNPACKED + 1)
+        if len(content) > _MAX_UNPACKED:
+            raise PatchsetError(f"the layer unpacks to more than {_MAX_UNPACKED} bytes")
+        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+            found = {}
+            for member in tar:
+                file_object = tar.extractfile(member) if member.isreg() else None
+                text = file_object.read() if file_object else b""
+                found[member.name] = (member.mode, hashlib.sha256(text).hexdigest())
+            return found
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+        raise PatchsetError(f"the published layer cannot be read: {error}") from error
+
+
+def _full(made: Inputs, release: Release, report: Report, from_dir: Path | None) -> None:
+    """Build anew with the engine that was used, on the same base; that base is a file which must still be there."""
+    found = [source for source in made.sources if source.file.endswith(".tar")]
+    if len(found) != 1 or len(made.archs) != 1:
+        raise PatchsetError("the inputs.lock of a full image must name one base and one architecture")
+    (rootfs,), (arch,) = found, made.archs
+    place = paths.images_dir() / "base" / rootfs.file
+    if not place.is_file() or files.sha256_file(place) != rootfs.sha256:
+        report.differences.append(
+            f"{place}: not the base that the image was made on (sha256 {rootfs.sha256}); Debian's packages move on, "
+            "keep that file to make the image again"
+        )
+        return
+    which = engine.find(made.engine, arch=arch, machine=platform.machine())
+    tag = f"vllm-mtp-patches-again:{made.release}-{made.target}"
+    again = build.build(release, made.target, arch, which, tag=tag, from_dir=from_dir, cached=False)
+    report.rebuilt = again.archive.digest

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a repository of a registry holds: manifests, blobs, tags and referrers (OCI Distribution Specification 1.1)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from patchset.errors import NotFoundError, PatchsetError, UnavailableError
+from patchset.registry import media
+from patchset.registry.reference import DIGEST, Reference
+from patchset.registry.transport import Transport
+
+_ACCEPT = ", ".join((*media.INDEXES, *media.MANIFESTS))
+
+
+class Repository:
+    """One repository. ``push`` asks for the right to write; what is fetched is checked by its digest."""
+
+    def __init__(self, reference: Reference, *, push: bool = False) -> None:
+        self.reference = reference
+        self.transport = Transport(reference, push=push)
+
+    def __enter__(self) -> Repository:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.transport.close()
+
+    def digest_of(self, wanted: str) -> str | None:
+        """The digest of the manifest that a tag or digest names, or None when there is none."""
+        answer, _ = self.transport.ask(
+            "HEAD", f"manifests/{wanted}", expect=(200, 404), headers={"Accept": _ACCEPT}
+        )
+        if answer.status_code == 404:
+            return None
+        found = answer.headers.get("Docker-Content-Digest", "")
+        if not DIGEST.fullmatch(found):
+            found = self.manifest(wanted)[0]
+        return str(found)
+
+    def manifest(self, wanted: str) -> tuple[str, str, bytes]:
+        """Digest, media type and bytes of the manifest that a tag or digest names.
+
+        Raises:
+            NotFoundError: there is none.
+            PatchsetError: what came is not of the digest that was asked for.
+        """
+        answer, content = self.transport.ask(
+            "GET",
+            f"manifests/{wanted}",
+            expect=(200,),
+            limit=media.MAX_MANIFEST,
+            headers={"Accept": _ACCEPT},
+        )
+        found = media.digest(content)
+        if wanted.startswith("sha256:") and found != wanted:
+            raise PatchsetError(f"{self.reference.host} sends another manifest than {wanted}")
+        kind = answer.headers.get("Content-Type", "").partition(";")[0].strip()
+        return found, kind, content
+
+    def put_manifest(self, wanted: str, kind: str, content: bytes) -> bool:
+        """Store a manifest under a tag or its digest; whether the registry knows of its ``subject``.
+
+        Raises:
+            PatchsetError: the registry stored something else.
+        """
+        answer, _ = self.transport.ask(
+            "PUT",
+            f"manifests/{wanted}",
+            expect=(201, 202),
+            headers={"Content-Type": kind},
+            content=content,
+        )
+        said = answer.headers.get("Docker-Content-Digest", media.digest(content))
+        if said != media.digest(content):
+            raise PatchsetError(f"{self.reference.host} stored {said} in place of {media.digest(content)}")
+        return "OCI-Subject" in answer.headers
+
+    def has_blob(self, digest: str) -> bool:
+        """Whether the repository has a blob."""
+        answer, _ = self.transport.ask("HEAD", f"blobs/{digest}", expect=(200, 404))
+        return answer.status_code == 200
+
+    def blob(self, digest: str, size: int, limit: int) -> bytes:
+        """A small blob.
+
+        Raises:
+            PatchsetError: it is larger than ``limit`` bytes, or not of that digest and size.
+        """
+        if size > limit:
+            raise PatchsetError(f"{digest} in {self.reference} has {size} bytes, more than {limit}")
+        _, content = self.transport.ask("GET", f"blobs/{digest}", expect=(200,), limit=size)
+        if len(content) != size or media.digest(content) != digest:
+            raise PatchsetError(f"{self.reference.host} sends something else for {digest}")
+        return content
+
+    @contextlib.contextmanager
+    def open_blob(self, digest: str, size: int, start: int = 0) -> Iterator[Iterator[bytes]]:
+        """The bytes of a blob from ``start`` on, as they come; a whole one is checked by its digest at its end.
+
+        Raises:
+            UnavailableError: the registry fails, sends less, more or something else, or cannot begin at ``start``.
+        """
+        headers = {"Range": f"bytes={start}-{size - 1}"} if start else {}
+        try:
+            with self.transport.stream("GET", f"blobs/{digest}", headers=headers) as answer:
+                if answer.status_code == 404:
+                    raise NotFoundError(f"{self.reference} has no blob {digest}")
+                if answer.status_code not in (200, 206):
+                    raise UnavailableError(
+                        f"{self.reference.host} answers {answer.status_code} for blob {digest}"
+                    )
+                yield self._pieces(answer, digest, size, start)
+        except httpx.RequestError as error:
+            raise UnavailableError(f"{self.reference.host} broke off in blob {digest}: {error}") from error
+
+    def _pieces(self, answer: httpx.Response, digest: str, size: int, start: int) -> Iterator[bytes]:
+        skip = start if answer.status_code == 200 else 0
+        if answer.status_code == 206 and not answer.headers.get("Content-Range", "").startswith(
+            f"bytes {start}-"
+        ):
+            raise UnavailableError(f"{self.reference.host} sends another range of {digest}")
+        done, whole = start - skip, hashlib.sha256()
+        for piece in answer.iter_raw(1 << 20):
+            done += len(piece)
+            if done > size:
+                raise UnavailableError(f"{self.reference.host} sends more than {size} bytes for {digest}")
+            if not start:
+                whole.update(piece)
+            if skip:
+                piece, skip = piece[skip:], max(0, skip - len(piece))
+            if piece:
+                yield piece
+        if done != size:
+            raise UnavailableError(f"{self.reference.host} ends blob {digest} after {done} of {size} bytes")
+        if not start and f"sha256:{whole.hexdigest()}" != digest:
+            raise UnavailableError(f"{self.reference.host} sends something else for {digest}")
+
+    def referrers(self, digest: str) -> list[dict[str, Any]]:
+        """Descriptors of the manifests whose ``subject`` is ``digest``: by the API, else by the fallback tag."""
+        answer, content = self.transport.ask(
+            "GET", f"referrers/{digest}", expect=(200, 404), limit=media.MAX_MANIFEST
+        )
+        if answer.status_code == 404:
+            try:
+                content = self.manifest(referrers_tag(digest))[2]
+            except NotFoundError:
+                return []
+        found = media.parse(content, f"the list of what refers to {digest}").get("manifests")
+        if not isinstance(found, list):
+            raise PatchsetError(f"{self.reference.host} gives no list of what refers to {digest}")
+        return [media.check_descriptor(entry, "a list of referrers") for entry in found]
+
+    def attach(self, subject: dict[str, Any], manifest: dict[str, Any]) -> str:
+        """Store a manifest that refers to ``subject``, and list it where the registry does not; its digest."""
+        content = media.dump({**manifest, "subject": subject})
+        digest = media.digest(content)
+        if self.put_manifest(digest, media.MANIFEST, content):
+            return digest
+        listed = [entry for entry in self.referrers(subject["digest"]) if entry["digest"] != digest]
+        entry = media.descriptor(content, media.MANIFEST, artifactType=manifest["artifactType"])
+        entry["annotations"] = manifest.get("annotations", {})
+        index = {"schemaVersion": 2, "mediaType": media.INDEX}
+        entries = sorted([*listed, entry], key=lambda found: str(found["digest"]))
+        self.put_manifest(
+            referrers_tag(subject["digest"]), media.INDEX, media.dump({**index, "manifests": entries})
+        )
+        return digest
+
+
+def referrers_tag(digest: str) -> str:
+    """The tag that stands in for the referrers API ("Referrers Tag Schema")."""
+    return digest.replace(":", "-", 1)

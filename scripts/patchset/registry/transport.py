@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to one registry: logging in when it asks for that, trying again when it fails, and no more than so often."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import httpx
+
+from patchset import console
+from patchset.errors import NotFoundError, PatchsetError, UnavailableError
+from patchset.registry import auth
+from patchset.registry.reference import Reference
+
+#: How often a request is sent before it is given up, and the first pause in seconds (doubled each time).
+TRIES = 5
+FIRST_PAUSE = 1.0
+#: The longest pause that a registry's Retry-After is granted, in seconds.
+LONGEST_PAUSE = 60.0
+TIMEOUT = httpx.Timeout(60.0, connect=20.0)
+_AGAIN = (408, 429, 500, 502, 503, 504)
+_MAX_TOKEN = 1 << 20
+#: What an error message shows of an answer, in bytes.
+_SHOWN = 2000
+_FIELD = re.compile(r'(\w+)="([^"]*)"')
+
+
+class LoginError(PatchsetError):
+    """The registry does not let this user do that."""
+
+
+class Transport:
+    """HTTP to the registry of one repository; ``push`` asks for the right to write."""
+
+    def __init__(self, reference: Reference, *, push: bool = False) -> None:
+        self.reference = reference
+        self._actions = "pull,push" if push else "pull"
+        self._also: set[str] = set()
+        self._authorization: str | None = None
+        # A proxy of the environment has no business between a machine and itself.
+        self.http = httpx.Client(
+            timeout=TIMEOUT, trust_env=not reference.plain, headers={"Accept-Encoding": "identity"}
+        )
+
+    def close(self) -> None:
+        """Close its connections."""
+        self.http.close()
+
+    def allow_reading(self, name: str) -> None:
+        """Ask for the right to read another repository of the registry as well, for mounts from there."""
+        if name != self.reference.name and name not in self._also:
+            self._also.add(name)
+            self._authorization = None
+
+    def url(self, path: str) -> str:
+        """The address of ``path`` below the repository, or of a ``Location`` that the registry gave."""
+        base = f"{self.reference.api}{self.reference.name}/"
+        try:
+            return str(httpx.URL(base).join(path))
+        except httpx.InvalidURL as error:
+            raise PatchsetError(f"{self.reference.host} gives an address that is none: {error}") from error
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        expect: tuple[int, ...],
+        limit: int = 4 << 20,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        tries: int | None = None,
+        patience: float | None = None,
+    ) -> tuple[httpx.Response, bytes]:
+        """A request whose whole answer, of at most ``limit`` bytes, is wanted; ``patience`` in seconds, else TIMEOUT.
+
+        Raises:
+            NotFoundError: 404 where that is not among the statuses to ``expect``.
+            LoginError: the registry refuses this login, or there is none.
+            UnavailableError: it does not answer, or fails each time.
+            PatchsetError: any other status; an answer larger than ``limit``.
+        """
+        failure, pause = "", FIRST_PAUSE
+        for attempt in range(1, (tries or TRIES) + 1):
+            try:
+                with self.stream(method, path, headers=headers, content=content, patience=patience) as answer:
+                    if answer.status_code not in _AGAIN:
+                        self._check(answer, method, expect)
+                        return answer, _bounded(answer, limit, self.reference)
+                    failure = f"answers {answer.status_code}{_said(answer)}"
+                    pause = max(pause, _retry_after(answer))
+            except httpx.RequestError as error:
+                failure = f"fails: {error or type(error).__name__}"
+            if attempt < (tries or TRIES):
+                console.note(
+                    f"  {self.reference.host} {failure}; again in {pause:.0f} s ({attempt} of {TRIES})"
+                )
+                time.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+        what = f"{method} {path.partition('?')[0]}, tried {tries or TRIES} times"
+        raise UnavailableError(
+            f"the registry {self.reference.host} {failure} ({what})",
+            "run the same command again when it works; what is there already is not sent again",
+        )
+
+    @contextlib.contextmanager
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        patience: float | None = None,
+    ) -> Iterator[httpx.Response]:
+        """One request with its answer open, logged in as the registry wants; redirects of reads are followed."""
+        url = self.url(path)
+        for last in (False, True):
+            timeout = httpx.Timeout(patience, connect=TIMEOUT.connect) if patience else TIMEOUT
+            request = self.http.build_request(
+                method, url, headers=dict(headers or {}), content=content, timeout=timeout
+            )
+            if self._authorization and self._is_ours(request.url):
+                request.headers["Authorization"] = self._authorization
+            answer = self.http.send(request, stream=True, follow_redirects=method in ("GET", "HEAD"))
+            try:
+                if answer.status_code == 401 and not last and self._is_ours(answer.request.url):
+                    self._log_in(answer.headers.get_list("WWW-Authenticate"))
+                    continue
+                yield answer
+                return
+            finally:
+                answer.close()
+
+    def _is_ours(self, url: httpx.URL) -> bool:
+        api = httpx.URL(self.reference.api)
+        return (url.scheme, url.host, url.port) == (api.scheme, api.host, api.port)
+
+    def _check(self, answer: httpx.Response, method: str, expect: tuple[int, ...]) -> None:
+        status = answer.status_code
+        if status in expect:
+            return
+        what = f"the registry {self.reference.host} answers {status} to {method} {answer.request.url.path}{_said(answer)}"
+        if status in (401, 403):
+            raise LoginError(
+                what,
+                f"log in as somebody who may do that: docker login {self.reference.host} "
+                f"(or podman, buildah, skopeo login)",
+            )
+        if status == 404:
+            raise NotFoundError(what, "check the name, the tag, and whether a login is needed")
+        raise PatchsetError(what)
+
+    def _log_in(self, challenges: list[str]) -> None:
+        """Answer a challenge (RFC 9110, 11.6.1; docker's token protocol, which the OCI specification points to)."""
+        login = auth.find(self.reference)
+        for challenge in challenges:
+            scheme, _, rest = challenge.partition(" ")
+            fields = dict(_FIELD.findall(rest))
+            if scheme.lower() == "bearer" and "realm" in fields:
+                self._authorization = "Bearer " + self._token(fields, login)
+                return
+            if scheme.lower() == "basic" and login is not None and login.identity is None:
+                self._authorization = login.basic
+                return
+        self._authorization = None
+
+    def _token(self, fields: dict[str, str], login: auth.Login | None) -> str:
+        try:
+            realm = httpx.URL(fields["realm"])
+        except httpx.InvalidURL as error:
+            raise LoginError(f"{self.reference.host} names no address for the login: {error}") from error
+        if realm.scheme != "https" and not (realm.scheme == "http" and self.reference.plain):
+            raise LoginError(
+                f"{self.reference.host} wants the login to be sent to {realm}, which is not https"
+            )
+        scopes = [f"repository:{self.reference.name}:{self._actions}"]
+        scopes += [f"repository:{name}:pull" for name in sorted(self._also)]
+        service = {"service": fields["service"]} if "service" in fields else {}
+        if login is not None and login.identity:
+            form = {"grant_type": "refresh_token", "refresh_token": login.identity, "client_id": "patchset"}
+            request = self.http.build_request(
+                "POST", realm, data={**form, **service, "scope": " ".join(scopes)}
+            )
+        else:
+            query = httpx.QueryParams({**service, "scope": scopes})
+            request = self.http.build_request("GET", realm.copy_merge_params(query))
+            if login is not None:
+                request.headers["Authorization"] = login.basic
+        answer = self.http.send(request, stream=True)
+        try:
+            if answer.status_code in _AGAIN:
+                raise httpx.ReadError(f"{realm.host} answers {answer.status_code} to the login")
+            self._check(answer, request.method, (200,))
+            said = _json(_bounded(answer, _MAX_TOKEN, self.reference))
+        finally:
+            answer.close()
+        token = said.get("token") or said.get("access_token")
+        if not isinstance(token, str) or not token.isascii() or "\n" in token:
+            raise LoginError(f"{realm.host} gives no token for {self.reference.repository}")
+        return token
+
+
+def _json(content: bytes) -> dict[str, Any]:
+    from patchset.registry.media import parse
+
+    return parse(content, "the answer to the login")
+
+
+def _bounded(answer: httpx.Response, limit: int, reference: Reference) -> bytes:
+    content = bytearray()
+    for piece in answer.iter_raw():
+        content += piece
+        if len(content) > limit:
+            raise PatchsetError(
+                f"{reference.host} answers {answer.request.url.path} with more than {limit} bytes"
+            )
+    return bytes(content)
+
+
+def _said(answer: httpx.Response) -> str:
+    """The beginning of an answer's text, in one line."""
+    text = bytearray()
+    with contextlib.suppress(httpx.HTTPError):
+        for piece in answer.iter_raw():
+            text += piece
+            if len(text) > _SHOWN:
+                break
+    line = " ".join(bytes(text[:_SHOWN]).decode("utf-8", "replace").split())
+    return f": {line[:300]}" if line and line.isprintable() else ""
+
+
+def _retry_after(answer: httpx.Response) -> float:
+    text = answer.headers.get("Retry-After", "")
+    return min(float(text), LONGEST_PAUSE) if text.isdecimal() else 0.0

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blobs on their way into a registry: mounted where it has them, sent in chunks else, taken up again when cut.
+
+The address of an upload that was begun is kept in ``build/registry/``, so that a later run goes on with it. What was
+begun can be gone on with as far as the registry allows: docker-registry 2.x keeps half a chunk when a connection
+breaks, no longer knows its own address of the upload then, and has that one blob sent anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+import httpx
+
+from patchset import console, files, paths
+from patchset.errors import PatchsetError, UnavailableError
+from patchset.registry import transport
+from patchset.registry.client import Repository
+
+#: One request carries so many bytes: above what the pickiest registry asks for (5 MiB), and little to send twice.
+CHUNK = 8 << 20
+#: Bound of what a registry may ask for with OCI-Chunk-Min-Length.
+_LARGEST_CHUNK = 512 << 20
+
+#: A registry reads a whole blob again before it says that it took it; what that is given, in seconds.
+_PATIENCE = 900.0
+
+#: Opens a blob's bytes from an offset on.
+Opener = Callable[[int], AbstractContextManager[Iterator[bytes]]]
+
+
+class _CutError(Exception):
+    """The registry does not know how far the upload came, or says something impossible: begin it again."""
+
+
+@dataclass(frozen=True)
+class Blob:
+    """``digest``, ``size`` in bytes, ``open`` for its bytes, and ``homes``: repositories of the registry with it."""
+
+    digest: str
+    size: int
+    open: Opener
+    homes: tuple[str, ...] = ()
+
+
+def put(repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> str:
+    """Bring a blob into a repository: "there", "mounted" or "sent". ``on_bytes`` hears of bytes that arrived.
+
+    Raises:
+        UnavailableError: the registry fails again and again without taking any more of it.
+        PatchsetError: the registry refuses it.
+    """
+    if repository.has_blob(blob.digest):
+        on_bytes(blob.size)
+        return "there"
+    for home in blob.homes:
+        if home == repository.reference.name:
+            continue
+        repository.transport.allow_reading(home)
+        query = urlencode({"mount": blob.digest, "from": home})
+        answer, _ = repository.transport.ask("POST", f"blobs/uploads/?{query}", expect=(201, 202))
+        if answer.status_code == 201:
+            on_bytes(blob.size)
+            return "mounted"
+        _cancel(repository, answer)
+    _Upload(repository, blob, on_bytes).run()
+    return "sent"
+
+
+def _cancel(repository: Repository, answer: httpx.Response) -> None:
+    """A mount that was not done has begun an upload; it is ended where the registry can."""
+    with contextlib.suppress(PatchsetError):
+        repository.transport.ask("DELETE", answer.headers["Location"], expect=(204, 404), tries=1)
+
+
+class _Upload:
+    def __init__(self, repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> None:
+        self.repository, self.blob, self.on_bytes = repository, blob, on_bytes
+        self.transport = repository.transport
+        self.offset = self.reported = 0
+        self.chunk = CHUNK
+        key = hashlib.sha256(f"{repository.reference.repository}@{blob.digest}".encode()).hexdigest()
+        self.journal = paths.build_dir() / "registry" / f"{key}.json"
+
+    def run(self) -> None:
+        failure, pause, left, furthest = "", transport.FIRST_PAUSE, transport.TRIES, 0
+        location = self._remembered()
+        while left:
+            try:
+                location = self._continued(location) or self._begin()
+                self._send(location)
+                self._forget()
+                return
+            except _CutError as error:
+                failure, location = str(error), None
+            except (httpx.RequestError, UnavailableError) as error:
+                failure = error.message if isinstance(error, UnavailableError) else str(error) or "no answer"
+                location = self._remembered()
+            left -= 1
+            if self.offset > furthest:  # further than ever before: that wins back the tries
+                furthest, left, pause = self.offset, transport.TRIES, transport.FIRST_PAUSE
+            if left:
+                note = f"  {self.repository.reference.host}: {failure[:300]}"
+                console.note(f"{note}; {self.offset} of {self.blob.size} bytes; again in {pause:.0f} s")
+                time.sleep(pause)
+                pause = min(pause * 2, transport.LONGEST_PAUSE)
+        raise UnavailableError(
+            f"{self.blob.digest} could not be sent to {self.repository.reference.repository}: {failure}",
+            "run the same command again: it goes on where this one was cut",
+        )
+
+    def _begin(self) -> str:
+        self.offset = 0
+        answer, _ = self.transport.ask("POST", "blobs/uploads/", expect=(202,))
+        least = answer.headers.get("OCI-Chunk-Min-Length", "")
+        if least.isdecimal():
+            self.chunk = max(self.chunk, min(int(least), _LARGEST_CHUNK))
+        return self._located(answer)
+
+    def _continued(self, location: str | None) -> str | None:
+        """Where an upload stands that was begun, as the registry says; None when it does not know it any more."""
+        if location is None:
+            return None
+        answer, _ = self.transport.ask("GET", location, expect=(204, 400, 404, 405, 416), tries=1)
+        if answer.status_code != 204:
+            self._forget()
+            return None
+        self.offset = self._received(answer)
+        if self.offset:
+            console.note(f"  {self.blob.digest[:19]}: goes on at {self.offset} of {self.blob.size} bytes")
+        return self._located(answer)
+
+    def _send(self, location: str) -> None:
+        self._report()
+        with contextlib.ExitStack() as stack:
+            pieces: Iterable[bytes] = stack.enter_context(self.blob.open(self.offset))
+            for chunk in _chunks(pieces, self.chunk):
+                end = self.offset + len(chunk)
+                headers = {
+                    "Content-Type": "application/octet-stream",
+                    "Content-Range": f"{self.offset}-{end - 1}",
+                }
+                answer = self._write("PATCH", location, (202, 204), headers, chunk)
+                received = self._received(answer) if "Range" in answer.headers else end
+                if received != end and (received, end) != (0, 1):
+                    raise _CutError(f"the registry has {received} bytes after {end}")
+                self.offset = end
+                location = self._located(answer)
+                self._report()
+        joint = "&" if "?" in location else "?"
+        self._write("PUT", f"{location}{joint}{urlencode({'digest': self.blob.digest})}", (201, 204), {}, b"")
+
+    def _write(
+        self, method: str, location: str, expect: tuple[int, ...], headers: dict[str, str], content: bytes
+    ) -> httpx.Response:
+        """One request that must not be repeated blindly: what the registry took of it is to be asked first."""
+        try:
+            answer, _ = self.transport.ask(
+                method,
+                location,
+                expect=(*expect, 404, 416),
+                headers=headers,
+                content=content,
+                tries=1,
+                patience=_PATIENCE if method == "PUT" else None,
+            )
+        except UnavailableError:
+            if method == "PUT" and self.repository.has_blob(self.blob.digest):
+                return httpx.Response(201)
+            raise
+        if answer.status_code in (404, 416):
+            self._forget()
+            raise _CutError(f"the registry has lost the upload ({answer.status_code})")
+        return answer
+
+    def _received(self, answer: httpx.Response) -> int:
+        """How many bytes the registry has; ``0-0`` stands for none, as it does for one."""
+        match = re.fullmatch(r"(?:bytes=)?0-(\d{1,18})", answer.headers.get("Range", ""))
+        if match is None:
+            raise _CutError("the registry does not say how much it has")
+        received = int(match[1]) + 1 if int(match[1]) else 0
+        if received > self.blob.size:
+            raise _CutError(f"the registry has {received} bytes of a blob of {self.blob.size}")
+        return received
+
+    def _located(self, answer: httpx.Response) -> str:
+        """The upload's address, which changes with each answer; kept for a later run."""
+        location = answer.headers.get("Location", "")
+        if not location:
+            raise PatchsetError(f"{self.repository.reference.host} gives no address for an upload")
+        url = self.transport.url(location)
+        files.write_text(self.journal, json.dumps({"digest": self.blob.digest, "location": url}) + "\n")
+        return url
+
+    def _remembered(self) -> str | None:
+        try:
+            found = json.loads(Path(self.journal).read_text(encoding="utf-8"))["location"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return found if isinstance(found, str) else None
+
+    def _forget(self) -> None:
+        self.journal.unlink(missing_ok=True)
+
+    def _report(self) -> None:
+        self.on_bytes(self.offset - self.reported)
+        self.reported = self.offset
+
+
+def _chunks(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        while len(held) >= size:
+            yield bytes(held[:size])
+            del held[:size]
+    if held:
+        yield bytes(held)

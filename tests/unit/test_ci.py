@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workflow files: every step that does something is a session of the noxfile."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from patchset import paths
+
+WORKFLOWS = sorted((paths.project_root() / "ci").glob("*.yml"))
+#: What brings nox and the programs that sessions use onto a fresh runner.
+PREPARING = re.compile(
+    r"pipx install nox|python3 -m pip install --user nox|sudo apt-get update && sudo apt-get install -y [a-z -]+"
+)
+
+
+@pytest.fixture(scope="module")
+def sessions() -> set[str]:
+    text = (paths.project_root() / "noxfile.py").read_text()
+    found = re.findall(r"@nox\.session(?:\((?:name=\"([a-z0-9-]+)\")?[^)]*\))?\ndef (\w+)", text)
+    return {name or function for name, function in found}
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_steps_are_sessions(workflow: Path, sessions: set[str]) -> None:
+    steps = re.findall(r"(?m)^\s*- run: (.*)$", workflow.read_text())
+    named = [step.split()[2] for step in steps if step.startswith("nox -s ")]
+    assert named and set(named) <= sessions
+    for step in steps:
+        assert step.startswith("nox -s ") or PREPARING.fullmatch(step), step
+    assert "run: |" not in workflow.read_text()
+    assert not re.search(r"(?i)password: (?!\$\{\{ secrets\.)", workflow.read_text())
+
+
+def test_inputs_of_people_never_become_shell_text() -> None:
+    """A workflow's inputs reach a command as variables of the environment, quoted."""
+    for workflow in WORKFLOWS:
+        for step in re.findall(r"(?m)^\s*- run: (.*)$", workflow.read_text()):
+            assert not re.search(r"\$\{\{ *inputs\.\w+ *\}\}", step), step
+
+
+def test_publish_tags_what_the_workflow_reproduces() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "patchset", "publish", "--help"], capture_output=True, text=True, check=True
+    )
+    for option in ("--thin", "--sign", "--record", "--target"):
+        assert option in done.stdout

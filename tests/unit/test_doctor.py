@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The doctor in real environments: wheels that pip installed, files that somebody changed, bytecode that is old."""
+
+from __future__ import annotations
+
+import json
+import os
+import py_compile
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Project
+from test_wheel import build, packaged
+
+from patchset.doctor import standalone
+
+__all__ = ["packaged"]
+
+
+def install(folder: Path, wheel: Path) -> Path:
+    """The interpreter of a new environment with one wheel in it."""
+    venv.create(folder)
+    python = folder / "bin/python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index"]
+    subprocess.run([*pip, str(wheel)], check=True)
+    info = site(python) / "torch-2.0.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.0.0\n")
+    (site(python) / "torch").mkdir()
+    (site(python) / "torch/version.py").write_text("__version__ = '2.0.0'\ncuda: Optional[str] = '13.0'\n")
+    return python
+
+
+def site(python: Path) -> Path:
+    return next(python.parent.parent.glob("lib/python*/site-packages"))
+
+
+@pytest.fixture
+def patched(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    return install(tmp_path / "venv", build(packaged))
+
+
+def ask(python: Path, *arguments: str, status: int = 0, **env: str) -> dict[str, Any]:
+    """What the program that images carry says, run as there: with nothing of this project."""
+    done = subprocess.run(
+        [python, standalone.__file__, "--json", *arguments],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "", **env}, cwd=python.parent,
+    )  # fmt: skip
+    assert done.returncode == status, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["healthy"] == (status == 0)
+    return found
+
+
+def wrong(found: dict[str, Any]) -> dict[str, str]:
+    return {check["check"]: check["text"] for check in found["checks"] if check["status"] == "wrong"}
+
+
+def test_a_patched_environment_is_well(packaged: Project, patched: Path) -> None:
+    found = ask(patched)
+    assert found["patches"] == {"0001-first": True, "0002-new": True}
+    assert set(found["files"].values()) == {"patched"} and not wrong(found)
+    shown = packaged.run("doctor", "--python", str(patched)).stdout
+    assert "2 of 2 patches of v1.2.0 are live" in shown and "no GPU visible" in shown
+    assert packaged.run("doctor", "--python", str(patched), "--quiet").stdout == ""
+    shown = packaged.run("doctor", "--root", str(site(patched))).stdout
+    assert "2 of 2 patches" in shown and "import vllm" not in shown
+
+
+def test_each_patch_is_judged_by_its_own_files(patched: Path) -> None:
+    (site(patched) / "vllm/reader.py").write_text("READ = 2\n")
+    found = ask(patched, status=1)
+    assert found["patches"] == {"0001-first": True, "0002-new": False}
+    assert found["files"] == {"vllm/parser.py": "patched", "vllm/reader.py": "foreign"}
+    (site(patched) / "vllm/reader.py").unlink()
+    assert "vllm/reader.py is stock" in wrong(ask(patched, status=1))["files"]
+
+
+def test_stale_bytecode_of_a_same_length_same_time_edit(patched: Path) -> None:
+    source = site(patched) / "vllm/reader.py"
+    compiled = Path(subprocess.run(
+        [patched, "-c", "import sys, importlib.util; print(importlib.util.cache_from_source(sys.argv[1]))", source],
+        capture_output=True, text=True, check=True,
+    ).stdout.strip())  # fmt: skip
+    right, before = source.read_text(), source.stat()
+    source.write_text(right.replace("1", "7"))
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    subprocess.run([patched, "-m", "py_compile", source], check=True)
+    source.write_text(right)
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    read = [patched, "-c", "from vllm.reader import READ; print(READ)"]
+    assert subprocess.run(read, capture_output=True, text=True).stdout == "7\n"  # the trap is real
+    found = ask(patched, status=1)
+    assert set(found["files"].values()) == {"patched"}
+    assert str(compiled) in wrong(found)["bytecode"]
+    subprocess.run([patched, "-m", "py_compile", source], check=True)
+    ask(patched)
+    assert subprocess.run(read, capture_output=True, text=True).stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("mode", "status"),
+    [(py_compile.PycInvalidationMode.CHECKED_HASH, 0), (py_compile.PycInvalidationMode.UNCHECKED_HASH, 1)],
+)
+def test_bytecode_by_hash_counts_only_when_nobody_checks_it(
+    patched: Path, mode: py_compile.PycInvalidationMode, status: int
+) -> None:
+    source = site(patched) / "vllm/parser.py"
+    right = source.read_text()
+    source.write_text("old = 1\n")
+    command = f"import py_compile as c; c.compile({str(source)!r}, invalidation_mode=c.PycInvalidationMode.{mode.name})"
+    subprocess.run([patched, "-c", command], check=True)
+    source.write_text(right)
+    assert ("bytecode" in wrong(ask(patched, status=status))) == bool(status)
+
+
+def test_another_vllm_that_is_imported_instead(patched: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other/vllm"
+    other.mkdir(parents=True)
+    (other / "__init__.py").touch()
+    assert str(other) in wrong(ask(patched, status=1, PYTHONPATH=str(other.parent)))["shadow"]
+    (site(patched) / "zz.pth").write_text(f"{other.parent}\n")  # behind the site's own: named, and harmless
+    assert any(c["status"] == "note" and str(other.parent) in c["text"] for c in ask(patched)["checks"])
+
+
+def test_the_rust_frontend(patched: Path) -> None:
+    assert "not patched" in wrong(ask(patched, status=1, VLLM_USE_RUST_FRONTEND="1"))["rust-frontend"]
+    ask(patched, VLLM_USE_RUST_FRONTEND="0")
+
+
+def test_two_owners_of_the_package(patched: Path) -> None:
+    info = site(patched) / "vllm-1.2.0.dist-info"
+    info.mkdir()
+    (info / "RECORD").write_text("vllm/__init__.py,,\n")
+    assert "vllm-1.2.0.dist-info owns" in wrong(ask(patched, status=1))["metadata"]
+
+
+def test_a_wheel_for_another_processor_and_another_torch(patched: Path) -> None:
+    info = next(site(patched).glob("vllm-*.dist-info"))
+    machine = os.uname().machine
+    text = (info / "WHEEL").read_text()
+    (info / "WHEEL").write_text(text.replace("x86_64", "riscv64"))
+    assert machine in wrong(ask(patched, status=1))["architecture"]
+    (info / "WHEEL").write_text(text)
+    library = site(patched) / "vllm/_C.abi3.so"
+    library.write_bytes(b"\x7fELF" + bytes(14) + (40).to_bytes(2, "little"))
+    assert "_C.abi3.so is for another processor" in wrong(ask(patched, status=1))["architecture"]
+    library.write_bytes(b"\x7fELF" + bytes(14) + (62 if machine == "x86_64" else 183).to_bytes(2, "little"))
+    torch = site(patched) / "torch-2.0.0.dist-info"
+    torch.rename(torch.with_name("torch-2.0.1.dist-info"))
+    assert "built for 2.0.0" in wrong(ask(patched, status=1))["torch"]
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ("NVIDIA H200, 580.95.05, 9.0", None),
+        ("NVIDIA H200, 570.10, 9.0", "needs driver 580"),
+        ("Tesla V100, 580.95.05, 7.0", "no code for compute capability 7.0"),
+        (None, "no GPU visible"),
+    ],
+)
+def test_the_driver(patched: Path, tmp_path: Path, row: str | None, complaint: str | None) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    program = programs / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\n{f'echo {row!r}' if row else 'exit 9'}\n")
+    program.chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    found = ask(patched, "--gpu", status=1 if complaint else 0, PATH=path)
+    assert complaint is None or complaint in wrong(found)["gpu"]
+
+
+def test_patched_in_place_stock_and_nothing(packaged: Project, tmp_path: Path) -> None:
+    wheel = packaged.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
+    python = install(tmp_path / "venv", wheel)
+    shown = packaged.run("doctor", "--python", str(python), status=1).stdout
+    assert "0 of 2 patches" in shown and "vllm/parser.py is stock" in shown
+    packaged.run("patch-installed", "in", "--python", str(python))
+    assert "2 of 2 patches" in packaged.run("doctor", "--python", str(python)).stdout
+    for part in site(python).glob("vllm*"):
+        shutil.rmtree(part)
+    assert (
+        "no vllm is installed"
+        in packaged.run("doctor", "--python", str(python), "--root", str(site(python)), status=2).stderr
+    )

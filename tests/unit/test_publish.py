@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publishing to a real registry, pulling with an engine's own program, and making the image again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+import registry_server
+import small_base
+from conftest import Project, diff_line
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from registry_server import Fault, Network, host, network, own_places
+from small_base import SITE, base, released
+from test_thin import build
+from test_wheel import packaged
+
+from patchset.errors import PatchsetError, UnavailableError
+from patchset.publish import push
+from patchset.registry import media, transport, upload
+from patchset.registry.client import Repository
+from patchset.registry.reference import parse
+from patchset.release import load
+from patchset.supply import inputs
+
+__all__ = ["base", "host", "network", "own_places", "packaged", "released"]
+
+
+@pytest.fixture
+def goal(host: str) -> str:
+    return f"{host}/team/{uuid.uuid4().hex[:12]}"
+
+
+def publish(project: Project, goal: str, *arguments: str, status: int = 0) -> str:
+    done = project.run("publish", goal, *arguments, status=status)
+    return done.stderr if status else done.stdout
+
+
+def papers_of(reference: str) -> dict[str, dict[str, Any]]:
+    parsed = parse(reference)
+    found = {}
+    with Repository(parsed) as repository:
+        digest = repository.digest_of(parsed.wanted) or ""
+        for entry in repository.referrers(digest):
+            manifest = media.parse(repository.manifest(entry["digest"])[2], "paper")
+            assert manifest["subject"]["digest"] == digest
+            part = manifest["layers"][0]
+            found[manifest["artifactType"]] = json.loads(
+                repository.blob(part["digest"], part["size"], 1 << 20)
+            )
+    return found
+
+
+def test_published_pulled_by_tag_and_digest_and_well(
+    released: Project, base: str, goal: str, tmp_path: Path
+) -> None:
+    digest = build(released, base)["digest"]
+    shown = publish(released, goal)
+    assert "2 mounted, 4 sent" in shown and digest in shown
+    for number, what in enumerate((":v1.2.0-mtp.1", ":v1.2.0", ":latest", f"@{digest}")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        site = small_base.pulled(goal + what, folder) / SITE[1:]
+        assert {path.name for path in site.iterdir()} == {"vllm", "vllm-1.2.0+mtp.1.dist-info"}
+        assert {path.name for path in (site / "vllm/__pycache__").iterdir()} == {"other.cpython-312.pyc"}
+        assert "2 of 2 patches" in released.run("doctor", "--root", str(site)).stdout
+    folder = tmp_path / "arm"
+    folder.mkdir()
+    site = small_base.pulled(f"{goal}:latest", folder, arch="arm64") / SITE[1:]
+    assert "aarch64" in (site / "vllm-1.2.0+mtp.1.dist-info/WHEEL").read_text()
+
+
+def test_an_engine_runs_the_doctor_on_it(released: Project, base: str, goal: str, tmp_path: Path) -> None:
+    if shutil.which("buildah") is None or os.geteuid() != 0:
+        pytest.skip("needs buildah, as root")
+    build(released, base)
+    publish(released, goal)
+    engine = [
+        "buildah",
+        "--storage-driver",
+        "vfs",
+        "--root",
+        str(tmp_path / "store"),
+        "--runroot",
+        str(tmp_path / "run"),
+    ]
+
+    def ask(*words: str) -> str:
+        return subprocess.run([*engine, *words], capture_output=True, text=True, check=True).stdout.strip()
+
+    container = ask("from", "--tls-verify=false", f"{goal}:v1.2.0-mtp.1")
+    mounted = Path(ask("mount", container))
+    assert "2 of 2 patches" in released.run("doctor", "--root", str(mounted / SITE[1:])).stdout
+    assert os.access(mounted / "usr/local/bin/vllm-mtp-doctor", os.X_OK)
+    ask("rm", container)
+
+
+def test_a_fixed_tag_is_never_moved(released: Project, base: str, goal: str) -> None:
+    first = build(released, base)["digest"]
+    publish(released, goal)
+    assert "6 there" in publish(released, goal)  # the same image again is no fault
+    released.add_patch("0003-more.diff", diff_line(30, "thirty", "vllm/parser.py"))
+    second = build(released, base)["digest"]
+    assert first != second
+    message = publish(released, goal, status=1)
+    assert f"{goal}:v1.2.0-mtp.1 is {first} already" in message and "raise revision" in message
+    with Repository(parse(goal)) as repository:
+        assert {repository.digest_of(tag) for tag in ("v1.2.0-mtp.1", "v1.2.0", "latest")} == {first}
+    toml = released.folder / "release.toml"
+    toml.write_text(toml.read_text().replace("revision = 1", "revision = 2"))
+    assert "is 1.2.0+mtp.1 for cuda, not 1.2.0+mtp.2" in publish(released, goal, status=1)
+    third = build(released, base)["digest"]
+    publish(released, goal)
+    with Repository(parse(goal)) as repository:
+        found = [repository.digest_of(tag) for tag in ("v1.2.0-mtp.1", "v1.2.0-mtp.2", "v1.2.0", "latest")]
+    assert found == [first, third, third, third]
+
+
+def test_a_base_in_another_registry_is_copied(released: Project, goal: str, tmp_path: Path) -> None:
+    with registry_server.registry(tmp_path) as other:
+        build(released, small_base.push(other, "official/vllm"))
+        assert "6 sent" in publish(released, goal)
+    folder = tmp_path / "pulled"
+    folder.mkdir()
+    assert (small_base.pulled(f"{goal}:latest", folder) / SITE[1:] / "vllm/reader.py").is_file()
+
+
+def test_a_push_that_is_cut_goes_on(
+    released: Project, base: str, goal: str, network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(released, base)
+    archive = released.root / "build/images/v1.2.0-cuda-thin.oci.tar"
+    monkeypatch.setattr(upload, "CHUNK", 50_000)
+    through = parse(goal.replace(goal.split("/")[0], network.host))
+    names = push.tags(load("v1.2.0"), "cuda")
+    left = 4
+
+    def plan(method: str, path: str) -> Fault:
+        nonlocal left
+        left -= method == "PATCH"
+        return "close" if left < 0 else None
+
+    network.plan = plan
+    with pytest.raises(UnavailableError):
+        push.publish(through, [archive], names)
+    with Repository(parse(goal)) as repository:
+        assert repository.digest_of("v1.2.0-mtp.1") is None  # nothing that can be pulled by tag
+    network.plan = lambda method, path: None
+    before = network.count("PATCH")
+    done = push.publish(through, [archive], names)
+    assert done.parts["there"] >= 1
+    sent = network.count("PATCH") - before
+    whole = push.publish(parse(f"{goal}-whole"), [archive], names)
+    assert whole.digest == done.digest
+    network.seen.clear()
+    push.publish(parse(str(through) + "-count"), [archive], names)
+    assert sent <= network.count("PATCH") - 4
+
+
+@pytest.mark.parametrize("fault", [500, "close"])
+def test_a_failing_registry_ends_in_a_clear_error(
+    released: Project, base: str, goal: str, network: Network, tmp_path: Path, fault: Fault
+) -> None:
+    build(released, base)
+    archive = released.root / "build/images/v1.2.0-cuda-thin.oci.tar"
+    network.plan = lambda method, path: fault if "/manifests/v1.2.0" in path and method == "PUT" else None
+    with pytest.raises(UnavailableError, match=rf"{network.host} .*tried {transport.TRIES} times"):
+        push.publish(
+            parse(goal.replace(goal.split("/")[0], network.host)),
+            [archive],
+            push.tags(load("v1.2.0"), "cuda"),
+        )
+    assert network.count("PUT") < 40
+
+
+def test_papers_say_what_is_in_it_and_where_it_came_from(released: Project, base: str, goal: str) -> None:
+    digest = build(released, base)["digest"]
+    publish(released, goal)
+    found = papers_of(f"{goal}:latest")
+    bill = found["application/vnd.cyclonedx+json"]
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bill)) is None
+    changes = {
+        component["name"]: component["properties"][0]["value"]
+        for component in bill["components"]
+        if component["type"] == "file"
+    }
+    assert changes == {"vllm/parser.py": "modified", "vllm/reader.py": "added"}
+    statement = found["application/vnd.in-toto+json"]
+    assert statement["subject"][0]["digest"] == {"sha256": digest.removeprefix("sha256:")}
+    named = {entry["name"] for entry in statement["predicate"]["buildDefinition"]["resolvedDependencies"]}
+    assert {
+        "pkg-1.2.0.tar.gz", "base", "base-x86_64", "base-aarch64", "patches/v1.2.0/series", "patches/v1.2.0/0001-first.diff",
+        "vllm-1.2.0-cp38-abi3-manylinux_2_28_aarch64.whl", "patches/v1.2.0/release.toml", "image/deflate.py",
+    } <= named  # fmt: skip
+
+
+def test_reproduced_and_a_changed_input_is_named(
+    released: Project, base: str, goal: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    digest = build(released, base)["digest"]
+    publish(released, goal, "--record")
+    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "fresh"))
+    for what in (f"{goal}:v1.2.0-mtp.1", f"{goal}@{digest}", "v1.2.0-mtp.1"):
+        assert f"same     {digest}" in released.run("reproduce", what).stdout
+    patch = released.folder / "0001-first.diff"
+    right = patch.read_text()
+    patch.write_text(right.replace("+five", "+FIVE"))
+    shown = released.run("reproduce", f"{goal}:v1.2.0-mtp.1", status=1).stdout
+    assert "DIFFERS  patches/v1.2.0/0001-first.diff: sha256" in shown and shown.count("DIFFERS") == 1
+    patch.write_text(right)
+    toml = released.folder / "release.toml"
+    sha = next(line for line in toml.read_text().splitlines() if line.startswith("sha256"))
+    toml.write_text(toml.read_text().replace(sha, f'sha256 = "{"0" * 64}"', 1))
+    shown = released.run("reproduce", f"{goal}:v1.2.0-mtp.1", status=1).stdout
+    assert "DIFFERS  pkg-1.2.0.tar.gz" in shown and "DIFFERS  patches/v1.2.0/release.toml" in shown
+
+
+def test_a_published_layer_that_nobody_can_make_is_named(
+    released: Project, base: str, goal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody publishes another text in the layer, with an inputs.lock that claims to be of it."""
+    build(released, base)
+    honest = json.loads((released.root / "build/images/v1.2.0-cuda-thin.inputs.lock").read_text())
+    evil = Project(tmp_path / "evil", released.downloads)
+    shutil.copytree(released.root, evil.root)
+    patch = evil.folder / "0002-new.diff"
+    patch.write_text(patch.read_text().replace("READ = 1", "READ = 6"))
+    monkeypatch.setenv("PATCHSET_ROOT", str(evil.root))
+    build(evil, base)
+    lock = evil.root / "build/images/v1.2.0-cuda-thin.inputs.lock"
+    lock.write_text(json.dumps({**json.loads(lock.read_text()), "files": honest["files"]}))
+    publish(evil, goal)
+    monkeypatch.setenv("PATCHSET_ROOT", str(released.root))
+    shown = released.run("reproduce", f"{goal}:latest", status=1).stdout
+    assert f"DIFFERS  x86_64 layer, {SITE[1:]}/vllm/reader.py: differs" in shown
+    assert "parser.py" not in shown
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("engine", "rm"), ("files", {"../../x": "0" * 64}), ("files", {"\x1b[2J": "0" * 64}), ("digest", "sha256:1"),
+        ("sources", [{"file": "../x.tar", "sha256": "0" * 64}]), ("schema", 2), ("more", 1),
+    ],
+)  # fmt: skip
+def test_an_inputs_lock_of_somebody_else_is_read_with_care(
+    released: Project, base: str, field: str, value: object
+) -> None:
+    build(released, base)
+    place = released.root / "build/images/v1.2.0-cuda-thin.inputs.lock"
+    right = json.loads(place.read_text())
+    inputs.read(json.dumps(right).encode(), "here")
+    with pytest.raises(PatchsetError, match=r"here is no inputs\.lock"):
+        inputs.read(json.dumps({**right, field: value}).encode(), "here")
+
+
+def test_archives_of_one_processor_each_become_one_image(
+    released: Project, host: str, goal: str, tmp_path: Path
+) -> None:
+    """As full images are built, one archive on each machine; the engine's archives hold all their parts."""
+    archives = []
+    for arch in ("x86_64", "aarch64"):
+        single = small_base.push(host, f"official/{uuid.uuid4().hex[:8]}", (arch,), index=False)
+        build(released, single, "--arch", arch)
+        place = tmp_path / f"v1.2.0-cuda-{arch}.oci.tar"
+        for suffix in (".oci.tar", ".inputs.lock", ".sbom.json", ".provenance.json"):
+            shutil.copyfile(
+                released.root / f"build/images/v1.2.0-cuda-thin{suffix}",
+                tmp_path / f"v1.2.0-cuda-{arch}{suffix}",
+            )
+        archives += ["--archive", str(place)]
+    publish(released, goal, *archives)
+    found = small_base.manifest_of(f"{goal}:latest")
+    assert [entry["platform"]["architecture"] for entry in found["manifests"]] == ["amd64", "arm64"]
+    shown = released.run("reproduce", f"{goal}:latest").stdout
+    assert shown.count("same") == 2
+    assert "different ones" in publish(released, goal, *archives[:2], *archives[:2], status=2)
+
+
+def test_what_is_no_archive(released: Project, base: str, goal: str, tmp_path: Path) -> None:
+    assert "there is no image of v1.2.0" in publish(released, goal, status=2)
+    build(released, base)
+    archive = released.root / "build/images/v1.2.0-cuda-thin.oci.tar"
+    content = bytearray(archive.read_bytes())
+    with tarfile.open(archive) as tar:
+        blob = max(tar.getmembers(), key=lambda member: member.size)
+    content[blob.offset_data + 50] ^= 1
+    archive.write_bytes(content)
+    message = publish(released, goal, status=1)
+    assert "DIGEST_INVALID" in message or "digest" in message
+    archive.write_bytes(b"no archive")
+    assert "is no OCI archive" in publish(released, goal, status=1)
+    assert "names a tag" in publish(released, f"{goal}:v1", status=2)
+
+
+def test_signing(
+    released: Project, base: str, goal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = build(released, base)["digest"]
+    if shutil.which("cosign") is None:
+        assert "cosign is not installed" in publish(released, goal, "--sign", status=5)
+    program = tmp_path / "programs/cosign"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/said\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    assert "signed" not in publish(released, goal)
+    assert "signed  by cosign" in publish(released, goal, "--key", "k.pem")
+    said = (tmp_path / "said").read_text().split()
+    assert said[0] == "sign" and said[-1] == f"{goal}@{digest}" and said[said.index("--key") + 1] == "k.pem"
