@@ -26,6 +26,8 @@ MAX_BYTES = 2_000_000
 
 _FIELD = re.compile(r"^([A-Z][A-Za-z-]*): (.*\S)$")
 _DIFF_START = re.compile(r"^(diff --git |--- )", re.MULTILINE)
+#: What new-patch leaves to be written.
+_BLANK = re.compile(r"^<.*>$")
 _ORIGIN = re.compile(r"^(own|upstream PR #\d+ \(idea only\))$")
 _UPSTREAM_STATUS = re.compile(r"^(pending|submitted #\d+|merged in v\d+(\.\d+)+|inappropriate \(.+\))$")
 
@@ -60,6 +62,7 @@ class Header:
         found += [
             f"the header has an unknown field {name}" for name in names if name not in REQUIRED + OPTIONAL
         ]
+        found += [f"{name}: {value} is to be filled in" for name, value in self.fields if _BLANK.match(value)]
         checks = (
             ("Origin", _ORIGIN, "own, or: upstream PR #n (idea only)"),
             (

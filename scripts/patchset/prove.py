@@ -95,7 +95,7 @@ def prove(
         runs.append(_Run(tuple(_proof(patch) for patch in chosen), "whole series", "green", commits[-1]))
     runs.sort(key=lambda run: commits.index(run.commit))
     verdicts = []
-    with _worktrees(release, tree, jobs) as free, ThreadPoolExecutor(jobs) as pool:
+    with worktrees(release, tree, jobs) as free, ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(_run, free, release, run) for run in runs]
         with console.progress(f"proofs of {release.name}", len(runs), unit="runs") as advance:
             for future in futures:
@@ -123,7 +123,7 @@ def _checked(patches: list[Patch], names: Sequence[str]) -> set[str]:
 
 
 @contextmanager
-def _worktrees(release: Release, tree: Path, count: int) -> Iterator[SimpleQueue[Path]]:
+def worktrees(release: Release, tree: Path, count: int) -> Iterator[SimpleQueue[Path]]:
     """Clones of the patched tree to check the prefixes out in, kept for the next time."""
     folder = paths.build_dir() / "proofs" / release.name
     free: SimpleQueue[Path] = SimpleQueue()
@@ -148,7 +148,7 @@ def _run(free: SimpleQueue[Path], release: Release, run: _Run) -> list[Verdict]:
             raise UsageError(f"{name}: its proof {proof} does not exist", "write it before the patch")
     clone = free.get()
     try:
-        _check_out(clone, run.commit)
+        check_out(clone, run.commit)
         together = _pytest(clone, sorted(set(proofs.values())), release.name)
         outcomes = {
             name: together
@@ -164,7 +164,7 @@ def _run(free: SimpleQueue[Path], release: Release, run: _Run) -> list[Verdict]:
     ]
 
 
-def _check_out(clone: Path, commit: str) -> None:
+def check_out(clone: Path, commit: str) -> None:
     """Check a commit out; the bytecode of what changed goes, for a .pyc knows a source by second and size only."""
     before = git.text(clone, "rev-parse", "HEAD")
     changed = git.text(clone, "diff", "--name-only", "--no-renames", before, commit).split("\n")
