@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from packaging.version import Version
+
 from patchset import git
 from patchset.apply import STOCK_REF, commit_message
 from patchset.errors import PatchsetError
@@ -55,7 +57,8 @@ def work_repository(work: Path, new_stock: Path, old_patched: Path) -> None:
     for ref, commit in ((OLD_STOCK_REF, STOCK_REF), (OLD_REF, "HEAD")):
         git.run(work, "update-ref", ref, git.text(old_patched, "rev-parse", commit))
     name, mail = git.IDENTITY
-    for key, value in (("user.name", name), ("user.email", mail), ("merge.conflictStyle", "diff3")):
+    settings = {"user.name": name, "user.email": mail, "merge.conflictStyle": "diff3", "gc.auto": "0"}
+    for key, value in settings.items():
         git.run(work, "config", key, value)
 
 
@@ -65,14 +68,19 @@ def old_commits(work: Path) -> list[str]:
     return listing.split("\n") if listing else []
 
 
-def carry(work: Path, patch: Patch, commit: str, epoch: int) -> Outcome:
+def carry(work: Path, patch: Patch, commit: str, epoch: int, version: str | None = None) -> Outcome:
     """Put one patch on top of ``HEAD``; ``commit`` is the one that it makes on the old source.
+
+    A patch whose header says that ``version`` has its change is dropped unseen: upstream seldom makes it line by
+    line as the patch does, and a merge would keep both. That the header is right, its proof on the stock tree says.
 
     A conflict leaves the cherry-pick open, as git itself does; every other outcome leaves a clean tree.
 
     Raises:
         PatchsetError: git fails in another way than by a conflict.
     """
+    if version and patch.merged_in and patch.merged_in <= Version(version):
+        return Outcome(patch, Status.DROPPED, f"merged in v{patch.merged_in}, its header says")
     found = fit(patch, work)
     if found.state is State.ALREADY_PRESENT:
         return Outcome(patch, Status.DROPPED, "upstream has it")
@@ -105,11 +113,11 @@ def skip(work: Path) -> None:
     git.run(work, "cherry-pick", "--skip")
 
 
-def carry_all(work: Path, patches: Sequence[Patch], epoch: int) -> list[Outcome]:
+def carry_all(work: Path, patches: Sequence[Patch], epoch: int, version: str | None = None) -> list[Outcome]:
     """Carry a whole series and stop nowhere: a patch that conflicts is left out, and said."""
     outcomes = []
     for patch, commit in zip(patches, old_commits(work), strict=True):
-        outcome = carry(work, patch, commit, epoch)
+        outcome = carry(work, patch, commit, epoch, version)
         if outcome.status is Status.CONFLICT:
             skip(work)
         outcomes.append(outcome)

@@ -83,7 +83,8 @@ def drift(
         work.mkdir()
         carry.work_repository(work, stock, patched)
         with console.step(f"try the series of {release.name} on {source}"):
-            outcomes = carry.carry_all(work, patches, release.source_date_epoch)
+            version = source.removeprefix("v") if _RELEASE.match(source) else None
+            outcomes = carry.carry_all(work, patches, release.source_date_epoch, version)
         taken = must_pass.proofs(release)
         on_stock = {}
         if proofs:

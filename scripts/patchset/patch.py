@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from packaging.version import Version
 from unidiff.errors import UnidiffParseError
 from unidiff.patch import PatchedFile, PatchSet
 
@@ -104,6 +105,12 @@ class Patch:
     def native(self) -> bool:
         """Whether it says that it changes compiled or vendored files."""
         return self.header.get("Native") == "yes"
+
+    @property
+    def merged_in(self) -> Version | None:
+        """The first vLLM version that has the change, as the header says."""
+        status = self.header.get("Upstream-Status") or ""
+        return Version(status.removeprefix("merged in v")) if status.startswith("merged in v") else None
 
     @cached_property
     def files(self) -> PatchSet:

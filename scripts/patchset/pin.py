@@ -72,6 +72,15 @@ def draft(name: str, *, cpu_project: str = CPU_PROJECT) -> tuple[str, str]:
     return f"v{version}", tomlkit.dumps(pin)
 
 
+def full_name(name: str) -> str:
+    """A release's name as its folder has it: v0.34.0 for 0.34.0.
+
+    Raises:
+        UsageError: ``name`` is no version.
+    """
+    return f"v{_version(name)}"
+
+
 def _version(name: str) -> str:
     try:
         return str(Version(name.removeprefix("v")))

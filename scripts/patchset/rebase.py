@@ -46,8 +46,8 @@ def rebase(name: str, options: Options) -> Report:
     if options.go_on and options.restart:
         raise UsageError("--continue and --restart say opposite things")
     files.remove_unfinished(paths.patches_dir())
-    full, pin_text = pin.draft(name)
-    folder = work_folder(full)
+    folder = work_folder(pin.full_name(name))
+    full = folder.name
     with files.lock(folder):
         if options.restart:
             shutil.rmtree(folder, ignore_errors=True)
@@ -57,7 +57,8 @@ def rebase(name: str, options: Options) -> Report:
                 f"no rebase to {full} is under way", f"nox -s rebase -- {full} [--from RELEASE] begins one"
             )
         files.remove_unfinished(folder)
-        files.write_text(folder / "release.toml", pin_text)
+        if state is None:
+            files.write_text(folder / "release.toml", pin.draft(name)[1])
         return _Rebase(folder, options, state).run()
 
 
@@ -117,9 +118,8 @@ class _Rebase:
         while len(state.steps) < len(self.patches):
             number = len(state.steps)
             patch = self.patches[number]
-            outcome = carry.carry(
-                self.work, patch, carry.old_commits(self.work)[number], self.new.source_date_epoch
-            )
+            commit = carry.old_commits(self.work)[number]
+            outcome = carry.carry(self.work, patch, commit, self.new.source_date_epoch, self.new.version)
             console.note(
                 f"  {number + 1}/{len(self.patches)} {patch.name}: {outcome.status} {outcome.note}".rstrip()
             )
@@ -139,7 +139,8 @@ class _Rebase:
 
     def try_out(self) -> Report:
         state = self._begin()
-        for outcome in carry.carry_all(self.work, self.patches, self.new.source_date_epoch):
+        epoch, version = self.new.source_date_epoch, self.new.version
+        for outcome in carry.carry_all(self.work, self.patches, epoch, version):
             state.record(outcome)
         return self._report(state, self._made())
 

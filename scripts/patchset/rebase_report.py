@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.version import Version
+
 from patchset import console, files, git, series
 from patchset.apply import STOCK_REF
 from patchset.carry import OLD_REF, OLD_STOCK_REF, Outcome, Status
 from patchset.patch import Patch
 from patchset.patch import read as read_patch
-from patchset.release import Release
+from patchset.release import Release, releases
 
 #: Bound of the range-diff in the Markdown, in characters: a pull request's text takes 65536.
 _SHOWN = 40_000
@@ -40,6 +42,7 @@ class Report:
     near: tuple[Near, ...]
     range_diff: str
     differences: tuple[str, ...] | None = None
+    hints: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -63,6 +66,8 @@ class Report:
             console.result(f"{'stock must pass':20} {proof}")
         for near in self.near:
             console.result(f"{'changed upstream':20} {near.path} +{near.added} -{near.removed}")
+        for hint in self.hints:
+            console.result(f"{'look at':20} {hint}")
         for line in self.differences or ():
             console.result(f"{'not as committed':20} {line}")
         if self.differences == ():
@@ -107,6 +112,9 @@ class Report:
         if self.must_pass:
             yield "\n## Stock must pass\n\nUpstream has these patches' changes; `nox -s proofs` holds it to them.\n"
             yield from (f"- `{proof}`" for proof in self.must_pass)
+        if self.hints:
+            yield "\n## To be looked at\n"
+            yield from (f"- {hint}" for hint in self.hints)
         if self.differences is not None:
             yield "\n## Against the series that stood there\n"
             yield from (f"- {line}" for line in self.differences or ("the same, diff by diff",))
@@ -138,6 +146,7 @@ def make_report(
         near=tuple(_near(work, touched)),
         range_diff=_range_diff(work),
         differences=_differences(new, made) if made else None,
+        hints=tuple(_hints(new, made)) if made else (),
     )
 
 
@@ -161,6 +170,21 @@ def _near(work: Path, touched: list[str]) -> Iterator[Near]:
             added, removed, path = line.split("\t", 2)
             gone = git.attempt(work, "cat-file", "-e", f"{STOCK_REF}:{path}")[0] != 0
             yield Near(path, added, removed + (" (the file is gone)" if gone else ""))
+
+
+def _hints(new: Release, made: list[Patch]) -> Iterator[str]:
+    """What the new series may lack."""
+    version = Version(new.version)
+    # Going back, what the newer series no longer needs may be needed again: its neighbour below has it.
+    names = {patch.name for patch in made}
+    older = [
+        release for release in releases() if Version(release.version) < version and series.entries(release)
+    ]
+    for patch in series.read(older[-1]) if older else []:
+        if patch.name not in names and patch.merged_in and patch.merged_in > version:
+            yield (
+                f"{patch.name} of {older[-1].name} is not in it, and upstream has it from v{patch.merged_in} on only"
+            )
 
 
 def _differences(new: Release, made: list[Patch]) -> tuple[str, ...] | None:

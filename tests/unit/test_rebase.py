@@ -134,6 +134,23 @@ def test_what_upstream_took_is_dropped_and_its_proof_must_pass_on_stock(
     assert "test_twenty, stock: red, expected green" in three.run("prove", "v1.4.0", status=1).stderr
 
 
+def test_a_header_that_names_the_version_decides_before_the_merge(project: Project) -> None:
+    said = header("five").replace("pending", "merged in v1.3.0")
+    project.add_patch("five.diff", diff_line(5, "five"), said)
+    project.add_patch("twenty.diff", diff_line(20, "twenty"), header("twenty"))
+    (project.root / "tests/patches/test_five.py").touch()
+    (project.root / "tests/patches/test_twenty.py").touch()
+    folder = next_release(project, {**SAME, "pkg/parser.py": PARSER + "five, in another way\n"})
+    done = project.run("rebase", NEW)
+    assert statuses(done.stdout) == {"five": "dropped", "twenty": "carried"}
+    assert (folder / "stock-must-pass").read_text() == "tests/patches/test_five.py\n"
+    # going back it is needed again, and said
+    next_release(project, SAME, "1.2.5")
+    done = project.run("rebase", "v1.2.5", "--from", NEW)
+    assert "five of v1.2.0 is not in it, and upstream has it from v1.3.0 on only" in done.stdout
+    assert not (project.root / "patches/v1.2.5/stock-must-pass").exists()
+
+
 def test_lint_knows_the_list_of_proofs(three: Project) -> None:
     (three.folder / "stock-must-pass").write_text("tests/patches/test_five.py\ntests/patches/test_none.py\n")
     said = three.run("lint", status=1).stdout
