@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -113,13 +113,26 @@ def skip(work: Path) -> None:
     git.run(work, "cherry-pick", "--skip")
 
 
-def carry_all(work: Path, patches: Sequence[Patch], epoch: int, version: str | None = None) -> list[Outcome]:
-    """Carry a whole series and stop nowhere: a patch that conflicts is left out, and said."""
+def carry_all(
+    work: Path,
+    patches: Sequence[Patch],
+    epoch: int,
+    version: str | None = None,
+    known: Mapping[str, Patch] | None = None,
+) -> list[Outcome]:
+    """Carry a whole series and stop nowhere: a patch that conflicts is left out, and said.
+
+    ``known`` has patches by name that somebody resolved before; one that fits stands in for what conflicts, so
+    that the patches after it are tried on what they will meet.
+    """
     outcomes = []
     for patch, commit in zip(patches, old_commits(work), strict=True):
         outcome = carry(work, patch, commit, epoch, version)
         if outcome.status is Status.CONFLICT:
             skip(work)
+            if (other := (known or {}).get(patch.name)) and _applied(work, other) is not None:
+                _commit(work, other, epoch)
+                outcome = replace(outcome, note="resolved before as the series that stands there has it")
         outcomes.append(outcome)
     return outcomes
 

@@ -140,7 +140,8 @@ class _Rebase:
     def try_out(self) -> Report:
         state = self._begin()
         epoch, version = self.new.source_date_epoch, self.new.version
-        for outcome in carry.carry_all(self.work, self.patches, epoch, version):
+        known = {patch.name: patch for patch in series.read(self.new)} if self._has_series() else {}
+        for outcome in carry.carry_all(self.work, self.patches, epoch, version, known):
             state.record(outcome)
         return self._report(state, self._made())
 
@@ -170,12 +171,14 @@ class _Rebase:
         return state
 
     def _refuse_existing(self) -> None:
-        file = series.series_file(self.new)
-        if file.is_file() and series.entries(self.new) and not self.options.replace:
+        if self._has_series() and not self.options.replace:
             raise UsageError(
                 f"{self.new.name} has a series already",
                 "--dry-run compares it with what would be made; --replace puts the new one in its place",
             )
+
+    def _has_series(self) -> bool:
+        return series.series_file(self.new).is_file() and bool(series.entries(self.new))
 
     def _inputs(self) -> tuple[str, str]:
         """What a rebase depends on: the commits of the new source and of the old patched tree."""

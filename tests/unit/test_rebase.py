@@ -274,6 +274,14 @@ def test_dry_run_changes_nothing(three: Project) -> None:
     }
 
 
+def test_dry_run_knows_conflicts_that_were_resolved(stopped: Project) -> None:
+    resolve(stopped)
+    stopped.run("rebase", NEW, "--continue")
+    said = stopped.run("rebase", NEW, "--dry-run", status=3).stdout
+    assert "resolved before as the series that stands there has it" in said
+    assert "the same series as the one that stands there" in said
+
+
 def test_common_diffs_are_copied_only_when_they_change(project: Project) -> None:
     for name, number in (("five", 5), ("twenty", 20)):
         project.add_patch(f"../common/{name}.diff", diff_line(number, name), HEADER.format(subject=name))
