@@ -151,8 +151,7 @@ class UrlAdapter:
     """Judges a running OpenAI-compatible server.
 
     The server must say the case's output when it is asked ``[case:NAME]``: a model that has learnt the cases by heart, or
-    ``conformance TREE --serve PORT``, which also obeys the schedule named in the header. A server that says something else is
-    recognised where it returns token ids; otherwise its answer just counts as wrong.
+    ``conformance TREE --serve PORT``, which also obeys the schedule named in the header. Whatever else it says counts as wrong.
     """
 
     def __init__(

@@ -6,7 +6,10 @@ missing, and ``generate`` yields the scripted bursts. So what is judged is every
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import importlib
+import importlib.util
 import inspect
 import logging
 from collections.abc import AsyncIterator
@@ -45,13 +48,12 @@ def arguments(folder: str, reasoning: str, extra: list[str]) -> Any:
     for place in ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.common.cli_args", "vllm.entrypoints.launchers.cli_args",
                   "vllm.entrypoints.launchers.api_server.cli_args", "vllm.entrypoints.serve.cli_args",
                   "vllm.entrypoints.serve.utils.cli_args"):  # fmt: skip
-        try:
-            module = __import__(place, fromlist=["make_arg_parser"])
-            break
-        except ImportError:
-            continue
+        with contextlib.suppress(ModuleNotFoundError):  # of the place's parent
+            if importlib.util.find_spec(place):
+                break
     else:
         raise ImportError("this tree has no make_arg_parser where any known release has it")
+    module = importlib.import_module(place)
     line = ["--model", folder, "--served-model-name", MODEL, "--enable-auto-tool-choice", "--tool-call-parser", "qwen3_coder",
             "--load-format", "dummy", "--max-model-len", "200000", "--enforce-eager", "--disable-log-stats"]  # fmt: skip
     if reasoning != "none":
@@ -108,6 +110,8 @@ async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
 
     # A source tree has no build, hence no platform; the CPU one asks for least. First of all: other modules copy it.
     vllm.platforms._current_platform = CpuPlatform()
+    # Nor has it compiled kernels; v0.17.1 chooses among them by a function that later versions of torch lack.
+    CpuPlatform.import_kernels = classmethod(lambda cls: None)
     args = arguments(folder, reasoning, extra)
     # In a thread, because the engine starts its output loop when it is made inside a running event loop.
     llm = await asyncio.to_thread(_engine, args)

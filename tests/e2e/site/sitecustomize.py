@@ -4,9 +4,10 @@
 ``E2E_TORCHVISION_SHIM=1``: defines the two operators which the CUDA build of torchvision registers fakes for, so
 that it imports beside a CPU build of torch. vLLM's Qwen3.5 model file imports torchvision for images only.
 
-``E2E_CONV_MEND=1``: mends v0.32.0's CPU fallback of the gated-delta-net convolution, which stops the engine whenever
-a step verifies fewer drafts than k: at ``max_tokens``, at the length limit, under a grammar. Of the rolling buffer
-only the columns of this step's tokens must be rolled. It is the model's arithmetic, on CPUs only; no parser is near.
+``E2E_CONV_MEND=1``: mends v0.32.0's gated-delta-net convolution on CPUs, which stops the engine whenever a step
+verifies fewer drafts than k: at ``max_tokens``, at the length limit, under a grammar. With AMX, the kernel refuses such
+a step after one that accepted more tokens than it has, so the fallback must take it; and of the fallback's rolling
+buffer only the columns of this step's tokens must be rolled. It is the model's arithmetic; no parser is near.
 
 ``E2E_TAP=FILE``: writes a JSON line for each finished request with the token ids that the engine gave the serving
 code, and the size of each delivery. It watches ``AsyncLLM.generate`` and changes nothing of what passes through.
@@ -52,23 +53,33 @@ def _tap(module):
     module.AsyncLLM.generate = tapped
 
 
-_UNMENDED = """\
+_MENDS = (
+    (
+        """\
             keep = B[:, offset + 1 : offset + 1 + (state_len - q_i)]
             new_B = torch.cat([keep, x_seq], dim=-1)
             B.copy_(new_B)
-"""
-_MENDED = """\
+""",
+        """\
             keep = B[:, offset + 1 : offset + 1 + (width - 2)]
             new_B = torch.cat([keep, x_seq], dim=-1)
             B[:, : width - 2 + q_i].copy_(new_B)
-"""
+""",
+    ),
+    (
+        "        and int(seq_lens[0].item()) > 0\n",
+        "        and int(seq_lens[0].item()) == state_len - width + 2\n",
+    ),
+)
 
 
 def _exec_mended(module):
     source = module.__loader__.get_source(module.__name__)
-    if source.count(_UNMENDED) != 1:
-        raise ImportError(f"{module.__name__} is not what E2E_CONV_MEND mends")
-    exec(compile(source.replace(_UNMENDED, _MENDED), module.__file__, "exec"), module.__dict__)
+    for wrong, right in _MENDS:
+        if source.count(wrong) != 1:
+            raise ImportError(f"{module.__name__} is not what E2E_CONV_MEND mends")
+        source = source.replace(wrong, right)
+    exec(compile(source, module.__file__, "exec"), module.__dict__)
 
 
 class _Hook:
