@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from patchset import git
-from patchset.apply import STOCK_REF, commit_message
+from patchset.apply import ENTRY_TRAILER, STOCK_REF, commit_message
 from patchset.errors import PatchsetError
 from patchset.fit import State, fit
 from patchset.patch import Patch
@@ -62,14 +62,15 @@ def work_repository(work: Path, new_stock: Path, old_patched: Path) -> None:
         git.run(work, "config", key, value)
 
 
-def old_commits(work: Path) -> list[str]:
-    """The commits of the series that is carried over, in order."""
-    listing = git.text(work, "rev-list", "--reverse", f"{OLD_STOCK_REF}..{OLD_REF}")
-    return listing.split("\n") if listing else []
+def old_commits(work: Path) -> dict[str, str]:
+    """The commits of the series that is carried over, by entry."""
+    form = f"--format=%H %(trailers:key={ENTRY_TRAILER},valueonly,separator=%x20)"
+    listing = git.text(work, "log", form, f"{OLD_STOCK_REF}..{OLD_REF}").splitlines()
+    return {entry: commit for commit, _, entry in (line.partition(" ") for line in listing)}
 
 
-def carry(work: Path, patch: Patch, commit: str, epoch: int, version: str | None = None) -> Outcome:
-    """Put one patch on top of ``HEAD``; ``commit`` is the one that it makes on the old source.
+def carry(work: Path, patch: Patch, commit: str | None, epoch: int, version: str | None = None) -> Outcome:
+    """Put one patch on top of ``HEAD``; ``commit`` is the one that it makes on the old source, if it is known.
 
     A patch whose header says that ``version`` has its change is dropped unseen: upstream seldom makes it line by
     line as the patch does, and a merge would keep both. That the header is right, its proof on the stock tree says.
@@ -77,7 +78,7 @@ def carry(work: Path, patch: Patch, commit: str, epoch: int, version: str | None
     A conflict leaves the cherry-pick open, as git itself does; every other outcome leaves a clean tree.
 
     Raises:
-        PatchsetError: git fails in another way than by a conflict.
+        PatchsetError: git fails in another way than by a conflict, or there is no commit to merge.
     """
     if version and patch.merged_in and patch.merged_in <= Version(version):
         return Outcome(patch, Status.DROPPED, f"merged in v{patch.merged_in}, its header says")
@@ -89,6 +90,11 @@ def carry(work: Path, patch: Patch, commit: str, epoch: int, version: str | None
         _commit(work, patch, epoch)
         return Outcome(patch, Status.CARRIED)
     git.run(work, "reset", "--quiet", "--hard", "HEAD")
+    if commit is None:
+        raise PatchsetError(
+            f"{patch.name} does not fit, and the old tree has no commit of it to merge",
+            "make the old tree from before the change: git stash, nox -s apply, git stash pop",
+        )
     code, words = git.attempt(work, "cherry-pick", commit)
     if code != 0:
         return _unfinished(work, patch, words)
@@ -126,8 +132,9 @@ def carry_all(
     that the patches after it are tried on what they will meet.
     """
     outcomes = []
-    for patch, commit in zip(patches, old_commits(work), strict=True):
-        outcome = carry(work, patch, commit, epoch, version)
+    commits = old_commits(work)
+    for patch in patches:
+        outcome = carry(work, patch, commits.get(patch.entry), epoch, version)
         if outcome.status is Status.CONFLICT:
             skip(work)
             if (other := (known or {}).get(patch.name)) and _applied(work, other) is not None:

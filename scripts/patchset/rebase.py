@@ -10,18 +10,16 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchset import carry, console, files, git, must_pass, paths, pin, series, tables
+from patchset import carry, console, files, git, new_series, paths, pin, series
 from patchset import rebase_state as states
 from patchset.apply import ENTRY_TRAILER, STOCK_REF, patched_tree
 from patchset.carry import Outcome, Status
 from patchset.errors import ConflictError, PatchsetError, UsageError
 from patchset.patch import Patch
-from patchset.patch import read as read_patch
 from patchset.rebase_report import Report, make_report
-from patchset.refresh import patch_of_commit
 from patchset.release import Release, load, releases
 from patchset.release import read as read_pin
-from patchset.tree import stock_tree
+from patchset.tree import read_stamp, stock_tree
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,6 @@ class _Rebase:
             raise UsageError(f"a rebase of {before} to {self.new.name} is under way", _ways(self.new.name))
         chosen = options.old or before
         self.old = load(chosen) if chosen else nearest(self.new.name)
-        if self.old.name == self.new.name:
-            raise UsageError(f"{self.new.name} cannot be carried over to itself")
         self.state = state
         self.patches = series.read(self.old)
 
@@ -118,7 +114,7 @@ class _Rebase:
         while len(state.steps) < len(self.patches):
             number = len(state.steps)
             patch = self.patches[number]
-            commit = carry.old_commits(self.work)[number]
+            commit = carry.old_commits(self.work).get(patch.entry)
             outcome = carry.carry(self.work, patch, commit, self.new.source_date_epoch, self.new.version)
             console.note(
                 f"  {number + 1}/{len(self.patches)} {patch.name}: {outcome.status} {outcome.note}".rstrip()
@@ -127,11 +123,11 @@ class _Rebase:
             if outcome.status is Status.CONFLICT:
                 self._report(state, []).write(self.folder)
                 raise self._conflict(outcome)
-        made = self._made()
+        made = new_series.of_commits(self.work, self.new, self.patches)
         report = self._report(state, made)
         state.phase = "writing"
         states.write(self.folder, state)
-        self._write(made, report)
+        new_series.write(self.new, self.folder / "release.toml", made, report.must_pass)
         report.write(self.folder)
         shutil.rmtree(self.work)
         (self.folder / "state.json").unlink()
@@ -143,7 +139,7 @@ class _Rebase:
         known = {patch.name: patch for patch in series.read(self.new)} if self._has_series() else {}
         for outcome in carry.carry_all(self.work, self.patches, epoch, version, known):
             state.record(outcome)
-        return self._report(state, self._made())
+        return self._report(state, new_series.of_commits(self.work, self.new, self.patches))
 
     def _ready_state(self) -> states.State:
         """A new state, or the one that an earlier run left, with the work repository as that one says."""
@@ -171,7 +167,7 @@ class _Rebase:
         return state
 
     def _refuse_existing(self) -> None:
-        if self._has_series() and not self.options.replace:
+        if self._has_series() and not self.options.replace and self.old.name != self.new.name:
             raise UsageError(
                 f"{self.new.name} has a series already",
                 "--dry-run compares it with what would be made; --replace puts the new one in its place",
@@ -183,8 +179,19 @@ class _Rebase:
     def _inputs(self) -> tuple[str, str]:
         """What a rebase depends on: the commits of the new source and of the old patched tree."""
         stock = stock_tree(self.new, from_dir=self.options.from_dir)
-        patched = patched_tree(self.old, from_dir=self.options.from_dir)
-        return git.text(stock, "rev-parse", "HEAD"), git.text(patched, "rev-parse", "HEAD")
+        return git.text(stock, "rev-parse", "HEAD"), git.text(self._old_tree(), "rev-parse", "HEAD")
+
+    def _old_tree(self) -> Path:
+        """The old patched tree; of the same release the one from before a diff in ``common/`` changed."""
+        if self.old.name != self.new.name:
+            return patched_tree(self.old, from_dir=self.options.from_dir)
+        tree = paths.trees_dir(self.new.name) / "patched"
+        if read_stamp(tree) is None:
+            raise UsageError(
+                f"{self.new.name} has no patched tree from before the change",
+                f"make it: git stash, nox -s apply -- {self.new.name}, git stash pop",
+            )
+        return tree
 
     def _begin(self) -> states.State:
         inputs = self._inputs()
@@ -257,48 +264,6 @@ class _Rebase:
             f"(--restart begins anew; nothing below patches/ has changed)",
         )
 
-    def _made(self) -> list[Patch]:
-        """The patches of the new series: a common diff where it is the same, else one of the release's own."""
-        listing = git.text(self.work, "rev-list", "--reverse", f"{STOCK_REF}..HEAD")
-        made: list[Patch] = []
-        faults = []
-        for commit in listing.split("\n") if listing else []:
-            taken = [patch.entry for patch in made]
-            patch = patch_of_commit(self.new, self.work, commit, series.entries(self.old), taken)
-            patch = self._settled(patch)
-            faults += [f"{commit[:12]} ({patch.subject}): {fault}" for fault in patch.header.faults()]
-            if patch.entry in taken:
-                faults.append(f"{commit[:12]}: a second commit for {patch.entry}; squash the two")
-            made.append(patch)
-        if faults:
-            raise PatchsetError(
-                "these commits cannot become patches:\n  " + "\n  ".join(faults),
-                f"mend their messages in {self.work} (git rebase -i {STOCK_REF}), then "
-                f"nox -s rebase -- {self.new.name} --continue",
-            )
-        return made
-
-    def _settled(self, patch: Patch) -> Patch:
-        name = patch.entry.removeprefix(series.COMMON)
-        common = paths.patches_dir() / "common" / name
-        if common.is_file():
-            shared = read_patch(common, series.COMMON + name)
-            if shared.diff == patch.diff and _same_header(shared, patch):
-                return shared
-        old = next((old for old in self.patches if old.name == patch.name), None)
-        header = patch.header
-        if old is None or old.diff != patch.diff:
-            header = header.with_field("Last-Refresh", self.new.name)
-        return Patch(name, self.new.folder / name, header, patch.diff)
-
-    def _must_pass(self, outcomes: list[Outcome], made: list[Patch]) -> list[str]:
-        inherited = (
-            must_pass.proofs(self.old) if Version(self.old.version) < Version(self.new.version) else []
-        )
-        dropped = [str(o.patch.header.get("Proof")) for o in outcomes if o.status is Status.DROPPED]
-        used = {patch.header.get("Proof") for patch in made}
-        return sorted({*inherited, *dropped} - used)
-
     def _report(self, state: states.State, made: list[Patch]) -> Report:
         outcomes = state.outcomes(self.patches)
         by_name = {patch.name: patch for patch in made}
@@ -308,32 +273,8 @@ class _Rebase:
             else outcome
             for outcome in outcomes
         ]
-        return make_report(self.old, self.new, self.work, outcomes, made, self._must_pass(outcomes, made))
-
-    def _write(self, made: list[Patch], report: Report) -> None:
-        """The new release's folder in one step, then the README's tables."""
-        target = paths.patches_dir() / self.new.name
-        with files.whole_folder(target) as unfinished:
-            if target.is_dir():
-                shutil.copytree(target, unfinished, dirs_exist_ok=True)
-            for old in unfinished.glob("*.diff"):
-                old.unlink()
-            shutil.copyfile(self.folder / "release.toml", unfinished / "release.toml")
-            for patch in made:
-                if not patch.entry.startswith(series.COMMON):
-                    (unfinished / patch.entry).write_text(patch.text(), encoding="utf-8", newline="\n")
-            (unfinished / "series").write_text(
-                "".join(f"{patch.entry}\n" for patch in made), encoding="utf-8"
-            )
-            (unfinished / must_pass.FILE).unlink(missing_ok=True)
-            if report.must_pass:
-                (unfinished / must_pass.FILE).write_text(must_pass.text(report.must_pass), encoding="utf-8")
-        if tables.readme().is_file():
-            tables.write()
-
-
-def _same_header(one: Patch, other: Patch) -> bool:
-    return one.header.with_field("Last-Refresh", "") == other.header.with_field("Last-Refresh", "")
+        proofs = new_series.must_pass_proofs(self.old, self.new, outcomes, made)
+        return make_report(self.old, self.new, self.work, outcomes, made, proofs)
 
 
 def _has_markers(file: Path) -> bool:

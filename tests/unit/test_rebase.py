@@ -298,6 +298,28 @@ def test_common_diffs_are_copied_only_when_they_change(project: Project) -> None
     ).read_text() == "../common/five.diff\n../common/twenty.diff\n"
 
 
+def test_a_changed_common_diff_is_brought_to_the_releases_that_use_it(project: Project) -> None:
+    project.add_patch("../common/five.diff", diff_line(5, "five"), HEADER.format(subject="five"))
+    project.add_patch("seven.diff", diff_line(7, "seven").replace(" line 5\n", " five\n"))
+    (project.folder / "stock-must-pass").write_text("tests/patches/test_old.py\n")
+    (project.root / "tests/patches/test_old.py").touch()
+    common = project.root / "patches/common/five.diff"
+    original = common.read_text()
+    edited = original.replace("+five\n", "+FIVE\n+and more\n").replace("+2,7 @@", "+2,8 @@")
+    common.write_text(edited)
+    project.run("apply", status=3)
+    assert "no commit of it" in project.run("rebase", "v1.2.0", "--from", "v1.2.0", status=1).stderr
+    common.write_text(original)
+    project.run("apply")
+    common.write_text(edited)
+    done = project.run("rebase", "v1.2.0", "--from", "v1.2.0", "--restart")
+    assert statuses(done.stdout) == {"five": "carried", "seven": "merged by three-way"}
+    assert common.read_text() == edited
+    assert " and more\n" in (project.folder / "seven.diff").read_text()
+    assert (project.folder / "stock-must-pass").exists()
+    project.run("apply")
+
+
 def test_an_existing_series_is_compared_and_not_replaced_unasked(three: Project) -> None:
     folder = next_release(three, {**SAME, "pkg/parser.py": "new first line\n" + PARSER})
     three.run("rebase", NEW)

@@ -41,6 +41,7 @@ def command(
     Each patch is carried as it stands, at an offset, or by a three-way merge; one that upstream has is dropped,
     and its proof must pass on the stock tree from then on. A conflict stops the run in an ordinary git
     cherry-pick (exit status 3). Nothing below patches/ changes before the end. The report: build/rebase/RELEASE.
+    --from RELEASE itself refreshes its series after a diff in patches/common changed.
     """
     options = Options(old=old, go_on=go_on, restart=restart, replace=replace, from_dir=from_dir)
     report = try_out(release, options) if dry_run else rebase(release, options)
