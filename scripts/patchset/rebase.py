@@ -43,7 +43,6 @@ def rebase(name: str, options: Options) -> Report:
     """
     if options.go_on and options.restart:
         raise UsageError("--continue and --restart say opposite things")
-    files.remove_unfinished(paths.patches_dir())
     folder = work_folder(pin.full_name(name))
     full = folder.name
     with files.lock(folder):
@@ -55,6 +54,7 @@ def rebase(name: str, options: Options) -> Report:
                 f"no rebase to {full} is under way", f"nox -s rebase -- {full} [--from RELEASE] begins one"
             )
         files.remove_unfinished(folder)
+        files.remove_unfinished(paths.patches_dir(), full)
         if state is None:
             files.write_text(folder / "release.toml", pin.draft(name)[1])
         return _Rebase(folder, options, state).run()
