@@ -358,6 +358,18 @@ def test_killed_anywhere_it_can_be_run_again(three: Project, delay: float) -> No
     assert not list((three.root / "patches").glob(".unfinished-*"))
 
 
+def test_a_folder_that_was_just_being_replaced_is_not_lost(three: Project) -> None:
+    folder = next_release(three, SAME)
+    (folder / "requirements.cuda.lock").write_text("kept\n")
+    aside = three.root / "patches" / ".unfinished-x-old-v1.3.0"
+    aside.mkdir()
+    folder.rename(aside / NEW)
+    (three.root / "patches" / ".unfinished-y-v1.3.0").mkdir()
+    three.run("rebase", NEW)
+    assert (folder / "requirements.cuda.lock").read_text() == "kept\n"
+    assert (folder / "twenty.diff").exists() and not list((three.root / "patches").glob(".unfinished-*"))
+
+
 def test_continue_without_a_rebase(three: Project) -> None:
     next_release(three, SAME)
     assert "is under way" in three.run("rebase", NEW, "--continue", status=2).stderr
