@@ -81,6 +81,32 @@ def refresh(session: nox.Session) -> None:
     patchset(session, "refresh")
 
 
+@nox.session(default=False)
+def rebase(session: nox.Session) -> None:
+    """Carry a series over to another release: -- v0.34.0 [--from RELEASE --dry-run --continue]."""
+    patchset(session, "rebase")
+
+
+@nox.session(default=False)
+def drift(session: nox.Session) -> None:
+    """Ask whether the default series still fits a source: -- [RELEASE | DIR | GIT-REF]."""
+    in_process_lane(session)
+    session.run("python", "-m", "patchset", "drift", *session.posargs)
+
+
+@nox.session(default=False)
+def bisect(session: nox.Session) -> None:
+    """Find the patch, or the release, at which a conformance case's verdict changes: -- CASE [--releases]."""
+    in_process_lane(session)
+    session.run("python", "-m", "patchset", "bisect", *session.posargs)
+
+
+@nox.session(name="new-patch", default=False)
+def new_patch(session: nox.Session) -> None:
+    """Set up the header and the proof of a new patch: -- NAME [--release RELEASE]."""
+    patchset(session, "new-patch")
+
+
 @nox.session
 def proofs(session: nox.Session) -> None:
     """Test the conformance suite; run each patch's proof, red without it, green with it: -- [RELEASE | --all]."""

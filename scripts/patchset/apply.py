@@ -17,7 +17,7 @@ from patchset.tree import read_stamp, stock_tree, write_stamp
 #: The trailer that ties a commit of the patched tree to its line in the series.
 ENTRY_TRAILER = "Patch-Entry"
 
-#: Below ``.git``: the message for the commit that resolves a conflict.
+#: Below ``.git``: the message for the commit that resolves a conflict, or makes a new patch.
 CONFLICT_MESSAGE = "PATCH_MESSAGE"
 
 #: The reference in a patched tree that marks where the series begins.

@@ -106,6 +106,14 @@ def remove_unfinished(folder: Path, name: str = "*") -> None:
             left.unlink(missing_ok=True)
 
 
+def restore_replaced(path: Path) -> None:
+    """Bring back a folder that ``whole_folder`` had moved aside when its run was killed. Call it before
+    ``remove_unfinished``, holding the lock of the place."""
+    for left in path.parent.glob(f"{UNFINISHED}*-old-{path.name}"):
+        if not path.exists() and (left / path.name).is_dir():
+            (left / path.name).rename(path)
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace a text file's content in one step."""
     with whole_file(path) as unfinished:

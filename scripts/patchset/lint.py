@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from patchset import paths, series, tables
+from patchset import must_pass, paths, series, tables
 from patchset.errors import PatchsetError
 from patchset.native import native_reason
 from patchset.patch import Patch
@@ -31,6 +31,7 @@ def lint() -> list[str]:
     used: dict[str, Patch] = {}
     for release in found:
         faults += _lint_release(release, used)
+        faults += _lint_must_pass(release)
     faults += _orphans(found)
     root = paths.project_root()
     for place, patch in used.items():
@@ -62,6 +63,25 @@ def _lint_release(release: Release, used: dict[str, Patch]) -> Iterator[str]:
             yield error.message
             continue
         yield from (f"{place}: {fault}" for fault in _lint_patch(used[place]))
+
+
+def _lint_must_pass(release: Release) -> Iterator[str]:
+    """The proofs that the stock tree must pass exist, and are no patch's of the same series."""
+    try:
+        proofs = must_pass.proofs(release)
+        patches = series.read(release) if proofs else []
+    except PatchsetError as error:
+        yield error.message
+        return
+    place = must_pass.file(release).relative_to(paths.project_root())
+    for proof in proofs:
+        if not (paths.project_root() / proof).is_file():
+            yield f"{place}: {proof} does not exist"
+        yield from (
+            f"{place}: {proof} is the proof of {patch.name}, which the series has"
+            for patch in patches
+            if patch.header.get("Proof") == proof
+        )
 
 
 def _lint_patch(patch: Patch) -> Iterator[str]:

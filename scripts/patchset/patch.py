@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from packaging.version import Version
 from unidiff.errors import UnidiffParseError
 from unidiff.patch import PatchedFile, PatchSet
 
@@ -26,6 +27,8 @@ MAX_BYTES = 2_000_000
 
 _FIELD = re.compile(r"^([A-Z][A-Za-z-]*): (.*\S)$")
 _DIFF_START = re.compile(r"^(diff --git |--- )", re.MULTILINE)
+#: What new-patch leaves to be written.
+_BLANK = re.compile(r"^<.*>$")
 _ORIGIN = re.compile(r"^(own|upstream PR #\d+ \(idea only\))$")
 _UPSTREAM_STATUS = re.compile(r"^(pending|submitted #\d+|merged in v\d+(\.\d+)+|inappropriate \(.+\))$")
 
@@ -60,6 +63,7 @@ class Header:
         found += [
             f"the header has an unknown field {name}" for name in names if name not in REQUIRED + OPTIONAL
         ]
+        found += [f"{name}: {value} is to be filled in" for name, value in self.fields if _BLANK.match(value)]
         checks = (
             ("Origin", _ORIGIN, "own, or: upstream PR #n (idea only)"),
             (
@@ -101,6 +105,12 @@ class Patch:
     def native(self) -> bool:
         """Whether it says that it changes compiled or vendored files."""
         return self.header.get("Native") == "yes"
+
+    @property
+    def merged_in(self) -> Version | None:
+        """The first vLLM version that has the change, as the header says."""
+        status = self.header.get("Upstream-Status") or ""
+        return Version(status.removeprefix("merged in v")) if status.startswith("merged in v") else None
 
     @cached_property
     def files(self) -> PatchSet:

@@ -58,6 +58,29 @@ def make(name: str, *, cpu_project: str = CPU_PROJECT, check: bool = False) -> t
     return file, added
 
 
+def draft(name: str, *, cpu_project: str = CPU_PROJECT) -> tuple[str, str]:
+    """A release's full name, and the text of its pin: the one that stands there, else a new one from the index.
+
+    Nothing is written below ``patches/``. Raises as ``make`` does.
+    """
+    version = _version(name)
+    file = paths.patches_dir() / f"v{version}" / "release.toml"
+    if file.is_file():
+        return f"v{version}", file.read_text(encoding="utf-8")
+    pin = tomlkit.document()
+    _merge(pin, _found(version, cpu_project, pin), file)
+    return f"v{version}", tomlkit.dumps(pin)
+
+
+def full_name(name: str) -> str:
+    """A release's name as its folder has it: v0.34.0 for 0.34.0.
+
+    Raises:
+        UsageError: ``name`` is no version.
+    """
+    return f"v{_version(name)}"
+
+
 def _version(name: str) -> str:
     try:
         return str(Version(name.removeprefix("v")))

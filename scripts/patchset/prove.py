@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each patch's proof: red on the series up to the patch, green with it, green on the whole series."""
+"""Each patch's proof: red on the series up to the patch, green with it, green on the whole series.
+
+A patch that upstream has taken leaves its proof in the list of those that must pass on the stock tree.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
-from patchset import console, files, git, paths, series
+from patchset import console, files, git, must_pass, paths, series
 from patchset.apply import STOCK_REF, patched_tree, select
 from patchset.errors import UsageError
 from patchset.patch import Patch
@@ -31,9 +34,9 @@ _COLOURS = {_PASSED: "green", _FAILED: "red"}
 
 @dataclass(frozen=True)
 class _Run:
-    """Some proofs on the tree of one commit, in one process."""
+    """Some proofs on the tree of one commit, in one process: (name, path in the checkout) of each."""
 
-    patches: tuple[Patch, ...]
+    proofs: tuple[tuple[str, str], ...]
     stage: str
     expected: str
     commit: str
@@ -68,26 +71,31 @@ def prove(
     """Run the proofs of a release's patches with this interpreter, which must have vLLM's dependencies.
 
     ``only`` names the patches to prove (all without it). ``every_prefix`` runs the green check also on the
-    series that ends at the patch; without it the whole series stands for all of them.
+    series that ends at the patch; without it the whole series stands for all of them. The proofs that the
+    stock tree must pass are run as well, unless ``only`` names patches.
     """
     patches = series.read(release)
+    taken = [(Path(proof).stem, proof) for proof in must_pass.proofs(release)] if not only else []
     chosen = patches if not only else [patch for patch in patches if patch.name in _checked(patches, only)]
-    if not chosen:
+    if not chosen and not taken:
         return []
     tree = patched_tree(release, from_dir=from_dir)
     commits = [git.text(tree, "rev-parse", STOCK_REF)]
-    commits += git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split("\n")
+    commits += git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
     runs = []
+    if taken:
+        runs.append(_Run(tuple(taken), "stock", "green", commits[0]))
     for number, patch in enumerate(patches):
         if patch in chosen:
-            runs.append(_Run((patch,), "without it", "red", commits[number]))
+            runs.append(_Run((_proof(patch),), "without it", "red", commits[number]))
             if every_prefix:
-                runs.append(_Run((patch,), "with it", "green", commits[number + 1]))
+                runs.append(_Run((_proof(patch),), "with it", "green", commits[number + 1]))
     # One process imports vLLM once for all of them; a proof that is not green there is told apart by its own run.
-    runs.append(_Run(tuple(chosen), "whole series", "green", commits[-1]))
+    if chosen:
+        runs.append(_Run(tuple(_proof(patch) for patch in chosen), "whole series", "green", commits[-1]))
     runs.sort(key=lambda run: commits.index(run.commit))
     verdicts = []
-    with _worktrees(release, tree, jobs) as free, ThreadPoolExecutor(jobs) as pool:
+    with worktrees(release, tree, jobs) as free, ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(_run, free, release, run) for run in runs]
         with console.progress(f"proofs of {release.name}", len(runs), unit="runs") as advance:
             for future in futures:
@@ -98,6 +106,16 @@ def prove(
     return verdicts
 
 
+def proof_on(tree: Path, proof: str) -> tuple[str, str]:
+    """One proof on a tree as it stands: "green", "red" or "broken", and what it printed."""
+    status, output = _pytest(tree, [paths.project_root() / proof], "")
+    return _COLOURS.get(status, "broken"), output
+
+
+def _proof(patch: Patch) -> tuple[str, str]:
+    return patch.name, patch.header.get("Proof") or ""
+
+
 def _checked(patches: list[Patch], names: Sequence[str]) -> set[str]:
     wanted = {name.removesuffix(".diff") for name in names}
     select(patches, None, sorted(wanted))
@@ -105,7 +123,7 @@ def _checked(patches: list[Patch], names: Sequence[str]) -> set[str]:
 
 
 @contextmanager
-def _worktrees(release: Release, tree: Path, count: int) -> Iterator[SimpleQueue[Path]]:
+def worktrees(release: Release, tree: Path, count: int) -> Iterator[SimpleQueue[Path]]:
     """Clones of the patched tree to check the prefixes out in, kept for the next time."""
     folder = paths.build_dir() / "proofs" / release.name
     free: SimpleQueue[Path] = SimpleQueue()
@@ -124,16 +142,18 @@ def _worktrees(release: Release, tree: Path, count: int) -> Iterator[SimpleQueue
 
 
 def _run(free: SimpleQueue[Path], release: Release, run: _Run) -> list[Verdict]:
-    proofs = {patch.name: paths.project_root() / (patch.header.get("Proof") or "") for patch in run.patches}
+    proofs = {name: paths.project_root() / proof for name, proof in run.proofs}
     for name, proof in proofs.items():
         if not proof.is_file():
             raise UsageError(f"{name}: its proof {proof} does not exist", "write it before the patch")
     clone = free.get()
     try:
-        _check_out(clone, run.commit)
-        together = _pytest(clone, sorted(set(proofs.values())), release)
+        check_out(clone, run.commit)
+        together = _pytest(clone, sorted(set(proofs.values())), release.name)
         outcomes = {
-            name: together if len(proofs) == 1 or together[0] == _PASSED else _pytest(clone, [proof], release)
+            name: together
+            if len(proofs) == 1 or together[0] == _PASSED
+            else _pytest(clone, [proof], release.name)
             for name, proof in proofs.items()
         }
     finally:
@@ -144,7 +164,7 @@ def _run(free: SimpleQueue[Path], release: Release, run: _Run) -> list[Verdict]:
     ]
 
 
-def _check_out(clone: Path, commit: str) -> None:
+def check_out(clone: Path, commit: str) -> None:
     """Check a commit out; the bytecode of what changed goes, for a .pyc knows a source by second and size only."""
     before = git.text(clone, "rev-parse", "HEAD")
     changed = git.text(clone, "diff", "--name-only", "--no-renames", before, commit).split("\n")
@@ -155,9 +175,9 @@ def _check_out(clone: Path, commit: str) -> None:
             stale.unlink()
 
 
-def _pytest(clone: Path, proofs: list[Path], release: Release) -> tuple[int, str]:
+def _pytest(clone: Path, proofs: list[Path], release: str) -> tuple[int, str]:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"VLLM_TREE": str(clone), "VLLM_RELEASE": release.name, "VLLM_LOGGING_LEVEL": "ERROR"}
+    environment |= {"VLLM_TREE": str(clone), "VLLM_RELEASE": release, "VLLM_LOGGING_LEVEL": "ERROR"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", "-p", "no:cacheprovider"]
     command += [str(proof) for proof in proofs]
     try:

@@ -87,7 +87,7 @@ def _patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[Pa
         commit, *parents = line.split(" ")
         if len(parents) != 1:
             raise PatchsetError(f"{tree}: {commit[:12]} is a merge", "a series is a line: rebase it away")
-        patch = _patch_of_commit(release, tree, commit, old, [patch.entry for patch in made])
+        patch = patch_of_commit(release, tree, commit, old, [patch.entry for patch in made])
         faults += [f"{commit[:12]} ({patch.subject}): {fault}" for fault in patch.header.faults()]
         if patch.entry in (other.entry for other in made):
             faults.append(f"{commit[:12]}: a second commit for {patch.entry}; squash the two (git rebase -i)")
@@ -101,12 +101,18 @@ def _patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[Pa
     return made
 
 
-def _patch_of_commit(release: Release, tree: Path, commit: str, old: list[str], made: list[str]) -> Patch:
+def patch_of_commit(release: Release, tree: Path, commit: str, old: list[str], made: list[str]) -> Patch:
+    """One commit as a patch of ``release``: the entry that its trailer or its subject names, else a new one.
+
+    ``old`` are the entries that the subject is looked up in, ``made`` those that other commits took. The header
+    may have faults; the caller asks.
+    """
     message = git.run(tree, "log", "-1", "--format=%B", commit).decode().strip("\n")
     subject, _, body = message.partition("\n")
     trailer = _TRAILER.search(body)
     entry = trailer[1] if trailer else _entry_by_subject(release, subject, old, made)
-    lines = [line for line in _TRAILER.sub("", body).split("\n") if line.strip()]
+    # git leaves "# Conflicts:" in the message of a conflict that was resolved without an editor
+    lines = [line for line in _TRAILER.sub("", body).split("\n") if line.strip() and line[0] != "#"]
     header = parse_header("\n".join([f"Subject: {subject.strip()}", *lines]), Path(f"commit {commit[:12]}"))
     if header.get("Last-Refresh") is None:
         header = Header((*header.fields, ("Last-Refresh", release.name)))

@@ -98,7 +98,8 @@ class Release(_Pinned):
 
 def release_names() -> list[str]:
     """All releases with a pin, oldest first."""
-    names = [toml.parent.name for toml in paths.patches_dir().glob("*/release.toml")]
+    # A killed run may leave a folder .unfinished-…, which a glob matches.
+    names = [toml.parent.name for toml in paths.patches_dir().glob("v*/release.toml")]
     return sorted(names, key=lambda name: Version(name.removeprefix("v")))
 
 

@@ -39,10 +39,24 @@ def patches_table(found: list[Release]) -> str:
     rows = []
     for name, users in by_name.items():
         patch = users[0][1]
-        where = ", ".join(release.name for release, _ in users)
+        where = _spans([release for release, _ in users], list(reversed(found)))
         status = patch.header.get("Upstream-Status")
         rows.append(f"| {name} | {patch.subject} | {patch.header.get('Reason')} | {status} | {where} |")
     return _table("| patch | what it does | why | upstream | releases |", rows)
+
+
+def _spans(users: list[Release], order: list[Release]) -> str:
+    """Names of releases, three and more neighbours as "first to last"; ``order`` is the table's."""
+    numbers = [order.index(release) for release in users]
+    words = []
+    while numbers:
+        length = 1
+        while length < len(numbers) and numbers[length] == numbers[0] + length:
+            length += 1
+        names = [order[number].name for number in numbers[:length]]
+        words += [f"{names[0]} to {names[-1]}"] if length > 2 else names
+        del numbers[:length]
+    return ", ".join(words)
 
 
 TABLES: dict[str, Callable[[list[Release]], str]] = {

@@ -66,6 +66,7 @@ def _serving_chat(parser_cls: type, enable_auto_tools: bool = True) -> Any:
         "chat_template": None,
         "request_logger": None,
         "system_fingerprint": None,
+        "tool_call_id_type": "random",
     }
     off = (
         "enable_force_include_usage",

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``rebase``"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from patchset import console
+from patchset.commands.options import from_dir_option
+from patchset.errors import EXIT_CONFLICT
+from patchset.rebase import Options, rebase, try_out, work_folder
+
+
+@click.command()
+@click.argument("release")
+@click.option(
+    "--from",
+    "old",
+    metavar="RELEASE",
+    help="Whose series is carried over; else the nearest one that has any.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would come out; change nothing.")
+@click.option("--continue", "go_on", is_flag=True, help="Go on after a conflict was resolved or skipped.")
+@click.option("--restart", is_flag=True, help="Begin anew; throws away conflicts that were resolved.")
+@click.option("--replace", is_flag=True, help="Replace the series that RELEASE has already.")
+@from_dir_option
+def command(
+    release: str,
+    old: str | None,
+    dry_run: bool,
+    go_on: bool,
+    restart: bool,
+    replace: bool,
+    from_dir: Path | None,
+) -> None:
+    """Carry a series over to RELEASE, newer or older: pin it, and write patches/RELEASE.
+
+    Each patch is carried as it stands, at an offset, or by a three-way merge; one that upstream has is dropped,
+    and its proof must pass on the stock tree from then on. A conflict stops the run in an ordinary git
+    cherry-pick (exit status 3). Nothing below patches/ changes before the end. The report: build/rebase/RELEASE.
+    --from RELEASE itself refreshes its series after a diff in patches/common changed.
+    """
+    options = Options(old=old, go_on=go_on, restart=restart, replace=replace, from_dir=from_dir)
+    report = try_out(release, options) if dry_run else rebase(release, options)
+    report.show(dry=dry_run)
+    if not dry_run:
+        console.result(str(work_folder(report.new) / "report.md"))
+    sys.exit(EXIT_CONFLICT if report.conflicts else 0)
