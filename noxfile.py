@@ -120,6 +120,14 @@ def conformance(session: nox.Session) -> None:
         session.run("python", "-m", "patchset", "tables")
 
 
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Measure what parsing costs, stock beside patched: -- [RELEASE... --lengths N,N --against REV --json FILE --quick]."""
+    in_process_lane(session)
+    groups(session, "bench")
+    session.run("python", "-m", "bench", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
 @nox.session(name="lock-tests", default=False)
 def lock_tests(session: nox.Session) -> None:
     """Lock anew what the in-process lane installs."""
