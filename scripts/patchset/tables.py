@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from patchset import files, paths, receipts, series
+from patchset import bench, files, paths, receipts, series
 from patchset.errors import PatchsetError
 from patchset.patch import Patch
 from patchset.release import Release, releases
@@ -49,6 +49,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "releases": releases_table,
     "patches": patches_table,
     "conformance": receipts.table,
+    "bench": bench.table,
 }
 
 

@@ -10,13 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
+import bench.instructions as count
 from bench import cells, places, report, runner, subjects, workloads
+from bench.plot import draw
+from patchset import bench as kept
 from patchset import console, files, series
 from patchset.errors import EXIT_FAILED, EXIT_INTERRUPTED, PatchsetError
 from patchset.release import Release
 
 PATHS: tuple[cells.Path, ...] = ("parser", "serving", "memory", "serving-memory", "first-delta")
+
+#: Where the plots that the README shows stand.
+PLOTS = Path(__file__).parent / "plots"
 
 #: Without --workloads: a string argument and prose with and without reasoning, the others without.
 DEFAULT_WORKLOADS = (
@@ -61,6 +68,8 @@ class Listed(click.ParamType):
     "--lengths", type=Listed(int), default=cells.LENGTHS, help="Tokens of an output, such as 1000,4000."
 )
 @click.option("--widths", type=Listed(int), default=cells.WIDTHS, help="Tokens of a step, such as 1,4.")
+@click.option("--long-widths", type=Listed(int), metavar="LIST",
+              help=f"Widths for outputs above {cells.LONG} tokens, which take long; without it all of --widths.")  # fmt: skip
 @click.option("--workloads", "names", type=Listed(), default=DEFAULT_WORKLOADS,
               help=f"Of {', '.join(workloads.NAMES)}; each also as NAME+reasoning.")  # fmt: skip
 @click.option("--paths", "ways", type=Listed(), default=PATHS, help=f"Of {', '.join(PATHS)}.")
@@ -79,12 +88,21 @@ class Listed(click.ParamType):
 @click.option(
     "--json", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write all figures here."
 )
+@click.option(
+    "--plot", type=click.Path(file_okay=False, path_type=Path), help="Draw cost against length into DIR."
+)
+@click.option(
+    "--instructions", is_flag=True, help="Count instructions too, under valgrind: two minutes a parser."
+)
+@click.option(
+    "--receipts", is_flag=True, help="Keep the figures in tests/bench/receipts, and the plots beside them."
+)
 @click.option("--log", type=click.Path(dir_okay=False, path_type=Path), help="What the measured code prints.")
 @click.pass_context
 def command(
     context: click.Context, releases: tuple[str, ...], lengths: tuple[int, ...], widths: tuple[int, ...],
-    names: tuple[str, ...], ways: tuple[Any, ...], rounds: int, budget: float, against: str | None, peers: bool,
-    quick: bool, target: Path | None, log: Path | None,
+    long_widths: tuple[int, ...] | None, names: tuple[str, ...], ways: tuple[Any, ...], rounds: int, budget: float, against: str | None, peers: bool,
+    quick: bool, target: Path | None, plot: Path | None, instructions: bool, receipts: bool, log: Path | None,
 ) -> None:  # fmt: skip
     """Measure what parsing costs in each RELEASE (all without one): the stock tree beside the patched one, in turn.
 
@@ -92,11 +110,7 @@ def command(
     """
     _check(names, ways)
     if quick:
-        given = {
-            key
-            for key in QUICK
-            if context.get_parameter_source(key) is click.core.ParameterSource.COMMANDLINE
-        }
+        given = {key for key in QUICK if context.get_parameter_source(key) is ParameterSource.COMMANDLINE}
         lengths, widths, rounds, budget = (
             value if key in given else QUICK[key]  # type: ignore[assignment]
             for key, value in (
@@ -106,18 +120,31 @@ def command(
                 ("budget", budget),
             )
         )
-    plan = cells.grid(ways, names, lengths, widths)
+    if quick and receipts:
+        raise click.UsageError("a quick run is no receipt")
+    plan = cells.grid(ways, names, lengths, widths, long_widths)
     documents = []
     for pinned in places.chosen(releases):
-        documents.append(measure(pinned, plan, rounds, budget, against, peers, log))
+        run = measure(pinned, plan, rounds, budget, against, peers, log, instructions)
+        documents.append(run)
+        for folder in [plot] if plot else []:
+            _draw(run, folder)
+        if receipts:
+            console.result(str(kept.take(run)))
+            _draw(run, PLOTS)
     if target:
         files.write_text(target, json.dumps({"runs": documents}, indent=1) + "\n")
         console.result(str(target))
 
 
+def _draw(run: dict[str, Any], folder: Path) -> None:
+    for place in draw(run["release"], run["cells"], folder):
+        console.result(str(place))
+
+
 def measure(
     pinned: Release, plan: list[cells.Cell], rounds: int, budget: float, against: str | None, peers: bool,
-    log: Path | None,
+    log: Path | None, instructions: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """Measure one release, show its table, and give its figures."""
     who, where = places.of_release(pinned, against, peers)
@@ -132,14 +159,32 @@ def measure(
     console.out.print(report.table(pinned.name, found, [subject.name for subject in who]))
     for line in report.notes(found):
         console.result(line)
+    counted = _count(who, where, log) if instructions else {}
     return {
         "release": pinned.name,
         "series-sha256": series.sha256(pinned),
         "against": against,
         "rounds": rounds,
         "cell-seconds": budget,
+        "instructions-per-token": counted,
         "cells": found,
     }
+
+
+def _count(
+    who: list[subjects.Subject], where: dict[str, subjects.Place], log: Path | None
+) -> dict[str, float]:
+    """Instructions per token of each subject that parses, and their ratios."""
+    counted = {}
+    for subject in who:
+        if subject.name != "nothing":
+            with console.step(f"count instructions of {subject.name}"):
+                counted[subject.name] = round(count.per_token(subject, where[subject.worker], log), 1)
+            ratio = counted["patched"] / counted[subject.name]
+            console.result(
+                f"{subject.name}: {counted[subject.name]:.0f} instructions a token; patched over it {ratio:.3f}"
+            )
+    return counted
 
 
 def _check(names: tuple[str, ...], ways: tuple[str, ...]) -> None:

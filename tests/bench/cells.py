@@ -6,10 +6,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Path = Literal["parser", "serving", "memory", "serving-memory", "first-delta"]
+#: "once" feeds a stream once, and "idle" does all that stands around it: what instructions are counted with.
+Path = Literal["parser", "serving", "memory", "serving-memory", "first-delta", "once", "idle"]
 
 LENGTHS = (1_000, 4_000, 16_000, 64_000, 256_000)
 WIDTHS = (1, 2, 4, 6)
+
+#: Outputs above this many tokens are the long ones.
+LONG = 16_000
 
 #: Tokens of each stream where many are open at once, and of all calls together where there are many.
 MANY_TOKENS = 1_000
@@ -38,16 +42,24 @@ class Cell:
 
 
 def grid(
-    paths: tuple[Path, ...], workloads: tuple[str, ...], lengths: tuple[int, ...], widths: tuple[int, ...]
+    paths: tuple[Path, ...],
+    workloads: tuple[str, ...],
+    lengths: tuple[int, ...],
+    widths: tuple[int, ...],
+    long_widths: tuple[int, ...] | None = None,
 ) -> list[Cell]:
-    """Every combination, the shortest first within a family; what has one length only comes once."""
+    """Every combination, the shortest first within a family; what has one length only comes once.
+
+    ``long_widths``, if given, are the only widths of outputs above :data:`LONG` tokens.
+    """
     found: dict[Cell, None] = {}
     for path in paths:
         for workload in workloads:
             for width in widths:
                 for tokens in sorted(lengths):
                     cell = _cell(path, workload, tokens, width)
-                    if cell is not None:
+                    thin = cell and long_widths and cell.tokens > LONG and cell.width not in long_widths
+                    if cell is not None and not thin:
                         found[cell] = None
     return list(found)
 

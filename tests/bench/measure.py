@@ -25,6 +25,11 @@ def run(
     """One sample of what ``path`` names. ``budget`` is in seconds."""
     if path == "first-delta":
         return first_delta(opener, workload, steps)
+    if path == "idle":
+        return {}
+    if path == "once":
+        read(opener, steps)
+        return {}
     if path == "memory":
         return memory(opener, steps)
     return timed(opener, workload, steps, streams, budget)

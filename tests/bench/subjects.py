@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,8 @@ class Place:
 class Worker:
     """A process that measures; replaced when it dies or hangs."""
 
-    def __init__(self, place: Place, log: Path | None) -> None:
-        self._place, self._log = place, log
+    def __init__(self, place: Place, log: Path | None, under: Sequence[str] = ()) -> None:
+        self._place, self._log, self._under = place, log, under
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, cell: Cell, parser: str, budget: float) -> dict[str, Any]:
@@ -99,12 +99,17 @@ class Worker:
         self.stop()
         return {"error": "the measuring process died or hung"}
 
+    @property
+    def pid(self) -> int:
+        """The process's number; it is started if it is not."""
+        return self._live().pid
+
     def _live(self) -> subprocess.Popen[str]:
         if self._process is None:
             with contextlib.ExitStack() as files:
                 sink: Any = files.enter_context(self._log.open("a")) if self._log else subprocess.DEVNULL
                 self._process = subprocess.Popen(
-                    self._place.command(), cwd=TESTS, env=self._place.environment(), text=True, encoding="utf-8",
+                    [*self._under, *self._place.command()], cwd=TESTS, env=self._place.environment(), text=True, encoding="utf-8",
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink,
                 )  # fmt: skip
             assert self._process.stdout

@@ -94,6 +94,11 @@ def test_a_grid_has_each_cell_once_and_the_shortest_first() -> None:
     assert {cell.width for cell in found if cell.path == "memory"} == {4}
 
 
+def test_long_outputs_can_have_widths_of_their_own() -> None:
+    found = cells.grid(("parser",), ("string",), (4_000, 64_000), (1, 4), (4,))
+    assert [(cell.tokens, cell.width) for cell in found] == [(4_000, 1), (4_000, 4), (64_000, 4)]
+
+
 def calls_of(*parts: tuple[int, str | None, str]) -> Any:
     made = [SimpleNamespace(index=i, function=SimpleNamespace(name=n, arguments=a)) for i, n, a in parts]
     return SimpleNamespace(reasoning=None, content=None, tool_calls=made)
