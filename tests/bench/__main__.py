@@ -125,20 +125,20 @@ def command(
     plan = cells.grid(ways, names, lengths, widths, long_widths)
     documents = []
     for pinned in places.chosen(releases):
-        run = measure(pinned, plan, rounds, budget, against, peers, log, instructions)
-        documents.append(run)
+        found = measure(pinned, plan, rounds, budget, against, peers, log, instructions)
+        documents.append(found)
         for folder in [plot] if plot else []:
-            _draw(run, folder)
+            _draw(found, folder)
         if receipts:
-            console.result(str(kept.take(run)))
-            _draw(run, PLOTS)
+            console.result(str(kept.take(found)))
+            _draw(found, PLOTS)
     if target:
         files.write_text(target, json.dumps({"runs": documents}, indent=1) + "\n")
         console.result(str(target))
 
 
-def _draw(run: dict[str, Any], folder: Path) -> None:
-    for place in draw(run["release"], run["cells"], folder):
+def _draw(found: dict[str, Any], folder: Path) -> None:
+    for place in draw(found["release"], found["cells"], folder):
         console.result(str(place))
 
 
@@ -201,12 +201,12 @@ def _interrupted(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def main() -> None:
-    """Run the command; errors are shown without a traceback, and no signal leaves a process behind."""
+def run(entry: click.Command) -> None:
+    """Run a command; errors are shown without a traceback, and no signal leaves a process behind."""
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, _interrupted)
     try:
-        command(standalone_mode=False)
+        entry(standalone_mode=False)
     except PatchsetError as error:
         console.show_error(error)
         sys.exit(error.exit_code)
@@ -221,4 +221,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(command)

@@ -114,18 +114,18 @@ def memory(opener: Callable[[], Feed], steps: list[Step]) -> dict[str, Any]:
     The steps themselves are not counted. Lone objects of C libraries are not seen (tracemalloc); the parsers have none.
     """
     read(opener, steps[:64])  # caches that all streams share
+    at, last = len(steps) * 9 // 10, len(steps) - 1
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
         feed = opener()
         held = before
-        for number, (text, ids) in enumerate(steps[:-1]):
-            feed(text, ids, False)
-            if number == len(steps) * 9 // 10:
+        for number, (text, ids) in enumerate(steps):  # a slice would be counted
+            feed(text, ids, number == last)
+            if number == at:
                 held, _ = tracemalloc.get_traced_memory()
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    feed(*steps[-1], True)
     return {"held_bytes": held - before, "peak_bytes": peak - before}

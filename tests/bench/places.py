@@ -12,6 +12,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+from bench.peer_parsers import PEERS
 from bench.subjects import Place, Subject
 from patchset import console, fetch, files, git, paths, release
 from patchset.apply import patched_tree
@@ -42,8 +43,10 @@ def of_release(pinned: Release, against: str | None, peers: bool) -> tuple[list[
         subjects.append(Subject("previous", "previous"))
     subjects.append(Subject("nothing", "patched", "nothing"))
     if peers:
-        places["sglang"] = Place(sglang=sglang())
-        subjects += [Subject("qwen3_xml", "stock", "qwen3_xml"), Subject("sglang", "sglang", "sglang")]
+        subjects.append(Subject("qwen3_xml", "stock", "qwen3_xml"))
+        for name in PEERS:
+            places[name] = Place(peer=name, folder=peer(name))
+            subjects.append(Subject(name, name, name))
     return subjects, places
 
 
@@ -87,13 +90,13 @@ def pinned_peers() -> dict[str, Artifact]:
     return {name: Artifact.model_validate(fields) for name, fields in listed["wheels"].items()}
 
 
-def sglang() -> Path:
-    """A folder with the Python files of SGLang's wheel.
+def peer(name: str) -> Path:
+    """A folder with the Python files of a peer's wheel.
 
     Raises:
         PatchsetError: the wheel is larger than the bounds, or a member leads outside the folder.
     """
-    wheel = pinned_peers()["sglang"]
+    wheel = pinned_peers()[name]
     place = folder() / "peers" / wheel.file.removesuffix(".whl")
     if place.is_dir():
         return place

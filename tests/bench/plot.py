@@ -15,6 +15,7 @@ COLOURS = {
     "patched": "#0072B2",
     "previous": "#56B4E9",
     "sglang": "#009E73",
+    "lmdeploy": "#E69F00",
     "qwen3_xml": "#CC79A7",
 }
 
@@ -68,6 +69,8 @@ def draw(release: str, cells: list[dict[str, Any]], folder: Path, width: int = 4
 
 
 def _axes(axes: Any, found: Points) -> None:
+    from matplotlib import ticker
+
     axes.set_xscale("log")
     axes.set_yscale("log")
     for name, colour in COLOURS.items():
@@ -80,6 +83,11 @@ def _axes(axes: Any, found: Points) -> None:
             if bounded:
                 axes.annotate("given up: more", (x, y), textcoords="offset points", xytext=(-4, 6), fontsize=7,
                               color=colour, ha="right")  # fmt: skip
+    lengths = sorted({x for some in found.values() for x, _, _ in some})
+    axes.set_xticks(lengths, [f"{length // 1000}k" if length >= 1000 else str(length) for length in lengths])
+    axes.xaxis.set_minor_locator(ticker.NullLocator())
+    for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        which(ticker.FuncFormatter(lambda y, _: f"{y:g}" if f"{y:e}"[0] in "125" else ""))
     axes.set_xlabel("tokens of the argument")
     axes.set_ylabel("µs per token")
     axes.grid(True, which="both", lw=0.3, alpha=0.6)

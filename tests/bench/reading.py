@@ -10,7 +10,7 @@ from bench.workloads import Workload
 
 
 class Message:
-    """Adds up deltas of a vLLM release (``DeltaMessage``) or of SGLang (``StreamingParseResult``)."""
+    """Adds up deltas of a vLLM release (``DeltaMessage``) or of another engine."""
 
     def __init__(self) -> None:
         self.reasoning = ""
@@ -21,6 +21,8 @@ class Message:
         """Add one delta; ``None`` adds nothing."""
         if delta is None:
             return
+        if isinstance(delta, tuple):  # LMDeploy says beside each whether it has calls
+            delta = delta[0]
         if hasattr(delta, "normal_text"):
             self.content += delta.normal_text
             for call in delta.calls:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cells import Cell
+from bench.peer_parsers import PEERS
 
 TESTS = Path(__file__).resolve().parent.parent
 
@@ -37,7 +38,7 @@ class Subject:
         """Whether the cell means something for it."""
         if self.name == "nothing":
             return cell.workload.startswith("prose") and cell.path in ("parser", "serving")
-        if self.name in ("sglang", "qwen3_xml"):
+        if self.name in (*PEERS, "qwen3_xml"):
             thinks = cell.workload.endswith("+reasoning")  # a parser for calls alone
             return not thinks and not cell.path.startswith("serving") and cell.tokens <= _PEER_LENGTH
         return True
@@ -48,11 +49,12 @@ class Place:
     """What a worker process has on its path."""
 
     tree: Path | None = None
-    sglang: Path | None = None
+    peer: str | None = None
+    folder: Path | None = None
 
     def command(self) -> list[str]:
         """The process's command line."""
-        extra = ["--sglang", str(self.sglang)] if self.sglang else []
+        extra = ["--peer", self.peer, "--folder", str(self.folder)] if self.peer else []
         return [sys.executable, "-m", "bench.worker", *extra]
 
     def environment(self) -> dict[str, str]:

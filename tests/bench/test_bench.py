@@ -13,12 +13,15 @@ from typing import Any
 import click
 import pytest
 
-from bench import cells, measure, places, report, runner, workloads
+from bench import cells, measure, pipeline, places, report, runner, workloads
 from bench.__main__ import Listed
 from bench.reading import Message
 from bench.stats import ratio
 from bench.subjects import Subject
+from patchset import bench as kept
+from patchset import series
 from patchset.errors import PatchsetError
+from patchset.release import load
 
 
 def words(text: str) -> int:
@@ -238,3 +241,57 @@ def test_a_wheel_member_outside_the_folder_is_refused(tmp_path: Path) -> None:
 
 def test_the_pinned_peers_are_read() -> None:
     assert places.pinned_peers()["sglang"].project == "sglang"
+
+
+def test_pipeline_steps_are_timed_by_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The real tool in processes of its own; its help is the cheapest command that it has."""
+    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path))
+    steps = [pipeline.Step("help", ("apply", "--help"))]
+    found = pipeline.measure(load(None), "cuda", 2, False, steps)
+    assert {state: len(times) for state, times in found["help"].items()} == {"cold": 2, "warm": 2}
+    assert [left for left in (tmp_path / "bench").iterdir() if left.is_dir()] == []
+    with pytest.raises(PatchsetError, match="nothing of"):
+        pipeline.measure(load(None), "cuda", 1, False, [pipeline.Step("nothing", ("no-such-command",))])
+
+
+def receipt_of(folder: Path, run: dict[str, Any]) -> str:
+    kept.take(run)
+    return next(line for line in kept.table([load(run["release"])]).splitlines() if run["release"] in line)
+
+
+def test_a_receipt_is_the_readme_row_of_its_series_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kept, "folder", lambda: tmp_path)
+    release = load(None)
+    cell = {
+        "path": "parser", "workload": "string", "tokens": 1_000, "width": 4,
+        "subjects": {"patched": {"us_per_token": [1, 1, 1]}},
+        "ratios": {"stock": {"value": 0.25, "low": 0.2, "high": 0.3}},
+    }  # fmt: skip
+    bounded = {
+        **cell,
+        "tokens": 64_000,
+        "ratios": {"stock": {"value": 0.01, "low": 0.01, "high": 0.01, "at_most": True}},
+    }
+    run = {"release": release.name, "series-sha256": series.sha256(release), "cells": [cell, bounded]}
+    row = receipt_of(tmp_path, run)
+    assert "| 0.25 (0.2–0.3) |" in row
+    assert "| < 0.01 |" in row
+    assert "*not run*" in row
+    assert "*series changed since*" in receipt_of(tmp_path, {**run, "series-sha256": "0" * 64})
+
+
+def test_a_plot_is_the_same_twice_and_shows_what_was_given_up(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from bench import plot
+
+    cell_of = lambda tokens, cost, **more: {  # noqa: E731
+        "path": "parser", "workload": "string", "tokens": tokens, "width": 4,
+        "subjects": {"stock": {"us_per_token": [cost] * 3, **more}}, "ratios": {},
+    }  # fmt: skip
+    cells_ = [cell_of(4_000, 9.0, bounded_at=4_000), cell_of(1_000, 2.0)]
+    assert plot.points(cells_, "parser", "string", 4) == {"stock": [(1_000, 2.0, False), (4_000, 9.0, True)]}
+    one = [place.read_bytes() for place in plot.draw("v0", cells_, tmp_path / "one")]
+    assert one == [place.read_bytes() for place in plot.draw("v0", cells_, tmp_path / "two")]
+    assert b"given up" in one[1]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m bench.worker``: measures cells, one JSON document a line in and one out, in a process of its own.
 
-A vLLM tree stands on ``PYTHONPATH``, or the unpacked wheel of SGLang is named by ``--sglang``. What either prints goes to
-standard error.
+A vLLM tree stands on ``PYTHONPATH``, or another engine is named by ``--peer`` and its unpacked wheel by ``--folder``. What
+either prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -21,15 +21,22 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
+def peer_opener(peer: str, folder: Path) -> Any:
+    """What opens a stream of another engine."""
+    from bench import peer_parsers
+
+    return peer_parsers.opener(peer, folder)
+
+
 class Bench:
     """Keeps what cells share: tokenizer, workloads, parsers, application."""
 
-    def __init__(self, sglang: Path | None) -> None:
+    def __init__(self, peer: str | None = None, folder: Path | None = None) -> None:
         from conformance import tokens
 
         self._folder = str(tokens.model_folder())
         self._tokenizer = tokens.load()
-        self._sglang = sglang
+        self._peer = peer_opener(peer, folder) if peer and folder else None
         self._tree: Any = None
         self._serving: Any = None
         self._cut: dict[tuple[str, int], tuple[Any, list[int], list[str]]] = {}
@@ -57,14 +64,8 @@ class Bench:
 
     def opener(self, parser: str, workload: Any) -> Any:
         """What opens a stream's parser."""
-        if parser == "sglang":
-            if self._tree is None:
-                from bench import sglang_parser
-
-                if self._sglang is None:
-                    raise ValueError("--sglang names no folder")
-                self._tree = sglang_parser.opener(self._sglang)
-            return self._tree
+        if self._peer is not None:
+            return self._peer
         if self._tree is None:
             from bench.tree_parsers import TreeParsers
 
@@ -98,12 +99,13 @@ class Bench:
 def main() -> None:
     """Command line."""
     options = argparse.ArgumentParser(prog="bench.worker")
-    options.add_argument("--sglang", type=Path)
+    options.add_argument("--peer")
+    options.add_argument("--folder", type=Path)
     chosen = options.parse_args()
     # Whatever is printed must not mix with the samples.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    bench = Bench(chosen.sglang)
+    bench = Bench(chosen.peer, chosen.folder)
     out.write(json.dumps({"ready": True}) + "\n")
     out.flush()
     for line in sys.stdin:
