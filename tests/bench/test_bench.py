@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -13,11 +15,11 @@ from typing import Any
 import click
 import pytest
 
-from bench import cells, measure, pipeline, places, report, runner, workloads
+from bench import cells, instructions, measure, pipeline, places, report, runner, workloads
 from bench.__main__ import Listed
 from bench.reading import Message
 from bench.stats import ratio
-from bench.subjects import Subject
+from bench.subjects import Place, Subject, workers
 from patchset import bench as kept
 from patchset import series
 from patchset.errors import PatchsetError
@@ -295,3 +297,44 @@ def test_a_plot_is_the_same_twice_and_shows_what_was_given_up(tmp_path: Path) ->
     one = [place.read_bytes() for place in plot.draw("v0", cells_, tmp_path / "one")]
     assert one == [place.read_bytes() for place in plot.draw("v0", cells_, tmp_path / "two")]
     assert b"given up" in one[1]
+
+
+class Said(Place):
+    """A process that says what it is told instead of measuring."""
+
+    said = "import time; print('{}', flush=True); time.sleep(60)"
+
+    def command(self) -> list[str]:
+        """Another program."""
+        return [sys.executable, "-c", self.said]
+
+
+def test_an_interrupt_leaves_no_process() -> None:
+    seen = []
+    with pytest.raises(KeyboardInterrupt), workers({"one": Said()}, None) as there:
+        seen.append(there["one"].pid)
+        os.kill(seen[0], 0)
+        raise KeyboardInterrupt
+    with pytest.raises(ProcessLookupError):
+        os.kill(seen[0], 0)
+
+
+def test_a_process_that_dies_is_an_error_of_its_cell_and_is_replaced() -> None:
+    class Dying(Said):
+        said = "print('{}', flush=True)"
+
+    cell = cells.Cell("parser", "string", 1_000, 4)
+    with workers({"one": Dying()}, None) as there:
+        first = there["one"].pid
+        assert there["one"].ask(cell, "qwen3_coder", 1.0) == {"error": "the measuring process died or hung"}
+        assert there["one"].pid != first
+
+
+def test_instructions_are_read_from_callgrinds_dump(tmp_path: Path) -> None:
+    out = tmp_path / "callgrind"
+    (tmp_path / "callgrind.1").write_text(
+        "version: 1\nevents: Ir\nsummary: 123\ntotals: 123\n", encoding="utf-8"
+    )
+    assert instructions._total(out, 1) == 123
+    with pytest.raises(PatchsetError, match="no total"):
+        instructions._total(out, 2)
