@@ -26,7 +26,7 @@ _TOTALS = re.compile(r"^(?:totals|summary): (\d+)", re.MULTILINE)
 
 
 def per_token(subject: Subject, place: Place, log: Path | None) -> float:
-    """Instructions per token of :data:`CELL`, reading the deltas included.
+    """Instructions per token of :data:`CELL`, opening the parser included.
 
     Raises:
         MissingToolError: there is no valgrind.

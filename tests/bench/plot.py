@@ -68,6 +68,10 @@ def draw(release: str, cells: list[dict[str, Any]], folder: Path, width: int = 4
     return made
 
 
+def _columns(some: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [x for x, _ in some], [y for _, y in some]
+
+
 def _axes(axes: Any, found: Points) -> None:
     from matplotlib import ticker
 
@@ -76,20 +80,22 @@ def _axes(axes: Any, found: Points) -> None:
     for name, colour in COLOURS.items():
         if not (some := found.get(name)):
             continue
-        axes.plot(
-            *zip(*((x, y) for x, y, _ in some), strict=True), "o-", color=colour, label=name, ms=4, lw=1.5
-        )
-        for x, y, bounded in some:
-            if bounded:
-                axes.annotate("given up: more", (x, y), textcoords="offset points", xytext=(-4, 6), fontsize=7,
-                              color=colour, ha="right")  # fmt: skip
+        whole = [(x, y) for x, y, bounded in some if not bounded]
+        more = [(x, y) for x, y, bounded in some if bounded]
+        axes.plot(*_columns(whole), "o-", color=colour, label=name, ms=4, lw=1.5)
+        if more:
+            axes.plot(*_columns([*whole[-1:], *more]), ":", color=colour, lw=1)
+            axes.plot(*_columns(more), "^", color=colour, mfc="white", ms=7, label=f"{name}: more (given up)")
     lengths = sorted({x for some in found.values() for x, _, _ in some})
     axes.set_xticks(lengths, [f"{length // 1000}k" if length >= 1000 else str(length) for length in lengths])
     axes.xaxis.set_minor_locator(ticker.NullLocator())
-    for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-        which(ticker.FuncFormatter(lambda y, _: f"{y:g}" if f"{y:e}"[0] in "125" else ""))
+    costs = [y for some in found.values() for _, y, _ in some]
+    near = bool(costs) and max(costs) < 10 * min(costs)
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 3, 5, 7) if near else (1, 2, 5)))
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: f"{y:g}"))
+    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     axes.set_xlabel("tokens of the argument")
     axes.set_ylabel("µs per token")
-    axes.grid(True, which="both", lw=0.3, alpha=0.6)
+    axes.grid(True, lw=0.3, alpha=0.6)
     if found:
         axes.legend(fontsize=8, frameon=False)

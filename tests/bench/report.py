@@ -88,6 +88,8 @@ def notes(rows: list[Document]) -> list[str]:
         for name, subject in row["subjects"].items():
             if "error" in subject:
                 out.append(f"{where}: {name} failed: {subject['error']}")
+        if row["subjects"].get("patched", {}).get("bounded_at") is not None:
+            out.append(f"{where}: patched was given up")
         stock = row["ratios"].get("stock")
         if stock and stock["low"] > 1 and not stock.get("at_most"):
             out.append(f"{where}: above stock, {compared(stock)}")
