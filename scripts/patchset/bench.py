@@ -25,6 +25,11 @@ def folder() -> Path:
     return paths.project_root() / "tests" / "bench" / "receipts"
 
 
+def plots() -> Path:
+    """Where the plots stand, by release, as PNG and SVG."""
+    return folder().parent / "plots"
+
+
 def take(run: Document) -> Path:
     """Keep what one run measured of a release; one line a cell, so that the difference of two receipts can be read."""
     head = {key: value for key, value in run.items() if key != "cells"}
@@ -67,6 +72,10 @@ def table(found: list[Release]) -> str:
     for release in reversed(found):
         cells = _cells(release, len(head) - 1)
         rows.append(f"| {release.name} | {' | '.join(cells)} |")
+    drawn = [release.name for release in reversed(found) if (plots() / f"{release.name}.svg").is_file()]
+    if drawn:
+        where = plots().relative_to(folder().parents[2])
+        rows += ["", *(f"![Cost against length, {name}]({where}/{name}.svg)" for name in drawn)]
     return "\n".join(rows) + "\n"
 
 

@@ -23,9 +23,6 @@ from patchset.release import Release
 # Memory comes before the service is started: from then on the release counts its calls, which allocates as well.
 PATHS: tuple[cells.Path, ...] = ("parser", "first-delta", "memory", "serving", "serving-memory")
 
-#: Where the plots that the README shows stand.
-PLOTS = Path(__file__).parent / "plots"
-
 #: Without --workloads: a string argument and prose with and without reasoning, the others without.
 DEFAULT_WORKLOADS = (
     "string",
@@ -132,7 +129,7 @@ def command(
             _draw(found, folder)
         if receipts:
             console.result(str(kept.take(found)))
-            _draw(found, PLOTS)
+            _draw(found, kept.plots())
     if target:
         files.write_text(target, json.dumps({"runs": documents}, indent=1) + "\n")
         console.result(str(target))

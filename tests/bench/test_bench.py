@@ -258,14 +258,22 @@ def test_pipeline_steps_are_timed_by_state(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def receipt_of(folder: Path, run: dict[str, Any]) -> str:
     kept.take(run)
-    return next(line for line in kept.table([load(run["release"])]).splitlines() if run["release"] in line)
+    return next(
+        line
+        for line in kept.table([load(run["release"])]).splitlines()
+        if line.startswith(f"| {run['release']}")
+    )
 
 
 def test_a_receipt_is_the_readme_row_of_its_series_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(kept, "folder", lambda: tmp_path)
+    place = tmp_path / "tests" / "bench" / "receipts"
+    monkeypatch.setattr(kept, "folder", lambda: place)
     release = load(None)
+    kept.plots().mkdir(parents=True)
+    (kept.plots() / f"{release.name}.svg").touch()
+    assert f"(tests/bench/plots/{release.name}.svg)" in kept.table([release])
     cell = {
         "path": "parser", "workload": "string", "tokens": 1_000, "width": 4,
         "subjects": {"patched": {"us_per_token": [1, 1, 1]}},
