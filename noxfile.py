@@ -156,6 +156,21 @@ def upstream_tests(session: nox.Session) -> None:
     session.run("python", "-m", "upstream", *session.posargs, env={"PYTHONPATH": "tests"})
 
 
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Measure what parsing costs, stock beside patched: -- [RELEASE... --lengths N,N --against REV --json FILE --quick]."""
+    in_process_lane(session)
+    groups(session, "bench")
+    session.run("python", "-m", "bench", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session(name="bench-pipeline", default=False)
+def bench_pipeline(session: nox.Session) -> None:
+    """Time the pipeline's steps, with a cold and a warm cache: -- [RELEASE --target cuda|cpu --json FILE]."""
+    session.install("-e", ".")
+    session.run("python", "-m", "bench.pipeline", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
 @nox.session(name="lock-tests", default=False)
 def lock_tests(session: nox.Session) -> None:
     """Lock anew what the in-process lane installs."""

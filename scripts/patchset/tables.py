@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from patchset import files, lanes, paths, receipts, series
+from patchset import bench, files, lanes, paths, receipts, series
 from patchset.errors import PatchsetError
 from patchset.patch import Patch
 from patchset.release import Release, releases
@@ -64,6 +64,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "patches": patches_table,
     "conformance": receipts.table,
     "lanes": lanes.table,
+    "bench": bench.table,
 }
 
 

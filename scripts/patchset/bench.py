@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receipts of the bench: what parsing a release's outputs costs, stock beside patched, and the README's table of it."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+from patchset import files, paths, series
+from patchset.release import Release
+
+Document = dict[str, Any]
+
+#: Lengths of the table's columns, in tokens.
+LENGTHS = (1_000, 4_000, 16_000, 64_000, 256_000)
+
+#: The workload and the tokens a step of the table's columns.
+WORKLOAD, WIDTH = "string", 4
+
+
+def folder() -> Path:
+    """Where the receipts stand."""
+    return paths.project_root() / "tests" / "bench" / "receipts"
+
+
+def plots() -> Path:
+    """Where the plots stand, by release, as PNG and SVG."""
+    return folder().parent / "plots"
+
+
+def take(run: Document) -> Path:
+    """Keep what one run measured of a release; one line a cell, so that the difference of two receipts can be read."""
+    head = {key: value for key, value in run.items() if key != "cells"}
+    head["machine"] = machine()
+    lines = [json.dumps(head, ensure_ascii=False)[:-1] + ', "cells": [']
+    lines += [",\n".join("  " + json.dumps(cell, ensure_ascii=False) for cell in run["cells"]), "]}"]
+    place = folder() / f"{run['release']}.json"
+    files.write_text(place, "\n".join(lines) + "\n")
+    return place
+
+
+def machine() -> Document:
+    """What the figures were taken on, in words that another machine can be compared with."""
+    model = ""
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        names = [
+            line for line in info.read_text(encoding="utf-8").splitlines() if line.startswith("model name")
+        ]
+        model = names[0].partition(":")[2].strip() if names else ""
+    return {
+        "processor": model or platform.processor(),
+        "arch": platform.machine(),
+        "python": platform.python_version(),
+    }
+
+
+def table(found: list[Release]) -> str:
+    """One row a release: the patched cost over stock's by length, its growth, and what a stream holds back."""
+    head = [
+        "release",
+        *(f"{length:,}".replace(",", " ") for length in LENGTHS),
+        "growth",
+        "serving",
+        "its growth",
+        "first delta",
+        "held",
+    ]
+    rows = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for release in reversed(found):
+        cells = _cells(release, len(head) - 1)
+        rows.append(f"| {release.name} | {' | '.join(cells)} |")
+    drawn = [release.name for release in reversed(found) if (plots() / f"{release.name}.svg").is_file()]
+    if drawn:
+        where = plots().relative_to(folder().parents[2])
+        rows += ["", *(f"![Cost against length, {name}]({where}/{name}.svg)" for name in drawn)]
+    return "\n".join(rows) + "\n"
+
+
+def _cells(release: Release, count: int) -> list[str]:
+    place = folder() / f"{release.name}.json"
+    if not place.is_file():
+        return ["*not run*"] * count
+    receipt = json.loads(place.read_text(encoding="utf-8"))
+    if receipt["series-sha256"] != series.sha256(release):
+        return ["*series changed since*"] * count
+    by = {(c["path"], c["workload"], c["tokens"], c["width"]): c for c in receipt["cells"]}
+    ratios = [_ratio(by.get(("parser", WORKLOAD, length, WIDTH))) for length in LENGTHS]
+    return [
+        *ratios,
+        _growth(by, "parser"),
+        _serving(receipt["cells"]),
+        _growth(by, "serving"),
+        _first(receipt["cells"]),
+        _held(receipt["cells"]),
+    ]
+
+
+def _ratio(cell: Document | None) -> str:
+    if cell is None:
+        return "*not run*"
+    ratio = cell["ratios"].get("stock")
+    if ratio is None:
+        given_up = cell["subjects"].get("stock", {}).get("bounded_at") is not None
+        return "*stock given up*" if given_up else "*not run*"
+    if ratio.get("at_most"):
+        return f"< {ratio['value']:.2g}"
+    return f"{ratio['value']:.2g} ({ratio['low']:.2g}–{ratio['high']:.2g})"
+
+
+def _growth(by: dict[tuple[str, str, int, int], Document], path: str) -> str:
+    """The patched cost at the greatest length over that at 4 000 tokens, a lower bound where it was given up."""
+    short, long = (
+        by.get((path, WORKLOAD, length, WIDTH), {"subjects": {}})["subjects"].get("patched", {})
+        for length in (4_000, LENGTHS[-1])
+    )
+    if "us_per_token" not in short or "us_per_token" not in long:
+        return "*not run*"
+    more = "> " if long.get("bounded_at") is not None else ""
+    return f"{more}{long['us_per_token'][0] / short['us_per_token'][0]:.2f}"
+
+
+def _serving(cells: list[Document]) -> str:
+    """The least and the greatest ratio of all cells of the whole path that have one."""
+    values = [
+        c["ratios"]["stock"]["value"] for c in cells if c["path"] == "serving" and "stock" in c["ratios"]
+    ]
+    return f"{min(values):.2g} … {max(values):.2g}" if values else "*not run*"
+
+
+def _first(cells: list[Document]) -> str:
+    """At the narrowest steps: these tell most."""
+    some = [cell for cell in cells if cell["path"] == "first-delta" and cell["workload"] == WORKLOAD]
+    if not some:
+        return "*not run*"
+    narrowest = min(some, key=lambda cell: int(cell["width"]))
+    return f"{_waits(narrowest, 'stock')} → {_waits(narrowest, 'patched')}"
+
+
+def _waits(cell: Document, name: str) -> str:
+    waits = cell["subjects"].get(name, {}).get("waits")
+    return "never" if waits is None else str(waits)
+
+
+def _held(cells: list[Document]) -> str:
+    some = [c for c in cells if c["path"] == "memory" and c["workload"] == WORKLOAD]
+    if not some:
+        return "*not run*"
+    longest = max(some, key=lambda cell: int(cell["tokens"]))
+    sizes = [longest["subjects"].get(name, {}).get("held_bytes") for name in ("stock", "patched")]
+    return " → ".join("?" if size is None else f"{size / 1000:.0f} kB" for size in sizes)

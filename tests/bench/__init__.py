@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What parsing costs: stock beside patched, and beside other parsers of the same format."""

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m bench``: measures releases, stock beside patched."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+import bench.instructions as count
+from bench import cells, places, report, runner, subjects, workloads
+from bench.plot import draw
+from patchset import bench as kept
+from patchset import console, files, series
+from patchset.errors import EXIT_FAILED, EXIT_INTERRUPTED, PatchsetError
+from patchset.release import Release
+
+# Memory comes before the service is started: from then on the release counts its calls, which allocates as well.
+PATHS: tuple[cells.Path, ...] = ("parser", "first-delta", "memory", "serving", "serving-memory")
+
+#: Without --workloads: a string argument and prose with and without reasoning, the others without.
+DEFAULT_WORKLOADS = (
+    "string",
+    "string+reasoning",
+    "markup",
+    "calls64",
+    "prose",
+    "prose+reasoning",
+    "streams256",
+)
+
+QUICK = {"lengths": (1_000, 4_000), "widths": (1, 4), "rounds": 3, "budget": 3.0}
+
+
+class Listed(click.ParamType):
+    """Several values in one word, comma-separated."""
+
+    name = "list"
+
+    def __init__(self, kind: type = str) -> None:
+        self._kind = kind
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Any, ...]:
+        """The values; refuses an empty one, and a number below 1."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            found = tuple(self._kind(part.strip()) for part in str(value).split(",") if part.strip())
+        except ValueError:
+            self.fail(f"{value!r} is no list of numbers such as 1000,4000", param, ctx)
+        if not found or (self._kind is int and min(found) < 1):
+            self.fail(f"{value!r} has no value, or one below 1", param, ctx)
+        return found
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("releases", nargs=-1, metavar="[RELEASE]...")
+@click.option(
+    "--lengths", type=Listed(int), default=cells.LENGTHS, help="Tokens of an output, such as 1000,4000."
+)
+@click.option("--widths", type=Listed(int), default=cells.WIDTHS, help="Tokens of a step, such as 1,4.")
+@click.option("--long-widths", type=Listed(int), metavar="LIST",
+              help=f"Widths for outputs above {cells.LONG} tokens, which take long; without it all of --widths.")  # fmt: skip
+@click.option("--workloads", "names", type=Listed(), default=DEFAULT_WORKLOADS,
+              help=f"Of {', '.join(workloads.NAMES)}; each also as NAME+reasoning.")  # fmt: skip
+@click.option("--paths", "ways", type=Listed(), default=PATHS, help=f"Of {', '.join(PATHS)}.")
+@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Samples of each cell.")
+@click.option("--cell-seconds", "budget", type=click.FloatRange(0.1), default=20.0, show_default=True,
+              help="A pass that takes longer is given up, and shown as > what it had cost by then.")  # fmt: skip
+@click.option(
+    "--against", metavar="REV", help="Measure the patches of this revision of the checkout as well."
+)
+@click.option(
+    "--peers/--no-peers", default=True, show_default=True, help="Measure other parsers of the format."
+)
+@click.option(
+    "--quick", is_flag=True, help="Two lengths, two widths, three rounds: minutes, and no judgement."
+)
+@click.option(
+    "--json", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write all figures here."
+)
+@click.option(
+    "--plot", type=click.Path(file_okay=False, path_type=Path), help="Draw cost against length into DIR."
+)
+@click.option(
+    "--instructions", is_flag=True, help="Count instructions too, under valgrind: two minutes a parser."
+)
+@click.option(
+    "--receipts", is_flag=True, help="Keep the figures in tests/bench/receipts, and the plots beside them."
+)
+@click.option("--log", type=click.Path(dir_okay=False, path_type=Path), help="What the measured code prints.")
+@click.pass_context
+def command(
+    context: click.Context, releases: tuple[str, ...], lengths: tuple[int, ...], widths: tuple[int, ...],
+    long_widths: tuple[int, ...] | None, names: tuple[str, ...], ways: tuple[Any, ...], rounds: int, budget: float, against: str | None, peers: bool,
+    quick: bool, target: Path | None, plot: Path | None, instructions: bool, receipts: bool, log: Path | None,
+) -> None:  # fmt: skip
+    """Measure what parsing costs in each RELEASE (all without one): the stock tree beside the patched one, in turn.
+
+    Times are thread time in microseconds per token; what counts are ratios of medians with their 95 % interval.
+    """
+    _check(names, ways)
+    if quick:
+        given = {key for key in QUICK if context.get_parameter_source(key) is ParameterSource.COMMANDLINE}
+        lengths, widths, rounds, budget = (
+            value if key in given else QUICK[key]  # type: ignore[assignment]
+            for key, value in (
+                ("lengths", lengths),
+                ("widths", widths),
+                ("rounds", rounds),
+                ("budget", budget),
+            )
+        )
+    if quick and receipts:
+        raise click.UsageError("a quick run is no receipt")
+    plan = cells.grid(ways, names, lengths, widths, long_widths)
+    documents = []
+    for pinned in places.chosen(releases):
+        found = measure(pinned, plan, rounds, budget, against, peers, log, instructions)
+        documents.append(found)
+        for folder in [plot] if plot else []:
+            _draw(found, folder)
+        if receipts:
+            console.result(str(kept.take(found)))
+            _draw(found, kept.plots())
+    if target:
+        files.write_text(target, json.dumps({"runs": documents}, indent=1) + "\n")
+        console.result(str(target))
+
+
+def _draw(found: dict[str, Any], folder: Path) -> None:
+    for place in draw(found["release"], found["cells"], folder):
+        console.result(str(place))
+
+
+def measure(
+    pinned: Release, plan: list[cells.Cell], rounds: int, budget: float, against: str | None, peers: bool,
+    log: Path | None, instructions: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """Measure one release, show its table, and give its figures."""
+    who, where = places.of_release(pinned, against, peers)
+    with (
+        subjects.workers(where, log) as processes,
+        console.progress(f"bench of {pinned.name}", len(plan), unit="cells") as advance,
+    ):
+        rows = runner.measure(
+            plan, who, processes, rounds=rounds, budget=budget, advance=lambda _: advance(1)
+        )
+    found = [row.document() for row in rows]
+    console.out.print(report.table(pinned.name, found, [subject.name for subject in who]))
+    for line in report.notes(found):
+        console.result(line)
+    counted = _count(who, where, log) if instructions else {}
+    return {
+        "release": pinned.name,
+        "series-sha256": series.sha256(pinned),
+        "against": against,
+        "rounds": rounds,
+        "cell-seconds": budget,
+        "instructions-per-token": counted,
+        "cells": found,
+    }
+
+
+def _count(
+    who: list[subjects.Subject], where: dict[str, subjects.Place], log: Path | None
+) -> dict[str, float]:
+    """Instructions per token of each subject that parses, and their ratios."""
+    counted = {}
+    for subject in who:
+        if subject.name != "nothing":
+            with console.step(f"count instructions of {subject.name}"):
+                counted[subject.name] = round(count.per_token(subject, where[subject.worker], log), 1)
+            ratio = counted["patched"] / counted[subject.name]
+            console.result(
+                f"{subject.name}: {counted[subject.name]:.0f} instructions a token; patched over it {ratio:.3f}"
+            )
+    return counted
+
+
+def _check(names: tuple[str, ...], ways: tuple[str, ...]) -> None:
+    for name in names:
+        kind, _, mode = name.partition("+")
+        if kind not in workloads.NAMES or mode not in ("", "reasoning"):
+            raise click.BadParameter(f"no workload {name!r}; there are {', '.join(workloads.NAMES)}")
+    for way in ways:
+        if way not in PATHS:
+            raise click.BadParameter(f"no path {way!r}; there are {', '.join(PATHS)}")
+
+
+def _interrupted(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def run(entry: click.Command) -> None:
+    """Run a command; errors are shown without a traceback, and no signal leaves a process behind."""
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, _interrupted)
+    try:
+        entry(standalone_mode=False)
+    except PatchsetError as error:
+        console.show_error(error)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(EXIT_INTERRUPTED)
+    except OSError as error:
+        console.show_error(PatchsetError(str(error)))
+        sys.exit(EXIT_FAILED)
+
+
+if __name__ == "__main__":
+    run(command)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the user sees of a run: a table, and a short judgement against what the patches promise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+Document = dict[str, Any]
+
+#: Growth of the patched cost per token from 4 000 to 256 000 tokens that still counts as linear.
+LINEAR = 1.2
+
+
+def cost(subject: Document | None) -> str:
+    """One subject's entry: microseconds per token with its extremes, or why there are none."""
+    if subject is None:
+        return "–"
+    if "error" in subject:
+        return "error"
+    if "us_per_token" not in subject:
+        at = subject.get("bounded_at")
+        return f"given up at {at}" if at is not None else _other(subject)
+    median, low, high = subject["us_per_token"]
+    if subject.get("bounded_at") is not None:
+        return f"> {median:.3g}"
+    return f"{median:.3g} ({low:.3g}–{high:.3g})"
+
+
+def _other(subject: Document) -> str:
+    if "peak_bytes" in subject:
+        held = f"{subject['held_bytes'] / 1000:.0f} kB held, " if "held_bytes" in subject else ""
+        return f"{held}{subject['peak_bytes'] / 1000:.0f} kB at most"
+    waits = "never" if subject.get("waits") is None else f"{subject['waits']} steps"
+    return waits if subject.get("right") else f"{waits}, wrong"
+
+
+def compared(found: Document) -> str:
+    """A ratio with its interval; of a bounded one its upper limit."""
+    if found.get("at_most"):
+        return f"< {found['value']:.2g}"
+    return f"{found['value']:.2f} ({found['low']:.2f}–{found['high']:.2f})"
+
+
+def table(release: str, rows: list[Document], subjects: list[str]) -> Table:
+    """One line a cell: µs a token of every subject (median, least, greatest), then the ratios."""
+    out = Table(title=f"{release}: µs per token; patched over the others: ratio of medians (95 % interval)")
+    for name in ("path", "workload", "tokens", "width"):
+        out.add_column(name)
+    others = [name for name in subjects if name != "patched"]
+    for name in subjects:
+        out.add_column(name)
+    for name in others:
+        out.add_column(f"/ {name}")
+    for row in rows:
+        out.add_row(
+            row["path"], row["workload"], str(row["tokens"]), str(row["width"]),
+            *(cost(row["subjects"].get(name)) for name in subjects),
+            *(compared(row["ratios"][name]) if name in row["ratios"] else "" for name in others),
+        )  # fmt: skip
+    return out
+
+
+def growth(rows: list[Document]) -> list[tuple[str, float]]:
+    """For each patched family that has both lengths: its name, and the cost per token at 256 000 over that at 4 000."""
+    found: dict[tuple[str, str, int], dict[int, float]] = {}
+    for row in rows:
+        patched = row["subjects"].get("patched", {})
+        if "us_per_token" in patched and patched.get("bounded_at") is None:
+            key = (row["path"], row["workload"], row["width"])
+            found.setdefault(key, {})[row["tokens"]] = patched["us_per_token"][0]
+    return [
+        (f"{path} {workload} width {width}", by[256_000] / by[4_000])
+        for (path, workload, width), by in found.items()
+        if 4_000 in by and 256_000 in by
+    ]
+
+
+def notes(rows: list[Document]) -> list[str]:
+    """What stands out: growth, cells in which the patched tree costs more than stock, and what went wrong."""
+    out = []
+    if grown := growth(rows):
+        name, worst = max(grown, key=lambda pair: pair[1])
+        out.append(f"patched, 256 000 over 4 000 tokens: at most {worst:.2f} ({name}; promised {LINEAR})")
+    for row in rows:
+        where = f"{row['path']} {row['workload']} {row['tokens']} width {row['width']}"
+        for name, subject in row["subjects"].items():
+            if "error" in subject:
+                out.append(f"{where}: {name} failed: {subject['error']}")
+        if row["subjects"].get("patched", {}).get("bounded_at") is not None:
+            out.append(f"{where}: patched was given up")
+        stock = row["ratios"].get("stock")
+        if stock and stock["low"] > 1 and not stock.get("at_most"):
+            out.append(f"{where}: above stock, {compared(stock)}")
+    return out

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bench's own arithmetic, workloads and reading of deltas; needs no vLLM."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+
+from bench import cells, instructions, measure, pipeline, places, report, runner, workloads
+from bench.__main__ import Listed
+from bench.reading import Message
+from bench.stats import ratio
+from bench.subjects import Place, Subject, workers
+from patchset import bench as kept
+from patchset import series
+from patchset.errors import PatchsetError
+from patchset.release import load
+
+
+def words(text: str) -> int:
+    """Stands for a tokenizer where only lengths count."""
+    return len(text.split())
+
+
+def test_a_ratio_of_equals_is_one_without_spread() -> None:
+    found = ratio([2.0] * 5, [2.0] * 5)
+    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
+
+
+def test_a_slow_round_hits_both_sides_of_a_ratio() -> None:
+    """Paired: the interval stays narrow, which two independent ones would not."""
+    slow = [1.0, 1.0, 8.0, 8.0, 1.0]
+    found = ratio([2 * one for one in slow], slow)
+    assert (found.value, found.low, found.high) == (2.0, 2.0, 2.0)
+
+
+def test_an_interval_holds_the_value_and_shows_the_spread() -> None:
+    found = ratio([1.0, 1.1, 0.9, 1.3, 1.0], [2.0, 2.2, 2.1, 1.9, 2.0])
+    assert found.low <= found.value <= found.high
+    assert found.high - found.low > 0.05
+
+
+@pytest.mark.parametrize(("above", "below"), [([], [1.0]), ([1.0], []), ([0.0], [1.0])])
+def test_no_ratio_of_nothing(above: list[float], below: list[float]) -> None:
+    with pytest.raises(ValueError, match="samples above 0"):
+        ratio(above, below)
+
+
+@pytest.mark.parametrize("name", [*workloads.NAMES, "string+reasoning", "prose+reasoning"])
+def test_a_workload_says_what_its_output_holds(name: str) -> None:
+    one, again = workloads.build(name, 500, words), workloads.build(name, 500, words)
+    assert one == again
+    assert one.output.count("<function=write>\n") == len(one.calls)
+    assert all(f"\n{value}\n</parameter>" in one.output for _, all_ in one.calls for _, value in all_)
+    assert one.content in one.output
+    assert one.output.startswith(one.reasoning)
+    assert one.thinks == ("+reasoning" in name)
+    assert 500 <= words(one.output) < 2_000
+
+
+def test_prose_has_no_markup_and_markup_is_full_of_it() -> None:
+    assert "<" not in workloads.build("prose", 3_000, words).output
+    markup = dict(workloads.build("markup", 3_000, words).calls[0][1])["content"]
+    assert markup.count("<") > 300
+    assert {"</tool_call>", "</function>", "<parameter="} <= {
+        tag for tag in ("</tool_call>", "</function>", "<parameter=") if tag in markup
+    }
+
+
+def test_unknown_workloads_are_refused() -> None:
+    with pytest.raises(ValueError, match="no workload"):
+        workloads.build("verse", 10, words)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 7, 100])
+def test_steps_are_the_output_cut(width: int) -> None:
+    texts, ids = list("abcdefghij"), list(range(10))
+    steps = workloads.steps_of(texts, ids, width)
+    assert "".join(text for text, _ in steps) == "abcdefghij"
+    assert [number for _, some in steps for number in some] == ids
+    assert all(len(some) == width for _, some in steps[:-1])
+
+
+def test_a_grid_has_each_cell_once_and_the_shortest_first() -> None:
+    found = cells.grid(("parser", "memory"), ("string", "streams256"), (4_000, 1_000), (1, 4))
+    assert len(found) == len(set(found))
+    lengths = [cell.tokens for cell in found if cell.family == ("parser", "string", 4)]
+    assert lengths == [1_000, 4_000]
+    assert [cell.tokens for cell in found if cell.workload == "streams256"] == [1_000, 1_000]
+    assert {cell.width for cell in found if cell.path == "memory"} == {4}
+
+
+def test_long_outputs_can_have_widths_of_their_own() -> None:
+    found = cells.grid(("parser",), ("string",), (4_000, 64_000), (1, 4), (4,))
+    assert [(cell.tokens, cell.width) for cell in found] == [(4_000, 1), (4_000, 4), (64_000, 4)]
+
+
+def calls_of(*parts: tuple[int, str | None, str]) -> Any:
+    made = [SimpleNamespace(index=i, function=SimpleNamespace(name=n, arguments=a)) for i, n, a in parts]
+    return SimpleNamespace(reasoning=None, content=None, tool_calls=made)
+
+
+def test_deltas_add_up_to_the_message_of_the_workload() -> None:
+    workload = workloads.build("string", 50, words)
+    name, arguments = workload.calls[0]
+    text = json.dumps(dict(arguments))
+    message = Message()
+    message.add(None)
+    message.add(calls_of((0, name, text[:10])))
+    assert not message.right(workload)
+    message.add(calls_of((0, None, text[10:])))
+    assert message.right(workload)
+    message.add(SimpleNamespace(reasoning=None, content="leak", tool_calls=[]))
+    assert not message.right(workload)
+
+
+def test_the_wait_of_a_value_is_counted_in_steps() -> None:
+    workload = workloads.build("string", 50, words)
+    name, arguments = workload.calls[0]
+    start = workload.first_value or 0
+    rest = json.dumps(dict(arguments)).partition('"content": "')[2]
+    steps = [(workload.output[:start], [1]), (workload.output[start : start + 3], [2]), ("", [3]),
+             (workload.output[start + 3 :], [4])]  # fmt: skip
+
+    def opener() -> Any:
+        said = iter([
+            [calls_of((0, name, '{"path": "/src/main.py", "content": "'))], [], [calls_of((0, None, rest[:3]))],
+            [calls_of((0, None, rest[3:]))],
+        ])  # fmt: skip
+        return lambda text, ids, finished: next(said)
+
+    assert measure.first_delta(opener, workload, steps) == {"waits": 1, "right": True}
+
+
+def test_a_pass_beyond_its_budget_is_given_up() -> None:
+    steps = [("x", [1])] * 2_000
+
+    def slow(text: str, ids: list[int], finished: bool) -> list[Any]:
+        end = time.thread_time() + 0.0002
+        while time.thread_time() < end:
+            pass
+        return []
+
+    workload = workloads.build("prose", 10, words)
+    sample = measure.timed(lambda: slow, workload, steps, 1, 0.02)
+    assert sample["bounded"]
+    assert 0 < sample["done"] < 1
+
+
+def test_a_pass_within_its_budget_is_timed_whole() -> None:
+    seen = []
+
+    def feed(text: str, ids: list[int], finished: bool) -> list[Any]:
+        seen.append(finished)
+        return []
+
+    sample = measure.timed(lambda: feed, workloads.build("prose", 10, words), [("x", [1])] * 700, 1, 5.0)
+    assert sample["seconds"] > 0
+    assert sum(seen) == sample["passes"]
+    assert len(seen) == 700 * sample["passes"]
+
+
+class Scripted:
+    """A worker that costs what it is told, and notes who was asked."""
+
+    def __init__(self, name: str, asked: list[str], seconds: dict[int, float]) -> None:
+        self.name, self.asked, self.seconds = name, asked, seconds
+
+    def ask(self, cell: cells.Cell, parser: str, budget: float) -> dict[str, Any]:
+        """One sample."""
+        self.asked.append(self.name)
+        seconds = self.seconds[cell.tokens]
+        out: dict[str, Any] = {"seconds": min(seconds, budget), "tokens": cell.tokens}
+        return {**out, "bounded": True} if seconds > budget else out
+
+
+def run_scripted(stock: dict[int, float]) -> tuple[list[runner.Row], list[str]]:
+    asked: list[str] = []
+    there: Any = {
+        "patched": Scripted("patched", asked, {1000: 0.1, 4000: 0.4}),
+        "stock": Scripted("stock", asked, stock),
+    }
+    subjects = [Subject("patched", "patched"), Subject("stock", "stock")]
+    plan = cells.grid(("parser",), ("string",), (1000, 4000), (4,))
+    return runner.measure(plan, subjects, there, rounds=3, budget=1.0), asked
+
+
+def test_subjects_take_turns() -> None:
+    rows, asked = run_scripted({1000: 0.2, 4000: 0.8})
+    assert asked == ["patched", "stock"] * (len(asked) // 2)
+    assert [row.ratios()["stock"].value for row in rows] == [0.5, 0.5]
+
+
+def test_what_was_given_up_is_not_begun_at_a_greater_length() -> None:
+    rows, asked = run_scripted({1000: 5.0, 4000: 80.0})
+    assert asked.count("stock") == 1
+    first, second = (row.document() for row in rows)
+    assert first["ratios"]["stock"]["at_most"]
+    assert first["ratios"]["stock"]["value"] == pytest.approx(0.1)
+    assert report.cost(first["subjects"]["stock"]).startswith("> ")
+    assert report.cost(second["subjects"]["stock"]) == "given up at 1000"
+    assert "stock" not in second["ratios"]
+
+
+def test_growth_and_cells_above_stock_are_told() -> None:
+    def row(tokens: int, mine: float, value: float) -> dict[str, Any]:
+        return {
+            "path": "parser", "workload": "string", "tokens": tokens, "width": 4,
+            "subjects": {"patched": {"us_per_token": [mine, mine, mine]}, "stock": {"us_per_token": [1, 1, 1]}},
+            "ratios": {"stock": {"value": value, "low": value, "high": value}},
+        }  # fmt: skip
+
+    told = report.notes([row(4_000, 1.0, 0.5), row(256_000, 1.5, 1.4)])
+    assert "at most 1.50" in told[0]
+    assert [line for line in told if "above stock" in line] == [
+        "parser string 256000 width 4: above stock, 1.40 (1.40–1.40)"
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "1000,x", "0", "-5"])
+def test_lists_of_numbers_are_checked(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        Listed(int).convert(text, None, None)
+
+
+def test_a_wheel_member_outside_the_folder_is_refused(tmp_path: Path) -> None:
+    wheel = tmp_path / "evil.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("../out.py", "")
+    with pytest.raises(PatchsetError, match="leads outside"):
+        places.unpack_python(wheel, tmp_path / "target")
+    assert not (tmp_path / "out.py").exists()
+
+
+def test_the_pinned_peers_are_read() -> None:
+    assert places.pinned_peers()["sglang"].project == "sglang"
+
+
+def test_pipeline_steps_are_timed_by_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The real tool in processes of its own; its help is the cheapest command that it has."""
+    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path))
+    steps = [pipeline.Step("help", ("apply", "--help"))]
+    found = pipeline.measure(load(None), "cuda", 2, False, steps)
+    assert {state: len(times) for state, times in found["help"].items()} == {"cold": 2, "warm": 2}
+    assert [left for left in (tmp_path / "bench").iterdir() if left.is_dir()] == []
+    with pytest.raises(PatchsetError, match="nothing of"):
+        pipeline.measure(load(None), "cuda", 1, False, [pipeline.Step("nothing", ("no-such-command",))])
+
+
+def receipt_of(folder: Path, run: dict[str, Any]) -> str:
+    kept.take(run)
+    return next(
+        line
+        for line in kept.table([load(run["release"])]).splitlines()
+        if line.startswith(f"| {run['release']}")
+    )
+
+
+def test_a_receipt_is_the_readme_row_of_its_series_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place = tmp_path / "tests" / "bench" / "receipts"
+    monkeypatch.setattr(kept, "folder", lambda: place)
+    release = load(None)
+    kept.plots().mkdir(parents=True)
+    (kept.plots() / f"{release.name}.svg").touch()
+    assert f"(tests/bench/plots/{release.name}.svg)" in kept.table([release])
+    cell = {
+        "path": "parser", "workload": "string", "tokens": 1_000, "width": 4,
+        "subjects": {"patched": {"us_per_token": [1, 1, 1]}},
+        "ratios": {"stock": {"value": 0.25, "low": 0.2, "high": 0.3}},
+    }  # fmt: skip
+    bounded = {
+        **cell,
+        "tokens": 64_000,
+        "ratios": {"stock": {"value": 0.01, "low": 0.01, "high": 0.01, "at_most": True}},
+    }
+    run = {"release": release.name, "series-sha256": series.sha256(release), "cells": [cell, bounded]}
+    row = receipt_of(tmp_path, run)
+    assert "| 0.25 (0.2–0.3) |" in row
+    assert "| < 0.01 |" in row
+    assert "*not run*" in row
+    assert "*series changed since*" in receipt_of(tmp_path, {**run, "series-sha256": "0" * 64})
+
+
+def test_a_plot_is_the_same_twice_and_shows_what_was_given_up(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from bench import plot
+
+    cell_of = lambda tokens, cost, **more: {  # noqa: E731
+        "path": "parser", "workload": "string", "tokens": tokens, "width": 4,
+        "subjects": {"stock": {"us_per_token": [cost] * 3, **more}}, "ratios": {},
+    }  # fmt: skip
+    cells_ = [cell_of(4_000, 9.0, bounded_at=4_000), cell_of(1_000, 2.0)]
+    assert plot.points(cells_, "parser", "string", 4) == {"stock": [(1_000, 2.0, False), (4_000, 9.0, True)]}
+    one = [place.read_bytes() for place in plot.draw("v0", cells_, tmp_path / "one")]
+    assert one == [place.read_bytes() for place in plot.draw("v0", cells_, tmp_path / "two")]
+    assert b"given up" in one[1]
+
+
+class Said(Place):
+    """A process that says what it is told instead of measuring."""
+
+    said = "import time; print('{}', flush=True); time.sleep(60)"
+
+    def command(self) -> list[str]:
+        """Another program."""
+        return [sys.executable, "-c", self.said]
+
+
+def test_an_interrupt_leaves_no_process() -> None:
+    seen = []
+    with pytest.raises(KeyboardInterrupt), workers({"one": Said()}, None) as there:
+        seen.append(there["one"].pid)
+        os.kill(seen[0], 0)
+        raise KeyboardInterrupt
+    with pytest.raises(ProcessLookupError):
+        os.kill(seen[0], 0)
+
+
+def test_a_process_that_dies_is_an_error_of_its_cell_and_is_replaced() -> None:
+    class Dying(Said):
+        said = "print('{}', flush=True)"
+
+    cell = cells.Cell("parser", "string", 1_000, 4)
+    with workers({"one": Dying()}, None) as there:
+        first = there["one"].pid
+        assert there["one"].ask(cell, "qwen3_coder", 1.0) == {"error": "the measuring process died or hung"}
+        assert there["one"].pid != first
+
+
+def test_instructions_are_read_from_callgrinds_dump(tmp_path: Path) -> None:
+    out = tmp_path / "callgrind"
+    (tmp_path / "callgrind.1").write_text(
+        "version: 1\nevents: Ir\nsummary: 123\ntotals: 123\n", encoding="utf-8"
+    )
+    assert instructions._total(out, 1) == 123
+    with pytest.raises(PatchsetError, match="no total"):
+        instructions._total(out, 2)
