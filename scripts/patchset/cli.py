@@ -4,14 +4,10 @@
 from __future__ import annotations
 
 import importlib
-import signal
-import sys
-from types import FrameType
 
 import click
 
-from patchset import console
-from patchset.errors import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, PatchsetError
+from patchset import entry
 
 #: Command names in the order of the flow, with their modules under ``patchset.commands``.
 COMMANDS = {
@@ -63,33 +59,5 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one command; errors are shown in two lines, never as a traceback, unless they are bugs."""
-    signal.signal(signal.SIGTERM, _as_interrupt)
-    try:
-        cli.main(args=arguments, standalone_mode=False)
-    except PatchsetError as error:
-        console.show_error(error)
-        sys.exit(error.exit_code)
-    except click.exceptions.Abort:
-        _interrupted()
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        _interrupted()
-    except ConnectionError as error:
-        console.show_error(PatchsetError(f"the network failed: {error}", "run the same command again"))
-        sys.exit(EXIT_UNAVAILABLE)
-
-
-def _as_interrupt(signum: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _interrupted() -> None:
-    console.show_error(
-        PatchsetError("interrupted", "nothing half done was kept; run the same command again to go on")
-    )
-    sys.exit(EXIT_INTERRUPTED)
+    """Run one command of the tool."""
+    entry.run(cli, arguments)

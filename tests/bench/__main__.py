@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,7 @@ import bench.instructions as count
 from bench import cells, places, report, runner, subjects, workloads
 from bench.plot import draw
 from patchset import bench as kept
-from patchset import console, files, series
-from patchset.errors import EXIT_FAILED, EXIT_INTERRUPTED, PatchsetError
+from patchset import console, entry, files, series
 from patchset.release import Release
 
 # Memory comes before the service is started: from then on the release counts its calls, which allocates as well.
@@ -195,28 +192,5 @@ def _check(names: tuple[str, ...], ways: tuple[str, ...]) -> None:
             raise click.BadParameter(f"no path {way!r}; there are {', '.join(PATHS)}")
 
 
-def _interrupted(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
-
-
-def run(entry: click.Command) -> None:
-    """Run a command; errors are shown without a traceback, and no signal leaves a process behind."""
-    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sign, _interrupted)
-    try:
-        entry(standalone_mode=False)
-    except PatchsetError as error:
-        console.show_error(error)
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        sys.exit(EXIT_INTERRUPTED)
-    except OSError as error:
-        console.show_error(PatchsetError(str(error)))
-        sys.exit(EXIT_FAILED)
-
-
 if __name__ == "__main__":
-    run(command)
+    entry.run(command)

@@ -23,7 +23,7 @@ import click
 from rich.table import Table
 
 from bench.stats import ratio, spread
-from patchset import console, files, paths, release
+from patchset import console, entry, files, paths, release
 from patchset.errors import PatchsetError
 from patchset.release import Release
 
@@ -145,6 +145,4 @@ def command(name: str | None, target: str, rounds: int, network: bool, place: Pa
 
 
 if __name__ == "__main__":
-    from bench.__main__ import run
-
-    run(command)
+    entry.run(command)

@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
 from pathlib import Path
 
 import click
 
 from e2e import build_dir, lane, receipt, wheels
-from patchset import console, files, release, series
-from patchset.errors import EXIT_FAILED, EXIT_INTERRUPTED, PatchsetError
+from patchset import console, entry, files, release, series
+from patchset.errors import PatchsetError
 
 MOST_MTP = 5
 
@@ -101,28 +99,5 @@ def command(
         raise PatchsetError(f"the lane failed: {places}", f"read the receipts in {build_dir() / 'receipts'}")
 
 
-def _interrupted(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
-
-
-def main() -> None:
-    """Run the command; errors are shown without a traceback, and no signal leaves a server behind."""
-    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sign, _interrupted)
-    try:
-        command(standalone_mode=False)
-    except PatchsetError as error:
-        console.show_error(error)
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        sys.exit(EXIT_INTERRUPTED)
-    except OSError as error:
-        console.show_error(PatchsetError(str(error)))
-        sys.exit(EXIT_FAILED)
-
-
 if __name__ == "__main__":
-    main()
+    entry.run(command)

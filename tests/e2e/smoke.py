@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import platform
-import sys
 from pathlib import Path
 
 import click
@@ -16,8 +15,8 @@ from e2e.asking import Lane
 from e2e.container import Container
 from e2e.surfaces import common
 from e2e.verdict import Answers
-from patchset import console
-from patchset.errors import EXIT_FAILED, PatchsetError
+from patchset import console, entry
+from patchset.errors import PatchsetError
 from patchset.image import engine
 from patchset.image.context import DOCTOR
 from patchset.image.engine import ENGINES, EngineName
@@ -125,22 +124,5 @@ async def _ask(running: server.Server, model: Path) -> None:
         raise PatchsetError(f"{len(wrong)} answers are wrong: {first}")
 
 
-def main() -> None:
-    """Run the command; errors are shown without a traceback."""
-    try:
-        command(standalone_mode=False)
-    except PatchsetError as error:
-        console.show_error(error)
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
-    except OSError as error:
-        console.show_error(PatchsetError(str(error)))
-        sys.exit(EXIT_FAILED)
-
-
 if __name__ == "__main__":
-    main()
+    entry.run(command)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
-from patchset import console, paths, release
-from patchset.errors import EXIT_INTERRUPTED, PatchsetError
+from patchset import console, entry, paths, release
+from patchset.errors import PatchsetError
 
 #: Where releases keep the tests of what the series touches; a release has some of these places. Other models' are not among them.
 FILES = (
@@ -174,19 +174,5 @@ def command(names: tuple[str, ...]) -> None:
     sys.exit(worst)
 
 
-def main() -> None:
-    """Run the command; errors are shown without a traceback."""
-    try:
-        command(standalone_mode=False)
-    except PatchsetError as error:
-        console.show_error(error)
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        sys.exit(EXIT_INTERRUPTED)
-
-
 if __name__ == "__main__":
-    main()
+    entry.run(command)
