@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """pytest plugin for a vLLM tree's own tests: no build, no GPU, no network; writes what came out of each test.
 
-A source tree has no platform; it gets the CPU's. Qwen's tokenizers are asked for by name of a model hub; the suite's own
-tokenizer, made from Qwen's byte-pair ranks, is given instead. Tests that start a server of their own are left out.
+A source tree has no platform; it gets the CPU's. Tokenizers are asked for by name of a model hub; the suite's own
+one, made from Qwen's byte-pair ranks, is given instead. Tests that start a server of their own are left out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ import pytest
 
 #: Fixtures that start a server or ask a model hub.
 NEEDS_A_SERVER = frozenset({"server", "client", "default_server", "server_url"})
+
+#: Tokenizers that the tests ask for by a hub's name; what they test does not depend on whose vocabulary it is.
+HUB_NAMES = ("Qwen/", "openai-community/gpt2", "gpt2")
 
 _outcomes: dict[str, str] = {}
 
@@ -42,7 +45,7 @@ def _give_tokenizer() -> None:
     by_name = transformers.AutoTokenizer.from_pretrained
 
     def from_pretrained(name: Any, *rest: Any, **named: Any) -> Any:
-        if str(name).startswith("Qwen/"):
+        if str(name).startswith(HUB_NAMES):
             named.pop("revision", None)
             name = folder
         return by_name(name, *rest, **named)
