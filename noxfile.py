@@ -34,6 +34,12 @@ def in_process_lane(session: nox.Session) -> None:
     session.install("--no-deps", "-r", "tests/requirements.txt")
 
 
+def releases(default: bool = False) -> list[str]:
+    """The pinned releases, or only the one that is the default."""
+    pins = sorted(Path("patches").glob("*/release.toml"))
+    return [pin.parent.name for pin in pins if not default or nox.project.load_toml(pin).get("default")]
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check code style, types and the patch headers; needs no network once installed."""
@@ -118,15 +124,18 @@ def proofs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def conformance(session: nox.Session) -> None:
-    """Judge releases or a server by the suite: -- [RELEASE... --stock --receipts --quick --url URL --case NAME]."""
+    """Judge releases or a server by the suite: -- [RELEASE... | --all] [--stock --quick --url URL --case NAME]."""
     in_process_lane(session)
     arguments = list(session.posargs)
     result = Path("build/conformance.json").resolve()
     if receipts := "--receipts" in arguments:
         arguments = [argument for argument in arguments if argument != "--receipts"] + ["--json", str(result)]
     if not ({"--url", "--list", "-h", "--help"} & set(arguments)):
-        named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
-        chosen = named or sorted(path.parent.name for path in Path("patches").glob("*/release.toml"))
+        named = [
+            argument for argument in arguments if argument == "--all" or RELEASE_NAME.fullmatch(argument)
+        ]
+        chosen = releases() if "--all" in named else named or releases(default=True)
+        session.log(f"judging {', '.join(chosen)}: some minutes each on two cores")
         for release in chosen:
             session.run("python", "-m", "patchset", "apply", release)
         arguments = [argument for argument in arguments if argument not in named] + chosen

@@ -47,7 +47,7 @@ def per_token(subject: Subject, place: Place, log: Path | None) -> float:
                 _control(worker.pid, "-d")
                 counts.append(_total(out, len(counts) + 1))
         finally:
-            worker.stop()
+            worker.close()
     # The first pair also translates code and fills caches.
     return (counts[2] - counts[3]) / tokens
 

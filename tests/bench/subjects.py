@@ -8,11 +8,12 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from bench.cells import Cell
 from bench.peer_parsers import PEERS
@@ -77,6 +78,7 @@ class Worker:
     def __init__(self, place: Place, log: Path | None, under: Sequence[str] = ()) -> None:
         self._place, self._log, self._under = place, log, under
         self._process: subprocess.Popen[str] | None = None
+        self._sink: IO[bytes] | None = None
 
     def ask(self, cell: Cell, parser: str, budget: float) -> dict[str, Any]:
         """One sample; one with ``error`` when the process dies, or is far over ``budget`` seconds."""
@@ -99,7 +101,17 @@ class Worker:
             answer: dict[str, Any] = json.loads(line)
             return answer
         self.stop()
-        return {"error": "the measuring process died or hung"}
+        said = self._last_line()
+        return {"error": f"the measuring process died or hung{f'; it said: {said}' if said else ''}"}
+
+    def _last_line(self) -> str:
+        """What the process wrote last, of what it printed; empty when nothing was kept or written."""
+        if self._sink is None:
+            return ""
+        self._sink.seek(0, os.SEEK_END)
+        self._sink.seek(max(0, self._sink.tell() - 2000))
+        lines = self._sink.read().decode("utf-8", "replace").split("\n")
+        return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
 
     @property
     def pid(self) -> int:
@@ -108,12 +120,12 @@ class Worker:
 
     def _live(self) -> subprocess.Popen[str]:
         if self._process is None:
-            with contextlib.ExitStack() as files:
-                sink: Any = files.enter_context(self._log.open("a")) if self._log else subprocess.DEVNULL
-                self._process = subprocess.Popen(
-                    [*self._under, *self._place.command()], cwd=TESTS, env=self._place.environment(), text=True, encoding="utf-8",
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink,
-                )  # fmt: skip
+            if self._sink is None:
+                self._sink = self._log.open("a+b") if self._log else tempfile.TemporaryFile()  # noqa: SIM115 - close() does
+            self._process = subprocess.Popen(
+                [*self._under, *self._place.command()], cwd=TESTS, env=self._place.environment(), text=True, encoding="utf-8",
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._sink,
+            )  # fmt: skip
             assert self._process.stdout
             self._process.stdout.readline()
         return self._process
@@ -129,6 +141,13 @@ class Worker:
                         stream.close()
             self._process = None
 
+    def close(self) -> None:
+        """End the process and let go of what it printed."""
+        self.stop()
+        if self._sink is not None:
+            self._sink.close()
+            self._sink = None
+
 
 @contextlib.contextmanager
 def workers(places: dict[str, Place], log: Path | None) -> Iterator[dict[str, Worker]]:
@@ -138,4 +157,4 @@ def workers(places: dict[str, Place], log: Path | None) -> Iterator[dict[str, Wo
         yield made
     finally:
         for worker in made.values():
-            worker.stop()
+            worker.close()

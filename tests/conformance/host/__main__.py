@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -37,6 +38,9 @@ async def serve(options: argparse.Namespace, out: Any) -> None:
     # One application for each reasoning parser, in one process: two workers then share any list of jobs evenly.
     apps = {r: await build(folder, r, []) for r in options.reasoning.split(",")}
     judges = {r: Judge(app, json_calls=constrains_to_json()) for r, app in apps.items()}
+    # As the release's own server does once it is up: what was imported is not looked at again by every collection.
+    gc.collect()
+    gc.freeze()
     import vllm
 
     ways = surfaces()
