@@ -34,7 +34,7 @@ class _Number(int):
 
 def _load(pointer: _Pointer, mask: Any = None, other: Any = None) -> Any:
     if mask is None:
-        if not np.all((0 <= pointer.offset) & (pointer.offset < pointer.memory.size)):
+        if not np.all((pointer.offset >= 0) & (pointer.offset < pointer.memory.size)):
             raise IndexError("a load outside its tensor")
         return pointer.memory[pointer.offset]
     inside = np.where(mask, pointer.offset, 0)
@@ -66,9 +66,7 @@ class _Kernel:
 
     def __getitem__(self, grid: tuple[int]) -> Callable[..., None]:
         def launch(*arguments: Any, **constants: Any) -> None:
-            given = [
-                _Pointer(one.numpy().reshape(-1)) if hasattr(one, "numpy") else one for one in arguments
-            ]
+            given = [_Pointer(one.numpy().reshape(-1)) if hasattr(one, "numpy") else one for one in arguments]
             for program in range(grid[0]):
                 self._module.tl = _words(program)
                 self._function(*given, **constants)
