@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decodes a scripted output under ``thinking_token_budget``, with a tree's own enforcement and no engine.
+
+The scripted model wants the same token at a position whatever came before it, so that a forced token is seen as what
+it is: a token that the script does not have there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from harness import tokenizer
+from triton_words import make_runnable
+
+#: Rows of logits at the next positions: (tokens so far, drafts, logits of len(drafts) + 1 rows) -> None.
+Enforcer = Callable[[list[int], list[int], torch.Tensor], None]
+
+_CPU = torch.device("cpu")
+_WORDS = len(tokenizer())
+
+
+def ids(text: str) -> list[int]:
+    """Token ids of a text."""
+    encoded: list[int] = tokenizer().encode(text, add_special_tokens=False)
+    return encoded
+
+
+def has_v1() -> bool:
+    """Whether the release enforces a budget at all; every one that does has it on the V1 runner."""
+    return find_spec("vllm.config.reasoning") is not None
+
+
+def has_v2() -> bool:
+    """Whether the release enforces it on the V2 runner as well."""
+    return bool(find_spec("vllm.v1.worker.gpu.sample")) and bool(
+        find_spec("vllm.v1.worker.gpu.sample.thinking_budget")
+    )
+
+
+def has_drafts() -> bool:
+    """Whether the V1 enforcement knows drafts."""
+    return find_spec("vllm.v1.sample.thinking_budget_state") is not None
+
+
+def configuration(monkeypatch: Any, parser: str, end: str) -> Any:
+    """The tree's ``ReasoningConfig`` as the server makes it from the command line."""
+    from vllm.config import reasoning
+
+    monkeypatch.setattr(reasoning, "cached_tokenizer_from_config", lambda **_: tokenizer())
+    made = reasoning.ReasoningConfig(reasoning_start_str="<think>", reasoning_end_str=end)
+    if hasattr(made, "reasoning_parser"):
+        made.reasoning_parser = parser
+        made.initialize_token_ids(None)
+    elif "reasoning_parser" in inspect.signature(made.initialize_token_ids).parameters:
+        made.initialize_token_ids(None, parser)
+    else:
+        made.initialize_token_ids(None)
+    return made
+
+
+def _added(prompt: list[int], output: list[int], budget: int) -> Any:
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.sample.logits_processor.interface import BatchUpdate
+
+    params = SamplingParams(thinking_token_budget=budget)
+    return BatchUpdate(batch_size=1, removed=(), added=[(0, params, prompt, output)], moved=())
+
+
+def _to_device(data: list[int], dtype: torch.dtype, device: Any) -> torch.Tensor:
+    return torch.tensor(data, dtype=dtype)
+
+
+def _v1_holder(monkeypatch: Any, config: Any, prompt: list[int], budget: int, drafts: int) -> Enforcer:
+    from vllm.v1.sample import thinking_budget_state
+    from vllm.v1.sample.thinking_budget_state import ThinkingBudgetStateHolder
+
+    # The tree's own wants pinned memory, which needs a device.
+    monkeypatch.setattr(thinking_budget_state, "async_tensor_h2d", _to_device, raising=False)
+    holder = ThinkingBudgetStateHolder(config, 1, drafts, _CPU, False)
+    holder.sync_batch(_added(prompt, [], budget))
+    # Older samplers hand over the drafts behind the output.
+    combined = "spec_len" in ThinkingBudgetStateHolder.update_state.__code__.co_varnames
+
+    def enforce(output: list[int], draft: list[int], logits: torch.Tensor) -> None:
+        holder.update_state([output + draft if combined else list(output)], [draft])
+        if draft:
+            holder.apply_to_logits(logits[-1:], True, [draft])
+            holder.apply_to_logits(logits[:-1], False, [draft])
+        else:
+            holder.apply_to_logits(logits, bool(drafts), [draft])
+
+    return enforce
+
+
+def _v1_processor(monkeypatch: Any, config: Any, prompt: list[int], budget: int, drafts: int) -> Enforcer:
+    from vllm.v1.sample.logits_processor.builtin import ThinkingTokenBudgetLogitsProcessor
+
+    server = SimpleNamespace(
+        reasoning_config=config, scheduler_config=SimpleNamespace(max_num_seqs=1), speculative_config=None
+    )
+    processor = ThinkingTokenBudgetLogitsProcessor(server, _CPU, False)
+    shared: list[int] = []
+    # It lets one token more through than the later releases do.
+    update = [_added(prompt, shared, max(0, budget - 1))]
+
+    def enforce(output: list[int], draft: list[int], logits: torch.Tensor) -> None:
+        shared[:] = output
+        processor.update_state(update.pop() if update else None)
+        processor.apply(logits)
+
+    return enforce
+
+
+class _Uva:
+    """A tensor that host and device share; here they are one."""
+
+    def __init__(self, size: int, dtype: torch.dtype) -> None:
+        self.gpu = torch.zeros(size, dtype=dtype)
+        self.np = self.gpu.numpy()
+
+    def copy_to_uva(self) -> None:
+        return None
+
+
+def v2(monkeypatch: Any, config: Any, prompt: list[int], budget: int) -> Enforcer:
+    """The V2 runner's enforcement; its kernels run without a device."""
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.worker.gpu.sample import thinking_budget as module
+
+    make_runnable(
+        module, ("_update_committed_marker_cache_kernel", "_thinking_budget_kernel"), monkeypatch.setattr
+    )
+    monkeypatch.setattr(module, "UvaBackedTensor", _Uva)
+    monkeypatch.setattr(module, "async_tensor_h2d", _to_device)
+    tokens = torch.zeros((1, 4096), dtype=torch.int32)
+    length = torch.zeros(1, dtype=torch.int32)
+    requests = SimpleNamespace(
+        max_num_reqs=1,
+        device=_CPU,
+        all_token_ids=SimpleNamespace(gpu=tokens),
+        total_len=SimpleNamespace(gpu=length),
+    )
+    state = module.ThinkingBudgetState(requests, config)
+    state.add_request(0, SamplingParams(thinking_token_budget=budget))
+    state.apply_staged_writes()
+
+    def enforce(output: list[int], draft: list[int], logits: torch.Tensor) -> None:
+        committed = prompt + output
+        length[0] = len(committed)
+        tokens[0, : len(committed)] = torch.tensor(committed)
+        mapping = torch.zeros(1, dtype=torch.int32)
+        given = {
+            "idx_mapping": mapping,
+            "idx_mapping_np": mapping.numpy(),
+            "expanded_idx_mapping": torch.zeros(len(draft) + 1, dtype=torch.int32),
+            "input_ids": torch.tensor([committed[-1], *draft], dtype=torch.int32),
+            "expanded_local_pos": torch.arange(len(draft) + 1, dtype=torch.int32),
+        }
+        if "ctx" in inspect.signature(state.apply).parameters:
+            state.apply(logits, SimpleNamespace(**given))
+        else:
+            state.apply(logits, **given)
+
+    return enforce
+
+
+def v1(monkeypatch: Any, config: Any, prompt: list[int], budget: int, drafts: int) -> Enforcer:
+    """The V1 runner's enforcement."""
+    make = _v1_holder if has_drafts() else _v1_processor
+    return make(monkeypatch, config, prompt, budget, drafts)
+
+
+def decode(enforce: Enforcer, script: list[int], draft: Callable[[int], list[int]]) -> list[int]:
+    """The output of the scripted model; ``draft(n)`` are the drafts for the positions from ``n``."""
+    output: list[int] = []
+    while len(output) < len(script):
+        drafts = draft(len(output))[: len(script) - len(output) - 1]
+        logits = torch.zeros((len(drafts) + 1, _WORDS))
+        for row in range(len(drafts) + 1):
+            logits[row, script[len(output) + row]] = 1.0
+        enforce(output, drafts, logits)
+        chosen = logits.argmax(dim=1).tolist()
+        right = next((row for row, token in enumerate(drafts) if token != chosen[row]), len(drafts))
+        output += chosen[: right + 1]
+    return output

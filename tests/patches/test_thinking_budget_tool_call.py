@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of thinking-budget-tool-call: a call that begins inside the reasoning ends what the budget counts (D8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from budget import Enforcer, configuration, decode, has_drafts, has_v1, has_v2, ids, v1, v2
+from harness import call
+
+OPEN = "<|im_start|>assistant\n<think>\n"
+THOUGHT = ids("I think so. ")
+CALL = ids(call("write", ("path", "/a"), ("content", "some longer text")))
+(END,) = ids("</think>")
+
+RUNNERS = [*(["v1"] if has_v1() else []), *(["v2"] if has_v2() else [])]
+
+Decode = Callable[..., list[int]]
+
+
+@pytest.fixture(params=RUNNERS)
+def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Decode:
+    """Decodes a script under a budget, with drafts that are right unless given."""
+
+    def decoded(
+        script: list[int],
+        budget: int,
+        drafts: int = 0,
+        *,
+        prompt: str = OPEN,
+        parser: str = "qwen3",
+        end: str = "</think>",
+        draft: Callable[[int], list[int]] | None = None,
+    ) -> list[int]:
+        if drafts and request.param == "v1" and not has_drafts():
+            pytest.skip("this release has no budget with speculative decoding")
+        config = configuration(monkeypatch, parser, end)
+        enforce: Enforcer
+        if request.param == "v2":
+            enforce = v2(monkeypatch, config, ids(prompt), budget)
+        else:
+            enforce = v1(monkeypatch, config, ids(prompt), budget, drafts)
+        return decode(enforce, script, draft or (lambda begin: script[begin : begin + drafts]))
+
+    return decoded
+
+
+@pytest.mark.parametrize("drafts", [0, 1, 2, 5])
+@pytest.mark.parametrize("left", [1, 2, 5, 12])
+def test_call_is_whole(run: Decode, left: int, drafts: int) -> None:
+    """Wherever in the call the budget ends, and wherever a step of several tokens does."""
+    script = THOUGHT + CALL
+    budget = len(THOUGHT) + 1 + left  # the prompt's newline counts
+    assert run(script, budget, drafts) == script
+
+
+@pytest.mark.parametrize("drafts", [0, 2, 5])
+def test_reasoning_opened_by_the_model(run: Decode, drafts: int) -> None:
+    script = ids("<think>\n") + THOUGHT + CALL
+    assert run(script, len(THOUGHT) + 4, drafts, prompt="<|im_start|>assistant\n") == script
+
+
+@pytest.mark.parametrize("drafts", [0, 2, 5])
+def test_budget_holds_before_a_call(run: Decode, drafts: int) -> None:
+    output = run(THOUGHT * 4 + CALL, len(THOUGHT) + 1, drafts)
+    assert output.index(END) == len(THOUGHT)
+    assert output.count(END) == 1
+
+
+@pytest.mark.parametrize("drafts", [0, 2, 5])
+def test_budget_ends_where_the_call_would_begin(run: Decode, drafts: int) -> None:
+    output = run(THOUGHT + CALL * 2, len(THOUGHT) + 1, drafts)
+    assert output == [*THOUGHT, END, *(CALL * 2)[1:]]
+
+
+@pytest.mark.parametrize("drafts", [2, 5])
+def test_rejected_draft_of_a_call(run: Decode, drafts: int) -> None:
+    """A drafted call that the model does not make ends nothing."""
+    script = THOUGHT * 8
+    output = run(script, 2 * len(THOUGHT), drafts, draft=lambda begin: CALL[:drafts])
+    assert output.count(END) == 1
+    assert output.index(END) == 2 * len(THOUGHT) - 1
+
+
+@pytest.mark.parametrize("drafts", [0, 3])
+def test_prompt_inside_a_call(run: Decode, drafts: int) -> None:
+    prompt = OPEN + "So.<tool_call>\n"
+    assert run(CALL[2:], 3, drafts, prompt=prompt) == CALL[2:]
+    assert run(CALL[2:], 0, drafts, prompt=prompt) == CALL[2:]
+
+
+@pytest.mark.parametrize("drafts", [0, 3])
+def test_call_of_an_earlier_turn(run: Decode, drafts: int) -> None:
+    """What the prompt says before the reasoning opens ends nothing."""
+    prompt = "<|im_start|>assistant\n" + call("read", ("path", "/a")) + "<|im_end|>\n" + OPEN
+    output = run(THOUGHT * 4, len(THOUGHT) + 1, drafts, prompt=prompt)
+    assert output.index(END) == len(THOUGHT)
+
+
+def test_no_budget(run: Decode) -> None:
+    output = run(THOUGHT + CALL, 0)
+    assert output[0] == END
+    # Before drafts were known the end of such a budget was forced twice.
+    assert END not in output[1 if has_drafts() else 3 :]
+
+
+@pytest.mark.parametrize("drafts", [0, 3])
+def test_longer_end(run: Decode, drafts: int) -> None:
+    """An end of several tokens: forced whole before a call, and not into one."""
+    end = "Stop.</think>"
+    script = THOUGHT + CALL
+    assert run(script, len(THOUGHT) + 4, drafts, end=end) == script
+    output = run(THOUGHT * 4 + CALL, len(THOUGHT) + 1, end=end)
+    assert output[len(THOUGHT) :][: len(ids(end))] == ids(end)
+    assert output.count(END) == 1
+
+
+def test_parser_decides(run: Decode) -> None:
+    """To a parser that knows no end but its own, a call inside the reasoning is reasoning."""
+    output: Any = run(THOUGHT + CALL, len(THOUGHT) + 4, parser="deepseek_r1")
+    assert output.index(END) == len(THOUGHT) + 3
