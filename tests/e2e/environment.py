@@ -139,8 +139,11 @@ def installed_versions(
 ) -> dict[str, str]:
     code = (
         "import importlib.metadata as m, json, platform, sys\n"
-        "found = {d.metadata['Name'].lower(): d.version for d in m.distributions()}\n"
-        "print(json.dumps({n: found[n] for n in sys.argv[1:] if n in found} | {'python': platform.python_version()}))"
+        "found = {'python': platform.python_version()}\n"
+        "for name in sys.argv[1:]:\n"
+        "    try:\n        found[name] = m.version(name)\n"
+        "    except m.PackageNotFoundError:\n        pass\n"
+        "print(json.dumps(found))"
     )
     ended = subprocess.run(
         [str(folder / "bin" / "python"), "-c", code, *names], capture_output=True, text=True, check=True

@@ -17,7 +17,7 @@ from patchset import console, entry
 TIME_UP = 4
 #: flashinfer is not in the bundle; on sm_90 the engine would take its kernels, and compile them, if not told otherwise.
 WITHOUT_FLASHINFER = ("--gdn-prefill-backend", "triton")
-VARIABLES = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
+VARIABLES = {"VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_HOST_IP": "127.0.0.1"}
 
 
 @click.command()

@@ -28,14 +28,17 @@ _SMALL = (
 )
 
 
-def serving(prepared: Prepared, job: cells.Job) -> server.Serving:
+def serving(prepared: Prepared, job: cells.Job, out: Path) -> server.Serving:
     """How the job's server is started."""
     small = prepared.checkpoint is not None
+    variables = dict(prepared.variables)
+    if small:  # cells side by side must not write the same compiled graphs
+        variables["VLLM_CACHE_ROOT"] = str(out / "cache" / job.name(prepared.release))
     return server.Serving(
         name=f"{job.variant}-{job.cell.name}",
         at_once=cells.AT_ONCE,
         arguments=(*job.cell.arguments, *(_SMALL if small else ()), *prepared.arguments),
-        variables=prepared.variables,
+        variables=variables,
         dtype="bfloat16" if small else "auto",
         max_model_len=server.MAX_MODEL_LEN if small else prepared.max_model_len,
     )
@@ -45,7 +48,7 @@ def run(prepared: Prepared, job: cells.Job, out: Path) -> dict[str, Any]:
     """Serve, ask, judge; returns the receipt, which is written to ``out/receipts``."""
     begun = time.monotonic()
     model = prepared.checkpoint or prepared.model or ""
-    how = serving(prepared, job)
+    how = serving(prepared, job, out)
     environment = prepared.environment(job.variant)
     with server.running(environment, model, job.mtp, out / "logs", how) as running:
         if prepared.checkpoint is not None:

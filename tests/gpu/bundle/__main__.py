@@ -43,6 +43,13 @@ ARCH = 90
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The cpu lane's model, if it is somewhere already; it is trained otherwise (some minutes).",
 )
+@click.option(
+    "--part-mib",
+    type=click.IntRange(1, 60),
+    default=60,
+    show_default=True,
+    help="The most that a part may have, in MiB.",
+)
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="[default: build/gpu/bundle]")
 @click.option(
     "--from-dir",
@@ -53,6 +60,7 @@ def command(
     names: tuple[str, ...],
     host: Path | None,
     checkpoint: Path | None,
+    part_mib: int,
     out: Path | None,
     from_dir: Path | None,
 ) -> None:
@@ -77,7 +85,7 @@ def command(
             "host": {"python": resolve.PYTHON, **{r.name: _version(str(r.specifier)) for r in has}},
             "releases": releases,
             "files": entries,
-            "parts": parts.split(entries, cache, folder),
+            "parts": parts.split(entries, cache, folder, part_mib << 20),
         }
         parts.script(manifest, folder)
         (folder / "README.md").write_text(content.readme(manifest), encoding="utf-8")

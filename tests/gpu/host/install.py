@@ -68,12 +68,14 @@ def program(folder: Path, paths: list[Path]) -> Path:
     """An environment's folder with ``bin/python`` and ``bin/vllm`` that see ``paths`` before the host's packages."""
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     seen = os.pathsep.join(str(path) for path in paths)
-    for name, module in (("python", ""), ("vllm", "-m vllm.entrypoints.cli.main ")):
+    # What the lane puts into a server's path (its tap) stays there; everything else begins with these alone.
+    for name, rest, module in (
+        ("python", "", ""),
+        ("vllm", "${PYTHONPATH:+:$PYTHONPATH}", "-m vllm.entrypoints.cli.main "),
+    ):
         script = folder / "bin" / name
-        script.write_text(
-            f"#!/bin/sh\nPYTHONPATH='{seen}'${{PYTHONPATH:+:$PYTHONPATH}} exec '{sys.executable}' {module}\"$@\"\n",
-            encoding="utf-8",
-        )
+        line = f"PYTHONPATH='{seen}'{rest} exec '{sys.executable}' {module}\"$@\""
+        script.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
         script.chmod(0o755)
     return folder
 
