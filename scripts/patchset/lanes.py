@@ -22,11 +22,12 @@ CELLS: dict[str, dict[str, tuple[int, ...]]] = {
     "gpu": {"graphs": tuple(MTP), "prefix": tuple(MTP), "eager": (0, 3), "sync": (0, 3)},
 }
 NOT_RUN = "*not run*"
+NO_CELL = "–"
 
 
-def _receipt(lane: str, release: Release, variant: str, cell: str, mtp: int) -> dict[str, Any] | None:
+def _receipt(folder: Path, release: Release, variant: str, cell: str, mtp: int) -> dict[str, Any] | None:
     name = "-".join(word for word in (release.name, variant, cell, f"k{mtp}") if word)
-    place = paths.project_root() / FOLDERS[lane] / f"{name}.json"
+    place = folder / f"{name}.json"
     try:
         found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -36,12 +37,12 @@ def _receipt(lane: str, release: Release, variant: str, cell: str, mtp: int) -> 
     return found
 
 
-def _cells(lane: str, release: Release, variant: str, cell: str) -> list[str]:
+def _cells(folder: Path, lane: str, release: Release, variant: str, cell: str) -> list[str]:
     cells, soak = [], NOT_RUN
     for mtp in MTP:
-        receipt = _receipt(lane, release, variant, cell, mtp)
+        receipt = _receipt(folder, release, variant, cell, mtp)
         if mtp not in CELLS[lane][cell]:
-            cells.append("–")
+            cells.append(NO_CELL)
         elif receipt is None:
             cells.append(NOT_RUN)
         elif variant == "patched" and receipt["series_sha256"] != series.sha256(release):
@@ -63,9 +64,24 @@ def table(found: list[Release]) -> str:
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     by_name = {release.name: release for release in found}
     for lane, names in RELEASES.items():
+        folder = paths.project_root() / FOLDERS[lane]
         for release in (by_name[name] for name in names if name in by_name):
-            for cell in CELLS[lane]:
-                for variant in ("stock", "patched"):
-                    where = [f"{lane} {cell}".strip(), release.name, variant]
-                    rows.append(f"| {' | '.join([*where, *_cells(lane, release, variant, cell)])} |")
+            rows += _rows(lane, folder, release, "")
+        # Real weights have a folder each; only what was run with them is shown.
+        for weights in sorted(place for place in folder.glob("*") if place.is_dir()):
+            for release in reversed(found):
+                if any(weights.glob(f"{release.name}-*.json")):
+                    rows += _rows(lane, weights, release, weights.name)
     return "\n".join(rows) + "\n"
+
+
+def _rows(lane: str, folder: Path, release: Release, weights: str) -> list[str]:
+    rows = []
+    for cell in CELLS[lane]:
+        for variant in ("stock", "patched"):
+            found = _cells(folder, lane, release, variant, cell)
+            if weights and set(found) <= {NOT_RUN, NO_CELL}:
+                continue
+            where = [" ".join(word for word in (lane, cell, weights) if word), release.name, variant]
+            rows.append(f"| {' | '.join([*where, *found])} |")
+    return rows

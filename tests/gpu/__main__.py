@@ -171,7 +171,7 @@ def _revision(model: str | None, asked: str | None) -> str | None:
 
 
 def _plain(text: str) -> str:
-    return "".join(c if c.isalnum() or c in ".-" else "-" for c in text.rstrip("/"))[-60:]
+    return "".join(c if c.isalnum() or c in ".-" else "-" for c in text)[-60:].strip("-.")
 
 
 def keep(papers: list[dict[str, Any]]) -> None:

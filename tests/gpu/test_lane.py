@@ -134,3 +134,23 @@ def test_without_a_gpu_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) 
     assert why.startswith("no GPU is visible: ") and "\n" not in why
     with pytest.raises(PatchsetError, match="no GPU is visible"):
         gpu_tests.main([], standalone_mode=False)
+
+
+def test_receipts_that_come_back_are_kept_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gpu.__main__ as connected
+
+    monkeypatch.setattr(connected, "KEPT", tmp_path / "kept")
+    paper = {
+        "lane": "gpu", "release": "v0.26.0", "variant": "patched", "cell": "graphs", "mtp": 3, "right": 1,
+        "model": "the cpu lane's checkpoint", "checkpoint": {"key": "made"}, "wrong": ["long"],
+    }  # fmt: skip
+    real = paper | {"checkpoint": None, "model": "/models/Some Model"}
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps([paper, real]))
+    gpu_tests.main(["--import", str(results)], standalone_mode=False)
+    kept = json.loads((tmp_path / "kept" / "v0.26.0-patched-graphs-k3.json").read_text())
+    assert kept["right"] == 1 and "wrong" not in kept
+    assert (tmp_path / "kept" / "models-Some-Model" / "v0.26.0-patched-graphs-k3.json").is_file()
+    results.write_text(json.dumps([paper | {"release": "../../v0.26.0"}]))
+    with pytest.raises(PatchsetError, match="no receipt of the gpu lane"):
+        gpu_tests.main(["--import", str(results)], standalone_mode=False)
