@@ -127,7 +127,10 @@ def test_what_the_host_has(tmp_path: Path) -> None:
 
 def test_every_omission_has_a_reason() -> None:
     found = resolve.LeftOut.load()
-    assert all(len(reason) > 3 for reason in [*found.files.values(), *found.packages.values()])
+    assert all(
+        len(reason) > 3
+        for reason in [*found.files.values(), *found.packages.values(), *found.unpinned.values()]
+    )
 
 
 def test_the_composite_checkpoint_holds_the_same_weights(tmp_path: Path) -> None:

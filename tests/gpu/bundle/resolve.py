@@ -36,16 +36,17 @@ _PLATFORMS = (
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Patterns of files in vLLM's wheel, and packages, with the reason for each."""
+    """Patterns of files in vLLM's wheel, packages, and pins that do not count, with the reason for each."""
 
     files: dict[str, str]
     packages: dict[str, str]
+    unpinned: dict[str, str]
 
     @classmethod
     def load(cls) -> LeftOut:
         """As ``left_out.toml`` says."""
         said = tomllib.loads((_HERE / "left_out.toml").read_text(encoding="utf-8"))
-        return cls(said["files"], said["packages"])
+        return cls(said["files"], said["packages"], said["unpinned"])
 
 
 def host(file: Path | None) -> list[Requirement]:
@@ -83,7 +84,7 @@ def packages(release: Release, has: Sequence[Requirement], left_out: LeftOut) ->
             [*(str(r) for r in wanted), *_LANE, *(str(r) for r in has if r.specifier)],
             python=PYTHON,
             arch="x86_64",
-            overrides=never,
+            overrides=[*never, *left_out.unpinned],
             constraints=[],
         )
     return [p for p in found if p.name not in given and not _WITH_TORCH.match(p.name)]
