@@ -235,6 +235,29 @@ def e2e_cpu(session: nox.Session) -> None:
         session.run("python", "-m", "patchset", "tables")
 
 
+@nox.session(name="gpu-tests", default=False)
+def gpu_tests(session: nox.Session) -> None:
+    """Serve with MTP on a GPU and judge every answer: -- [--release RELEASE --model MODEL --mtp 0-5 --stock]."""
+    groups(session, "e2e")
+    session.run("python", "-m", "gpu", *session.posargs, env={"PYTHONPATH": "tests"})
+    if {"--receipts", "--import"} & set(session.posargs):
+        session.run("python", "-m", "patchset", "tables")
+
+
+@nox.session(name="gpu-bundle", default=False)
+def gpu_bundle(session: nox.Session) -> None:
+    """Pack the gpu lane for a host without a network: -- [--release RELEASE --host FILE --out DIR]."""
+    groups(session, "e2e")
+    session.run("python", "-m", "gpu.bundle", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session(name="gpu-bundle-check", default=False)
+def gpu_bundle_check(session: nox.Session) -> None:
+    """Run a bundle's script without a network, on a Python like the host's: -- [--bundle DIR --python PYTHON]."""
+    groups(session, "test")
+    session.run("pytest", "tests/bundle", "--timeout=3600", *session.posargs)
+
+
 @nox.session(name="patch-installed", default=False)
 def patch_installed(session: nox.Session) -> None:
     """Patch an installed vLLM in place, or undo it: -- status|in|out --python PYTHON."""

@@ -16,11 +16,18 @@ FOLDERS = {"cpu": Path("tests/e2e/receipts"), "gpu": Path("tests/gpu/receipts")}
 #: Releases that each lane is for.
 RELEASES = {"cpu": ("v0.32.0",), "gpu": ("v0.26.0", "v0.23.0")}
 MTP = range(6)
+#: Ways in which a lane starts its servers, and the numbers of drafted tokens of each (tests/gpu/cells.py).
+CELLS: dict[str, dict[str, tuple[int, ...]]] = {
+    "cpu": {"": tuple(MTP)},
+    "gpu": {"graphs": tuple(MTP), "prefix": tuple(MTP), "eager": (0, 3), "sync": (0, 3)},
+}
 NOT_RUN = "*not run*"
+NO_CELL = "–"
 
 
-def _receipt(lane: str, release: Release, variant: str, mtp: int) -> dict[str, Any] | None:
-    place = paths.project_root() / FOLDERS[lane] / f"{release.name}-{variant}-k{mtp}.json"
+def _receipt(folder: Path, release: Release, variant: str, cell: str, mtp: int) -> dict[str, Any] | None:
+    name = "-".join(word for word in (release.name, variant, cell, f"k{mtp}") if word)
+    place = folder / f"{name}.json"
     try:
         found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -30,11 +37,13 @@ def _receipt(lane: str, release: Release, variant: str, mtp: int) -> dict[str, A
     return found
 
 
-def _cells(lane: str, release: Release, variant: str) -> list[str]:
+def _cells(folder: Path, lane: str, release: Release, variant: str, cell: str) -> list[str]:
     cells, soak = [], NOT_RUN
     for mtp in MTP:
-        receipt = _receipt(lane, release, variant, mtp)
-        if receipt is None:
+        receipt = _receipt(folder, release, variant, cell, mtp)
+        if mtp not in CELLS[lane][cell]:
+            cells.append(NO_CELL)
+        elif receipt is None:
             cells.append(NOT_RUN)
         elif variant == "patched" and receipt["series_sha256"] != series.sha256(release):
             cells.append("*series changed since*")
@@ -55,8 +64,24 @@ def table(found: list[Release]) -> str:
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     by_name = {release.name: release for release in found}
     for lane, names in RELEASES.items():
-        for name in names:
-            for variant in ("stock", "patched"):
-                if release := by_name.get(name):
-                    rows.append(f"| {' | '.join([lane, name, variant, *_cells(lane, release, variant)])} |")
+        folder = paths.project_root() / FOLDERS[lane]
+        for release in (by_name[name] for name in names if name in by_name):
+            rows += _rows(lane, folder, release, "")
+        # Real weights have a folder each; only what was run with them is shown.
+        for weights in sorted(place for place in folder.glob("*") if place.is_dir()):
+            for release in reversed(found):
+                if any(weights.glob(f"{release.name}-*.json")):
+                    rows += _rows(lane, weights, release, weights.name)
     return "\n".join(rows) + "\n"
+
+
+def _rows(lane: str, folder: Path, release: Release, weights: str) -> list[str]:
+    rows = []
+    for cell in CELLS[lane]:
+        for variant in ("stock", "patched"):
+            found = _cells(folder, lane, release, variant, cell)
+            if weights and set(found) <= {NOT_RUN, NO_CELL}:
+                continue
+            where = [" ".join(word for word in (lane, cell, weights) if word), release.name, variant]
+            rows.append(f"| {' | '.join([*where, *found])} |")
+    return rows

@@ -56,11 +56,17 @@ class Lane:
             expected = dataclasses.replace(expected, finish="stop")
         asked = Asked(check, surface, streamed, transcript, max_tokens, expected)
         try:
-            history = await self._history(surface, streamed, transcript)
-            asked.got = await SURFACES[surface](self.clients, Ask(transcript, streamed, history, max_tokens))
+            asked.got = await self.send(surface, streamed, transcript, max_tokens)
         except Exception as error:  # whatever a client raises about an answer is a finding about that answer
             asked.failure = f"{type(error).__name__}: {error}"[:500]
         return asked
+
+    async def send(
+        self, surface: str, streamed: bool, transcript: Transcript, max_tokens: int | None = None
+    ) -> Got:
+        """The assembled answer to a transcript's request; raises whatever the client does."""
+        history = await self._history(surface, streamed, transcript)
+        return await SURFACES[surface](self.clients, Ask(transcript, streamed, history, max_tokens))
 
     async def _history(self, surface: str, streamed: bool, transcript: Transcript) -> list[dict[str, Any]]:
         turn = _TURNS[surface]
@@ -75,11 +81,15 @@ class Lane:
         """Verdicts for answered requests, once the tap has written all of them."""
         waiting = list(asked)
         for _ in range(50):
-            self._seen |= {str(line["id"]): line for line in self.server.tapped()}
+            self.look()
             if all(a.got is None or self._tapped(a.got) is not None for a in waiting):
                 break
             await asyncio.sleep(0.1)
         return [self._verdict(a) for a in waiting]
+
+    def look(self) -> None:
+        """Read what the tap has written since the last look."""
+        self._seen |= {str(line["id"]): line for line in self.server.tapped()}
 
     def _tapped(self, got: Got) -> dict[str, Any] | None:
         return self._seen.get(got.id) or self._seen.get(f"{got.id}_0")

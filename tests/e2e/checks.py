@@ -16,8 +16,6 @@ from e2e.transcripts import tool_schemas
 from e2e.verdict import Verdict
 from patchset import console
 
-#: Requests at once, in all checks but the disconnects.
-AT_ONCE = 32
 LEAVING = (1, 100)
 _CUT = "cut"
 #: The transcript that clients walk away from: long enough to be in the middle of it.
@@ -99,14 +97,14 @@ async def control(lane: Lane) -> dict[str, list[int]]:
     """The tokens of every transcript as this server gives them, for the servers with speculative decoding."""
     makers = [functools.partial(lane.ask, "control", "chat", False, id) for id in lane.transcripts]
     with console.progress("control", len(makers), unit="requests") as advance:
-        asked = await gather(makers, AT_ONCE, advance)
+        asked = await gather(makers, lane.server.at_once, advance)
     await lane.judge(asked)
     return {a.transcript.id: tokens for a in asked if (tokens := lane.tokens(a)) is not None}
 
 
 async def _asked(what: str, lane: Lane, makers: list[functools.partial[Any]]) -> list[Verdict]:
     with console.step(what), console.progress(what, len(makers), unit="requests") as advance:
-        asked: list[Asked] = await gather(makers, AT_ONCE, advance)
+        asked: list[Asked] = await gather(makers, lane.server.at_once, advance)
         return await lane.judge(asked)
 
 

@@ -54,14 +54,14 @@ class Environment:
         return "+cpu" in self.versions["torch"] and "+cpu" not in self.versions["torchvision"]
 
 
-def requirements(wheel: Path) -> list[str]:
+def requirements(wheel: Path, without: set[str] = _LEFT_OUT) -> list[str]:
     """What the wheel requires here, by its metadata, without what the lane chooses itself."""
     with zipfile.ZipFile(wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = Parser().parsestr(archive.read(name).decode("utf-8"))
     found = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
     wanted = [
-        r for r in found if r.name not in _LEFT_OUT and (r.marker is None or r.marker.evaluate({"extra": ""}))
+        r for r in found if r.name not in without and (r.marker is None or r.marker.evaluate({"extra": ""}))
     ]
     for requirement in wanted:
         requirement.marker = None
@@ -90,7 +90,25 @@ def base(release: Release, wheel: Path) -> Environment:
                 _pip(folder, *wanted)
                 _pip(folder, "--no-deps", alone)
                 done.touch()
-    return Environment(folder, _versions(folder))
+    return Environment(folder, installed_versions(folder))
+
+
+def cuda(release: Release, wheel: Path, name: str) -> Environment:
+    """An environment for a GPU: a CUDA wheel and all that it requires, one for each ``name`` and set of requirements.
+
+    Raises:
+        PatchsetError: pip failed.
+    """
+    wanted = requirements(wheel, set())
+    key = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:16]
+    folder = build_dir() / f"env-{release.name}-{name}-{key}"
+    with files.lock(folder):
+        if not (folder / "READY").is_file():
+            with console.step(f"make the environment of {release.name}, {name} (some minutes)"):
+                venv.create(folder, with_pip=True, clear=True)
+                _pip(folder, *wanted)
+                (folder / "READY").touch()
+    return with_wheel(Environment(folder, installed_versions(folder)), wheel)
 
 
 def with_wheel(environment: Environment, wheel: Path) -> Environment:
@@ -104,7 +122,7 @@ def with_wheel(environment: Environment, wheel: Path) -> Environment:
                 environment.folder, "--no-deps", "--no-index", "--force-reinstall", "--no-compile", str(wheel)
             )
         mark.write_text(digest, encoding="utf-8")
-    return Environment(environment.folder, _versions(environment.folder))
+    return Environment(environment.folder, installed_versions(environment.folder))
 
 
 def _pip(folder: Path, *arguments: str) -> None:
@@ -115,14 +133,17 @@ def _pip(folder: Path, *arguments: str) -> None:
         raise PatchsetError("pip could not make the server's environment", f"pip's last lines:\n{last}")
 
 
-def _versions(
+def installed_versions(
     folder: Path,
     names: Sequence[str] = ("vllm", "torch", "torchvision", "transformers", "openai", "anthropic"),
 ) -> dict[str, str]:
     code = (
         "import importlib.metadata as m, json, platform, sys\n"
-        "found = {d.metadata['Name'].lower(): d.version for d in m.distributions()}\n"
-        "print(json.dumps({n: found[n] for n in sys.argv[1:] if n in found} | {'python': platform.python_version()}))"
+        "found = {'python': platform.python_version()}\n"
+        "for name in sys.argv[1:]:\n"
+        "    try:\n        found[name] = m.version(name)\n"
+        "    except m.PackageNotFoundError:\n        pass\n"
+        "print(json.dumps(found))"
     )
     ended = subprocess.run(
         [str(folder / "bin" / "python"), "-c", code, *names], capture_output=True, text=True, check=True

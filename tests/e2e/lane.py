@@ -71,20 +71,28 @@ def run(release: Release, variant: Variant, ks: Sequence[int], soak: int) -> lis
             begun = time.monotonic()
             with server.running(server_environment, model, k, folder) as running:
                 console.note(f"  healthy after {running.started_seconds:.0f} s at {running.url}")
-                found = asyncio.run(_checks(running, model, control, soak if k == max(ks) else 0))
+                found = asyncio.run(judge(running, model, control, soak if k == max(ks) else 0))
             control = found.control or control
             found.seconds |= {"server_start": running.started_seconds, "all": time.monotonic() - begun}
-        paper = _receipt(release, variant, k, found, server_environment, model, times, control is not None)
+        found.seconds |= times
+        paper = {
+            "lane": "cpu",
+            "release": release.name,
+            "variant": variant.name,
+            "wheel": {"file": variant.wheel.name, "sha256": files.sha256_file(variant.wheel)},
+            "series_sha256": variant.series,
+            **findings(found, k, model, controlled=control is not None),
+            "versions": server_environment.versions,
+        }
         place = build_dir() / "receipts" / f"{release.name}-{variant.name}-k{k}.json"
         files.write_text(place, json.dumps(paper, ensure_ascii=False, indent=1) + "\n")
         receipts.append(place)
-        _say(paper, place)
+        say(paper, place)
     return receipts
 
 
-async def _checks(
-    running: server.Server, model: Path, control: dict[str, list[int]] | None, soak: int
-) -> Run:
+async def judge(running: server.Server, model: Path, control: dict[str, list[int]] | None, soak: int) -> Run:
+    """Ask a server of the model that knows the transcripts, everything; ``control`` are its tokens at k = 0."""
     answers = Answers.load(model)
     clients = common.clients(running.url, server.MODEL_NAME)
     lane = Lane(running, clients, transcripts.load(), answers, control)
@@ -109,24 +117,10 @@ async def _checks(
     return found
 
 
-def _receipt(
-    release: Release,
-    variant: Variant,
-    k: int,
-    found: Run,
-    installed: environment.Environment,
-    model: Path,
-    times: dict[str, float],
-    controlled: bool,
-) -> dict[str, Any]:
+def findings(found: Run, k: int, model: Path, *, controlled: bool) -> dict[str, Any]:
+    """What a receipt says of a run, whatever lane it was in."""
     groups = {id: transcript.group for id, transcript in transcripts.load().items()}
-    seconds = times | found.seconds
     return {
-        "lane": "cpu",
-        "release": release.name,
-        "variant": variant.name,
-        "wheel": {"file": variant.wheel.name, "sha256": files.sha256_file(variant.wheel)},
-        "series_sha256": variant.series,
         "mtp": k,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         **receipt.summary(found.verdicts, groups),
@@ -142,12 +136,12 @@ def _receipt(
         "disconnects": found.disconnects,
         "soak": found.soak,
         "checkpoint": {"key": model.name} | json.loads((model / "made.json").read_text(encoding="utf-8")),
-        "versions": installed.versions,
-        "seconds": {name: round(value, 1) for name, value in seconds.items()},
+        "seconds": {name: round(value, 1) for name, value in found.seconds.items()},
     }
 
 
-def _say(paper: dict[str, Any], place: Path) -> None:
+def say(paper: dict[str, Any], place: Path) -> None:
+    """A receipt in some lines."""
     console.note(f"  {paper['right']} of {paper['requests']} right {paper['by_kind']}; receipt {place}")
     for complaint in paper["complaints"]:
         console.note(f"  ! {complaint}")

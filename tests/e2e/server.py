@@ -24,12 +24,39 @@ from patchset.errors import PatchsetError
 MODEL_NAME = "learnt-by-heart"
 #: Prompt plus answer of the longest transcript, with room.
 MAX_MODEL_LEN = 3072
-#: Requests that the engine works on at once.
-MAX_SEQS = 40
 START_SECONDS = 600
 STOP_SECONDS = 30
 _SITE = Path(__file__).parent / "site"
 _LAST_LINES = 40
+
+
+@dataclass(frozen=True)
+class Serving:
+    """How a server is started besides model and k: ``name`` in its logs' names, arguments and environment variables.
+
+    ``at_once`` are the requests that the lane keeps in flight; the engine has places for some more.
+    """
+
+    name: str
+    at_once: int
+    arguments: tuple[str, ...]
+    variables: dict[str, str]
+    dtype: str = "bfloat16"
+    max_model_len: int | None = MAX_MODEL_LEN
+
+
+#: The cpu lane's: hybrid caches with prefix caching, and graphs, need Triton, which the CPU has not.
+CPU = Serving(
+    name="cpu",
+    at_once=32,
+    arguments=("--enforce-eager", "--no-enable-prefix-caching"),
+    variables={
+        "E2E_CONV_MEND": "1",
+        # vLLM takes the CPU platform when "cpu" stands in the version of the distribution ``vllm``, or so:
+        "VLLM_TARGET_DEVICE": "cpu",
+        "VLLM_CPU_KVCACHE_SPACE": "2",
+    },
+)
 
 
 @dataclass
@@ -41,6 +68,7 @@ class Server:
     log: Path
     tap: Path
     process: subprocess.Popen[bytes]
+    at_once: int = 32
     started_seconds: float = 0.0
     _tap_read: int = field(default=0, repr=False)
 
@@ -78,33 +106,33 @@ class Server:
 
 
 @contextlib.contextmanager
-def running(environment: Environment, checkpoint: Path, mtp: int, folder: Path) -> Iterator[Server]:
+def running(
+    environment: Environment, checkpoint: Path | str, mtp: int, folder: Path, serving: Serving = CPU
+) -> Iterator[Server]:
     """Serve ``checkpoint`` with ``mtp`` drafted tokens (0: without speculative decoding); logs go to ``folder``.
 
     Raises:
         PatchsetError: the server ended, or was not healthy in ``START_SECONDS``.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    log, tap = folder / f"server-k{mtp}.log", folder / f"tap-k{mtp}.jsonl"
+    kind = "" if serving is CPU else f"{serving.name}-"
+    log, tap = folder / f"server-{kind}k{mtp}.log", folder / f"tap-{kind}k{mtp}.jsonl"
     tap.unlink(missing_ok=True)
     port = _free_port()
-    command = [str(environment.vllm), "serve", str(checkpoint), *_arguments(mtp, port)]
+    command = [str(environment.vllm), "serve", str(checkpoint), *_arguments(serving, mtp, port)]
     variables = os.environ | {
         "PYTHONPATH": str(_SITE),
         "E2E_TAP": str(tap),
-        "E2E_CONV_MEND": "1",
         "E2E_TORCHVISION_SHIM": "1" if environment.shim_torchvision else "",
-        # vLLM takes the CPU platform when "cpu" stands in the version of the distribution ``vllm``, or so:
-        "VLLM_TARGET_DEVICE": "cpu",
-        "VLLM_CPU_KVCACHE_SPACE": "2",
         "VLLM_NO_USAGE_STATS": "1",
         "PYTHONFAULTHANDLER": "1",
         "HF_HUB_OFFLINE": "1",
+        **serving.variables,
     }
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=variables, start_new_session=True)
-    server = Server(f"http://127.0.0.1:{port}", mtp, log, tap, process)
+    server = Server(f"http://127.0.0.1:{port}", mtp, log, tap, process, serving.at_once)
     try:
         _wait(server)
         yield server
@@ -120,13 +148,15 @@ def running(environment: Environment, checkpoint: Path, mtp: int, folder: Path) 
         _stop(process)
 
 
-def _arguments(mtp: int, port: int) -> list[str]:
+def _arguments(serving: Serving, mtp: int, port: int) -> list[str]:
     arguments = [
         *("--served-model-name", MODEL_NAME, "--host", "127.0.0.1", "--port", str(port)),
-        *("--dtype", "bfloat16", "--max-model-len", str(MAX_MODEL_LEN), "--max-num-seqs", str(MAX_SEQS)),
-        *("--enforce-eager", "--no-enable-prefix-caching"),
+        *("--dtype", serving.dtype, "--max-num-seqs", str(serving.at_once + 8)),
+        *serving.arguments,
         *("--enable-auto-tool-choice", "--tool-call-parser", "qwen3_coder", "--reasoning-parser", "qwen3"),
     ]
+    if serving.max_model_len is not None:
+        arguments += ["--max-model-len", str(serving.max_model_len)]
     if mtp:
         arguments += ["--speculative-config", json.dumps({"method": "mtp", "num_speculative_tokens": mtp})]
     return arguments

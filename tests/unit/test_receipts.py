@@ -81,3 +81,20 @@ def test_lanes_show_what_was_run_and_the_soak_beside_it(
     (folder / "v1.2.0-patched-k5.json").write_text("{")
     with pytest.raises(PatchsetError, match="is no receipt"):
         line()
+
+
+def test_the_gpu_lane_has_a_row_for_each_cell_and_real_weights_only_where_they_were_run(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "RELEASES", {"gpu": ("v1.2.0",)})
+    rows = lanes.table(releases()).splitlines()[2:]
+    assert [row.split(" | ")[0] for row in rows[::2]] == [f"| gpu {cell}" for cell in lanes.CELLS["gpu"]]
+    eager = next(row for row in rows if "gpu eager" in row)
+    assert (eager.count("*not run*"), eager.count("–")) == (3, 4)  # k = 0 and 3, and the soak
+    folder = paths.project_root() / lanes.FOLDERS["gpu"] / "Some-Model"
+    folder.mkdir(parents=True)
+    receipt = {"series_sha256": None, "right": 7, "requests": 9, "acceptance": 0.5, "by_check": {}}
+    (folder / "v1.2.0-stock-graphs-k0.json").write_text(json.dumps(receipt))
+    more = lanes.table(releases()).splitlines()[2 + len(rows) :]
+    assert len(more) == 1
+    assert more[0].startswith("| gpu graphs Some-Model | v1.2.0 | stock | 7/9 | *not run* |")

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bundle's script from the first delivery to the line that says no GPU is visible: no network, a Python like the host's.
+
+Takes minutes and some gigabytes: ``nox -s gpu-bundle-check``. The host's torch is the wheel of the same version.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu import build_dir
+from gpu.bundle import resolve
+from gpu.bundle.parts import MOST_PART, SCRIPT
+
+from patchset import uv
+
+#: A process of its own without any network device but an inactive loopback, and root of nothing.
+ALONE = ["unshare", "--map-root-user", "--net"]
+
+
+@pytest.fixture(scope="module")
+def bundle(pytestconfig: pytest.Config) -> Path:
+    folder = Path(pytestconfig.getoption("--bundle") or build_dir() / "bundle").resolve()
+    if not (folder / SCRIPT).is_file():
+        pytest.fail(f"{folder} is no bundle; nox -s gpu-bundle makes one")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def manifest(bundle: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(bundle / SCRIPT) as script:
+        found: dict[str, Any] = json.loads(script.read("manifest.json"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def host(pytestconfig: pytest.Config, manifest: dict[str, Any]) -> Path:
+    """The Python of an environment with what the bundle counts on, and nothing else."""
+    if given := pytestconfig.getoption("--host"):
+        return Path(given) / "bin" / "python"
+    folder = build_dir() / "host"
+    if not (folder / "READY").is_file():
+        python = pytestconfig.getoption("--python") or _python()
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([python, "-m", "venv", str(folder)], check=True)
+        wanted = [f"{n}=={v}" if v else n for n, v in manifest["host"].items() if n != "python"]
+        subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", "-q", *wanted], check=True)
+        (folder / "READY").touch()
+    return folder / "bin" / "python"
+
+
+def _python() -> str:
+    found = subprocess.run(
+        [uv.binary(), "python", "find", "--no-project", resolve.PYTHON],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if found.returncode:
+        pytest.fail(f"no Python {resolve.PYTHON} here; name one with --python")
+    return found.stdout.strip()
+
+
+def run(host: Path, bundle: Path, kept: Path, *deliveries: Path) -> subprocess.CompletedProcess[str]:
+    alone = kept.parent / "alone"
+    alone.mkdir(exist_ok=True)
+    shutil.copyfile(bundle / SCRIPT, alone / SCRIPT)
+    words = [
+        *map(str, deliveries),
+        "--store",
+        str(kept),
+        "--out",
+        str(kept.parent / "out"),
+        "--seconds",
+        "3000",
+    ]
+    bare = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_", "UV_"))
+    }
+    return subprocess.run(
+        [*ALONE, str(host), str(alone / SCRIPT), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=alone,
+        env=bare | {"PIP_CONFIG_FILE": os.devnull, "CUDA_VISIBLE_DEVICES": ""},
+    )
+
+
+def test_there_is_no_network_where_the_script_runs(host: Path) -> None:
+    code = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=2)"
+    said = subprocess.run([*ALONE, str(host), "-c", code], capture_output=True, text=True, check=False)
+    assert "Network is unreachable" in said.stderr
+
+
+def test_a_bundle_runs_up_to_the_gpu(
+    host: Path, bundle: Path, manifest: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "store"
+    names = [part["name"] for part in manifest["parts"]]
+    assert all(part["size"] <= MOST_PART for part in manifest["parts"])
+    said = None
+    for number, name in enumerate(names):
+        call = tmp_path / "call" / str(number)
+        call.mkdir(parents=True)
+        shutil.copyfile(bundle / name, call / name)
+        said = run(host, bundle, kept, call)
+        if number < len(names) - 1:
+            assert said.returncode == 3, said.stdout + said.stderr
+    assert said is not None
+    lines = said.stdout.splitlines()
+    with capsys.disabled():
+        print("\n" + said.stdout)
+    assert said.returncode == 1, said.stderr
+    assert lines[-1].startswith("no GPU is visible"), said.stdout + said.stderr
+    imported = [line for line in lines if "modules of the server are imported" in line]
+    assert len(imported) == 2 * len(manifest["releases"])
+    # What the host gave is what the bundle counts on, and what comes with it.
+    counted = {name.replace("-", "_") for name in manifest["host"]} | {
+        "torchgen",
+        "functorch",
+        "cuda",
+        "nvidia",
+    }
+    for line in imported:
+        given = line.partition("from the host ")[2].split(", ")
+        assert set(given) <= counted, line
+    again = run(host, bundle, kept)  # nothing is delivered, unpacked or installed a second time
+    assert again.stdout.splitlines()[-1] == lines[-1]
+    assert "modules of the server" not in again.stdout

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gpu lane: the cpu lane's clients and checks against ``vllm serve`` on CUDA, and real weights."""
+
+from pathlib import Path
+
+#: Receipts that the README's table is made from.
+KEPT = Path(__file__).parent / "receipts"
+
+
+def build_dir() -> Path:
+    """What the lane makes: receipts, logs, bundles."""
+    from patchset import paths
+
+    return paths.build_dir() / "gpu"

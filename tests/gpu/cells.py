@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cells: the ways in which the server is started, and for which numbers of drafted tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from patchset.errors import UsageError
+
+#: Requests in flight.
+AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way to start the server; ``mtp`` are the numbers of drafted tokens that it is run with by default."""
+
+    name: str
+    arguments: tuple[str, ...]
+    mtp: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One server: ``variant`` is stock or patched."""
+
+    variant: str
+    cell: Cell
+    mtp: int
+
+    def name(self, release: str) -> str:
+        """What its receipt and logs are called."""
+        return f"{release}-{self.variant}-{self.cell.name}-k{self.mtp}"
+
+
+#: In the order in which they are worth running. CUDA graphs are on in all but ``eager``.
+CELLS = {
+    cell.name: cell
+    for cell in (
+        Cell("graphs", ("--no-enable-prefix-caching", "--async-scheduling"), (0, 1, 2, 3, 4, 5)),
+        Cell("prefix", ("--enable-prefix-caching", "--async-scheduling"), (0, 1, 2, 3, 4, 5)),
+        Cell("eager", ("--no-enable-prefix-caching", "--async-scheduling", "--enforce-eager"), (0, 3)),
+        Cell("sync", ("--no-enable-prefix-caching", "--no-async-scheduling"), (0, 3)),
+    )
+}
+
+
+def chosen(names: str) -> list[Cell]:
+    """Cells by name, ``graphs,eager``.
+
+    Raises:
+        UsageError: there is no such cell.
+    """
+    wanted = [name.strip() for name in names.split(",")]
+    if unknown := [name for name in wanted if name not in CELLS]:
+        raise UsageError(f"no cell is called {', '.join(unknown)}", f"there are {', '.join(CELLS)}")
+    return [CELLS[name] for name in CELLS if name in wanted]
+
+
+def plan(cells: Sequence[Cell], variants: Sequence[str], ks: Sequence[int]) -> list[Job]:
+    """The servers to run, the most telling first: a cell for all variants before the next cell."""
+    return [Job(variant, cell, k) for cell in cells for variant in variants for k in ks if k in cell.mtp]

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cells as processes: some at a time, within a time limit, resumed; here each is a small program."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gpu import cells, lane
+from gpu.__main__ import command as gpu_tests
+from gpu.cells import Job
+from gpu.lane import Command
+from gpu.prepared import Prepared, Variant
+from patchset import lanes
+from patchset.errors import PatchsetError, UsageError
+
+WHEEL = {"file": "vllm.whl", "sha256": "0" * 64}
+
+PROGRAM = """\
+import json, pathlib, sys, time
+out, name, variant, cell, mtp, seconds, wheel = sys.argv[1:]
+(pathlib.Path(out) / "begun").open("a").write(name + "\\n")
+time.sleep(float(seconds))
+if cell == "eager":
+    sys.exit("no kernel for this")
+place = pathlib.Path(out) / "receipts" / f"{name}.json"
+place.parent.mkdir(exist_ok=True)
+place.write_text(json.dumps({
+    "variant": variant, "cell": cell, "mtp": int(mtp), "wheel": json.loads(wheel), "series_sha256": None,
+    "revision": None, "checkpoint": {"key": "made"}, "model": "the cpu lane's checkpoint", "right": 3, "requests": 3,
+    "acceptance": 0.5, "complaints": [], "seconds": {"all": float(seconds)},
+}))
+"""
+
+
+def prepared(wheel: dict[str, str] = WHEEL) -> Prepared:
+    return Prepared("v0.26.0", {"patched": Variant("/nowhere", wheel, None)}, checkpoint="/nowhere/made")
+
+
+def program(out: Path, seconds: float = 0.0, wheel: dict[str, str] = WHEEL) -> Command:
+    out.mkdir(exist_ok=True)
+
+    def command(job: Job) -> list[str]:
+        words = [str(out), job.name("v0.26.0"), job.variant, job.cell.name, str(job.mtp), str(seconds)]
+        return [sys.executable, "-c", PROGRAM, *words, json.dumps(wheel)]
+
+    return command
+
+
+def jobs(names: str = "graphs", ks: tuple[int, ...] = (0, 1, 2)) -> list[Job]:
+    return cells.plan(cells.chosen(names), ["patched"], ks)
+
+
+def begun(out: Path) -> list[str]:
+    place = out / "begun"
+    return place.read_text().split() if place.is_file() else []
+
+
+def test_all_cells_run_once(tmp_path: Path) -> None:
+    outcome = lane.run(prepared(), jobs(), tmp_path / "o", program(tmp_path / "o"), servers=3, seconds=None)
+    assert sorted(paper["mtp"] for paper in outcome.papers) == [0, 1, 2]
+    assert not outcome.bad() and not outcome.left
+    again = lane.run(prepared(), jobs(), tmp_path / "o", program(tmp_path / "o"), servers=3, seconds=None)
+    assert len(again.papers) == 3
+    assert len(begun(tmp_path / "o")) == 3  # nothing was run twice
+
+
+def test_another_wheel_is_another_run(tmp_path: Path) -> None:
+    other = {"file": "vllm.whl", "sha256": "1" * 64}
+    lane.run(prepared(), jobs(), tmp_path / "o", program(tmp_path / "o"), servers=1, seconds=None)
+    command = program(tmp_path / "o", wheel=other)
+    outcome = lane.run(prepared(other), jobs(), tmp_path / "o", command, servers=1, seconds=None)
+    assert [paper["wheel"] for paper in outcome.papers] == [other] * 3
+    assert len(begun(tmp_path / "o")) == 6
+
+
+def test_a_failed_cell_says_why_and_is_run_again(tmp_path: Path) -> None:
+    out = tmp_path / "o"
+    outcome = lane.run(prepared(), jobs("eager", (0,)), out, program(out), servers=1, seconds=None)
+    assert outcome.bad() == ["patched eager k=0"]
+    assert "no kernel for this" in (out / "failed" / "v0.26.0-patched-eager-k0.txt").read_text()
+    lane.run(prepared(), jobs("eager", (0,)), out, program(out), servers=1, seconds=None)
+    assert len(begun(out)) == 2
+
+
+def test_no_cell_is_begun_that_would_not_end_in_time(tmp_path: Path) -> None:
+    out = tmp_path / "o"
+    outcome = lane.run(prepared(), jobs(), out, program(out), servers=1, seconds=lane.FIRST_GUESS)
+    assert len(outcome.left) == 3
+    assert begun(out) == []
+
+
+def test_what_runs_when_the_time_is_up_is_stopped_and_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane, "FIRST_GUESS", 0.5)
+    monkeypatch.setattr(lane, "STOP_SECONDS", 0.5)
+    out = tmp_path / "o"
+    start = time.monotonic()
+    outcome = lane.run(prepared(), jobs(ks=(0, 1)), out, program(out, 60), servers=1, seconds=2.5)
+    assert time.monotonic() - start < 15
+    assert [job.mtp for job in outcome.left] == [0, 1]
+    assert not [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    resumed = lane.run(prepared(), jobs(ks=(0, 1)), out, program(out), servers=2, seconds=None)
+    assert len(resumed.papers) == 2 and not resumed.left
+
+
+def test_the_plan_begins_with_what_tells_most() -> None:
+    planned = cells.plan(cells.chosen("eager,graphs"), ["patched", "stock"], (0, 3, 5))
+    assert [(job.cell.name, job.variant, job.mtp) for job in planned[:4]] == [
+        ("graphs", "patched", 0),
+        ("graphs", "patched", 3),
+        ("graphs", "patched", 5),
+        ("graphs", "stock", 0),
+    ]
+    assert [job.mtp for job in planned if job.cell.name == "eager"] == [0, 3, 0, 3]
+    with pytest.raises(UsageError, match="no cell is called grafs"):
+        cells.chosen("grafs")
+
+
+def test_the_table_has_a_row_for_each_cell() -> None:
+    assert {name: cell.mtp for name, cell in cells.CELLS.items()} == lanes.CELLS["gpu"]
+
+
+def test_without_a_gpu_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpu.host import gpus
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    count, why = gpus.visible()
+    assert count == 0  # also on a machine with a GPU, which is hidden here
+    assert why.startswith("no GPU is visible: ") and "\n" not in why
+    with pytest.raises(PatchsetError, match="no GPU is visible"):
+        gpu_tests.main([], standalone_mode=False)
+
+
+def test_receipts_that_come_back_are_kept_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gpu.__main__ as connected
+
+    monkeypatch.setattr(connected, "KEPT", tmp_path / "kept")
+    paper = {
+        "lane": "gpu", "release": "v0.26.0", "variant": "patched", "cell": "graphs", "mtp": 3, "right": 1,
+        "model": "the cpu lane's checkpoint", "checkpoint": {"key": "made"}, "wrong": ["long"],
+    }  # fmt: skip
+    real = paper | {"checkpoint": None, "model": "/models/Some Model"}
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps([paper, real]))
+    gpu_tests.main(["--import", str(results)], standalone_mode=False)
+    kept = json.loads((tmp_path / "kept" / "v0.26.0-patched-graphs-k3.json").read_text())
+    assert kept["right"] == 1 and "wrong" not in kept
+    assert (tmp_path / "kept" / "models-Some-Model" / "v0.26.0-patched-graphs-k3.json").is_file()
+    results.write_text(json.dumps([paper | {"release": "../../v0.26.0"}]))
+    with pytest.raises(PatchsetError, match="no receipt of the gpu lane"):
+        gpu_tests.main(["--import", str(results)], standalone_mode=False)
