@@ -64,7 +64,9 @@ def test_each_kind_is_counted_apart(counter: Counted) -> None:
         record(RESPONSES, True, False)
         record(object(), ValueError("of a parser"), False)
     after = counts(counter.counter)
-    assert {kind: value - before.get(kind, 0) for kind, value in after.items() if value != before.get(kind)} == {
+    assert {
+        kind: value - before.get(kind, 0) for kind, value in after.items() if value != before.get(kind)
+    } == {
         ("chat_completions", "streaming", "no_tool_call"): 2,
         ("chat_completions", "streaming", "tool_call"): 2,
         ("responses", "non_streaming", "tool_call"): 2,
