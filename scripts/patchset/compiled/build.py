@@ -24,6 +24,8 @@ _DRIVER = Path(__file__).with_name("driver.py")
 _OBJECT = re.compile(r"^build (\S+/CMakeFiles/|CMakeFiles/)(\w+)\.dir/\S+\.o: \S+ (\S+)")
 _GENCODE = re.compile(r"code=((?:sm|compute)_\w+)")
 _ARCHS = re.compile(r"^\d+\.\d[af]?(\+PTX)?([ ;,]\d+\.\d[af]?(\+PTX)?)*$")
+#: A CUDA unit may take minutes without a word; after so many seconds the user hears that it is at work.
+_HEARTBEAT = 120.0
 #: ccache's limit where the user set none: all of vLLM's own modules take about 1 GB.
 _CACHE_SIZE = "10G"
 
@@ -226,6 +228,7 @@ def _drive(
                 prefix=action,
                 env=environment,
                 cwd=folder / "tree",
+                heartbeat=_HEARTBEAT,
                 on_line=heard,
             )
         except stream.ProgramError as error:

@@ -71,8 +71,9 @@ def check(release: Release, target: Target, patches: list[Patch], mode: str) -> 
     """
     for patch in patches:
         if patch.native and mode != "source":
+            native = next((path for path in patch.paths if native_reason(path)), "nothing native")
             raise PatchsetError(
-                f"{patch.name} says 'Native: yes': only mode source takes a series with it",
+                f"{patch.name} says 'Native: yes' (it changes {native}): only mode source takes a series with it",
                 _way_out(release, target, ""),
             )
         for path in patch.paths:
