@@ -50,6 +50,20 @@ def pin_file(release_folder: Path) -> Path:
     return release_folder / "third-party.toml"
 
 
+def write_pin(folder: Path, release: str, sdist: Path | None, *, check: bool = False) -> bool:
+    """Write the pin of an sdist's third-party sources into ``folder``; whether it was missing or said something else.
+
+    ``check`` writes nothing. A source of another kind, or one without CMake files, has none.
+    """
+    text = pin_text(sdist, release) if sdist else None
+    place = pin_file(folder)
+    if text is None or (place.is_file() and place.read_text(encoding="utf-8") == text):
+        return False
+    if not check:
+        files.write_text(place, text)
+    return True
+
+
 def pin_text(archive: Path, release: str) -> str | None:
     """The pin of the sources that an sdist's CMake files name; None for a source without such files.
 
