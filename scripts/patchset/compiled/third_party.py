@@ -117,40 +117,38 @@ def check_pin(release: Release, stock: Path) -> None:
         raise PatchsetError(f"{place} {what}", f"nox -s pin -- {release.name} writes it anew")
 
 
-def bring(
-    sources: list[Source], official: Path, *, given: Path | None = None, quick: bool = False
-) -> list[Had]:
+def bring(sources: list[Source], official: Path, *, given: Path | None = None) -> list[Had]:
     """Each source as a folder: from ``given`` (by name), from an earlier run, else by git from its repository.
 
-    CUTLASS' headers are taken from the official wheel where git does not give it. ``quick`` asks only whether
-    everything can be had.
+    All are asked for before the first is fetched. CUTLASS' headers are taken from the official wheel where git does not
+    give it.
 
     Raises:
         UnavailableError: naming every source that cannot be had.
     """
-    found: list[Had] = []
+    found: dict[str, Had | None] = {}
     missing: list[str] = []
     for source in sources:
-        had = _given(source, given) or _kept(source)
-        if had is None:
-            try:
-                had = _by_git(source, quick)
-            except UnavailableError as error:
-                had = _cutlass_of_wheel(source, official) if source.name == CUTLASS else None
-                if had is None:
-                    missing.append(
-                        f"{source.name}: {source.repository} at {source.revision} ({error.message})"
-                    )
-                    continue
-        console.note(f"  {source.name}: {had.origin}")
-        found.append(had)
+        found[source.name] = had = _given(source, given) or _kept(source)
+        if had is not None:
+            continue
+        try:
+            _ask(source)
+        except UnavailableError as error:
+            if source.name == CUTLASS and (had := _cutlass_of_wheel(source, official)):
+                found[source.name] = had
+            else:
+                missing.append(f"{source.name}: {source.repository} at {source.revision} ({error.message})")
     if missing:
         names = ", ".join(line.partition(":")[0] for line in missing)
         raise UnavailableError(
             "third-party sources that the build needs cannot be had:\n  " + "\n  ".join(missing),
             f"put checkouts of these revisions into one folder, named {names}, and give it with --third-party DIR",
         )
-    return found
+    brought = [found[source.name] or _fetch(source) for source in sources]
+    for had in brought:
+        console.note(f"  {had.source.name}: {had.origin}")
+    return brought
 
 
 def _place(source: Source) -> Path:
@@ -179,12 +177,8 @@ def _kept(source: Source) -> Had | None:
     return Had(source, folder, f"{source.repository} at {source.revision}") if folder.is_dir() else None
 
 
-def _by_git(source: Source, quick: bool) -> Had:
+def _fetch(source: Source) -> Had:
     folder = _place(source)
-    had = Had(source, folder, f"{source.repository} at {source.revision}")
-    _ask(source)
-    if quick:
-        return had
     with (
         files.lock(folder),
         console.step(f"fetch {source.name} at {source.revision[:16]}"),
@@ -201,8 +195,11 @@ def _by_git(source: Source, quick: bool) -> Had:
                 git.run(unfinished, "remote", "add", "origin", source.repository)
                 git.run(unfinished, *update, *(source.submodules or ()))
         except git.GitError as error:
-            raise UnavailableError(error.stderr.strip()[-300:]) from error
-    return had
+            raise UnavailableError(
+                f"{source.repository} does not give {source.revision}: {error.stderr.strip()[-300:]}",
+                f"put a checkout into a folder, named {source.name}, and give that folder with --third-party DIR",
+            ) from error
+    return Had(source, folder, f"{source.repository} at {source.revision}")
 
 
 def _ask(source: Source) -> None:
