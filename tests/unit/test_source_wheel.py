@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -28,7 +30,7 @@ SMALL = "".join(f"// line {n}\n" for n in range(1, 10)) + 'const char *small = "
 
 #: What vLLM's setup.py is to the driver, in small: a build_ext with configure() that writes build.ninja.
 SETUP = """\
-import os, subprocess, sys
+import os, subprocess, sys, time
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
@@ -53,6 +55,10 @@ class cmake_build_ext(build_ext):
             if os.environ.get("TORCH_CUDA_ARCH_LIST") == "8.0":
                 print(f"FAILED: {name}.o\\ngcc -c {name}\\nx.cu(1): error: no such thing", flush=True)
                 sys.exit(1)
+            if os.environ.get("TORCH_CUDA_ARCH_LIST") == "8.9":
+                with open(self.build_temp + "/asleep", "w") as file:
+                    file.write(str(os.getpid()))
+                time.sleep(600)
             os.makedirs(self.build_lib + "/vllm", exist_ok=True)
             out = self.build_lib + f"/vllm/{name}.abi3.so"
             subprocess.check_call(["gcc", "-shared", "-fPIC", "-x", "c", SOURCES[name], "-o", out])
@@ -191,6 +197,28 @@ def test_a_failure_names_the_file_and_the_log(source: Project) -> None:
         "the modules did not compile:\nsmall.o could not be made\n  x.cu(1): error: no such thing" in message
     )
     assert "build.log" in message and "what is compiled already stays" in message
+
+
+def test_an_interrupted_build_ends_its_compilers_and_leaves_no_wheel(source: Project) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "patchset",
+        "build-wheel",
+        *arguments("--arch", "8.9", "--modules", "small"),
+    ]
+    running = subprocess.Popen(command, cwd=source.root, stderr=subprocess.PIPE, text=True)
+    asleep = source.root / "build/source/v1.2.0-x86_64-8.9/objects/asleep"
+    deadline = time.monotonic() + 100
+    while not (asleep.is_file() and asleep.read_text()):
+        assert time.monotonic() < deadline and running.poll() is None
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130 and "run the same command again to go on" in said
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(asleep.read_text()), 0)
+    assert not list((source.root / "build").glob("wheels/**/*.whl"))
 
 
 @pytest.mark.parametrize(

@@ -114,12 +114,6 @@ def oldest_gcc(tree: Path) -> list[str]:
     return _OLDEST_GCC.findall(_read(tree, TOP))
 
 
-def torch_version(tree: Path) -> str | None:
-    """The torch that ``CMakeLists.txt`` supports for CUDA."""
-    match = re.search(r'TORCH_SUPPORTED_VERSION_CUDA "([\d.]+)"', _read(tree, TOP))
-    return match[1] if match else None
-
-
 def _read(tree: Path, file: str) -> str:
     place = tree / file
     try:

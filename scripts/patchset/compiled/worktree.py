@@ -55,6 +55,8 @@ def prepare(patched: Path, folder: Path, chosen: Plan) -> None:
     if not (folder / ".git").is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         git.run(folder, "init", "--quiet")
+    # Of a run that was killed; whoever calls this holds the folder.
+    (folder / ".git" / "index.lock").unlink(missing_ok=True)
     head = git.text(patched, "rev-parse", "HEAD")
     if git.attempt(folder, "cat-file", "-e", f"{head}^{{commit}}")[0]:
         git.run(folder, "fetch", "--quiet", "--no-tags", str(patched), "HEAD")
