@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -40,18 +41,25 @@ class Module(_Strict):
 
 
 class Words(_Strict):
-    """The whole entry: modules by name, sha256 of files by their name in the wheel, third-party sources in words."""
+    """The whole entry: modules by name, sha256 of files by their name in the wheel, third-party sources in words, and the
+    files of the modules that are the official wheel's."""
 
     modules: dict[_Word, Module]
     files: dict[_Word, _Sha256]
     third_party: dict[_Word, _Word]
+    official: list[_Word]
+
+
+def official(members: Iterable[str], files: Mapping[str, str]) -> list[str]:
+    """The modules among the official wheel's members that are not among the compiled files."""
+    return sorted(name for name in members if name.endswith(".so") and name not in files)
 
 
 @dataclass(frozen=True)
 class Notes:
     """The entry as it stands, and the files that it names with their sha256."""
 
-    words: object
+    words: dict[str, object]
     files: dict[str, str]
     modules: dict[str, Module]
 

@@ -60,7 +60,13 @@ def build(
         with console.step(f"write {place.name}"), files.whole_file(place) as unfinished:
             contents = _contents(stock, made, {change.path for change in changed})
             notes = overlay.provenance(
-                release, target, pinned, patches, changed, mode="source", compiled=_words(made, contents)
+                release,
+                target,
+                pinned,
+                patches,
+                changed,
+                mode="source",
+                compiled=_words(stock, made, contents),
             )
             members = overlay.assemble(stock, release, target, pinned, changed, notes, contents)
             archive.write(unfinished, members, stock, release.source_date_epoch)
@@ -78,11 +84,13 @@ def _contents(stock: Wheel, made: Compiled, changed: set[str]) -> dict[str, byte
     return found
 
 
-def _words(made: Compiled, contents: dict[str, bytes]) -> object:
+def _words(stock: Wheel, made: Compiled, contents: dict[str, bytes]) -> object:
+    sums = {name: overlay.sha256(content) or "" for name, content in contents.items()}
     return compiled.Words(
         modules={name: compiled.Module.model_validate(how) for name, how in made.modules.items()},
-        files={name: overlay.sha256(content) or "" for name, content in contents.items()},
+        files=sums,
         third_party=made.third_party,
+        official=compiled.official(stock.members, sums),
     ).model_dump(by_alias=True)
 
 

@@ -161,7 +161,9 @@ class _Comparison:
         precompiled = self._provenance("precompiled")
         found = self._content(f"{info}/{PROVENANCE}") or b""
         self.compiled = compiled.read(found)
-        if self.compiled and found == (source := self._provenance("source", self.compiled.words)):
+        if self.compiled:
+            rest = compiled.official(self.stock.members, self.compiled.files)
+            source = self._provenance("source", self.compiled.words | {"official": rest})
             made[f"{info}/{PROVENANCE}"] = {source: "says what pin and series say, mode source"}
         if found == precompiled:
             made[f"{info}/{PROVENANCE}"] = {precompiled: "says what pin and series say, mode precompiled"}
