@@ -181,6 +181,9 @@ def test_a_native_patch_is_compiled_and_cannot_be_left_out(source: Project) -> N
         assert b"as patched" in archive.read("vllm/small.abi3.so")
         assert not any(name.startswith("csrc") for name in archive.namelist())
     assert "0 deviations" in source.run("verify", str(wheel)).stdout
+    # By default what the series changes, and no more.
+    said = source.run("verify", str(build(source, *arguments()))).stdout
+    assert "vllm/small.abi3.so: compiled" in said and "vllm/_C.abi3.so: the official wheel's" in said
 
 
 def test_a_header_may_concern_every_module(source: Project) -> None:
@@ -188,6 +191,7 @@ def test_a_header_may_concern_every_module(source: Project) -> None:
     source.add_patch("0002-native.diff", new, native())
     message = source.run("build-wheel", *arguments("--modules", "small"), status=2).stderr
     assert "the series changes csrc/x.h, which _C may be compiled from" in message
+    assert "next:  --modules small,_C, or no --modules: what the series changes" in message
     build(source, *arguments())
 
 

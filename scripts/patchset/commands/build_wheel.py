@@ -39,7 +39,8 @@ from patchset.wheel import overlay, precompiled, source
     "--modules",
     metavar="NAME,…",
     help="With --mode source: the modules to compile, the others are the official wheel's; all for every one. "
-    "Default: vLLM's own, without those of other projects (flash-attention, FlashMLA, DeepGEMM, …).",
+    "Default: those that the series changes; when it changes none, vLLM's own, without those of other projects "
+    "(flash-attention, FlashMLA, DeepGEMM, …).",
 )
 @click.option(
     "--jobs",

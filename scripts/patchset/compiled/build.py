@@ -32,7 +32,8 @@ _CACHE_SIZE = "10G"
 
 @dataclass(frozen=True)
 class Options:
-    """What the user chose. ``archs`` as ``TORCH_CUDA_ARCH_LIST`` takes them; ``modules`` None: what the series needs."""
+    """What the user chose. ``archs`` as ``TORCH_CUDA_ARCH_LIST`` takes them; ``modules`` None: those that the
+    series changes, or vLLM's own when it changes none."""
 
     archs: str = "9.0"
     modules: tuple[str, ...] | None = None
@@ -94,7 +95,10 @@ def run(
         with console.step(f"configure {', '.join(names)} for {options.archs}"):
             _drive("configure", folder, names, tools, environment)
         units = _units(folder / "objects")
-        _check_covered(changed, names, units, folder / "tree", patched, options.modules is None)
+        modules = _settled(
+            changed, chosen.modules, units, folder / "tree", patched, by_default=options.modules is None
+        )
+        names = [module.name for module in modules]
         count = sum(len(units[name][0]) for name in names if name in units)
         with console.step(f"compile {count} files with {machine.jobs} jobs at a time"):
             reader = _drive("build", folder, names, tools, environment)
@@ -104,16 +108,19 @@ def run(
             for file in sorted((folder / "out").rglob("*"))
             if file.is_file()
         }
-    modules: dict[str, dict[str, object]] = {}
-    for module in chosen.modules:
+    how: dict[str, dict[str, object]] = {}
+    for module in modules:
         codes = units.get(module.name, ([], set()))[1]
-        modules[module.name] = {
+        how[module.name] = {
             "compiler": machine.compiler,
             "torch": tools.torch,
             "cuda": tools.nvcc_version() if codes else None,
             "architectures": sorted(codes),
         }
-    return Compiled(found, modules, {had.source.name: had.origin for had in sources})
+    # CUTLASS is given to every build, because CMake asks for it; only GPU code includes it.
+    gpu = any(module["cuda"] for module in how.values())
+    used = {had.source.name: had.origin for had in sources if gpu or had.source.name != third_party.CUTLASS}
+    return Compiled(found, how, used)
 
 
 def _chosen(tree: Path, names: tuple[str, ...] | None) -> list[Module]:
@@ -256,31 +263,39 @@ def _units(objects: Path) -> dict[str, tuple[list[str], set[str]]]:
     return found
 
 
-def _check_covered(
+def _settled(
     changed: list[str],
-    names: list[str],
+    chosen: list[Module],
     units: dict[str, tuple[list[str], set[str]]],
     tree: Path,
     patched: Path,
+    *,
     by_default: bool,
-) -> None:
-    """Refuse a choice that leaves out a module which the series changes: the wheel would hold the official one.
+) -> list[Module]:
+    """The modules to compile: the chosen ones, or by default those that the series changes, when it does change some.
 
     Raises:
-        UsageError: naming the file and the modules.
+        UsageError: the choice leaves out a module that the series changes; the wheel would hold the official one.
     """
-    own = [module.name for module in cmake.modules(patched) if not module.external]
+    names = [module.name for module in chosen]
+    known = cmake.modules(patched)
+    concerned: list[str] = []
     for path in changed:
         users = [name for name, (sources, _) in units.items() if str(tree / path) in sources]
-        if not users and (path.startswith(("csrc/", "cmake/")) or path == cmake.TOP):
-            # A header, or how modules are built: any of vLLM's own may be concerned.
-            users = own
+        # How an external project is built, or else a header, or how all are built: any of vLLM's own may be concerned.
+        users = users or [module.name for module in known if module.external == path]
+        if not users and (path.startswith(("csrc/", "cmake/")) or path in (cmake.TOP, "setup.py")):
+            users = [module.name for module in known if not module.external]
         if left := [name for name in users if name not in names]:
             raise UsageError(
                 f"the series changes {path}, which {', '.join(left)} may be compiled from and --modules leaves out",
                 f"--modules {','.join(dict.fromkeys([*names, *left]))}"
-                + ("" if by_default else ", or no --modules: all of vLLM's own"),
+                + ("" if by_default else ", or no --modules: what the series changes"),
             )
+        concerned += users
+    if by_default and concerned:
+        return [module for module in chosen if module.name in concerned]
+    return chosen
 
 
 def _say_costs(reader: ninja.Reader) -> None:
