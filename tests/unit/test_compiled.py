@@ -433,6 +433,19 @@ def test_exported_symbols_are_compared(tmp_path: Path) -> None:
     found = symbols.compare(tmp_path / "here.so", tmp_path / "there.so")
     assert (found.common, found.only_here, found.only_official) == (1, ["here"], ["there"])
     assert "the same as" in symbols.compare(tmp_path / "here.so", tmp_path / "here.so").words()
+    calls = "int cuMemFree_v2(void); int both(void) { return cuMemFree_v2(); }"
+    (tmp_path / "cuda.h").write_text("int cuMemFree(int); /* cuMemFree_v2 CUresult */\n")
+    toolchain._stand_in(tmp_path / "cuda.h", tmp_path / "stubs")
+    for name, driver in (("with", ["-Wl,--as-needed", "-Lstubs", "-lcuda"]), ("without", [])):
+        subprocess.run(
+            ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{name}.so", *driver],
+            input=calls, text=True, cwd=tmp_path, check=True,
+        )  # fmt: skip
+    assert symbols.compare(tmp_path / "here.so", tmp_path / "with.so").not_linked == ["libcuda.so.1"]
+    with pytest.raises(
+        PatchsetError, match=r"without\.so calls cuMemFree_v2 of the CUDA driver and is not linked"
+    ):
+        symbols.compare(tmp_path / "without.so", tmp_path / "with.so")
     (tmp_path / "text").write_text("x")
     with pytest.raises(PatchsetError, match="text cannot be read"):
         symbols.exported(tmp_path / "text")

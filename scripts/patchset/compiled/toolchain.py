@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,9 @@ from patchset.release import Arch, Release
 #: Where the toolkit's packages make a CUDA root, from CUDA 13 on.
 _CUDA_ROOT = "nvidia/cu13"
 #: CMake's target CUDA::cuda_driver wants a driver library to link with; the driver itself comes with a GPU's machine.
-_DRIVER = "libcuda.so.1"
+DRIVER = "libcuda.so.1"
+#: The driver's functions, in its header: cuMemAlloc, cuMemAlloc_v2.
+_DRIVER_FUNCTION = re.compile(r"\bcu[A-Z]\w*")
 
 _ASK = """\
 import sysconfig
@@ -156,26 +159,27 @@ def _complete(root: Path) -> None:
         plain = libraries / f"{library.name.partition('.so.')[0]}.so"
         if not plain.exists():
             plain.symlink_to(library.name)
-    stubs = libraries / "stubs"
-    stubs.mkdir()
+    _stand_in(root / "include" / "cuda.h", libraries / "stubs")
+
+
+def _stand_in(header: Path, folder: Path) -> None:
+    """A driver library to link with. It defines all that its header names: the linker leaves a library out of a module
+    that asks it for nothing (--as-needed), and the module would not be loaded where the driver is."""
+    try:
+        names = sorted(set(_DRIVER_FUNCTION.findall(header.read_text(encoding="utf-8", errors="replace"))))
+    except OSError as error:
+        raise PatchsetError(f"the CUDA toolkit has no {header.name}: {error}") from error
+    folder.mkdir(exist_ok=True)
     done = subprocess.run(
-        [
-            os.environ.get("CC", "gcc"),
-            "-shared",
-            "-x",
-            "c",
-            os.devnull,
-            f"-Wl,-soname,{_DRIVER}",
-            "-o",
-            "libcuda.so",
-        ],
-        cwd=stubs,
+        [os.environ.get("CC", "gcc"), "-shared", "-x", "c", "-", f"-Wl,-soname,{DRIVER}", "-o", "libcuda.so"],
+        input="".join(f"int {name}(void) {{ return 1; }}\n" for name in names),
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        raise PatchsetError(f"the stand-in for {_DRIVER} cannot be linked: {done.stderr.strip()[-500:]}")
+        raise PatchsetError(f"the stand-in for {DRIVER} cannot be linked: {done.stderr.strip()[-500:]}")
 
 
 def _looked_at(python: Path, cuda: Path | None, release: Release) -> Toolchain:

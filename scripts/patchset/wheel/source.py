@@ -109,7 +109,11 @@ def _compare_symbols(stock: Wheel, made: Compiled) -> None:
             found = symbols.compare(file, Path(other.name))
         size, before = file.stat().st_size, stock.members[name].file_size
         console.note(f"  {name}: {size / 1e6:.2f} MB (official {before / 1e6:.2f} MB), {found.words()}")
-        for word, names in (("only here", found.only_here), ("only in the official", found.only_official)):
+        for word, names in (
+            ("only here", found.only_here),
+            ("only in the official", found.only_official),
+            ("not linked with, as the official is", found.not_linked),
+        ):
             if names:
                 more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
                 console.note(f"    {word}: {', '.join(names[:_SHOWN])}{more}")
