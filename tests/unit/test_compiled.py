@@ -364,6 +364,14 @@ def test_another_processor_is_refused(ready: tuple[Release, Path, worktree.Plan]
         preflight.check(release, other, tree, chosen, None, True)
 
 
+def test_a_build_folder_with_a_space_is_refused(
+    ready: tuple[Release, Path, worktree.Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "my build"))
+    with pytest.raises(UsageError, match="has a space in its name"):
+        check(ready)
+
+
 def fake_torch(folder: Path, version: str, cuda: str) -> None:
     (folder / "torch").mkdir(parents=True, exist_ok=True)
     text = f"__version__ = {version!r}\nfrom torch import version\n"

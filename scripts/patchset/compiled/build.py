@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import resource
 import shutil
@@ -12,22 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchset import console, files, paths
-from patchset.compiled import cmake, ninja, preflight, third_party, toolchain, worktree
+from patchset.compiled import backend, cmake, ninja, preflight, third_party, toolchain, worktree
 from patchset.compiled.cmake import Module
-from patchset.compiled.third_party import Had
 from patchset.compiled.toolchain import Toolchain
-from patchset.errors import PatchsetError, UsageError
-from patchset.image import stream
+from patchset.errors import UsageError
 from patchset.release import Arch, Release
 
-_DRIVER = Path(__file__).with_name("driver.py")
-_OBJECT = re.compile(r"^build (\S+/CMakeFiles/|CMakeFiles/)(\w+)\.dir/\S+\.o: \S+ (\S+)")
-_GENCODE = re.compile(r"code=((?:sm|compute)_\w+)")
 _ARCHS = re.compile(r"^\d+\.\d[af]?(\+PTX)?([ ;,]\d+\.\d[af]?(\+PTX)?)*$")
-#: A CUDA unit may take minutes without a word; after so many seconds the user hears that it is at work.
-_HEARTBEAT = 120.0
-#: ccache's limit where the user set none: all of vLLM's own modules take about 1 GB.
-_CACHE_SIZE = "10G"
 
 
 @dataclass(frozen=True)
@@ -90,18 +80,18 @@ def run(
     with files.lock(folder), files.explain_full_disk(folder):
         worktree.prepare(patched, folder / "tree", chosen)
         _forget_other_tools(folder, tools)
-        environment = _environment(release, folder, tools, sources, options.archs, machine)
+        variables = backend.environment(release, folder, tools, sources, options.archs, machine)
         names = [module.name for module in chosen.modules]
         with console.step(f"configure {', '.join(names)} for {options.archs}"):
-            _drive("configure", folder, names, tools, environment)
-        units = _units(folder / "objects")
+            backend.drive("configure", folder, names, tools, variables)
+        units = backend.units(folder / "objects")
         modules = _settled(
             changed, chosen.modules, units, folder / "tree", patched, by_default=options.modules is None
         )
         names = [module.name for module in modules]
         count = sum(len(units[name][0]) for name in names if name in units)
         with console.step(f"compile {count} files with {machine.jobs} jobs at a time"):
-            reader = _drive("build", folder, names, tools, environment)
+            reader = backend.drive("build", folder, names, tools, variables)
         _say_costs(reader)
         found = {
             str(file.relative_to(folder / "out")): file
@@ -146,121 +136,6 @@ def _forget_other_tools(folder: Path, tools: Toolchain) -> None:
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != text:
         shutil.rmtree(folder / "objects", ignore_errors=True)
         files.write_text(stamp, text)
-
-
-def _environment(
-    release: Release,
-    folder: Path,
-    tools: Toolchain,
-    sources: list[Had],
-    archs: str,
-    machine: preflight.Machine,
-) -> dict[str, str]:
-    """The variables of the build: of the caller's only where programs and caches are, and which compiler."""
-    kept = ("PATH", "HOME", "TMPDIR", "CC", "CXX")
-    environment = {key: os.environ[key] for key in kept if key in os.environ}
-    environment |= {
-        key: value for key, value in os.environ.items() if key.startswith(("CCACHE_", "SCCACHE_"))
-    }
-    environment["PATH"] = os.pathsep.join(
-        [str(tools.python.parent), str(tools.cuda / "bin"), environment.get("PATH", os.defpath)]
-    )
-    environment.setdefault("CCACHE_DIR", str(paths.build_dir() / "ccache"))
-    environment.setdefault("CCACHE_MAXSIZE", _CACHE_SIZE)
-    arguments = [
-        # A path of this machine in the modules would tell them apart from others' and help nobody.
-        "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON",
-    ]
-    for had in sources:
-        environment[had.source.variable] = str(had.folder / had.source.subfolder)
-        if had.source.name == third_party.CUTLASS:
-            arguments += [
-                f"-DCUTLASS_INCLUDE_DIR={had.folder}/include",
-                f"-DCUTLASS_TOOLS_UTIL_INCLUDE_DIR={had.folder}/tools/util/include",
-            ]
-    # In modules, paths of this machine are relative to the objects' folder, as ccache makes them.
-    above = os.path.relpath(paths.build_dir(), folder / "objects")
-    maps = [f"-ffile-prefix-map={paths.build_dir()}={above}", f"-ffile-prefix-map={folder}=.."]
-    if not machine.ccache:
-        # With ccache nvcc is given relative paths, and another checkout's cached files fit.
-        environment["NVCC_APPEND_FLAGS"] = " ".join(f"-Xcompiler={text}" for text in maps)
-    return environment | {
-        "CUDA_HOME": str(tools.cuda),
-        "CUDACXX": str(tools.cuda / "bin" / "nvcc"),
-        "TORCH_CUDA_ARCH_LIST": archs,
-        "VLLM_TARGET_DEVICE": "cuda",
-        "CMAKE_BUILD_TYPE": "Release",
-        "CMAKE_ARGS": " ".join(arguments),
-        "CXXFLAGS": " ".join(maps),
-        "FETCHCONTENT_BASE_DIR": str(folder / "deps"),
-        "MAX_JOBS": str(machine.jobs),
-        "NVCC_THREADS": "1",
-        "NINJA_STATUS": ninja.STATUS,
-        # Paths below the build folder are relative to the cache: another checkout finds what this one compiled.
-        "CCACHE_BASEDIR": str(paths.build_dir()),
-        "CCACHE_NOHASHDIR": "1",
-        "CCACHE_COMPILERCHECK": "content",
-        "VLLM_VERSION_OVERRIDE": release.built_version("cuda"),
-        "VLLM_RS_BUILD_VERSION": release.version,
-        "SOURCE_DATE_EPOCH": str(release.source_date_epoch),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": "0",
-        "TZ": "UTC",
-        "LC_ALL": "C.UTF-8",
-        # Nothing is to be downloaded in a build: whatever tried would fail, and be seen.
-        "http_proxy": "http://127.0.0.1:9",
-        "https_proxy": "http://127.0.0.1:9",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-    }
-
-
-def _drive(
-    action: str, folder: Path, names: list[str], tools: Toolchain, environment: dict[str, str]
-) -> ninja.Reader:
-    out = folder / "out"
-    shutil.rmtree(out, ignore_errors=True)
-    (folder / "deps").mkdir(parents=True, exist_ok=True)
-    reader = ninja.Reader(folder / f"{action}.log")
-    with reader.log.open("w", encoding="utf-8") as log:
-
-        def heard(line: str) -> None:
-            log.write(line + "\n")
-            log.flush()
-            reader.line(line)
-
-        try:
-            stream.run(
-                [tools.python, _DRIVER, action, ",".join(names), folder / "objects", out],
-                prefix=action,
-                env=environment,
-                cwd=folder / "tree",
-                heartbeat=_HEARTBEAT,
-                on_line=heard,
-            )
-        except stream.ProgramError as error:
-            what = "cannot be configured" if action == "configure" else "did not compile"
-            raise PatchsetError(
-                f"the modules {what}:\n{reader.explanation()}",
-                "mend it and run the same command again: what is compiled already stays",
-            ) from error
-    return reader
-
-
-def _units(objects: Path) -> dict[str, tuple[list[str], set[str]]]:
-    """For each CMake target the source files that it is compiled from, and the GPU code that nvcc makes of them."""
-    found: dict[str, tuple[list[str], set[str]]] = {}
-    target = None
-    with (objects / "build.ninja").open(encoding="utf-8") as lines:
-        for line in lines:
-            if match := _OBJECT.match(line):
-                target = found.setdefault(match[2], ([], set()))
-                target[0].append(match[3])
-            elif target and line.startswith("  FLAGS = "):
-                target[1].update(_GENCODE.findall(line))
-            elif not line.startswith("  "):
-                target = None
-    return found
 
 
 def _settled(

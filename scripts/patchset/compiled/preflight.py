@@ -54,6 +54,11 @@ def check(
     machine = {"arm64": "aarch64"}.get(platform.machine(), platform.machine())
     if machine != arch:
         raise UsageError(f"this machine is {machine}; modules for {arch} are compiled on {arch}")
+    if re.search(r"\s", str(paths.build_dir())):
+        raise UsageError(
+            f"the build folder {str(paths.build_dir())!r} has a space in its name, which vLLM's build does not take",
+            "set PATCHSET_BUILD_DIR to another folder",
+        )
     compiler = _compiler(tree, chosen)
     if not own_toolchain and not toolchain.place(release).is_dir():
         toolchain.find_python()
