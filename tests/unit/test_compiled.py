@@ -15,7 +15,16 @@ import wheels
 from conftest import Project, make_sdist
 
 from patchset import git
-from patchset.compiled import cmake, ninja, preflight, symbols, third_party, toolchain, worktree
+from patchset.compiled import (
+    cmake,
+    ninja,
+    preflight,
+    symbols,
+    third_party,
+    toolchain,
+    toolchain_lock,
+    worktree,
+)
 from patchset.compiled.cmake import Source
 from patchset.errors import MissingToolError, PatchsetError, UnavailableError, UsageError
 from patchset.release import Release, load
@@ -457,3 +466,24 @@ def test_exported_symbols_are_compared(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("x")
     with pytest.raises(PatchsetError, match="text cannot be read"):
         symbols.exported(tmp_path / "text")
+
+
+def test_what_compiles_is_read_off_the_tree(project: Project, tree: Path) -> None:
+    (tree / "docker").mkdir()
+    (tree / "docker/Dockerfile").write_text("FROM x\nARG CUDA_VERSION=13.0.3\nARG CUDA_VERSION\n")
+    assert toolchain_lock.cuda_version(tree) == "13.0"
+    with pytest.raises(PatchsetError, match=r"has none of requirements/build/cuda\.txt"):
+        toolchain_lock.make(load(), tree)
+    (tree / "requirements/build").mkdir(parents=True)
+    (tree / "requirements/build/cuda.txt").write_text("# mirrored\ntorch==2.0.0  # why\n-r other.txt\n")
+    with pytest.raises(PatchsetError, match=r"cuda\.txt: '-r other\.txt'"):
+        toolchain_lock.make(load(), tree)
+    (tree / "docker/Dockerfile").write_text("ARG CUDA_VERSION=12.9.1\n")
+    with pytest.raises(
+        UsageError, match=r"built with CUDA 12\.9, whose packages do not make one CUDA root"
+    ) as caught:
+        toolchain_lock.make(load(), tree)
+    assert "--python PYTHON (with CUDA_HOME set)" in (caught.value.hint or "")
+    (tree / "docker/Dockerfile").write_text("FROM x\n")
+    with pytest.raises(PatchsetError, match="does not name CUDA_VERSION"):
+        toolchain_lock.cuda_version(tree)
