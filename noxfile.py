@@ -198,7 +198,7 @@ def tables(session: nox.Session) -> None:
 
 @nox.session(name="build-wheel", default=False)
 def build_wheel(session: nox.Session) -> None:
-    """Build a patched wheel: -- [RELEASE --mode overlay|precompiled --target cuda|cpu]."""
+    """Build a patched wheel: -- [RELEASE --mode overlay|precompiled|source --target cuda|cpu --modules NAME,…]."""
     patchset(session, "build-wheel")
 
 
@@ -282,3 +282,10 @@ def image_check(session: nox.Session) -> None:
     """Look at a built image from inside: -- [--release RELEASE --target cuda|cpu --engine ENGINE --image TAG]."""
     groups(session, "test")
     session.run("pytest", "tests/image", "--timeout=600", *session.posargs)
+
+
+@nox.session(name="source-check", default=False)
+def source_check(session: nox.Session) -> None:
+    """Compile the default release's small modules twice, compare bytes, and see a patch of compiled code in one."""
+    groups(session, "test")
+    session.run("pytest", "tests/native", *session.posargs)

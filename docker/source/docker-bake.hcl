@@ -19,6 +19,13 @@ variable "TORCH_CUDA_ARCH_LIST" { default = "7.5 8.0 8.6 8.9 9.0 10.0 11.0 12.0"
 variable "CACHE_FROM" { default = "" }
 variable "CACHE_TO" { default = "" }
 variable "OUTPUT" { default = "type=docker" }
+# Of the target "modules": an image of Debian 12, the modules ("" for vLLM's own), compilers at a time ("": as many as fit),
+# CUDA architectures, and the folder that gets the wheel.
+variable "BASE" { default = "docker.io/library/debian:12" }
+variable "MODULES" { default = "" }
+variable "JOBS" { default = "" }
+variable "CUDA_ARCHS" { default = "9.0" }
+variable "WHEELS" { default = "build/wheels/modules" }
 
 group "default" {
   targets = ["cuda"]
@@ -72,5 +79,23 @@ target "cpu" {
   }
   labels = {
     "vllm-mtp-patches.target" = "cpu"
+  }
+}
+
+# A wheel with some modules compiled, of this repository alone; the other targets build everything.
+target "modules" {
+  context    = "."
+  dockerfile = "docker/source/Dockerfile.modules"
+  target     = "wheel"
+  platforms  = split(",", PLATFORMS)
+  cache-from = CACHE_FROM == "" ? [] : [CACHE_FROM]
+  cache-to   = CACHE_TO == "" ? [] : [CACHE_TO]
+  output     = ["type=local,dest=${WHEELS}"]
+  args = {
+    BASE       = BASE
+    RELEASE    = RELEASE
+    MODULES    = MODULES
+    JOBS       = JOBS
+    CUDA_ARCHS = CUDA_ARCHS
   }
 }

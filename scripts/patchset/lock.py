@@ -88,19 +88,19 @@ def make(
         with console.step(f"resolve {release.name} {target} {arch}, Python {python}"):
             wanted = _without_local(wheel_requirements(release.wheel(target, arch), python, arch, from_dir))
             wanted += constraints
-            kept = [pin for pin in _kept(old, entries) if Requirement(pin).name not in held]
-            found = _resolve(wanted, python, arch, overrides, kept)
+            kept = [pin for pin in kept_versions(old, entries) if Requirement(pin).name not in held]
+            found = resolve(wanted, python, arch, overrides, kept)
         for package in found:
-            _add(entries, package, arch)
+            add(entries, package, arch)
         for override in overrides:
             needed[override] = needed[override] or not _resolves(wanted, python, arch, overrides, override)
     _say_overrides(overrides_file(release, target), needed)
     header = _header(release, target, python, archs, overrides, constraints)
     everything = list(entries.values())
     if target != "cpu":
-        files.write_text(place, header + _body(everything, archs))
+        files.write_text(place, header + body(everything, archs))
         return [place]
-    files.write_text(place, header + _words(_INDEX_TORCH, release) + _body(everything, archs))
+    files.write_text(place, header + _words(_INDEX_TORCH, release) + body(everything, archs))
     builds = _cpu_builds(everything, python, archs)
     second = cpu_torch_file(release)
     if not builds:
@@ -116,14 +116,16 @@ def make(
         with console.step(f"resolve the same with the CPU build of torch, {arch}"):
             build = next(link for link in builds if link.filename.endswith(f"{arch}.whl"))
             wanted = wheel_requirements(release.wheel(target, arch), python, arch, from_dir)
-            for package in _with_cpu_torch(wanted, build, python, arch, overrides, _kept("", entries)):
-                _add(small, package, arch)
+            for package in _with_cpu_torch(
+                wanted, build, python, arch, overrides, kept_versions("", entries)
+            ):
+                add(small, package, arch)
     words = _words(_CPU_TORCH, release) + "".join(f"#   {link.filename}\n" for link in builds)
     files.write_text(
         second,
         _header(release, target, python, covered, overrides, constraints)
         + words
-        + _body(list(small.values()), covered),
+        + body(list(small.values()), covered),
     )
     return [place, second]
 
@@ -209,7 +211,7 @@ def _without_local(requirements: list[str]) -> list[str]:
     return [re.sub(r"(==[^+,;\s]+)\+[A-Za-z0-9.]+", r"\1", text) for text in requirements]
 
 
-def _kept(old: str, entries: dict[tuple[str, str], Entry]) -> list[str]:
+def kept_versions(old: str, entries: dict[tuple[str, str], Entry]) -> list[str]:
     """Versions to keep: those of the architecture resolved before, then those of the old lock."""
     now = {name: version for name, version in entries}
     before: dict[str, set[str]] = {}
@@ -219,9 +221,14 @@ def _kept(old: str, entries: dict[tuple[str, str], Entry]) -> list[str]:
     return [f"{name}=={version}" for name, version in sorted(now.items())]
 
 
-def _resolve(
+def resolve(
     wanted: list[str], python: str, arch: Arch, overrides: list[str], kept: list[str]
 ) -> list[uv.Locked]:
+    """Resolve for one architecture, in the versions ``kept`` (``name==version``) where they fit together.
+
+    Raises:
+        NoSolutionError: the index cannot meet the requirements.
+    """
     if kept:
         try:
             return uv.resolve(wanted, python=python, arch=arch, overrides=overrides, constraints=kept)
@@ -292,7 +299,8 @@ def _words(lines: tuple[str, ...], release: Release) -> str:
     return "".join(f"# {line.format(torch=release.torch)}\n" for line in lines)
 
 
-def _add(entries: dict[tuple[str, str], Entry], package: uv.Locked, arch: Arch) -> None:
+def add(entries: dict[tuple[str, str], Entry], package: uv.Locked, arch: Arch) -> None:
+    """Add a package that was resolved for one architecture."""
     entry = entries.setdefault((package.name, package.version), Entry(package.name, package.version))
     entry.archs.append(arch)
     entry.hashes |= package.hashes
@@ -317,7 +325,8 @@ def _with_cpu_torch(
     return [*rest, uv.Locked("torch", str(version), ((build.filename, sha256),))]
 
 
-def _body(entries: list[Entry], archs: list[Arch]) -> str:
+def body(entries: list[Entry], archs: list[Arch]) -> str:
+    """The lines of a lock below its comments, in pip's format with hashes."""
     lines = []
     for entry in sorted(entries, key=lambda entry: (entry.name, Version(entry.version))):
         marker = "" if entry.archs == archs else f" ; platform_machine == '{entry.archs[0]}'"

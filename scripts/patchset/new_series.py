@@ -9,9 +9,10 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchset import files, git, must_pass, paths, series, tables
+from patchset import fetch, files, git, must_pass, paths, series, tables
 from patchset.apply import STOCK_REF
 from patchset.carry import Outcome, Status
+from patchset.compiled import third_party
 from patchset.errors import PatchsetError
 from patchset.patch import Patch
 from patchset.patch import read as read_patch
@@ -61,6 +62,7 @@ def write(new: Release, pin: Path, made: list[Patch], proofs: Iterable[str]) -> 
         for gone in [*unfinished.glob("*.diff"), unfinished / must_pass.FILE]:
             gone.unlink(missing_ok=True)
         shutil.copyfile(pin, unfinished / "release.toml")
+        third_party.write_pin(unfinished, new.name, fetch.artifact(new.sdist) if new.sdist else None)
         for patch in made:
             if not patch.entry.startswith(series.COMMON):
                 (unfinished / patch.entry).write_text(patch.text(), encoding="utf-8", newline="\n")

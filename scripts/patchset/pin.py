@@ -23,6 +23,7 @@ from tomlkit.items import Table
 from unearth import Link
 
 from patchset import console, fetch, files, index, paths, remote
+from patchset.compiled import third_party
 from patchset.errors import PatchsetError, UnavailableError, UsageError
 from patchset.release import Arch, Artifact, Target
 
@@ -55,7 +56,13 @@ def make(name: str, *, cpu_project: str = CPU_PROJECT, check: bool = False) -> t
             series = file.parent / "series"
             if not series.exists():
                 files.write_text(series, "")
+        if third_party.write_pin(file.parent, f"v{version}", _sdist(pin), check=check):
+            added.append(third_party.pin_file(file.parent).name)
     return file, added
+
+
+def _sdist(pin: TOMLDocument) -> Path | None:
+    return fetch.artifact(Artifact.model_validate(pin.unwrap()["sdist"])) if "sdist" in pin else None
 
 
 def draft(name: str, *, cpu_project: str = CPU_PROJECT) -> tuple[str, str]:

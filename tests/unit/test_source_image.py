@@ -139,3 +139,12 @@ def test_arguments_of_the_bake_file_are_arguments_of_vllms_dockerfile(
     arguments = {key.strip('"') for key in bake_file()[target]["args"] if not key.startswith("__")}
     assert arguments <= declared
     dockerfile.with_version(dockerfiles[name], wheel_stage, "1")
+
+
+def test_the_dockerfile_of_some_modules_gets_what_it_asks_for() -> None:
+    target = bake_file()["modules"]
+    stages = dockerfile.read((DOCKER.parent / target["dockerfile"].strip('"')).read_text())
+    needed = dockerfile.needed(stages, target["target"].strip('"'))
+    declared = {argument for stage in needed for argument in stage.arguments}
+    assert {key.strip('"') for key in target["args"] if not key.startswith("__")} == declared
+    assert not dockerfile.missing(needed, DOCKER.parent)

@@ -9,7 +9,9 @@ import click
 
 from patchset import console, lock
 from patchset.commands.options import from_dir_option, release_argument, target_option
+from patchset.compiled import toolchain_lock
 from patchset.release import Target, load
+from patchset.tree import stock_tree
 
 
 @click.command()
@@ -22,9 +24,16 @@ from patchset.release import Target, load
     metavar="X.Y",
     help="The Python of the image; recorded in the lock.",
 )
+@click.option(
+    "--for-build",
+    is_flag=True,
+    help="Lock what compiles RELEASE instead (torch, CUDA toolkit, CMake): requirements.build.lock.",
+)
 @click.option("--upgrade", is_flag=True, help="Take the newest versions, also where the lock has others.")
 @from_dir_option
-def command(release: str | None, target: Target, python: str, upgrade: bool, from_dir: Path | None) -> None:
+def command(
+    release: str | None, target: Target, python: str, for_build: bool, upgrade: bool, from_dir: Path | None
+) -> None:
     """Lock what an image of RELEASE installs: patches/RELEASE/requirements.TARGET.lock, with hashes.
 
     uv resolves the official wheel's own requirements for Debian 12 on each architecture that has a wheel.
@@ -33,5 +42,10 @@ def command(release: str | None, target: Target, python: str, upgrade: bool, fro
     """
     if not all(part.isdecimal() for part in python.split(".")) or python.count(".") != 1:
         raise click.BadParameter("a Python version like 3.11", param_hint="--python")
+    if for_build:
+        pinned = load(release)
+        tree = stock_tree(pinned, from_dir=from_dir)
+        console.result(str(toolchain_lock.make(pinned, tree, upgrade=upgrade)))
+        return
     for file in lock.make(load(release), target, python=python, upgrade=upgrade, from_dir=from_dir):
         console.result(str(file))

@@ -5,10 +5,20 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
+from typing import cast
 
 import click
 
+from patchset.release import Arch
+
 release_argument = click.argument("release", required=False, metavar="[RELEASE]")
+
+
+def this_machine() -> Arch:
+    """The processor of this machine, as wheels name it."""
+    name = platform.machine()
+    return cast(Arch, {"arm64": "aarch64"}.get(name, name))
+
 
 from_dir_option = click.option(
     "--from-dir",
@@ -19,7 +29,7 @@ from_dir_option = click.option(
 arch_option = click.option(
     "--arch",
     type=click.Choice(["x86_64", "aarch64"]),
-    default=lambda: {"arm64": "aarch64"}.get(platform.machine(), platform.machine()),
+    default=lambda: this_machine(),
     show_default="this machine's",
     help="The processor that the wheel is for.",
 )

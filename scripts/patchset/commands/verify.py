@@ -27,6 +27,8 @@ def command(file: Path, from_dir: Path | None) -> None:
     for word, names in (("patched", report.patched), ("removed", report.removed)):
         for name in names:
             console.result(f"{word:8} {name}")
+    for name, origin in sorted(report.modules.items()):
+        console.result(f"module   {name}: {origin}")
     for name, rule in report.made.items():
         console.result(f"made     {name}: {rule}")
     for deviation in report.deviations:

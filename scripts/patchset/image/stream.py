@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from patchset import console
@@ -38,8 +38,9 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     heartbeat: float = HEARTBEAT,
+    on_line: Callable[[str], None] | None = None,
 ) -> None:
-    """Run a program and show each line it prints behind ``prefix``.
+    """Run a program and show each line it prints behind ``prefix``, or hand each to ``on_line`` instead.
 
     Raises:
         ProgramError: it ended with a status other than 0.
@@ -60,7 +61,7 @@ def run(
         raise MissingToolError(f"{words[0]} is not installed") from error
     tail: deque[str] = deque(maxlen=_KEPT_LINES)
     try:
-        _show(child, prefix, tail, heartbeat)
+        _show(child, prefix, tail, heartbeat, on_line)
     except BaseException:
         _end(child)
         raise
@@ -68,7 +69,13 @@ def run(
         raise ProgramError(f"{Path(words[0]).name} {_verb(words)}ended with status {status}", "\n".join(tail))
 
 
-def _show(child: subprocess.Popen[bytes], prefix: str, tail: deque[str], heartbeat: float) -> None:
+def _show(
+    child: subprocess.Popen[bytes],
+    prefix: str,
+    tail: deque[str],
+    heartbeat: float,
+    on_line: Callable[[str], None] | None,
+) -> None:
     assert child.stdout is not None  # noqa: S101 - opened as a pipe above
     lines: queue.Queue[str | None] = queue.Queue()
 
@@ -89,6 +96,9 @@ def _show(child: subprocess.Popen[bytes], prefix: str, tail: deque[str], heartbe
             return
         if line.strip():
             tail.append(line)
+        if on_line is not None:
+            on_line(line)
+        elif line.strip():
             console.note(f"  {prefix}: {line}")
 
 

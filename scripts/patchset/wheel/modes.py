@@ -27,6 +27,9 @@ _LEFT_ALONE = ("vllm/vllm_flash_attn/__init__.py", "vllm/vllm_flash_attn/flash_a
 _DEPENDENCIES = tuple(f"requirements/{name}.txt" for name in ("common", "cuda", "cpu"))
 _BUILD_FILES = ("pyproject.toml", "setup.py")
 
+#: Mode source takes what is compiled from crates, and the metadata, from the official wheel.
+_RUST = ("rust", "rust-toolchain.toml", "build_rust.sh", "tools/build_rust.py")
+
 
 def inside_wheel(path: str) -> bool:
     """Whether a file of the tree belongs into a wheel; tests, docs and the like do not."""
@@ -44,6 +47,12 @@ def refusal(path: str, mode: str) -> str | None:
         if path in _DEPENDENCIES:
             return f"{path} ends up in the wheel's metadata"
         return native_reason(path)
+    if mode == "source":
+        if any(PurePosixPath(path).is_relative_to(name) for name in _RUST):
+            return f"{path} is compiled from crates, and the Rust parts are taken from the official wheel"
+        if path in _DEPENDENCIES or path == "pyproject.toml":
+            return f"{path} ends up in the wheel's metadata, which is the official one's"
+        return "binaries are made, not patched" if path.endswith(".so") else None
     if path in _LEFT_ALONE or steers_metadata(path):
         return None
     for folder in _FILLED_LATE:
@@ -61,6 +70,12 @@ def check(release: Release, target: Target, patches: list[Patch], mode: str) -> 
         PatchsetError: naming the patch, the path and the mode that can.
     """
     for patch in patches:
+        if patch.native and mode != "source":
+            native = next((path for path in patch.paths if native_reason(path)), "nothing native")
+            raise PatchsetError(
+                f"{patch.name} says 'Native: yes' (it changes {native}): only mode source takes a series with it",
+                _way_out(release, target, ""),
+            )
         for path in patch.paths:
             if reason := refusal(path, mode):
                 a = "an" if mode == "overlay" else "a"
@@ -71,8 +86,11 @@ def check(release: Release, target: Target, patches: list[Patch], mode: str) -> 
 
 
 def _way_out(release: Release, target: Target, path: str) -> str:
-    if target == "cuda" and refusal(path, "precompiled") is None:
-        return f"nox -s build-wheel -- {release.name} --mode precompiled"
+    """The command that carries a change of ``path``, "" for one that its patch calls native."""
+    if target == "cuda":
+        for mode in ("precompiled", "source") if path else ("source",):
+            if refusal(path, mode) is None:
+                return f"nox -s build-wheel -- {release.name} --mode {mode}"
     return (
         f"such a patch must be compiled: nox -s build-image -- {release.name} --target {target} --mode source"
     )

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from patchset import console, fetch, files, paths, series
 from patchset.apply import Change, changes
 from patchset.errors import PatchsetError
+from patchset.native import native_reason
 from patchset.patch import Patch
 from patchset.release import Arch, Artifact, Release, Target
 from patchset.wheel import archive, metadata, modes, record
@@ -43,7 +45,8 @@ def build(
         Wheel(official) as stock,
     ):
         files.remove_unfinished(place.parent, place.name)
-        members = _members(stock, release, target, pinned, patches, changed)
+        notes = provenance(release, target, pinned, patches, changed)
+        members = assemble(stock, release, target, pinned, changed, notes)
         with files.whole_file(place) as unfinished:
             archive.write(unfinished, members, stock, release.source_date_epoch)
     return place
@@ -55,20 +58,27 @@ def wheel_name(release: Release, target: Target, official: Artifact) -> str:
     return f"vllm-{release.built_version(target)}-{tags}.whl"
 
 
-def _members(
+def assemble(
     stock: Wheel,
     release: Release,
     target: Target,
     pinned: Artifact,
-    patches: list[Patch],
     changed: list[Change],
+    notes: bytes,
+    compiled: Mapping[str, bytes] | None = None,
 ) -> list[Member]:
+    """The members of a patched wheel: the official one's with the series' files and the ``compiled`` ones put in.
+
+    Raises:
+        PatchsetError: the official wheel has another file than the source where the series changes one.
+    """
     version = release.built_version(target)
     old_info, new_info = stock.dist_info, f"vllm-{version}.dist-info"
     new: dict[str, bytes | None] = {}
     for change in changed:
         if not inside_wheel(change.path):
-            console.note(f"  {change.path} is no part of a wheel; left out")
+            if compiled is None or native_reason(change.path) is None:
+                console.note(f"  {change.path} is no part of a wheel; left out")
             continue
         if change.path == metadata.VERSION_FILE:
             raise PatchsetError(
@@ -76,6 +86,7 @@ def _members(
             )
         _check_stock(stock, change, pinned)
         new[change.path] = change.content
+    new |= {name: content for name, content in (compiled or {}).items() if name not in new}
     new[metadata.VERSION_FILE] = metadata.patched_version_file(stock.read(metadata.VERSION_FILE), version)
     new[f"{old_info}/METADATA"] = metadata.patched_metadata(stock.read(f"{old_info}/METADATA"), version)
     new[f"{old_info}/WHEEL"] = metadata.retagged_wheel_file(stock.read(f"{old_info}/WHEEL"), pinned.file)
@@ -106,8 +117,8 @@ def _members(
             put(rename(name), permissions.get(name, mode), content)
     for name, content in sorted(new.items()):
         if content is not None and name not in stock.members:
-            put(name, permissions[name], content)
-    put(f"{new_info}/{PROVENANCE}", 0o644, provenance(release, target, pinned, patches, changed))
+            put(name, permissions.get(name, 0o755 if name.endswith(".so") else 0o644), content)
+    put(f"{new_info}/{PROVENANCE}", 0o644, notes)
     lines.append(record.Line(f"{new_info}/RECORD", "", ""))
     members.append(Member(f"{new_info}/RECORD", 0o644, record.render(lines)))
     return members
@@ -139,9 +150,10 @@ def provenance(
     changed: list[Change],
     *,
     mode: str = "overlay",
+    compiled: object = None,
 ) -> bytes:
-    """What the wheel was made of, as JSON."""
-    made = {
+    """What the wheel was made of, as JSON; ``compiled`` says of mode source what was compiled, and how."""
+    made: dict[str, object] = {
         "mode": mode,
         "release": release.name,
         "target": target,
@@ -152,19 +164,22 @@ def provenance(
             {
                 "name": p.name,
                 "subject": p.subject,
-                "sha256": _sha256(p.file.read_bytes()),
+                "sha256": sha256(p.file.read_bytes()),
                 "files": sorted(path for path in p.paths if inside_wheel(path)),
             }
             for p in patches
         ],
         "files": {
-            change.path: {"stock": _sha256(change.stock), "patched": _sha256(change.content)}
+            change.path: {"stock": sha256(change.stock), "patched": sha256(change.content)}
             for change in changed
             if inside_wheel(change.path)
         },
     }
+    if compiled is not None:
+        made["compiled"] = compiled
     return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _sha256(content: bytes | None) -> str | None:
+def sha256(content: bytes | None) -> str | None:
+    """In hex; None for no file."""
     return None if content is None else hashlib.sha256(content).hexdigest()

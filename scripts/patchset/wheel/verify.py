@@ -15,7 +15,7 @@ from patchset import console, fetch, series
 from patchset.apply import Change, changes
 from patchset.errors import UsageError
 from patchset.release import Arch, Artifact, Release, Target, load
-from patchset.wheel import metadata, modes, record
+from patchset.wheel import compiled, metadata, modes, record
 from patchset.wheel.archive import Wheel, WheelError, plain_mode
 from patchset.wheel.overlay import PROVENANCE, provenance, renamed
 
@@ -32,7 +32,8 @@ _SMALL = 64 << 20
 class Report:
     """What a wheel was found to hold: names of files by where they come from, and every deviation.
 
-    ``made`` has the files that a builder writes, each with the rule that explains how it differs from the official.
+    ``made`` has the files that a builder writes, each with the rule that explains how it differs from the official;
+    ``modules`` says of a wheel with compiled modules for each whether it was compiled by its builder, and how.
     """
 
     wheel: str
@@ -42,6 +43,7 @@ class Report:
     patched: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     made: dict[str, str] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
     deviations: list[str] = field(default_factory=list)
 
 
@@ -99,6 +101,7 @@ class _Comparison:
     changed: dict[str, Change]
     steers_metadata: bool
     digests: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    compiled: compiled.Notes | None = None
 
     def run(self) -> None:
         version = self.release.built_version(self.target)
@@ -109,6 +112,7 @@ class _Comparison:
             self.report.deviations.append(f"the archive has bytes that are no file's {where}")
         here = {renamed(name, self.stock.dist_info, info): name for name in self.stock.members}
         made = self._made_files(info, version)
+        by_builder = self.compiled.files if self.compiled else {}
         with console.progress("files", sum(i.file_size for i in self.wheel.members.values())) as advance:
             for name, member in self.wheel.members.items():
                 if name == f"{info}/RECORD":
@@ -117,6 +121,8 @@ class _Comparison:
                     self._made(name, made[name])
                 elif name in self.changed:
                     self._patched(name, self.changed[name])
+                elif name in by_builder:
+                    self._compiled(name, by_builder[name])
                 elif name in here:
                     self._official(name, here[name])
                 else:
@@ -127,6 +133,7 @@ class _Comparison:
         wanted = {
             *here,
             *made,
+            *by_builder,
             *(name for name, change in self.changed.items() if change.content is not None),
         }
         for name in sorted(wanted - set(self.wheel.members)):
@@ -152,7 +159,13 @@ class _Comparison:
             },
         }
         precompiled = self._provenance("precompiled")
-        if self._content(f"{info}/{PROVENANCE}") == precompiled:
+        found = self._content(f"{info}/{PROVENANCE}") or b""
+        self.compiled = compiled.read(found)
+        if self.compiled:
+            rest = compiled.official(self.stock.members, self.compiled.files)
+            source = self._provenance("source", self.compiled.words | {"official": rest})
+            made[f"{info}/{PROVENANCE}"] = {source: "says what pin and series say, mode source"}
+        if found == precompiled:
             made[f"{info}/{PROVENANCE}"] = {precompiled: "says what pin and series say, mode precompiled"}
             self._allow_backend(made, info, wheel, version)
         return made
@@ -168,10 +181,10 @@ class _Comparison:
         if self.steers_metadata and metadata.names(found) == ("vllm", version):
             made[f"{info}/METADATA"].setdefault(found, "made anew: the series changes what it is made of")
 
-    def _provenance(self, mode: str) -> bytes:
+    def _provenance(self, mode: str, words: object = None) -> bytes:
         patches = series.read(self.release)
         changed = list(self.changed.values())
-        return provenance(self.release, self.target, self.pinned, patches, changed, mode=mode)
+        return provenance(self.release, self.target, self.pinned, patches, changed, mode=mode, compiled=words)
 
     def _content(self, name: str) -> bytes | None:
         """A small member's content, or None when it cannot be read."""
@@ -199,6 +212,14 @@ class _Comparison:
         else:
             self.report.patched.append(name)
 
+    def _compiled(self, name: str, sha256: str) -> None:
+        """A file that the wheel says its builder compiled: what nobody can compare, but whose sum it must have."""
+        assert self.compiled is not None  # noqa: S101 - it names the file
+        if self._digest(self.wheel, name)[0].hex() != sha256:
+            self.report.deviations.append(f"{name}: is not the file that the wheel says was compiled")
+        else:
+            self.report.modules[name] = self.compiled.origin(name)
+
     def _official(self, name: str, old: str) -> None:
         if not self._same(name, old):
             self.report.deviations.append(f"{name}: is not the official wheel's file")
@@ -206,6 +227,8 @@ class _Comparison:
             self.report.deviations.append(f"{name}: has other permissions than the official wheel's file")
         else:
             self.report.official.append(name)
+            if self.compiled and name.endswith(".so"):
+                self.report.modules[name] = "the official wheel's"
 
     def _same(self, name: str, old: str) -> bool:
         """Whether a file is the official one: equal as they are compressed, or else equal unpacked."""
