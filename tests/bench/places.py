@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
-import tarfile
+import tempfile
 import tomllib
 import zipfile
 from pathlib import Path
 
 from bench.peer_parsers import PEERS
 from bench.subjects import Place, Subject
-from patchset import console, fetch, files, git, paths, release
+from patchset import console, fetch, files, git, paths, release, unpack
 from patchset.apply import patched_tree
 from patchset.errors import PatchsetError, UsageError
 from patchset.release import Artifact, Release
@@ -64,9 +63,13 @@ def previous(pinned: Release, revision: str) -> Path:
     export = folder() / "against" / commit[:12]
     if not export.is_dir():
         with files.whole_folder(export) as unfinished:
-            content = git.run(root, "archive", "--format=tar", commit, "patches", "noxfile.py")
-            with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-                tar.extractall(unfinished, filter="data")
+            content = git.run(
+                root, "archive", "--format=tar", "--prefix=all/", commit, "patches", "noxfile.py"
+            )
+            with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
+                archive.write(content)
+                archive.flush()
+                unpack.sdist(Path(archive.name), unfinished)
     if not (export / "patches" / pinned.name / "release.toml").is_file():
         raise UsageError(f"{revision} has no {pinned.name}", "leave --against away for this release")
     environment = {

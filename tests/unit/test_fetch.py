@@ -280,6 +280,16 @@ def test_archives_cannot_leave_their_folder(tmp_path: Path, member: tuple[str, s
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar.gz", "target"]
 
 
+def test_links_cannot_lead_out_one_after_the_other(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    members = (("top/a/b", "file", b"fine"), ("top/here", "link", "a"), ("top/here/up", "link", "../.."))
+    with pytest.raises(PatchsetError, match="leads outside"):
+        unpack.sdist(archive(tmp_path, *members), target)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar.gz", "target"]
+    assert (target / "here/b").read_bytes() == b"fine"
+
+
 def test_truncated_and_oversized_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = archive(tmp_path, ("top/ok", "file", random.Random(2).randbytes(100_000)))
     target = tmp_path / "target"
@@ -303,3 +313,4 @@ def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (target / "folder/ok").stat().st_mode & 0o777 == 0o644
+    assert (target / "folder").stat().st_mode & 0o777 == 0o755
