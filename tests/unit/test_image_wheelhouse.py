@@ -115,6 +115,6 @@ def test_every_lock_of_the_project_can_be_read() -> None:
         for arch in ("x86_64", "aarch64"):
             locks = lock(file.read_text(), arch)
             if "cpu-torch" not in file.name or arch == "x86_64":
-                assert len(locks) > 100
+                assert len(locks) > (40 if file.name == "requirements.build.lock" else 100)
             names = [locked.name for locked in locks]
             assert len(names) == len(set(names)), file
