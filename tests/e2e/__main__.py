@@ -10,6 +10,7 @@ import click
 
 from e2e import build_dir, lane, receipt, wheels
 from patchset import console, entry, files, release, series
+from patchset.commands.options import from_dir_option
 from patchset.errors import PatchsetError
 
 MOST_MTP = 5
@@ -52,11 +53,7 @@ def mtp_range(text: str) -> list[int]:
     show_default=True,
     help="Requests of the soak at the largest k, 32 at a time; 0: no soak.",
 )
-@click.option(
-    "--from-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Take the release's files from this folder, not from the package index.",
-)
+@from_dir_option
 @click.option(
     "--receipts", is_flag=True, help="Keep the receipts in tests/e2e/receipts, for the README's table."
 )

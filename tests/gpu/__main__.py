@@ -14,6 +14,7 @@ from e2e.__main__ import mtp_range
 from gpu import KEPT, build_dir, cells, composite, device, lane
 from gpu.prepared import Prepared, Variant
 from patchset import console, entry, fetch, files, release, series
+from patchset.commands.options import from_dir_option
 from patchset.errors import PatchsetError
 from patchset.release import Release
 from patchset.wheel import overlay
@@ -60,11 +61,7 @@ def served(pinned: Release, text: Path) -> Path:
 @click.option("--soak", default=0, show_default=True, help="Requests of a soak in each cell; 0: none.")
 @click.option("--max-model-len", type=int, default=32768, show_default=True, help="Of real weights.")
 @click.option("--vllm-arg", "extra", multiple=True, help="One more word for 'vllm serve'; may be repeated.")
-@click.option(
-    "--from-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Take the release's files from this folder, not from the package index.",
-)
+@from_dir_option
 @click.option(
     "--import",
     "results",

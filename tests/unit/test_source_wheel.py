@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 import wheels
+from cmake_files import FILES, fake_torch
 from conftest import HEADER, Project, diff_line, make_sdist, release_toml
-from test_compiled import FILES, fake_torch
 from test_wheel import build, rewrite
 
 from patchset.compiled import third_party

@@ -16,6 +16,7 @@ from patchset.compiled.toolchain import Toolchain
 from patchset.errors import PatchsetError
 from patchset.image import stream
 from patchset.release import Release
+from patchset.wheel import sealed
 
 _DRIVER = Path(__file__).with_name("driver.py")
 _OBJECT = re.compile(r"^build (\S+/CMakeFiles/|CMakeFiles/)(\w+)\.dir/\S+\.o: \S+ (\S+)")
@@ -60,35 +61,28 @@ def environment(
     if not machine.ccache:
         # With ccache nvcc is given relative paths, and another checkout's cached files fit.
         made["NVCC_APPEND_FLAGS"] = " ".join(f"-Xcompiler={text}" for text in maps)
-    return made | {
-        "CUDA_HOME": str(tools.cuda),
-        "CUDACXX": str(tools.cuda / "bin" / "nvcc"),
-        "TORCH_CUDA_ARCH_LIST": archs,
-        "VLLM_TARGET_DEVICE": "cuda",
-        "CMAKE_BUILD_TYPE": "Release",
-        "CMAKE_ARGS": " ".join(arguments),
-        "CXXFLAGS": " ".join(maps),
-        "FETCHCONTENT_BASE_DIR": str(folder / "deps"),
-        "MAX_JOBS": str(machine.jobs),
-        "NVCC_THREADS": "1",
-        "NINJA_STATUS": ninja.STATUS,
-        # Paths below the build folder are relative to the cache: another checkout finds what this one compiled.
-        "CCACHE_BASEDIR": str(paths.build_dir()),
-        "CCACHE_NOHASHDIR": "1",
-        "CCACHE_COMPILERCHECK": "content",
-        "VLLM_VERSION_OVERRIDE": release.built_version("cuda"),
-        "VLLM_RS_BUILD_VERSION": release.version,
-        "SOURCE_DATE_EPOCH": str(release.source_date_epoch),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": "0",
-        "TZ": "UTC",
-        "LC_ALL": "C.UTF-8",
-        # Nothing is to be downloaded in a build: whatever tried would fail, and be seen.
-        "http_proxy": "http://127.0.0.1:9",
-        "https_proxy": "http://127.0.0.1:9",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-    }
+    return (
+        made
+        | sealed.variables(release)
+        | {
+            "CUDA_HOME": str(tools.cuda),
+            "CUDACXX": str(tools.cuda / "bin" / "nvcc"),
+            "TORCH_CUDA_ARCH_LIST": archs,
+            "VLLM_TARGET_DEVICE": "cuda",
+            "CMAKE_BUILD_TYPE": "Release",
+            "CMAKE_ARGS": " ".join(arguments),
+            "CXXFLAGS": " ".join(maps),
+            "FETCHCONTENT_BASE_DIR": str(folder / "deps"),
+            "MAX_JOBS": str(machine.jobs),
+            "NVCC_THREADS": "1",
+            "NINJA_STATUS": ninja.STATUS,
+            # Paths below the build folder are relative to the cache: another checkout finds what this one compiled.
+            "CCACHE_BASEDIR": str(paths.build_dir()),
+            "CCACHE_NOHASHDIR": "1",
+            "CCACHE_COMPILERCHECK": "content",
+            "VLLM_RS_BUILD_VERSION": release.version,
+        }
+    )
 
 
 def drive(

@@ -22,7 +22,7 @@ from patchset import console, fetch, files, git, paths, series
 from patchset.apply import changes, patched_tree
 from patchset.errors import PatchsetError, UnavailableError, UsageError
 from patchset.release import Arch, Release, Target
-from patchset.wheel import archive, metadata, modes, overlay, record
+from patchset.wheel import archive, metadata, modes, overlay, record, sealed
 from patchset.wheel.archive import Member, Wheel
 
 #: Build requirements that only compiling needs, and torch, of which ``setup.py`` asks little: see ``_STAND_IN``.
@@ -170,24 +170,17 @@ def _write_stand_in(release: Release, tree: Path, folder: Path) -> None:
 def _environment(release: Release, source: Path, work: Path) -> dict[str, str]:
     """The variables of the build: nothing of the caller's but where programs and temporary files are."""
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
-    return kept | {
-        "PYTHONPATH": os.pathsep.join([str(work / "stand-in"), str(work / "env")]),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": "0",
-        "VLLM_TARGET_DEVICE": "cuda",
-        "VLLM_USE_PRECOMPILED": "1",
-        "VLLM_PRECOMPILED_WHEEL_LOCATION": str(source),
-        "VLLM_VERSION_OVERRIDE": release.built_version("cuda"),
-        "VLLM_NO_USAGE_STATS": "1",
-        "SOURCE_DATE_EPOCH": str(release.source_date_epoch),
-        "TZ": "UTC",
-        "LC_ALL": "C.UTF-8",
-        # Nothing is to be downloaded in a build: whatever tried would fail, and be seen.
-        "http_proxy": "http://127.0.0.1:9",
-        "https_proxy": "http://127.0.0.1:9",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-    }
+    return (
+        kept
+        | sealed.variables(release)
+        | {
+            "PYTHONPATH": os.pathsep.join([str(work / "stand-in"), str(work / "env")]),
+            "VLLM_TARGET_DEVICE": "cuda",
+            "VLLM_USE_PRECOMPILED": "1",
+            "VLLM_PRECOMPILED_WHEEL_LOCATION": str(source),
+            "VLLM_NO_USAGE_STATS": "1",
+        }
+    )
 
 
 def _call(arguments: list[str], folder: Path, environment: dict[str, str]) -> None:

@@ -14,6 +14,7 @@ from gpu import __main__ as connected
 from gpu import build_dir
 from gpu.bundle import content, parts, resolve, slim
 from patchset import console, entry, fetch, files, release, series
+from patchset.commands.options import from_dir_option
 from patchset.errors import UsageError
 from patchset.release import Release
 from patchset.wheel import overlay
@@ -51,11 +52,7 @@ ARCH = 90
     help="The most that a part may have, in MiB.",
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="[default: build/gpu/bundle]")
-@click.option(
-    "--from-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Take the releases' files from this folder, not from the package index.",
-)
+@from_dir_option
 def command(
     names: tuple[str, ...],
     host: Path | None,
