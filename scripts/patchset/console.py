@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -18,6 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from rich.table import Table
 
 from patchset.errors import PatchsetError
 
@@ -26,6 +28,9 @@ out = Console(highlight=False)
 
 #: Without a terminal a bar would be lost in the log: a line is printed each time this share is done.
 _LOG_SHARE = 0.1
+
+#: Columns of a terminal that a table in a log may need at most.
+_WIDEST = 1000
 
 
 def note(text: str) -> None:
@@ -36,6 +41,15 @@ def note(text: str) -> None:
 def result(text: str) -> None:
     """One line of what was asked for, on standard output."""
     out.print(escape(text), soft_wrap=True)
+
+
+def table(rows: Table) -> None:
+    """A table on standard output; as wide as its cells where there is no terminal, so that a log loses nothing."""
+    if out.is_terminal:
+        out.print(rows)
+    else:
+        needed = Measurement.get(out, out.options.update(max_width=_WIDEST), rows).maximum
+        Console(file=out.file, width=needed, highlight=False).print(rows)
 
 
 def show_error(error: PatchsetError) -> None:

@@ -151,7 +151,7 @@ def measure(
             plan, who, processes, rounds=rounds, budget=budget, advance=lambda _: advance(1)
         )
     found = [row.document() for row in rows]
-    console.out.print(report.table(pinned.name, found, [subject.name for subject in who]))
+    console.table(report.table(pinned.name, found, [subject.name for subject in who]))
     for line in report.notes(found):
         console.result(line)
     counted = _count(who, where, log) if instructions else {}

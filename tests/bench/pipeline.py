@@ -137,7 +137,7 @@ def command(name: str | None, target: str, rounds: int, network: bool, place: Pa
     """Time the steps of the pipeline for RELEASE (the default one without it)."""
     pinned = release.load(name)
     found = measure(pinned, target, rounds, network)
-    console.out.print(table(pinned.name, found))
+    console.table(table(pinned.name, found))
     if place:
         document: dict[str, Any] = {"release": pinned.name, "target": target, "seconds": found}
         files.write_text(place, json.dumps(document, indent=1) + "\n")

@@ -21,7 +21,7 @@ from bench.reading import Message
 from bench.stats import ratio
 from bench.subjects import Place, Subject, workers
 from patchset import bench as kept
-from patchset import series
+from patchset import console, series
 from patchset.errors import PatchsetError
 from patchset.release import load
 
@@ -224,6 +224,19 @@ def test_growth_and_cells_above_stock_are_told() -> None:
     assert [line for line in told if "above stock" in line] == [
         "parser string 256000 width 4: above stock, 1.40 (1.40–1.40)"
     ]
+
+
+def test_a_table_in_a_log_keeps_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["patched", "stock", "previous", "nothing", "qwen3_xml", "sglang", "lmdeploy"]
+    row = {
+        "path": "parser", "workload": "string+reasoning", "tokens": 256_000, "width": 4,
+        "subjects": {name: {"us_per_token": [1.23, 1.11, 1.34]} for name in names},
+        "ratios": {name: {"value": 0.17, "low": 0.15, "high": 0.19} for name in names[1:]},
+    }  # fmt: skip
+    console.table(report.table("v0.33.0", [row], names))
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert shown.count("1.23 (1.11–1.34)") == len(names)
 
 
 @pytest.mark.parametrize("text", ["", "1000,x", "0", "-5"])
