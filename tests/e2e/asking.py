@@ -29,6 +29,7 @@ class Asked:
     expected: Message
     got: Got | None = None
     failure: str = ""
+    thinking_token_budget: int | None = None
 
 
 @dataclass
@@ -44,7 +45,13 @@ class Lane:
     _seen: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     async def ask(
-        self, check: str, surface: str, streamed: bool, id: str, max_tokens: int | None = None
+        self,
+        check: str,
+        surface: str,
+        streamed: bool,
+        id: str,
+        max_tokens: int | None = None,
+        thinking_token_budget: int | None = None,
     ) -> Asked:
         """Send a transcript's request (after its first turn, if it has one)."""
         transcript = self.transcripts[id]
@@ -55,18 +62,25 @@ class Lane:
             # As in OpenAI's API: a call to the one function that was named ends with "stop".
             expected = dataclasses.replace(expected, finish="stop")
         asked = Asked(check, surface, streamed, transcript, max_tokens, expected)
+        asked.thinking_token_budget = thinking_token_budget
         try:
-            asked.got = await self.send(surface, streamed, transcript, max_tokens)
+            asked.got = await self.send(surface, streamed, transcript, max_tokens, thinking_token_budget)
         except Exception as error:  # whatever a client raises about an answer is a finding about that answer
             asked.failure = f"{type(error).__name__}: {error}"[:500]
         return asked
 
     async def send(
-        self, surface: str, streamed: bool, transcript: Transcript, max_tokens: int | None = None
+        self,
+        surface: str,
+        streamed: bool,
+        transcript: Transcript,
+        max_tokens: int | None = None,
+        thinking_token_budget: int | None = None,
     ) -> Got:
         """The assembled answer to a transcript's request; raises whatever the client does."""
         history = await self._history(surface, streamed, transcript)
-        return await SURFACES[surface](self.clients, Ask(transcript, streamed, history, max_tokens))
+        request = Ask(transcript, streamed, history, max_tokens, thinking_token_budget)
+        return await SURFACES[surface](self.clients, request)
 
     async def _history(self, surface: str, streamed: bool, transcript: Transcript) -> list[dict[str, Any]]:
         turn = _TURNS[surface]
@@ -95,6 +109,10 @@ class Lane:
         return self._seen.get(got.id) or self._seen.get(f"{got.id}_0")
 
     def _verdict(self, asked: Asked) -> Verdict:
+        verdict = self._compared(asked)
+        return dataclasses.replace(verdict, thinking_token_budget=asked.thinking_token_budget)
+
+    def _compared(self, asked: Asked) -> Verdict:
         where = (asked.check, asked.surface, asked.streamed, asked.transcript.id, asked.max_tokens)
         if asked.got is None:
             return Verdict("request", *where, (asked.failure,))

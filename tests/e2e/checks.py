@@ -18,6 +18,8 @@ from patchset import console
 
 LEAVING = (1, 100)
 _CUT = "cut"
+#: The transcript whose call begins before the reasoning was closed.
+_INSIDE = "think-call-inside"
 #: The transcript that clients walk away from: long enough to be in the middle of it.
 _LONG = "long-licence"
 _SETTLE_SECONDS = 120
@@ -43,6 +45,22 @@ async def cuts(lane: Lane) -> list[Verdict]:
         for streamed in (True, False)
     ]
     return await _asked("max_tokens at every token of a call", lane, makers)
+
+
+async def budgets(lane: Lane) -> list[Verdict]:
+    """A call that begins inside the reasoning, with thinking budgets that would run out at each of its tokens.
+
+    The call has ended the reasoning, so none of them may change the answer (vLLM #44676).
+    """
+    begun = (
+        sum(end <= len(lane.transcripts[_INSIDE].message.reasoning) for end in lane.answers.cuts[_INSIDE]) + 1
+    )
+    makers = [
+        functools.partial(lane.ask, "budget", "chat", streamed, _INSIDE, thinking_token_budget=budget)
+        for budget in range(begun + 1, len(lane.answers.tokens[_INSIDE]))
+        for streamed in (True, False)
+    ]
+    return await _asked("a thinking budget at every token of a call", lane, makers)
 
 
 async def disconnects(lane: Lane) -> list[dict[str, Any]]:

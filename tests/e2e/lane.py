@@ -20,6 +20,7 @@ from patchset import console, files
 from patchset.release import Release
 
 _SOAK_SEED = 5
+_CHECKS = (("everywhere", checks.everywhere), ("cut", checks.cuts), ("budget", checks.budgets))
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ async def judge(running: server.Server, model: Path, control: dict[str, list[int
             # A forced call is generated under a grammar, which may take away white space that was learnt.
             free = [id for id, transcript in lane.transcripts.items() if transcript.tool_choice == "auto"]
             found.unlearnt = [id for id in free if found.control.get(id) != answers.tokens[id]]
-        for name, check in (("everywhere", checks.everywhere), ("cut", checks.cuts)):
+        for name, check in _CHECKS:
             begun = time.monotonic()
             found.verdicts += await check(lane)
             found.seconds[name] = time.monotonic() - begun

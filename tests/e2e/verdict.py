@@ -33,6 +33,7 @@ class Verdict:
     expected: dict[str, Any] | None = None
     got: dict[str, Any] | None = None
     bursts: tuple[int, ...] = ()
+    thinking_token_budget: int | None = None
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ def _arguments(clients: Clients, request: Ask) -> dict[str, Any]:
         named |= {"tools": _tools(transcript), "tool_choice": _tool_choice(transcript)}
     if request.max_tokens is not None:
         named["max_completion_tokens"] = request.max_tokens
+    if request.thinking_token_budget is not None:
+        named["extra_body"]["thinking_token_budget"] = request.thinking_token_budget
     return named
 
 

@@ -28,12 +28,13 @@ class Clients:
 @dataclass(frozen=True)
 class Ask:
     """One request: a transcript, streamed or not; ``history`` are the messages before the answer in the surface's
-    own form, ``max_tokens`` ends the answer early."""
+    own form, ``max_tokens`` ends the answer early, ``thinking_token_budget`` (chat only) the reasoning."""
 
     transcript: Transcript
     streamed: bool
     history: list[dict[str, Any]]
     max_tokens: int | None = None
+    thinking_token_budget: int | None = None
 
 
 @dataclass
