@@ -52,12 +52,12 @@ async def budgets(lane: Lane) -> list[Verdict]:
 
     The call has ended the reasoning, so none of them may change the answer (vLLM #44676).
     """
-    begun = (
-        sum(end <= len(lane.transcripts[_INSIDE].message.reasoning) for end in lane.answers.cuts[_INSIDE]) + 1
-    )
+    begins = lane.transcripts[_INSIDE].text.index("<tool_call>")
+    # The line feed after the prompt's <think> counts as reasoning, too.
+    reasoning = sum(end <= begins for end in lane.answers.cuts[_INSIDE]) + 1
     makers = [
         functools.partial(lane.ask, "budget", "chat", streamed, _INSIDE, thinking_token_budget=budget)
-        for budget in range(begun + 1, len(lane.answers.tokens[_INSIDE]))
+        for budget in range(reasoning + 1, len(lane.answers.tokens[_INSIDE]))
         for streamed in (True, False)
     ]
     return await _asked("a thinking budget at every token of a call", lane, makers)
