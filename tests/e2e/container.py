@@ -19,6 +19,8 @@ from patchset.errors import PatchsetError
 from patchset.image.engine import Engine
 
 _TESTS = Path(__file__).parents[1]
+#: Seconds for one program; the longest one imports vLLM, which takes seconds on an idle machine.
+_PATIENCE = 600
 #: What the lane tells a server through its environment.
 _PASSED = (
     "PYTHONPATH", "E2E_TAP", "E2E_CONV_MEND", "E2E_TORCHVISION_SHIM", "VLLM_TARGET_DEVICE", "VLLM_CPU_KVCACHE_SPACE",
@@ -62,14 +64,19 @@ class Container:
         return [*head, "--entrypoint", program, self.image]
 
     def run(self, program: str, *arguments: str, gpu: bool = False) -> subprocess.CompletedProcess[str]:
-        """Run a program and keep what it says."""
-        return subprocess.run(
-            [*self.words(program, gpu=gpu), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        """Run a program and keep what it says.
+
+        Raises:
+            PatchsetError: it did not end in time.
+        """
+        command = [*self.words(program, gpu=gpu), *arguments]
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            raise PatchsetError(
+                f"{program} in {self.image} did not end within {_PATIENCE} s",
+                "is the machine busy? With nothing else running it takes seconds; run it again",
+            ) from error
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 
 from e2e import build_dir, container
 from e2e.container import Container
+from patchset.errors import PatchsetError
 from patchset.image.engine import Engine
 
 
@@ -41,3 +42,11 @@ def test_a_program_of_the_image_gets_the_lanes_variables_and_its_own_words(
     assert not any(word.startswith("OMP_WAIT_POLICY") for word in words)
     assert f"{build_dir()}:{build_dir()}:rw" in words
     assert "--user" not in words and "--user" in (made.python).read_text()
+
+
+def test_a_program_that_does_not_end_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine_program = Path(os.environ["PATH"].split(":")[0]) / "podman"
+    engine_program.write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(container, "_PATIENCE", 0.2)
+    with pytest.raises(PatchsetError, match="did not end within"):
+        Container(engine, "an:image", "unused").run("python3")
