@@ -58,6 +58,17 @@ def test_parts_are_few_and_small(bundle: tuple[dict[str, Any], Path]) -> None:
     assert sizes == [(folder / part["name"]).stat().st_size for part in manifest["parts"]]
 
 
+@pytest.mark.parametrize("blocks", range(1, 21))
+def test_no_part_is_a_left_over(tmp_path: Path, blocks: int) -> None:
+    """Whatever tar pads the archive to, it is cut into as many parts as it needs, of one size."""
+    size = 512 * blocks
+    (tmp_path / "file").write_bytes(bytes(size))
+    found = parts.split([{"packed": "file", "packed_size": size}], tmp_path, tmp_path, 4096)
+    sizes = [part["size"] for part in found]
+    assert len(sizes) == -(-sum(sizes) // 4096)
+    assert max(sizes) - min(sizes) < len(sizes)
+
+
 def test_parts_in_any_order_one_at_a_time(bundle: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
     manifest, folder = bundle
     names = [part["name"] for part in manifest["parts"]]

@@ -73,7 +73,9 @@ def split(
         PatchsetError: there would be more parts than the names have places for.
     """
     unique = {entry["packed"]: entry["packed_size"] for entry in entries}
-    whole = sum(512 + -(-size // 512) * 512 for size in unique.values()) + tarfile.RECORDSIZE
+    blocks = sum(1 + -(-size // tarfile.BLOCKSIZE) for size in unique.values()) + 2  # two end the archive
+    # tar writes whole records; a byte less would make a last part of a few bytes.
+    whole = -(-blocks * tarfile.BLOCKSIZE // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
     count = -(-whole // most)
     if count > 999:
         raise PatchsetError(f"the bundle would have {count} parts")
