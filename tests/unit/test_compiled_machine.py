@@ -28,8 +28,13 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ready(project: Project, tree: Path) -> tuple[Release, Path, worktree.Plan]:
+def ready(
+    project: Project, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Release, Path, worktree.Plan]:
     """A release, its tree, and a plan of its modules; the toolchain is the user's own."""
+    # Whatever memory the machine of the tests has.
+    monkeypatch.setattr(preflight, "LARGEST_CUDA_JOB", 1)
+    monkeypatch.setattr(preflight, "PER_CUDA_JOB", 1)
     modules = [module for module in cmake.modules(tree) if not module.external]
     return load(), tree, worktree.plan(tree, modules)
 
@@ -79,8 +84,12 @@ def test_too_little_disk_or_memory_is_said(
     monkeypatch.setenv("CXX", compiler(tmp_path, GCC.format(v="12.2.0")))
     free = preflight.free_memory()
     assert check(ready, jobs=3).jobs == 3
-    assert 1 <= check(ready).jobs <= max(1, free // preflight.PER_CUDA_JOB + 1)
-    monkeypatch.setattr(preflight, "PER_CUDA_JOB", 1 << 60)
+    monkeypatch.setattr(preflight, "LARGEST_CUDA_JOB", free // 2)
+    monkeypatch.setattr(preflight, "PER_CUDA_JOB", free)
+    assert check(ready).jobs == 1
+    monkeypatch.setattr(preflight, "PER_CUDA_JOB", free // 1000)
+    assert check(ready).jobs == len(os.sched_getaffinity(0))
+    monkeypatch.setattr(preflight, "LARGEST_CUDA_JOB", 1 << 60)
     with pytest.raises(PatchsetError, match=r"one compiler needs up to .* GB of memory, and .* GB are free"):
         check(ready)
     monkeypatch.setattr(preflight, "OBJECTS", 1 << 60)

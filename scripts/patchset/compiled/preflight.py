@@ -23,9 +23,11 @@ from patchset.release import Arch, Release
 #: objects of all of vLLM's own modules, and the wheel while it is written.
 TOOLCHAIN = 9_500_000_000
 OBJECTS = 2_500_000_000
-#: Bytes of memory for one compiler at its worst: a CUDA unit with CUTLASS, and a C++ one with torch's headers.
+#: Bytes of memory for one compiler: a CUDA unit with CUTLASS, and a C++ one with torch's headers.
 PER_CUDA_JOB = 4_000_000_000
 PER_CXX_JOB = 1_000_000_000
+#: What the largest CUDA unit takes (v0.33.0's own modules for 9.0: at most 12.4 GB in one program); few are so large.
+LARGEST_CUDA_JOB = 12_500_000_000
 #: Modules of C++ alone, by name; any other is taken to have CUDA units.
 CXX_MODULES = frozenset({"cumem_allocator", "spinloop", "fs_io_C"})
 
@@ -110,16 +112,16 @@ def _disk(release: Release, own_toolchain: bool) -> None:
 
 def _jobs(chosen: Plan, asked: int | None) -> int:
     """How many compilers run at a time: what was asked for, else as many as processors and memory allow."""
-    each = PER_CUDA_JOB
+    each, largest = PER_CUDA_JOB, LARGEST_CUDA_JOB
     if all(module.name in CXX_MODULES for module in chosen.modules):
-        each = PER_CXX_JOB
+        each = largest = PER_CXX_JOB
     free = free_memory()
-    if free < each:
+    if free < largest:
         raise PatchsetError(
-            f"one compiler needs up to {each / 1e9:.0f} GB of memory, and {free / 1e9:.1f} GB are free",
+            f"one compiler needs up to {largest / 1e9:.0f} GB of memory, and {free / 1e9:.1f} GB are free",
             "end other programs, or compile fewer modules (--modules)",
         )
-    fitting = max(1, free // each)
+    fitting = 1 + (free - largest) // each
     if asked is not None:
         if asked > fitting:
             console.note(
