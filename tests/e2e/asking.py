@@ -61,8 +61,10 @@ class Lane:
         elif surface == "chat" and transcript.tool_choice in transcript.tools:
             # As in OpenAI's API: a call to the one function that was named ends with "stop".
             expected = dataclasses.replace(expected, finish="stop")
-        asked = Asked(check, surface, streamed, transcript, max_tokens, expected)
-        asked.thinking_token_budget = thinking_token_budget
+        asked = Asked(
+            check, surface, streamed, transcript, max_tokens, expected,
+            thinking_token_budget=thinking_token_budget,
+        )  # fmt: skip
         try:
             asked.got = await self.send(surface, streamed, transcript, max_tokens, thinking_token_budget)
         except Exception as error:  # whatever a client raises about an answer is a finding about that answer

@@ -33,8 +33,7 @@ def ready(
 ) -> tuple[Release, Path, worktree.Plan]:
     """A release, its tree, and a plan of its modules; the toolchain is the user's own."""
     # Whatever memory the machine of the tests has.
-    monkeypatch.setattr(preflight, "LARGEST_CUDA_JOB", 1)
-    monkeypatch.setattr(preflight, "PER_CUDA_JOB", 1)
+    monkeypatch.setattr(preflight, "free_memory", lambda: 24_000_000_000)
     modules = [module for module in cmake.modules(tree) if not module.external]
     return load(), tree, worktree.plan(tree, modules)
 
@@ -82,19 +81,21 @@ def test_too_little_disk_or_memory_is_said(
     ready: tuple[Release, Path, worktree.Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CXX", compiler(tmp_path, GCC.format(v="12.2.0")))
-    free = preflight.free_memory()
     assert check(ready, jobs=3).jobs == 3
-    monkeypatch.setattr(preflight, "LARGEST_CUDA_JOB", free // 2)
-    monkeypatch.setattr(preflight, "PER_CUDA_JOB", free)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
+    assert check(ready).jobs == 3
+    monkeypatch.setattr(preflight, "free_memory", lambda: 16_000_000_000)
     assert check(ready).jobs == 1
-    monkeypatch.setattr(preflight, "PER_CUDA_JOB", free // 1000)
-    assert check(ready).jobs == len(os.sched_getaffinity(0))
-    monkeypatch.setattr(preflight, "LARGEST_CUDA_JOB", 1 << 60)
+    monkeypatch.setattr(preflight, "free_memory", lambda: 12_000_000_000)
     with pytest.raises(PatchsetError, match=r"one compiler needs up to .* GB of memory, and .* GB are free"):
         check(ready)
     monkeypatch.setattr(preflight, "OBJECTS", 1 << 60)
     with pytest.raises(PatchsetError, match=r"compiling needs .* GB in .*build, and .* GB are free"):
         check(ready)
+
+
+def test_free_memory_is_this_machines() -> None:
+    assert 0 < preflight.free_memory() < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def test_another_processor_is_refused(ready: tuple[Release, Path, worktree.Plan]) -> None:
