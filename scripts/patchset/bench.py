@@ -111,7 +111,7 @@ def _ratio(cell: Document | None) -> str:
 
 
 def _growth(by: dict[tuple[str, str, int, int], Document], path: str) -> str:
-    """The patched cost at the greatest length over that at 4 000 tokens, a lower bound where it was given up."""
+    """The least patched cost at the greatest length over that at 4 000 tokens, a lower bound where it was given up."""
     short, long = (
         by.get((path, WORKLOAD, length, WIDTH), {"subjects": {}})["subjects"].get("patched", {})
         for length in (4_000, LENGTHS[-1])
@@ -119,7 +119,7 @@ def _growth(by: dict[tuple[str, str, int, int], Document], path: str) -> str:
     if "us_per_token" not in short or "us_per_token" not in long:
         return "*not run*"
     more = "> " if long.get("bounded_at") is not None else ""
-    return f"{more}{long['us_per_token'][0] / short['us_per_token'][0]:.2f}"
+    return f"{more}{long['us_per_token'][1] / short['us_per_token'][1]:.2f}"
 
 
 def _serving(cells: list[Document]) -> str:

@@ -68,7 +68,13 @@ class Listed(click.ParamType):
 @click.option("--workloads", "names", type=Listed(), default=DEFAULT_WORKLOADS,
               help=f"Of {', '.join(workloads.NAMES)}; each also as NAME+reasoning.")  # fmt: skip
 @click.option("--paths", "ways", type=Listed(), default=PATHS, help=f"Of {', '.join(PATHS)}.")
-@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Samples of each cell.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1),
+    default=9,
+    show_default=True,
+    help="Samples of each cell; fewer of a long one.",
+)
 @click.option("--cell-seconds", "budget", type=click.FloatRange(0.1), default=20.0, show_default=True,
               help="A pass that takes longer is given up, and shown as > what it had cost by then.")  # fmt: skip
 @click.option(
@@ -101,7 +107,7 @@ def command(
 ) -> None:  # fmt: skip
     """Measure what parsing costs in each RELEASE (all without one): the stock tree beside the patched one, in turn.
 
-    Times are thread time in microseconds per token; what counts are ratios of medians with their 95 % interval.
+    Times are thread time in microseconds per token; what counts are ratios within a round, with their 95 % interval.
     """
     _check(names, ways)
     if quick:

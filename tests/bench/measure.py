@@ -12,8 +12,9 @@ from bench.reading import Message
 from bench.tree_parsers import Feed
 from bench.workloads import Step, Workload
 
-#: A timed sample repeats a short stream until it has run for this long, in seconds.
-LEAST_SECONDS = 0.1
+#: A timed sample repeats a short stream until it has run for this long, in seconds. Short, so that the samples of a round lie
+#: close together: other work on the processor's core comes and goes within seconds.
+LEAST_SECONDS = 0.05
 
 #: Steps between two looks at the clock.
 _LOOK = 256

@@ -111,7 +111,7 @@ def through_once(pinned: Release, target: str, place: Path, steps: Sequence[Step
 def table(release_name: str, found: dict[str, dict[str, list[float]]]) -> Table:
     """One line a step and state: seconds, and the ratio to the cold state."""
     out = Table(
-        title=f"{release_name}: seconds a step (median, least, greatest); ratio of medians to a cold cache"
+        title=f"{release_name}: seconds a step (median, least, greatest); median ratio to a cold cache"
     )
     for name in ("step", "cache", "seconds", "/ cold"):
         out.add_column(name)

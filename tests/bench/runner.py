@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +15,17 @@ from bench.subjects import Subject, Worker
 #: What the first subject is compared with.
 MEASURED = "patched"
 
+#: Rounds of a cell that has no time for more.
+LEAST_ROUNDS = 3
+
 
 @dataclass
 class Series:
     """The samples of one subject in one cell."""
 
     samples: list[dict[str, Any]] = field(default_factory=list)
+    #: The round of each sample.
+    rounds: list[int] = field(default_factory=list)
     #: Set when a pass was given up, or not begun as a shorter one was given up: tokens of that one.
     bounded_at: int | None = None
     error: str | None = None
@@ -60,11 +66,22 @@ class Row:
         mine = self.series.get(MEASURED)
         if mine is None or not mine.costs or mine.bounded_at is not None:
             return {}
-        return {
-            name: ratio(mine.costs, other.costs)
-            for name, other in self.series.items()
-            if name != MEASURED and other.costs
-        }
+        by_round = dict(zip(mine.rounds, mine.costs, strict=True))
+        found = {}
+        for name, other in self.series.items():
+            if name == MEASURED or not other.costs:
+                continue
+            if other.bounded_at is not None:
+                found[name] = ratio(mine.costs, other.costs * len(mine.costs))
+                continue
+            pairs = [
+                (by_round[number], cost)
+                for number, cost in zip(other.rounds, other.costs, strict=True)
+                if number in by_round
+            ]
+            if pairs:
+                found[name] = ratio(*zip(*pairs, strict=True))
+        return found
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -93,14 +110,18 @@ def measure(
 ) -> list[Row]:
     """Sample every cell ``rounds`` times; a pass is given up after ``budget`` seconds.
 
-    What was given up at one length is not begun at a greater one. Cells must come in order of length within a family.
+    A cell that has taken twice that long has :data:`LEAST_ROUNDS` at least. What was given up at one length is not begun at
+    a greater one. Cells must come in order of length within a family.
     """
     given_up: dict[tuple[Any, ...], int] = {}
     rows = []
     for cell in cells:
         row = Row(cell, {subject.name: Series() for subject in subjects if subject.takes(cell)})
         once = cell.path not in ("parser", "serving")
+        began = time.monotonic()
         for number in range(1 if once else rounds + 1):
+            if number > LEAST_ROUNDS and time.monotonic() - began > 2 * budget:
+                break
             for subject in subjects:
                 series = row.series.get(subject.name)
                 if series is None or series.error or series.bounded_at is not None:
@@ -114,10 +135,11 @@ def measure(
                     series.error = sample["error"]
                 elif sample.get("bounded"):
                     given_up[family] = series.bounded_at = cell.tokens
-                    series.samples = [sample]
+                    series.samples, series.rounds = [sample], [number]
                 elif number or once or sample["seconds"] > budget / 4:
                     # The first of a short one only warms up.
                     series.samples.append(sample)
+                    series.rounds.append(number)
         rows.append(row)
         advance(cell)
     return rows

@@ -14,7 +14,7 @@ DRAWS = 2_000
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of medians, and the interval in which 95 % of its resamplings lie."""
+    """A median ratio, and the interval in which 95 % of its resamplings lie."""
 
     value: float
     low: float
@@ -25,25 +25,21 @@ class Ratio:
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
-    """Median of ``above`` over median of ``below``.
+    """Median over the rounds of ``above`` over ``below``.
 
-    Rounds are paired: the two samples of one were taken one after the other, so both are resampled together
-    (percentile bootstrap, Efron and Tibshirani 1993, 13.3). Samples without a partner are left out of the spread.
+    Rounds are paired: the two samples of one were taken one after the other, so a second in which the machine is slow is in
+    both, and leaves their quotient alone; medians of each side, taken apart, may come from different rounds. The interval is
+    a percentile bootstrap over the rounds (Efron and Tibshirani 1993, 13.3).
 
     Raises:
-        ValueError: a side has no sample, or a sample that is not above 0.
+        ValueError: there is no round, a round has one side only, or a sample is not above 0.
     """
     if not above or not below or min(*above, *below) <= 0:
         raise ValueError("a ratio needs samples above 0 on both sides")
-    rounds = list(zip(above, below, strict=False))
+    rounds = [a / b for a, b in zip(above, below, strict=True)]
     rng = random.Random(len(rounds))
-    drawn = []
-    for _ in range(DRAWS):
-        some = rng.choices(rounds, k=len(rounds))
-        drawn.append(statistics.median(a for a, _ in some) / statistics.median(b for _, b in some))
-    drawn.sort()
-    value = statistics.median(above) / statistics.median(below)
-    return Ratio(value, drawn[int(0.025 * DRAWS)], drawn[int(0.975 * DRAWS) - 1])
+    drawn = sorted(statistics.median(rng.choices(rounds, k=len(rounds))) for _ in range(DRAWS))
+    return Ratio(statistics.median(rounds), drawn[int(0.025 * DRAWS)], drawn[int(0.975 * DRAWS) - 1])
 
 
 def spread(samples: Sequence[float]) -> tuple[float, float, float]:

@@ -43,6 +43,11 @@ def test_a_slow_round_hits_both_sides_of_a_ratio() -> None:
     assert (found.value, found.low, found.high) == (2.0, 2.0, 2.0)
 
 
+def test_a_burst_that_begins_within_a_round_moves_no_ratio() -> None:
+    """Medians of each side would give 16: two of the three samples above are slow, one below."""
+    assert ratio([2.0, 16.0, 16.0], [1.0, 8.0, 1.0]).value == 2.0
+
+
 def test_an_interval_holds_the_value_and_shows_the_spread() -> None:
     found = ratio([1.0, 1.1, 0.9, 1.3, 1.0], [2.0, 2.2, 2.1, 1.9, 2.0])
     assert found.low <= found.value <= found.high
@@ -211,6 +216,30 @@ def test_what_was_given_up_is_not_begun_at_a_greater_length() -> None:
     assert "stock" not in second["ratios"]
 
 
+def test_samples_are_compared_within_their_round() -> None:
+    """The warm-up of one side counts, as it took long, that of the other does not: rounds must not slip."""
+    row = runner.Row(cells.Cell("parser", "string", 1000, 4), {
+        "patched": runner.Series([{"seconds": s, "tokens": 1} for s in (1.0, 8.0, 8.0)], [1, 2, 3]),
+        "stock": runner.Series([{"seconds": s, "tokens": 1} for s in (16.0, 2.0, 16.0, 16.0)], [0, 1, 2, 3]),
+    })  # fmt: skip
+    found = row.ratios()["stock"]
+    assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
+
+
+def test_a_long_cell_has_fewer_rounds() -> None:
+    asked: list[str] = []
+
+    class Slow(Scripted):
+        def ask(self, cell: cells.Cell, parser: str, budget: float) -> dict[str, Any]:
+            time.sleep(0.02)
+            return super().ask(cell, parser, budget)
+
+    there: Any = {"patched": Slow("patched", asked, {1000: 0.001})}
+    plan = [cells.Cell("parser", "string", 1000, 4)]
+    runner.measure(plan, [Subject("patched", "patched")], there, rounds=50, budget=0.03)
+    assert runner.LEAST_ROUNDS + 1 <= len(asked) < 10
+
+
 def test_growth_and_cells_above_stock_are_told() -> None:
     def row(tokens: int, mine: float, value: float) -> dict[str, Any]:
         return {
@@ -221,6 +250,7 @@ def test_growth_and_cells_above_stock_are_told() -> None:
 
     told = report.notes([row(4_000, 1.0, 0.5), row(256_000, 1.5, 1.4)])
     assert "at most 1.50" in told[0]
+    assert "parser over stock: 0 of 2 cells at most 0.25; at most 1.40 (parser string 256000 width 4)" in told
     assert [line for line in told if "above stock" in line] == [
         "parser string 256000 width 4: above stock, 1.40 (1.40–1.40)"
     ]
