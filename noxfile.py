@@ -173,9 +173,17 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "bench", *session.posargs, env={"PYTHONPATH": "tests"})
 
 
+@nox.session(name="bench-instructions", default=False)
+def bench_instructions(session: nox.Session) -> None:
+    """Count instructions per token under valgrind: -- [RELEASE... --no-peers --json FILE --receipts]."""
+    in_process_lane(session)
+    groups(session, "bench")
+    session.run("python", "-m", "bench.instructions", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
 @nox.session(name="bench-pipeline", default=False)
 def bench_pipeline(session: nox.Session) -> None:
-    """Time the pipeline's steps, with a cold and a warm cache: -- [RELEASE --target cuda|cpu --json FILE]."""
+    """Time the pipeline's steps, with a cold and a warm cache: -- [RELEASE --target cuda|cpu --base REF --json FILE]."""
     session.install("-e", ".")
     session.run("python", "-m", "bench.pipeline", *session.posargs, env={"PYTHONPATH": "tests"})
 

@@ -19,6 +19,9 @@ LENGTHS = (1_000, 4_000, 16_000, 64_000, 256_000)
 #: The workload and the tokens a step of the table's columns.
 WORKLOAD, WIDTH = "string", 4
 
+#: Whom the table of instructions compares with.
+COUNTED = ("stock", "nothing", "sglang", "lmdeploy")
+
 
 def folder() -> Path:
     """Where the receipts stand."""
@@ -32,11 +35,20 @@ def plots() -> Path:
 
 def take(run: Document) -> Path:
     """Keep what one run measured of a release; one line a cell, so that the difference of two receipts can be read."""
-    head = {key: value for key, value in run.items() if key != "cells"}
+    return _take(run, "cells", f"{run['release']}.json")
+
+
+def take_instructions(run: Document) -> Path:
+    """Keep the instructions that were counted of a release, one line a cell."""
+    return _take(run, "instructions", f"{run['release']}.instructions.json")
+
+
+def _take(run: Document, key: str, name: str) -> Path:
+    head = {field: value for field, value in run.items() if field != key}
     head["machine"] = machine()
-    lines = [json.dumps(head, ensure_ascii=False)[:-1] + ', "cells": [']
-    lines += [",\n".join("  " + json.dumps(cell, ensure_ascii=False) for cell in run["cells"]), "]}"]
-    place = folder() / f"{run['release']}.json"
+    lines = [json.dumps(head, ensure_ascii=False)[:-1] + f', "{key}": [']
+    lines += [",\n".join("  " + json.dumps(cell, ensure_ascii=False) for cell in run[key]), "]}"]
+    place = folder() / name
     files.write_text(place, "\n".join(lines) + "\n")
     return place
 
@@ -76,6 +88,29 @@ def table(found: list[Release]) -> str:
     if drawn:
         where = plots().relative_to(folder().parents[2])
         rows += ["", *(f"![Cost against length, {name}]({where}/{name}.svg)" for name in drawn)]
+    return "\n".join(rows) + "\n"
+
+
+def instructions_table(found: list[Release]) -> str:
+    """One row a release and cell for which instructions were counted: the patched tree's a token, over each other's."""
+    rows = ["| release | path | output | tokens a step | patched | " + " | ".join(f"/ {one}" for one in COUNTED) + " |",
+            "|" + "---|" * (5 + len(COUNTED))]  # fmt: skip
+    for release in reversed(found):
+        place = folder() / f"{release.name}.instructions.json"
+        if not place.is_file():
+            continue
+        receipt = json.loads(place.read_text(encoding="utf-8"))
+        if receipt["series-sha256"] != series.sha256(release):
+            rows.append(f"| {release.name} | *series changed since* |" + " |" * (3 + len(COUNTED)))
+            continue
+        for cell in receipt["instructions"]:
+            counts = cell["instructions"]
+            path = "service" if cell["path"] == "serving-once" else "parser"
+            over = (f"{counts['patched'] / counts[one]:.3f}" if one in counts else "–" for one in COUNTED)
+            rows.append(
+                f"| {release.name} | {path} | {cell['workload']} | {cell['width']} | {counts['patched']:.0f} "
+                f"| {' | '.join(over)} |"
+            )
     return "\n".join(rows) + "\n"
 
 

@@ -65,6 +65,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "conformance": receipts.table,
     "lanes": lanes.table,
     "bench": bench.table,
+    "instructions": bench.instructions_table,
 }
 
 

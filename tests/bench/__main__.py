@@ -10,7 +10,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-import bench.instructions as count
 from bench import cells, places, report, runner, subjects, workloads
 from bench.plot import draw
 from patchset import bench as kept
@@ -93,9 +92,6 @@ class Listed(click.ParamType):
     "--plot", type=click.Path(file_okay=False, path_type=Path), help="Draw cost against length into DIR."
 )
 @click.option(
-    "--instructions", is_flag=True, help="Count instructions too, under valgrind: two minutes a parser."
-)
-@click.option(
     "--receipts", is_flag=True, help="Keep the figures in tests/bench/receipts, and the plots beside them."
 )
 @click.option("--log", type=click.Path(dir_okay=False, path_type=Path), help="What the measured code prints.")
@@ -103,7 +99,7 @@ class Listed(click.ParamType):
 def command(
     context: click.Context, releases: tuple[str, ...], lengths: tuple[int, ...], widths: tuple[int, ...],
     long_widths: tuple[int, ...] | None, names: tuple[str, ...], ways: tuple[Any, ...], rounds: int, budget: float, against: str | None, peers: bool,
-    quick: bool, target: Path | None, plot: Path | None, instructions: bool, receipts: bool, log: Path | None,
+    quick: bool, target: Path | None, plot: Path | None, receipts: bool, log: Path | None,
 ) -> None:  # fmt: skip
     """Measure what parsing costs in each RELEASE (all without one): the stock tree beside the patched one, in turn.
 
@@ -126,7 +122,7 @@ def command(
     plan = cells.grid(ways, names, lengths, widths, long_widths)
     documents = []
     for pinned in places.chosen(releases):
-        found = measure(pinned, plan, rounds, budget, against, peers, log, instructions)
+        found = measure(pinned, plan, rounds, budget, against, peers, log)
         documents.append(found)
         for folder in [plot] if plot else []:
             _draw(found, folder)
@@ -145,7 +141,7 @@ def _draw(found: dict[str, Any], folder: Path) -> None:
 
 def measure(
     pinned: Release, plan: list[cells.Cell], rounds: int, budget: float, against: str | None, peers: bool,
-    log: Path | None, instructions: bool,
+    log: Path | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Measure one release, show its table, and give its figures."""
     who, where = places.of_release(pinned, against, peers)
@@ -160,32 +156,14 @@ def measure(
     console.table(report.table(pinned.name, found, [subject.name for subject in who]))
     for line in report.notes(found):
         console.result(line)
-    counted = _count(who, where, log) if instructions else {}
     return {
         "release": pinned.name,
         "series-sha256": series.sha256(pinned),
         "against": against,
         "rounds": rounds,
         "cell-seconds": budget,
-        "instructions-per-token": counted,
         "cells": found,
     }
-
-
-def _count(
-    who: list[subjects.Subject], where: dict[str, subjects.Place], log: Path | None
-) -> dict[str, float]:
-    """Instructions per token of each subject that parses, and their ratios."""
-    counted = {}
-    for subject in who:
-        if subject.name != "nothing":
-            with console.step(f"count instructions of {subject.name}"):
-                counted[subject.name] = round(count.per_token(subject, where[subject.worker], log), 1)
-            ratio = counted["patched"] / counted[subject.name]
-            console.result(
-                f"{subject.name}: {counted[subject.name]:.0f} instructions a token; patched over it {ratio:.3f}"
-            )
-    return counted
 
 
 def _check(names: tuple[str, ...], ways: tuple[str, ...]) -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-#: "once" feeds a stream once, and "idle" does all that stands around it: what instructions are counted with.
-Path = Literal["parser", "serving", "memory", "serving-memory", "first-delta", "once", "idle"]
+#: "once" and "serving-once" feed a stream once, and "idle" does all that stands around it: what instructions are counted with.
+Path = Literal["parser", "serving", "memory", "serving-memory", "first-delta", "once", "serving-once", "idle"]
 
 LENGTHS = (1_000, 4_000, 16_000, 64_000, 256_000)
 WIDTHS = (1, 2, 4, 6)

@@ -24,32 +24,65 @@ from rich.table import Table
 
 from bench.stats import ratio, spread
 from patchset import console, entry, files, paths, release
-from patchset.errors import PatchsetError
+from patchset.errors import EXIT_CONFLICT, PatchsetError
 from patchset.release import Release
 
 
 @dataclass(frozen=True)
 class Step:
-    """One command of the tool. ``{release}`` and ``{target}`` in its arguments are filled in."""
+    """One command of the tool. Names in braces in its arguments are filled in from a :class:`Plan`."""
 
     name: str
     arguments: tuple[str, ...]
+    #: Exit statuses of a step that did its work.
+    done: tuple[int, ...] = (0,)
 
 
-#: In the order in which they are run, each on what the ones before it made.
-STEPS = (
-    Step("apply", ("apply", "{release}")),
-    Step("overlay wheel", ("build-wheel", "{release}", "--target", "{target}", "--mode", "overlay")),
-)
+@dataclass(frozen=True)
+class Plan:
+    """What the steps are about."""
+
+    pinned: Release
+    target: str
+    #: The release before, from which a rebase carries the series; ``None`` for the oldest.
+    before: Release | None = None
+    #: A registry's image, on which the thin layer is put; ``None`` leaves that step away.
+    base: str | None = None
+
+    def command(self, step: Step) -> list[str]:
+        """A step's command line."""
+        names = {
+            "release": self.pinned.name, "target": self.target, "base": self.base,
+            "before": self.before.name if self.before else None,
+        }  # fmt: skip
+        return [part.format_map(names) for part in step.arguments]
+
+    def steps(self) -> list[Step]:
+        """In the order in which they are run, each on what the ones before it made."""
+        out = [
+            Step("apply", ("apply", "{release}")),
+            Step("overlay wheel", ("build-wheel", "{release}", "--target", "{target}", "--mode", "overlay")),
+        ]
+        if self.base:
+            out.append(
+                Step(
+                    "thin layer",
+                    ("build-image", "{release}", "--target", "{target}", "--base", "{base}", "--thin"),
+                )
+            )
+        if self.before:
+            # A conflict is the step's result as well: what a person resolves then is not timed.
+            carry = ("rebase", "{release}", "--from", "{before}", "--dry-run")
+            out.append(Step(f"rebase step from {self.before.name}", carry, (0, EXIT_CONFLICT)))
+        return out
 
 
-def run_step(step: Step, pinned: Release, target: str, build: Path, downloads: Path) -> float:
+def run_step(step: Step, plan: Plan, build: Path, downloads: Path) -> float:
     """Seconds that a step takes as its own process.
 
     Raises:
         PatchsetError: it fails.
     """
-    command = [part.format(release=pinned.name, target=target) for part in step.arguments]
     environment = {
         **os.environ,
         "PATCHSET_ROOT": str(paths.project_root()),
@@ -58,19 +91,19 @@ def run_step(step: Step, pinned: Release, target: str, build: Path, downloads: P
     }
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "patchset", *command],
+        [sys.executable, "-m", "patchset", *plan.command(step)],
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise PatchsetError(f"{step.name} of {pinned.name} failed:\n{done.stderr.strip()[-1000:]}")
+    if done.returncode not in step.done:
+        raise PatchsetError(f"{step.name} of {plan.pinned.name} failed:\n{done.stderr.strip()[-1000:]}")
     return time.monotonic() - began
 
 
 def measure(
-    pinned: Release, target: str, rounds: int, network: bool, steps: Sequence[Step] = STEPS
+    plan: Plan, rounds: int, network: bool, steps: Sequence[Step]
 ) -> dict[str, dict[str, list[float]]]:
     """Seconds of each step, by state ("empty", "cold", "warm") and round."""
     found: dict[str, dict[str, list[float]]] = {step.name: {} for step in steps}
@@ -78,18 +111,16 @@ def measure(
     place.mkdir(parents=True, exist_ok=True)
     states = 3 if network else 2
     with console.progress(
-        f"pipeline of {pinned.name}", rounds * states * len(steps), unit="steps"
+        f"pipeline of {plan.pinned.name}", rounds * states * len(steps), unit="steps"
     ) as advance:
 
         def through(state: str, build: Path, downloads: Path) -> None:
             for step in steps:
-                found[step.name].setdefault(state, []).append(
-                    run_step(step, pinned, target, build, downloads)
-                )
+                found[step.name].setdefault(state, []).append(run_step(step, plan, build, downloads))
                 advance(1)
 
         # Whatever the cold runs need is downloaded before they are timed.
-        through_once(pinned, target, place, steps)
+        through_once(plan, place, steps)
         for _ in range(rounds):
             with tempfile.TemporaryDirectory(prefix=files.UNFINISHED, dir=place) as name:
                 build = Path(name) / "build"
@@ -101,11 +132,11 @@ def measure(
     return found
 
 
-def through_once(pinned: Release, target: str, place: Path, steps: Sequence[Step]) -> None:
+def through_once(plan: Plan, place: Path, steps: Sequence[Step]) -> None:
     """Run the steps once, untimed."""
     with tempfile.TemporaryDirectory(prefix=files.UNFINISHED, dir=place) as name:
         for step in steps:
-            run_step(step, pinned, target, Path(name), paths.downloads_dir())
+            run_step(step, plan, Path(name), paths.downloads_dir())
 
 
 def table(release_name: str, found: dict[str, dict[str, list[float]]]) -> Table:
@@ -129,14 +160,22 @@ def table(release_name: str, found: dict[str, dict[str, list[float]]]) -> Table:
 @click.option(
     "--rounds", type=click.IntRange(1), default=5, show_default=True, help="Cold runs of each step."
 )
+@click.option(
+    "--base", metavar="REF", help="An image of RELEASE in a registry: times the thin layer on it, too."
+)
 @click.option("--network", is_flag=True, help="Also with no download there: measures the package index, too.")
 @click.option(
     "--json", "place", type=click.Path(dir_okay=False, path_type=Path), help="Write all figures here."
 )
-def command(name: str | None, target: str, rounds: int, network: bool, place: Path | None) -> None:
+def command(
+    name: str | None, target: str, rounds: int, base: str | None, network: bool, place: Path | None
+) -> None:
     """Time the steps of the pipeline for RELEASE (the default one without it)."""
     pinned = release.load(name)
-    found = measure(pinned, target, rounds, network)
+    names = release.release_names()
+    at = names.index(pinned.name)
+    plan = Plan(pinned, target, release.load(names[at - 1]) if at else None, base)
+    found = measure(plan, rounds, network, plan.steps())
     console.table(table(pinned.name, found))
     if place:
         document: dict[str, Any] = {"release": pinned.name, "target": target, "seconds": found}

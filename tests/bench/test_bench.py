@@ -23,7 +23,7 @@ from bench.subjects import Place, Subject, workers
 from patchset import bench as kept
 from patchset import console, series
 from patchset.errors import PatchsetError
-from patchset.release import load
+from patchset.release import load, release_names
 
 
 def words(text: str) -> int:
@@ -292,11 +292,21 @@ def test_pipeline_steps_are_timed_by_state(monkeypatch: pytest.MonkeyPatch, tmp_
     """The real tool in processes of its own; its help is the cheapest command that it has."""
     monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path))
     steps = [pipeline.Step("help", ("apply", "--help"))]
-    found = pipeline.measure(load(None), "cuda", 2, False, steps)
+    plan = pipeline.Plan(load(None), "cuda")
+    found = pipeline.measure(plan, 2, False, steps)
     assert {state: len(times) for state, times in found["help"].items()} == {"cold": 2, "warm": 2}
     assert [left for left in (tmp_path / "bench").iterdir() if left.is_dir()] == []
     with pytest.raises(PatchsetError, match="nothing of"):
-        pipeline.measure(load(None), "cuda", 1, False, [pipeline.Step("nothing", ("no-such-command",))])
+        pipeline.measure(plan, 1, False, [pipeline.Step("nothing", ("no-such-command",))])
+
+
+def test_pipeline_steps_are_those_that_a_release_can_have() -> None:
+    oldest, next_one = (load(name) for name in release_names()[:2])
+    assert [step.name for step in pipeline.Plan(oldest, "cuda").steps()] == ["apply", "overlay wheel"]
+    plan = pipeline.Plan(next_one, "cpu", before=oldest, base="registry/image:tag")
+    commands = [" ".join(plan.command(step)) for step in plan.steps()]
+    assert commands[2] == f"build-image {next_one.name} --target cpu --base registry/image:tag --thin"
+    assert commands[3] == f"rebase {next_one.name} --from {oldest.name} --dry-run"
 
 
 def receipt_of(folder: Path, run: dict[str, Any]) -> str:
@@ -381,6 +391,34 @@ def test_a_process_that_dies_is_an_error_of_its_cell_and_is_replaced() -> None:
         answer = there["one"].ask(cell, "qwen3_coder", 1.0)
         assert answer == {"error": "the measuring process died or hung; it said: no module of that name"}
         assert there["one"].pid != first
+
+
+def test_instructions_are_counted_of_whom_a_cell_says_something_about() -> None:
+    subjects = [
+        Subject("patched", "patched"),
+        Subject("nothing", "patched", "nothing"),
+        Subject("sglang", "sglang"),
+    ]
+    names = {
+        (cell.path, cell.workload): {subject.name for subject in instructions.subjects_of(cell, subjects)}
+        for cell in instructions.CELLS
+    }
+    assert names["once", "prose"] == {"patched", "nothing", "sglang"}
+    assert names["once", "string"] == {"patched", "sglang"}
+    assert names["serving-once", "prose"] == {"patched", "nothing"}
+
+
+def test_instructions_stand_in_the_readme_as_shares(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(kept, "folder", lambda: tmp_path)
+    pinned = load(None)
+    cell = cells.Cell("once", "prose", 1_000, 4).document()
+    counted = [{**cell, "instructions": {"patched": 50.0, "stock": 200.0, "nothing": 49.0}}]
+    run = {"release": pinned.name, "series-sha256": series.sha256(pinned), "instructions": counted}
+    kept.take_instructions(run)
+    row = f"| {pinned.name} | parser | prose | 4 | 50 | 0.250 | 1.020 | – | – |"
+    assert row in kept.instructions_table([pinned])
+    kept.take_instructions({**run, "series-sha256": "0" * 64})
+    assert "*series changed since*" in kept.instructions_table([pinned])
 
 
 def test_instructions_are_read_from_callgrinds_dump(tmp_path: Path) -> None:
