@@ -181,3 +181,34 @@ def messages(text: str, **options: Any) -> Iterator[Message]:
     for width in WIDTHS:
         yield streamed(text, width, **options)
     yield whole(text, **options)
+
+
+def _count(parser: Any, token_ids: list[int]) -> int:
+    """Reasoning tokens, asked for as the serving code of the release asks."""
+    counter = parser if hasattr(parser, "count_reasoning_tokens") else parser.reasoning_parser
+    count: int = counter.count_reasoning_tokens(tuple(token_ids))
+    return count
+
+
+def reasoning_counts(text: str, width: int, *, prompt: str | None = None) -> list[int]:
+    """Reasoning tokens that the usage of each step of a stream tells."""
+    request = _request(TOOLS, True)
+    parser = _parser(request, True)
+    prompt_ids = _prompt(True, prompt)
+    cut, said, counts = list(steps(text, width)), list[int](), list[int]()
+    for number, (piece, ids) in enumerate(cut, start=1):
+        parser.parse_delta(piece, ids, request, prompt_ids, finished=number == len(cut))
+        said += ids
+        counts.append(_count(parser, said))
+    return counts
+
+
+def counted(text: str) -> int:
+    """Reasoning tokens that the usage of an answer tells that is not streamed."""
+    request = _request(TOOLS, False)
+    parser = _parser(request, True)
+    if hasattr(parser, "set_prompt_token_ids"):
+        parser.set_prompt_token_ids(_prompt(True, None))
+    ids = [one for _, some in steps(text, 1) for one in some]
+    parser.parse(text, request, enable_auto_tools=True, model_output_token_ids=ids)
+    return _count(parser, ids)
