@@ -14,6 +14,7 @@ from bench import cells, places, report, runner, subjects, workloads
 from bench.plot import draw
 from patchset import bench as kept
 from patchset import console, entry, files, series
+from patchset.errors import PatchsetError
 from patchset.release import Release
 
 # Memory comes before the service is started: from then on the release counts its calls, which allocates as well.
@@ -129,9 +130,14 @@ def command(
         if receipts:
             console.result(str(kept.take(found)))
             _draw(found, kept.plots())
+    failed = [line for found in documents for line in report.failures(found["cells"])]
     if target:
         files.write_text(target, json.dumps({"runs": documents}, indent=1) + "\n")
         console.result(str(target))
+    if failed:
+        raise PatchsetError(
+            f"{len(failed)} measurements failed, the first: {failed[0]}", "run again with --log FILE"
+        )
 
 
 def _draw(found: dict[str, Any], folder: Path) -> None:

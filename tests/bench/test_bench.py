@@ -256,6 +256,16 @@ def test_growth_and_cells_above_stock_are_told() -> None:
     ]
 
 
+def test_what_failed_is_told_with_its_cell() -> None:
+    row = {
+        "path": "parser", "workload": "string", "tokens": 1_000, "width": 4,
+        "subjects": {"patched": {"us_per_token": [1, 1, 1]}, "stock": {"error": "TypeError: finished"}}, "ratios": {},
+    }  # fmt: skip
+    told = "parser string 1000 width 4: stock failed: TypeError: finished"
+    assert report.failures([row]) == [told]
+    assert told in report.notes([row])
+
+
 def test_a_table_in_a_log_keeps_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     names = ["patched", "stock", "previous", "nothing", "qwen3_xml", "sglang", "lmdeploy"]
     row = {

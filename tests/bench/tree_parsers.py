@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -66,6 +67,8 @@ class TreeParsers:
             return lambda: self._two_parsers(name, reasoning, prompt)
         if self._many and hasattr(parser_cls, "parse_deltas"):
             return lambda: self._many_deltas(parser_cls, prompt)
+        if "finished" not in inspect.signature(parser_cls.parse_delta).parameters:  # before v0.23
+            return lambda: self._one_delta_unfinished(parser_cls, prompt)
         return lambda: self._one_delta(parser_cls, prompt)
 
     def nothing(self) -> Feed:
@@ -85,6 +88,10 @@ class TreeParsers:
     def _one_delta(self, parser_cls: Any, prompt: list[int]) -> Feed:
         parse, request = parser_cls(self._tokenizer, self._request.tools).parse_delta, self._request
         return lambda text, ids, finished: (parse(text, ids, request, prompt, finished=finished),)
+
+    def _one_delta_unfinished(self, parser_cls: Any, prompt: list[int]) -> Feed:
+        parse, request = parser_cls(self._tokenizer, self._request.tools).parse_delta, self._request
+        return lambda text, ids, finished: (parse(text, ids, request, prompt),)
 
     def _many_deltas(self, parser_cls: Any, prompt: list[int]) -> Feed:
         parse, request = parser_cls(self._tokenizer, self._request.tools).parse_deltas, self._request
