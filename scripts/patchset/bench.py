@@ -175,8 +175,10 @@ def _first(cells: list[Document]) -> str:
 
 
 def _waits(cell: Document, name: str) -> str:
-    waits = cell["subjects"].get(name, {}).get("waits")
-    return "never" if waits is None else str(waits)
+    subject = cell["subjects"].get(name, {})
+    if "waits" not in subject:
+        return "?"  # it failed
+    return "never" if subject["waits"] is None else str(subject["waits"])
 
 
 def _held(cells: list[Document]) -> str:

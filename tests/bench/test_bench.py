@@ -256,6 +256,18 @@ def test_growth_and_cells_above_stock_are_told() -> None:
     ]
 
 
+def test_an_upper_limit_above_a_promise_decides_nothing() -> None:
+    def row(value: float) -> dict[str, Any]:
+        return {
+            "path": "serving", "workload": "string", "tokens": 256_000, "width": 4,
+            "ratios": {"stock": {"value": value, "low": value, "high": value, "at_most": True}},
+        }  # fmt: skip
+
+    service = next(one for one in report.PROMISES if one.title == "service over stock")
+    assert report.keeping(service, [row(2.31)]) is None
+    assert "1 of 1 cells at most 1.0" in (report.keeping(service, [row(2.31), row(0.4)]) or "")
+
+
 def test_what_failed_is_told_with_its_cell() -> None:
     row = {
         "path": "parser", "workload": "string", "tokens": 1_000, "width": 4,
@@ -347,8 +359,11 @@ def test_a_receipt_is_the_readme_row_of_its_series_alone(
         "tokens": 64_000,
         "ratios": {"stock": {"value": 0.01, "low": 0.01, "high": 0.01, "at_most": True}},
     }
-    run = {"release": release.name, "series-sha256": series.sha256(release), "cells": [cell, bounded]}
+    failed = {**cell, "path": "first-delta", "ratios": {},
+              "subjects": {"stock": {"error": "TypeError"}, "patched": {"waits": None}}}  # fmt: skip
+    run = {"release": release.name, "series-sha256": series.sha256(release), "cells": [cell, bounded, failed]}
     row = receipt_of(tmp_path, run)
+    assert "| ? → never |" in row
     assert "| 0.25 (0.2–0.3) |" in row
     assert "| < 0.01 |" in row
     assert "*not run*" in row
