@@ -149,34 +149,81 @@ def chat_answer(
 
 def response_events(text: str, width: int, *, reasoning: bool = False) -> list[Any]:
     """The events of output items that ``/v1/responses`` streams."""
-    from vllm.entrypoints.openai.responses.context import SimpleContext
-    from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
-    from vllm.entrypoints.openai.responses.serving import OpenAIServingResponses
+    return asyncio.run(_Responses(text, width, reasoning, stream=True).events())
 
-    tools = [{"type": "function", **tool["function"], "strict": None} for tool in TOOLS]
-    request = ResponsesRequest(model="qwen", input="hello", tools=tools, stream=True)
-    parser = _parser(request, reasoning)
-    serving = OpenAIServingResponses.__new__(OpenAIServingResponses)
-    serving.parser = type(parser)
-    context = SimpleContext(response_parser=parser)
 
-    def contexts() -> Iterator[Any]:
-        for output in _outputs(text, width, _prompt(reasoning, None), "stop", False):
-            context.append_output(output)
-            yield context
+def response_usage(text: str, width: int | None) -> dict[str, Any]:
+    """The usage that ``/v1/responses`` tells, streamed in steps of ``width`` tokens or not streamed; the prompt opens reasoning."""
+    return asyncio.run(_Responses(text, width or 0, True, stream=width is not None).usage())
 
-    async def run() -> list[Any]:
-        events = serving._process_simple_streaming_events(
-            request=request,
+
+class _Responses:
+    """One request to ``/v1/responses``."""
+
+    def __init__(self, text: str, width: int, reasoning: bool, *, stream: bool) -> None:
+        from vllm.entrypoints.openai.responses.context import SimpleContext
+        from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
+        from vllm.entrypoints.openai.responses.serving import OpenAIServingResponses
+
+        tools = [{"type": "function", **tool["function"], "strict": None} for tool in TOOLS]
+        self._request = ResponsesRequest(
+            model="qwen", input="hello", tools=tools, stream=stream, store=False
+        )
+        parser = _parser(self._request, reasoning)
+        self._serving = OpenAIServingResponses.__new__(OpenAIServingResponses)
+        settings = {
+            "parser": type(parser),
+            "enable_auto_tools": True,
+            "use_harmony": False,
+            "enable_log_outputs": False,
+            "request_logger": None,
+            "tool_server": None,
+            "tool_call_id_type": "random",
+        }
+        for name, value in settings.items():
+            setattr(self._serving, name, value)
+        self._context = SimpleContext(response_parser=parser)
+        prompt = _prompt(reasoning, None)
+        if not stream and hasattr(parser, "set_prompt_token_ids"):
+            parser.set_prompt_token_ids(prompt)
+        self._outputs = _outputs(text, width, prompt, "stop", not stream)
+        self._common = {
+            "request": self._request,
+            "context": self._context,
+            "model_name": "qwen",
+            "tokenizer": tokenizer(),
+        }
+
+    def _contexts(self) -> Iterator[Any]:
+        for output in self._outputs:
+            self._context.append_output(output)
+            yield self._context
+
+    async def events(self) -> list[Any]:
+        """What is streamed."""
+        events = self._serving._process_simple_streaming_events(
+            **self._common,
             sampling_params=None,
-            result_generator=_stream(contexts()),
-            context=context,
-            model_name="qwen",
-            tokenizer=tokenizer(),
+            result_generator=_stream(self._contexts()),
             request_metadata=None,
             created_time=0,
             _increment_sequence_number_and_return=lambda event: event,
         )
         return [event async for event in events]
 
-    return asyncio.run(run())
+    async def usage(self) -> dict[str, Any]:
+        """What the response's usage says; a stream's is made when its events are over."""
+        from vllm.entrypoints.openai.chat_completion.serving import RequestResponseMetadata
+        from vllm.sampling_params import SamplingParams
+
+        if self._request.stream:
+            await self.events()
+        response = await self._serving.responses_full_generator(
+            **self._common,
+            sampling_params=SamplingParams(max_tokens=16),
+            result_generator=_stream(self._contexts()),
+            request_metadata=RequestResponseMetadata(request_id="request"),
+            created_time=0,
+        )
+        usage: dict[str, Any] = response.usage.model_dump()
+        return usage
