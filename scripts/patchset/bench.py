@@ -186,5 +186,10 @@ def _held(cells: list[Document]) -> str:
     if not some:
         return "*not run*"
     longest = max(some, key=lambda cell: int(cell["tokens"]))
-    sizes = [longest["subjects"].get(name, {}).get("held_bytes") for name in ("stock", "patched")]
-    return " → ".join("?" if size is None else f"{size / 1000:.0f} kB" for size in sizes)
+    return " → ".join(_size(longest["subjects"].get(name, {})) for name in ("stock", "patched"))
+
+
+def _size(subject: Document) -> str:
+    if "held_bytes" in subject:
+        return f"{subject['held_bytes'] / 1000:.0f} kB"
+    return "?" if subject.get("bounded_at") is None else "*given up*"

@@ -12,6 +12,9 @@ Path = Literal["parser", "serving", "memory", "serving-memory", "first-delta", "
 LENGTHS = (1_000, 4_000, 16_000, 64_000, 256_000)
 WIDTHS = (1, 2, 4, 6)
 
+#: The paths on which every allocation is traced.
+_TRACED = ("memory", "serving-memory")
+
 #: Outputs above this many tokens are the long ones.
 LONG = 16_000
 
@@ -36,6 +39,11 @@ class Cell:
     def family(self) -> tuple[str, str, int]:
         """Cells that differ in length alone."""
         return self.path, self.workload, self.width
+
+    @property
+    def patience(self) -> int:
+        """How many times ``--cell-seconds`` one pass may take: many streams at once are one pass, and tracing is slow."""
+        return 4 if self.workload.startswith("streams") or self.path in _TRACED else 1
 
     def __str__(self) -> str:
         return f"{self.path} {self.workload} {self.tokens} tokens, width {self.width}"
@@ -66,11 +74,11 @@ def grid(
 
 def _cell(path: Path, workload: str, tokens: int, width: int) -> Cell | None:
     kind = workload.partition("+")[0]
-    if path in ("memory", "serving-memory", "first-delta") and kind in ("streams256", "prose", "calls64"):
+    if path in (*_TRACED, "first-delta") and kind in ("streams256", "prose", "calls64"):
         return None
     if path == "first-delta":
         return Cell(path, workload, MANY_TOKENS, width)
-    if path in ("memory", "serving-memory"):
+    if path in _TRACED:
         # Tracing is slow, and what a stream holds depends on its length alone.
         return Cell(path, workload, min(tokens, 64_000), 4)
     if kind == "streams256":

@@ -32,7 +32,7 @@ def run(
         _alone(opener(), steps, float("inf"))
         return {}
     if path == "memory":
-        return memory(opener, steps)
+        return memory(opener, steps, budget)
     return timed(opener, workload, steps, streams, budget)
 
 
@@ -109,13 +109,14 @@ def first_delta(opener: Callable[[], Feed], workload: Workload, steps: list[Step
     }
 
 
-def memory(opener: Callable[[], Feed], steps: list[Step]) -> dict[str, Any]:
+def memory(opener: Callable[[], Feed], steps: list[Step], budget: float) -> dict[str, Any]:
     """Bytes that Python allocates for one stream: held when nine tenths of it have come, and at most in between.
 
     The steps themselves are not counted. Lone objects of C libraries are not seen (tracemalloc); the parsers have none.
+    Without sizes if ``budget`` seconds of the thread were not enough.
     """
     read(opener, steps[:64])  # caches that all streams share
-    at, last = len(steps) * 9 // 10, len(steps) - 1
+    at, last, limit = len(steps) * 9 // 10, len(steps) - 1, time.thread_time() + budget
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -126,6 +127,8 @@ def memory(opener: Callable[[], Feed], steps: list[Step]) -> dict[str, Any]:
             feed(text, ids, number == last)
             if number == at:
                 held, _ = tracemalloc.get_traced_memory()
+            if not number % _LOOK and time.thread_time() > limit:
+                return {"bounded": True}
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

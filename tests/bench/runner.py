@@ -108,7 +108,7 @@ def measure(
     budget: float,
     advance: Callable[[Cell], None] = lambda cell: None,
 ) -> list[Row]:
-    """Sample every cell ``rounds`` times; a pass is given up after ``budget`` seconds.
+    """Sample every cell ``rounds`` times; a pass is given up after ``budget`` seconds, times the cell's patience.
 
     A cell that has taken twice that long has :data:`LEAST_ROUNDS` at least. What was given up at one length is not begun at
     a greater one. Cells must come in order of length within a family.
@@ -130,7 +130,7 @@ def measure(
                 if family in given_up:
                     series.bounded_at = given_up[family]
                     continue
-                sample = workers[subject.worker].ask(cell, subject.parser, budget)
+                sample = workers[subject.worker].ask(cell, subject.parser, budget * cell.patience)
                 if "error" in sample:
                     series.error = sample["error"]
                 elif sample.get("bounded"):

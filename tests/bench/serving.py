@@ -65,7 +65,7 @@ class Serving:
         app = self._app("qwen3" if workload.thinks else "none")
         with _idle_parser(app) if parser == "nothing" else contextlib.nullcontext():
             if cell["path"] == "serving-memory":
-                return self._memory(app, workload, steps)
+                return self._memory(app, workload, steps, budget)
             if cell["path"] == "serving-once":
                 self._loop.run_until_complete(self._all(app, workload, steps, 1, float("inf")))
                 return {}
@@ -91,17 +91,19 @@ class Serving:
             passes, spent = passes + 1, spent + ended - began
         return {"seconds": spent / passes, "passes": passes}
 
-    def _memory(self, app: Any, workload: Workload, steps: list[Step]) -> dict[str, Any]:
+    def _memory(self, app: Any, workload: Workload, steps: list[Step], budget: float) -> dict[str, Any]:
         self._loop.run_until_complete(self._all(app, workload, steps[:64], 1, float("inf")))
         tracemalloc.start()
         try:
             before, _ = tracemalloc.get_traced_memory()
             tracemalloc.reset_peak()
-            self._loop.run_until_complete(self._all(app, workload, steps, 1, float("inf")))
+            done = self._loop.run_until_complete(
+                self._all(app, workload, steps, 1, time.thread_time() + budget)
+            )
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        return {"peak_bytes": peak - before}
+        return {"peak_bytes": peak - before} if done == len(steps) else {"bounded": True}
 
     async def _all(self, app: Any, workload: Workload, steps: list[Step], streams: int, limit: float) -> int:
         scripts = [_Bursts(steps, limit) for _ in range(streams)]

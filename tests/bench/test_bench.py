@@ -146,19 +146,40 @@ def test_the_wait_of_a_value_is_counted_in_steps() -> None:
     assert measure.first_delta(opener, workload, steps) == {"waits": 1, "right": True}
 
 
+def slow(text: str, ids: list[int], finished: bool) -> list[Any]:
+    """A parser that takes 0.2 ms a step."""
+    end = time.thread_time() + 0.0002
+    while time.thread_time() < end:
+        pass
+    return []
+
+
 def test_a_pass_beyond_its_budget_is_given_up() -> None:
-    steps = [("x", [1])] * 2_000
-
-    def slow(text: str, ids: list[int], finished: bool) -> list[Any]:
-        end = time.thread_time() + 0.0002
-        while time.thread_time() < end:
-            pass
-        return []
-
     workload = workloads.build("prose", 10, words)
-    sample = measure.timed(lambda: slow, workload, steps, 1, 0.02)
+    sample = measure.timed(lambda: slow, workload, [("x", [1])] * 2_000, 1, 0.02)
     assert sample["bounded"]
     assert 0 < sample["done"] < 1
+
+
+def test_memory_beyond_its_budget_is_given_up() -> None:
+    steps = [("x", [1])] * 2_000
+    assert measure.memory(lambda: slow, steps, 0.02) == {"bounded": True}
+    assert measure.memory(lambda: slow, steps, 30)["held_bytes"] < 10_000
+
+
+def test_what_is_slow_by_nature_may_take_longer() -> None:
+    budgets: dict[str, float] = {}
+
+    class Noting:
+        def ask(self, cell: cells.Cell, parser: str, budget: float) -> dict[str, Any]:
+            budgets[f"{cell.path} {cell.workload}"] = budget
+            return {"bounded": True}
+
+    there: Any = {"stock": Noting()}
+    plan = cells.grid(("parser", "memory"), ("string", "streams256"), (64_000,), (4,))
+    rows = runner.measure(plan, [Subject("stock", "stock")], there, rounds=3, budget=2.0)
+    assert budgets == {"parser string": 2.0, "parser streams256": 8.0, "memory string": 8.0}
+    assert report.cost(rows[-1].document()["subjects"]["stock"]) == "given up at 64000"
 
 
 def test_a_pass_within_its_budget_is_timed_whole() -> None:
@@ -361,8 +382,15 @@ def test_a_receipt_is_the_readme_row_of_its_series_alone(
     }
     failed = {**cell, "path": "first-delta", "ratios": {},
               "subjects": {"stock": {"error": "TypeError"}, "patched": {"waits": None}}}  # fmt: skip
-    run = {"release": release.name, "series-sha256": series.sha256(release), "cells": [cell, bounded, failed]}
+    held = {**cell, "path": "memory", "ratios": {},
+            "subjects": {"stock": {"bounded_at": 1_000}, "patched": {"held_bytes": 21_000}}}  # fmt: skip
+    run = {
+        "release": release.name,
+        "series-sha256": series.sha256(release),
+        "cells": [cell, bounded, failed, held],
+    }
     row = receipt_of(tmp_path, run)
+    assert "| *given up* → 21 kB |" in row
     assert "| ? → never |" in row
     assert "| 0.25 (0.2–0.3) |" in row
     assert "| < 0.01 |" in row
