@@ -166,9 +166,7 @@ class _Responses:
         from vllm.entrypoints.openai.responses.serving import OpenAIServingResponses
 
         tools = [{"type": "function", **tool["function"], "strict": None} for tool in TOOLS]
-        self._request = ResponsesRequest(
-            model="qwen", input="hello", tools=tools, stream=stream, store=False
-        )
+        self._request = ResponsesRequest(model="qwen", input="hello", tools=tools, stream=stream, store=False)
         parser = _parser(self._request, reasoning)
         self._serving = OpenAIServingResponses.__new__(OpenAIServingResponses)
         settings = {
