@@ -12,17 +12,18 @@ OPENING = "<tool_call>\n<function=read>\n<parameter=path>\n"
 VALUE = "one two <li> three four <b> five"
 
 #: From the call of ``parse_delta`` to its return; the three models of a delta alone were three.
-MOST_CALLS = 8
+MOST_CALLS = 7
 
 
 def deltas(text: str, calls: list[int]) -> list[Any]:
-    """The delta of each step of one token, and how many Python functions it took."""
+    """The delta of each step of one token, and how many functions of the parser it took, the metrics' aside."""
     request = _request(TOOLS, True)
     parser, prompt = _parser(request, False), _prompt(False, None)
     found: list[Any] = []
 
     def count(frame: Any, event: str, argument: Any) -> None:
-        calls[-1] += event == "call"
+        file = frame.f_code.co_filename
+        calls[-1] += event == "call" and "/vllm/parser/" in file and not file.endswith("metrics.py")
 
     for piece, ids in steps(text, 1):
         calls.append(0)
