@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of linear-counting: no step of a chat stream copies the token ids before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from old_harness import _LOOP, SURFACES, _body, application, script
+
+
+@pytest.mark.parametrize("reasoning", ["none", "qwen3"])
+def test_no_copies(monkeypatch: pytest.MonkeyPatch, reasoning: str) -> None:
+    from conformance.host.asgi import post
+    from conformance.host.engine import SCRIPT, Script
+
+    asked: list[Sequence[int]] = []  # kept, so that no two have one identity
+    service = application(reasoning).state.openai_serving_chat
+    before: Any = service.parser_cls
+
+    def count(self: Any, token_ids: Sequence[int]) -> int:
+        asked.append(token_ids)
+        counted: int = before.count_reasoning_tokens(self, token_ids)
+        return counted
+
+    monkeypatch.setattr(service, "parser_cls", type("Asked", (before,), {"count_reasoning_tokens": count}))
+    steps = script("some words of an answer " * 40, 4, "stop")
+    SCRIPT.set(Script(steps.bursts, "stop"))
+    status, answer = _LOOP.run_until_complete(
+        post(application(reasoning), SURFACES["chat"].PATH, _body("chat", reasoning, True, []))
+    )
+    assert status == 200
+    assert b"words" in answer
+    assert len(steps.bursts) > 20
+    assert len({id(ids) for ids in asked}) <= 1
