@@ -34,3 +34,5 @@ def test_no_copies(monkeypatch: pytest.MonkeyPatch, reasoning: str) -> None:
     assert b"words" in answer
     assert len(steps.bursts) > 20
     assert len({id(ids) for ids in asked}) <= 1
+    # A release that asks at all has counted the whole output in the end.
+    assert all(len(ids) == sum(len(some) for _, some in steps.bursts) for ids in asked)
