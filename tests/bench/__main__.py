@@ -71,12 +71,12 @@ class Listed(click.ParamType):
 @click.option(
     "--rounds",
     type=click.IntRange(1),
-    default=9,
+    default=25,
     show_default=True,
     help="Samples of each cell; fewer of a long one.",
 )
 @click.option("--cell-seconds", "budget", type=click.FloatRange(0.1), default=20.0, show_default=True,
-              help="A pass that takes longer is given up, and shown as > what it had cost by then.")  # fmt: skip
+              help="A pass that takes longer is given up, and shown as > what it had cost by then; a cell that does has few rounds.")  # fmt: skip
 @click.option(
     "--against", metavar="REV", help="Measure the patches of this revision of the checkout as well."
 )

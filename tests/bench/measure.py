@@ -14,7 +14,7 @@ from bench.workloads import Step, Workload
 
 #: A timed sample repeats a short stream until it has run for this long, in seconds. Short, so that the samples of a round lie
 #: close together: other work on the processor's core comes and goes within seconds.
-LEAST_SECONDS = 0.05
+LEAST_SECONDS = 0.02
 
 #: Steps between two looks at the clock.
 _LOOK = 256

@@ -16,7 +16,7 @@ from bench.subjects import Subject, Worker
 MEASURED = "patched"
 
 #: Rounds of a cell that has no time for more.
-LEAST_ROUNDS = 3
+LEAST_ROUNDS = 5
 
 
 @dataclass
@@ -110,7 +110,7 @@ def measure(
 ) -> list[Row]:
     """Sample every cell ``rounds`` times; a pass is given up after ``budget`` seconds, times the cell's patience.
 
-    A cell that has taken twice that long has :data:`LEAST_ROUNDS` at least. What was given up at one length is not begun at
+    A cell that has taken that long altogether has :data:`LEAST_ROUNDS` at least. What was given up at one length is not begun at
     a greater one. Cells must come in order of length within a family.
     """
     given_up: dict[tuple[Any, ...], int] = {}
@@ -120,7 +120,7 @@ def measure(
         once = cell.path not in ("parser", "serving")
         began = time.monotonic()
         for number in range(1 if once else rounds + 1):
-            if number > LEAST_ROUNDS and time.monotonic() - began > 2 * budget:
+            if number > LEAST_ROUNDS and time.monotonic() - began > budget:
                 break
             for subject in subjects:
                 series = row.series.get(subject.name)

@@ -261,6 +261,21 @@ def test_a_long_cell_has_fewer_rounds() -> None:
     assert runner.LEAST_ROUNDS + 1 <= len(asked) < 10
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no such call")
+def test_all_processes_stay_on_one_processor() -> None:
+    class Telling(Place):
+        def command(self) -> list[str]:
+            told = "import json, os, sys; print(); input(); print(json.dumps({'on': [*os.sched_getaffinity(0)]}))"
+            return [sys.executable, "-c", told]
+
+    before = os.sched_getaffinity(0)
+    with workers({"one": Telling(), "other": Telling()}, None) as there:
+        cell = cells.Cell("parser", "string", 1000, 4)
+        found = [worker.ask(cell, "any", 9.0)["on"] for worker in there.values()]
+    assert found == [[max(before)]] * 2
+    assert os.sched_getaffinity(0) == before
+
+
 def test_growth_and_cells_above_stock_are_told() -> None:
     def row(tokens: int, mine: float, value: float) -> dict[str, Any]:
         return {
