@@ -33,9 +33,27 @@ def plots() -> Path:
     return folder().parent / "plots"
 
 
+#: What two runs must agree in for their cells to stand in one receipt.
+_SAME = ("series-sha256", "against", "rounds", "cell-seconds", "machine")
+
+
 def take(run: Document) -> Path:
-    """Keep what one run measured of a release; one line a cell, so that the difference of two receipts can be read."""
-    return _take(run, "cells", f"{run['release']}.json")
+    """Keep what one run measured of a release; one line a cell, so that the difference of two receipts can be read.
+
+    Cells that a run like this one, of the same series and on such a machine, has kept before stay, unless measured again.
+    """
+    name = f"{run['release']}.json"
+    place = folder() / name
+    kept = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
+    now = {**run, "machine": machine()}
+    if kept and all(kept.get(field) == now.get(field) for field in _SAME):
+        cells = {_key(cell): cell for cell in kept["cells"]} | {_key(cell): cell for cell in run["cells"]}
+        run = {**run, "cells": list(cells.values())}
+    return _take(run, "cells", name)
+
+
+def _key(cell: Document) -> tuple[str, str, int, int]:
+    return cell["path"], cell["workload"], cell["tokens"], cell["width"]
 
 
 def take_instructions(run: Document) -> Path:
@@ -121,7 +139,7 @@ def _cells(release: Release, count: int) -> list[str]:
     receipt = json.loads(place.read_text(encoding="utf-8"))
     if receipt["series-sha256"] != series.sha256(release):
         return ["*series changed since*"] * count
-    by = {(c["path"], c["workload"], c["tokens"], c["width"]): c for c in receipt["cells"]}
+    by = {_key(cell): cell for cell in receipt["cells"]}
     ratios = [_ratio(by.get(("parser", WORKLOAD, length, WIDTH))) for length in LENGTHS]
     return [
         *ratios,

@@ -128,8 +128,9 @@ def command(
         for folder in [plot] if plot else []:
             _draw(found, folder)
         if receipts:
-            console.result(str(kept.take(found)))
-            _draw(found, kept.plots())
+            place = kept.take(found)
+            console.result(str(place))
+            _draw(json.loads(place.read_text(encoding="utf-8")), kept.plots())
     failed = [line for found in documents for line in report.failures(found["cells"])]
     if target:
         files.write_text(target, json.dumps({"runs": documents}, indent=1) + "\n")

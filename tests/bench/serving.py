@@ -3,7 +3,7 @@
 
 From the request's body to the last byte of the response, on the event loop's thread. The scripted engine makes the release's
 ``RequestOutput`` objects, which is part of what is measured and the same for all; "nothing" is the same application with a
-parser that looks at nothing.
+parser that looks at nothing, and counts its steps in the server's metrics as any parser of the release does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import json
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bench.measure import LEAST_SECONDS
@@ -164,11 +164,14 @@ def _idle_parser(app: Any) -> Iterator[None]:
 
     service = app.state.openai_serving_chat
     before = service.parser_cls
+    count = _counter()
 
-    def parse_delta(self: Any, delta_text: str, *_: Any, **__: Any) -> Any:
+    def parse_delta(self: Any, delta_text: str, *_: Any, request: Any = None, **__: Any) -> Any:
+        count(is_tool_called=False, is_streaming=True, request=request)
         return DeltaMessage(content=delta_text)
 
-    def parse_deltas(self: Any, delta_text: str, *_: Any, **__: Any) -> list[Any]:
+    def parse_deltas(self: Any, delta_text: str, *_: Any, request: Any = None, **__: Any) -> list[Any]:
+        count(is_tool_called=False, is_streaming=True, request=request)
         return [DeltaMessage(content=delta_text)]
 
     service.parser_cls = type("Idle", (before,), {"parse_delta": parse_delta, "parse_deltas": parse_deltas})
@@ -176,3 +179,13 @@ def _idle_parser(app: Any) -> Iterator[None]:
         yield
     finally:
         service.parser_cls = before
+
+
+def _counter() -> Callable[..., None]:
+    """What counts a parser's steps in the server's metrics, from v0.24.0 on."""
+    try:
+        from vllm.parser.metrics import record_tool_parser_invocation
+    except ImportError:
+        return lambda **_: None
+    counted: Callable[..., None] = record_tool_parser_invocation
+    return counted

@@ -413,6 +413,37 @@ def test_a_receipt_is_the_readme_row_of_its_series_alone(
     assert "*series changed since*" in receipt_of(tmp_path, {**run, "series-sha256": "0" * 64})
 
 
+def test_cells_measured_again_take_their_place_in_the_receipt(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kept, "folder", lambda: tmp_path)
+
+    def kept_values(values: dict[int, float], **more: Any) -> dict[int, float]:
+        """What the receipt holds, by tokens, after a run that measured ``values``."""
+        run = {
+            "release": "v0",
+            "series-sha256": "a",
+            "against": None,
+            "rounds": 9,
+            "cell-seconds": 4.0,
+            **more,
+        }
+        measured = [
+            {"path": "parser", "workload": "prose", "tokens": tokens, "width": 4, "ratios": {"stock": {"value": value}}}
+            for tokens, value in values.items()
+        ]  # fmt: skip
+        place = kept.take({**run, "cells": measured})
+        return {
+            cell["tokens"]: cell["ratios"]["stock"]["value"]
+            for cell in json.loads(place.read_text())["cells"]
+        }
+
+    assert kept_values({1_000: 0.1, 4_000: 0.2}) == {1_000: 0.1, 4_000: 0.2}
+    assert kept_values({4_000: 0.3, 16_000: 0.4}) == {1_000: 0.1, 4_000: 0.3, 16_000: 0.4}
+    assert kept_values({4_000: 0.5}, rounds=3) == {4_000: 0.5}
+    assert kept_values({1_000: 0.6}, rounds=3, **{"series-sha256": "b"}) == {1_000: 0.6}
+
+
 def test_a_plot_is_the_same_twice_and_shows_what_was_given_up(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from bench import plot
