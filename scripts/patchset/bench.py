@@ -164,7 +164,13 @@ def _ratio(cell: Document | None) -> str:
 
 
 def _growth(by: dict[tuple[str, str, int, int], Document], path: str) -> str:
-    """The least patched cost at the greatest length over that at 4 000 tokens, a lower bound where it was given up."""
+    """The patched cost at the greatest length over that at 4 000 tokens, in the same rounds.
+
+    From a receipt without that: of the least of each, a lower bound where it was given up.
+    """
+    paired = by.get((path, WORKLOAD, LENGTHS[-1], WIDTH), {"ratios": {}})["ratios"].get("short")
+    if paired is not None:
+        return f"{paired['value']:.2f} ({paired['low']:.2f}–{paired['high']:.2f})"
     short, long = (
         by.get((path, WORKLOAD, length, WIDTH), {"subjects": {}})["subjects"].get("patched", {})
         for length in (4_000, LENGTHS[-1])

@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 from bench.peer_parsers import PEERS
-from bench.subjects import Place, Subject
+from bench.subjects import SHORT, SHORT_TOKENS, Place, Subject
 from patchset import console, fetch, files, git, paths, release, unpack
 from patchset.apply import patched_tree
 from patchset.errors import PatchsetError, UsageError
@@ -36,7 +36,8 @@ def of_release(pinned: Release, against: str | None, peers: bool) -> tuple[list[
     """
     patched = patched_tree(pinned)
     places = {"patched": Place(patched), "stock": Place(paths.trees_dir(pinned.name) / "stock")}
-    subjects = [Subject("patched", "patched"), Subject("stock", "stock")]
+    short = Subject(SHORT, "patched", tokens=SHORT_TOKENS)
+    subjects = [Subject("patched", "patched"), short, Subject("stock", "stock")]
     if against:
         places["previous"] = Place(previous(pinned, against))
         subjects.append(Subject("previous", "previous"))

@@ -9,6 +9,8 @@ from typing import Any
 
 from rich.table import Table
 
+from bench.subjects import SHORT
+
 Document = dict[str, Any]
 
 #: Growth of the patched cost per token from 4 000 to 256 000 tokens that still counts as linear.
@@ -88,20 +90,11 @@ def table(release: str, rows: list[Document], subjects: list[str]) -> Table:
 
 
 def growth(rows: list[Document]) -> list[tuple[str, float]]:
-    """For each patched family that has both lengths: its name, and the least cost per token at 256 000 over that at 4 000.
-
-    The least, as the two are not of one round, and other work only adds.
-    """
-    found: dict[tuple[str, str, int], dict[int, float]] = {}
-    for row in rows:
-        patched = row["subjects"].get("patched", {})
-        if "us_per_token" in patched and patched.get("bounded_at") is None:
-            key = (row["path"], row["workload"], row["width"])
-            found.setdefault(key, {})[row["tokens"]] = patched["us_per_token"][1]
+    """For each patched family: its name, and the cost per token at 256 000 over that at 4 000 in the same rounds."""
     return [
-        (f"{path} {workload} width {width}", by[256_000] / by[4_000])
-        for (path, workload, width), by in found.items()
-        if 4_000 in by and 256_000 in by
+        (f"{row['path']} {row['workload']} width {row['width']}", row["ratios"][SHORT]["value"])
+        for row in rows
+        if SHORT in row["ratios"]
     ]
 
 

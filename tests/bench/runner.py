@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.cells import Cell
@@ -130,7 +130,8 @@ def measure(
                 if family in given_up:
                     series.bounded_at = given_up[family]
                     continue
-                sample = workers[subject.worker].ask(cell, subject.parser, budget * cell.patience)
+                asked = cell if subject.tokens is None else replace(cell, tokens=subject.tokens)
+                sample = workers[subject.worker].ask(asked, subject.parser, budget * cell.patience)
                 if "error" in sample:
                     series.error = sample["error"]
                 elif sample.get("bounded"):

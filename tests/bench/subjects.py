@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from bench.cells import Cell
+from bench.cells import LENGTHS, Cell
 from bench.peer_parsers import PEERS
 
 TESTS = Path(__file__).resolve().parent.parent
 
 #: The name on vLLM's command line of the parser that the patches are about.
 PARSER = "qwen3_coder"
+
+#: The subject that is the patched tree at this many tokens, asked in the same rounds as it is at the greatest length.
+SHORT, SHORT_TOKENS = "short", 4_000
 
 #: Up to this length a peer whose cost may be quadratic is asked, in tokens.
 _PEER_LENGTH = 64_000
@@ -34,9 +37,13 @@ class Subject:
     name: str
     worker: str
     parser: str = PARSER
+    #: Tokens of the output that it is asked about in the cells of the greatest length: what growth is measured against.
+    tokens: int | None = None
 
     def takes(self, cell: Cell) -> bool:
         """Whether the cell means something for it."""
+        if self.tokens is not None:
+            return cell.path in ("parser", "serving") and cell.tokens == LENGTHS[-1]
         if self.name == "nothing":
             return cell.workload.startswith("prose") and cell.path in ("parser", "serving")
         if self.name in (*PEERS, "qwen3_xml"):

@@ -226,6 +226,23 @@ def test_subjects_take_turns() -> None:
     assert [row.ratios()["stock"].value for row in rows] == [0.5, 0.5]
 
 
+def test_growth_is_measured_within_a_round() -> None:
+    asked: list[str] = []
+
+    class Noting(Scripted):
+        def ask(self, cell: cells.Cell, parser: str, budget: float) -> dict[str, Any]:
+            self.name = str(cell.tokens)
+            return super().ask(cell, parser, budget)
+
+    there: Any = {"patched": Noting("", asked, {4_000: 0.004, 64_000: 0.064, 256_000: 0.512})}
+    subjects = [Subject("patched", "patched"), Subject("short", "patched", tokens=4_000)]
+    plan = cells.grid(("parser", "memory"), ("string",), (64_000, 256_000), (4,))
+    rows = runner.measure(plan, subjects, there, rounds=3, budget=9.0)
+    assert {cell.tokens for cell in plan if subjects[1].takes(cell)} == {256_000}
+    assert asked == ["64000"] * 4 + ["256000", "4000"] * 4 + ["64000"]
+    assert [row.ratios()["short"].value for row in rows if "short" in row.ratios()] == [2.0]
+
+
 def test_what_was_given_up_is_not_begun_at_a_greater_length() -> None:
     rows, asked = run_scripted({1000: 5.0, 4000: 80.0})
     assert asked.count("stock") == 1
@@ -281,7 +298,10 @@ def test_growth_and_cells_above_stock_are_told() -> None:
         return {
             "path": "parser", "workload": "string", "tokens": tokens, "width": 4,
             "subjects": {"patched": {"us_per_token": [mine, mine, mine]}, "stock": {"us_per_token": [1, 1, 1]}},
-            "ratios": {"stock": {"value": value, "low": value, "high": value}},
+            "ratios": {
+                "stock": {"value": value, "low": value, "high": value},
+                **({"short": {"value": 1.5, "low": 1.4, "high": 1.6}} if tokens == 256_000 else {}),
+            },
         }  # fmt: skip
 
     told = report.notes([row(4_000, 1.0, 0.5), row(256_000, 1.5, 1.4)])
