@@ -160,7 +160,8 @@ def measure(
             plan, who, processes, rounds=rounds, budget=budget, advance=lambda _: advance(1)
         )
     found = [row.document() for row in rows]
-    console.table(report.table(pinned.name, found, [subject.name for subject in who]))
+    shown = [subject.name for subject in who if any(subject.name in row["subjects"] for row in found)]
+    console.table(report.table(pinned.name, found, shown))
     for line in report.notes(found):
         console.result(line)
     return {
