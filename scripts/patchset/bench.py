@@ -182,10 +182,9 @@ def _growth(by: dict[tuple[str, str, int, int], Document], path: str) -> str:
 
 
 def _serving(cells: list[Document]) -> str:
-    """The least and the greatest ratio of all cells of the whole path that have one."""
-    values = [
-        c["ratios"]["stock"]["value"] for c in cells if c["path"] == "serving" and "stock" in c["ratios"]
-    ]
+    """The least and the greatest ratio of all cells of the whole path that have one, not just an upper limit."""
+    found = [c["ratios"]["stock"] for c in cells if c["path"] == "serving" and "stock" in c["ratios"]]
+    values = [ratio["value"] for ratio in found if not ratio.get("at_most")]
     return f"{min(values):.2g} … {max(values):.2g}" if values else "*not run*"
 
 
