@@ -22,6 +22,9 @@ WORKLOAD, WIDTH = "string", 4
 #: Whom the table of instructions compares with.
 COUNTED = ("stock", "nothing", "sglang", "lmdeploy")
 
+#: What two runs must agree in for their cells to stand in one receipt.
+_SAME = ("series-sha256", "against", "rounds", "cell-seconds", "machine")
+
 
 def folder() -> Path:
     """Where the receipts stand."""
@@ -31,10 +34,6 @@ def folder() -> Path:
 def plots() -> Path:
     """Where the plots stand, by release, as PNG and SVG."""
     return folder().parent / "plots"
-
-
-#: What two runs must agree in for their cells to stand in one receipt.
-_SAME = ("series-sha256", "against", "rounds", "cell-seconds", "machine")
 
 
 def take(run: Document) -> Path:
@@ -166,7 +165,7 @@ def _ratio(cell: Document | None) -> str:
 def _growth(by: dict[tuple[str, str, int, int], Document], path: str) -> str:
     """The patched cost at the greatest length over that at 4 000 tokens, in the same rounds.
 
-    From a receipt without that: of the least of each, a lower bound where it was given up.
+    Where that is missing: of the least of each, a lower bound where it was given up.
     """
     paired = by.get((path, WORKLOAD, LENGTHS[-1], WIDTH), {"ratios": {}})["ratios"].get("short")
     if paired is not None:

@@ -110,8 +110,8 @@ def measure(
 ) -> list[Row]:
     """Sample every cell ``rounds`` times; a pass is given up after ``budget`` seconds, times the cell's patience.
 
-    A cell that has taken that long altogether has :data:`LEAST_ROUNDS` at least. What was given up at one length is not begun at
-    a greater one. Cells must come in order of length within a family.
+    A cell that has taken longer than that altogether ends after :data:`LEAST_ROUNDS`. What was given up at one length is not
+    begun at a greater one. Cells must come in order of length within a family.
     """
     given_up: dict[tuple[Any, ...], int] = {}
     rows = []
