@@ -200,7 +200,7 @@ def lock_tests(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def tables(session: nox.Session) -> None:
-    """Write the README's tables anew."""
+    """Update the tables in README.md and docs/results.md."""
     patchset(session, "tables")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts of the bench: what parsing a release's outputs costs, stock beside patched, and the README's table of it."""
+"""Receipts of the bench: what parsing a release's outputs costs, stock beside patched, and the table of it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ Document = dict[str, Any]
 #: Lengths of the table's columns, in tokens.
 LENGTHS = (1_000, 4_000, 16_000, 64_000, 256_000)
 
+#: Length of the summary's column, in tokens: the greatest one at which every stock release is still measured.
+SUMMARY_LENGTH = 4_000
+
 #: The workload and the tokens a step of the table's columns.
 WORKLOAD, WIDTH = "string", 4
 
@@ -31,9 +34,9 @@ def folder() -> Path:
     return paths.project_root() / "tests" / "bench" / "receipts"
 
 
-def plots() -> Path:
-    """Where the plots stand, by release, as PNG and SVG."""
-    return folder().parent / "plots"
+def plot() -> Path:
+    """The plot of what was measured."""
+    return paths.project_root() / "docs" / "cost.svg"
 
 
 def take(run: Document) -> Path:
@@ -101,11 +104,20 @@ def table(found: list[Release]) -> str:
     for release in reversed(found):
         cells = _cells(release, len(head) - 1)
         rows.append(f"| {release.name} | {' | '.join(cells)} |")
-    drawn = [release.name for release in reversed(found) if (plots() / f"{release.name}.svg").is_file()]
-    if drawn:
-        where = plots().relative_to(folder().parents[2])
-        rows += ["", *(f"![Cost against length, {name}]({where}/{name}.svg)" for name in drawn)]
     return "\n".join(rows) + "\n"
+
+
+def saved(release: Release) -> str:
+    """How many times the patched cost stock's is, at the summary's length; or why there is no figure."""
+    receipt = _receipt(release)
+    if isinstance(receipt, str):
+        return receipt
+    cell = next((c for c in receipt["cells"] if _key(c) == ("parser", WORKLOAD, SUMMARY_LENGTH, WIDTH)), None)
+    ratio = (cell or {"ratios": {}})["ratios"].get("stock")
+    if ratio is None:
+        return _ratio(cell)
+    times = float(f"{1 / ratio['value']:.2g}")
+    return f"{'> ' if ratio.get('at_most') else ''}{times:.0f} times as much"
 
 
 def instructions_table(found: list[Release]) -> str:
@@ -131,13 +143,19 @@ def instructions_table(found: list[Release]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _cells(release: Release, count: int) -> list[str]:
+def _receipt(release: Release) -> Document | str:
+    """The release's receipt; or the words for its cells, where there is none for its series."""
     place = folder() / f"{release.name}.json"
     if not place.is_file():
-        return ["*not run*"] * count
-    receipt = json.loads(place.read_text(encoding="utf-8"))
-    if receipt["series-sha256"] != series.sha256(release):
-        return ["*series changed since*"] * count
+        return "*not run*"
+    receipt: Document = json.loads(place.read_text(encoding="utf-8"))
+    return receipt if receipt["series-sha256"] == series.sha256(release) else "*series changed since*"
+
+
+def _cells(release: Release, count: int) -> list[str]:
+    receipt = _receipt(release)
+    if isinstance(receipt, str):
+        return [receipt] * count
     by = {_key(cell): cell for cell in receipt["cells"]}
     ratios = [_ratio(by.get(("parser", WORKLOAD, length, WIDTH))) for length in LENGTHS]
     return [

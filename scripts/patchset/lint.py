@@ -38,8 +38,8 @@ def lint() -> list[str]:
         proof = patch.header.get("Proof")
         if proof and not (root / proof).is_file():
             faults.append(f"{place}: its proof {proof} does not exist")
-    if not faults and tables.stale():
-        faults.append("README.md: the tables are stale; nox -s tables writes them anew")
+    if not faults:
+        faults += [f"{name}: its tables are out of date; run nox -s tables" for name in tables.stale()]
     return faults
 
 

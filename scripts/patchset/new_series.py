@@ -54,7 +54,7 @@ def must_pass_proofs(old: Release, new: Release, outcomes: Iterable[Outcome], ma
 
 
 def write(new: Release, pin: Path, made: list[Patch], proofs: Iterable[str]) -> None:
-    """Replace ``patches/<release>`` in one step, then the README's tables."""
+    """Replace ``patches/<release>`` in one step, then the tables of the documents."""
     target = paths.patches_dir() / new.name
     with files.whole_folder(target) as unfinished:
         if target.is_dir():
@@ -69,8 +69,7 @@ def write(new: Release, pin: Path, made: list[Patch], proofs: Iterable[str]) -> 
         (unfinished / "series").write_text("".join(f"{patch.entry}\n" for patch in made), encoding="utf-8")
         if text := must_pass.text(proofs):
             (unfinished / must_pass.FILE).write_text(text, encoding="utf-8")
-    if tables.readme().is_file():
-        tables.write()
+    tables.write()
 
 
 def _settled(patch: Patch, new: Release, old: list[Patch]) -> Patch:

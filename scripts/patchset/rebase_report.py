@@ -87,7 +87,7 @@ class Report:
             f"nox -s proofs -- {self.new}",
             f"nox -s conformance -- {self.new} --receipts",
             f"nox -s lock -- {self.new} --target cuda",
-            f"git add patches README.md && git commit -m 'Series of {self.new}'",
+            f"git add patches README.md docs && git commit -m 'Series of {self.new}'",
         ]
 
     def markdown(self) -> str:

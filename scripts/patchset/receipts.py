@@ -61,6 +61,14 @@ def table(found: list[Release]) -> str:
     return "\n".join(rows) + "\n"
 
 
+def share(release: Release, kind: str, column: str) -> str:
+    """The share of right responses in one column, in per cent; or why there is none."""
+    cell = _cells(release, kind)[COLUMNS.index(column)]
+    right, _, every = cell.partition("/")
+    # Rounded down: 100 % means all.
+    return f"{100 * int(right) // int(every)} %" if every else cell
+
+
 def _cells(release: Release, kind: str) -> list[str]:
     place = folder() / f"{release.name}-{kind}.json"
     if not place.is_file():

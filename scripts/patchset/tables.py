@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's tables. They are made here from what is pinned and measured, never by hand."""
+"""The tables of the README and of docs/results.md. They are made here from what is pinned and measured, never by hand."""
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,9 @@ from patchset import bench, files, lanes, paths, receipts, series
 from patchset.errors import PatchsetError
 from patchset.patch import Patch
 from patchset.release import Release, releases
+
+#: The documents with tables, below the project's root.
+DOCUMENTS = (Path("README.md"), Path("docs/results.md"))
 
 _MARKED = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
@@ -41,7 +45,8 @@ def patches_table(found: list[Release]) -> str:
         patch = users[0][1]
         where = _spans([release for release, _ in users], list(reversed(found)))
         status = patch.header.get("Upstream-Status")
-        rows.append(f"| {name} | {patch.subject} | {patch.header.get('Reason')} | {status} | {where} |")
+        what, why = _text(patch.subject), _text(str(patch.header.get("Reason")))
+        rows.append(f"| {name} | {what} | {why} | {status} | {where} |")
     return _table("| patch | what it does | why | upstream | releases |", rows)
 
 
@@ -59,7 +64,21 @@ def _spans(users: list[Release], order: list[Release]) -> str:
     return ", ".join(words)
 
 
+def summary_table(found: list[Release]) -> str:
+    """One row a release: right responses and cost, stock beside patched."""
+    rows = [
+        f"| {release.name} | {_change(release, 'k=0')} | {_change(release, 'k=5')} | {bench.saved(release)} |"
+        for release in reversed(found)
+    ]
+    return _table("| release | right at k = 0 | right at k = 5 | stock costs |", rows)
+
+
+def _change(release: Release, column: str) -> str:
+    return " → ".join(receipts.share(release, kind, column) for kind in ("stock", "patched"))
+
+
 TABLES: dict[str, Callable[[list[Release]], str]] = {
+    "summary": summary_table,
     "releases": releases_table,
     "patches": patches_table,
     "conformance": receipts.table,
@@ -79,32 +98,42 @@ def render(text: str) -> str:
 
     def table(match: re.Match[str]) -> str:
         if match[2] not in TABLES:
-            raise PatchsetError(f"README.md marks a table {match[2]!r}", f"there are {', '.join(TABLES)}")
+            raise PatchsetError(
+                f"<!-- table: {match[2]} --> names no table", f"use one of {', '.join(TABLES)}"
+            )
         return match[1] + TABLES[match[2]](found) + match[3]
 
     return _MARKED.sub(table, text)
 
 
-def readme() -> Path:
-    """The file that holds the tables."""
-    return paths.project_root() / "README.md"
+def stale() -> list[Path]:
+    """The documents whose tables are not what the command would write."""
+    return [name for name, (text, made) in _documents().items() if made != text]
 
 
-def stale() -> bool:
-    """Whether a table in the README is not what the command would write."""
-    if not readme().is_file():
-        return False
-    text = readme().read_text(encoding="utf-8")
-    return render(text) != text
+def write() -> list[Path]:
+    """Write the tables; the documents that changed."""
+    changed = []
+    for name, (text, made) in _documents().items():
+        if made != text:
+            files.write_text(paths.project_root() / name, made)
+            changed.append(name)
+    return changed
 
 
-def write() -> bool:
-    """Write the tables; whether anything changed."""
-    text = readme().read_text(encoding="utf-8")
-    made = render(text)
-    if made != text:
-        files.write_text(readme(), made)
-    return made != text
+def _documents() -> dict[Path, tuple[str, str]]:
+    """Each document that exists: its text, and the same with the tables made anew."""
+    texts = {
+        name: (paths.project_root() / name).read_text(encoding="utf-8")
+        for name in DOCUMENTS
+        if (paths.project_root() / name).is_file()
+    }
+    return {name: (text, render(text)) for name, text in texts.items()}
+
+
+def _text(words: str) -> str:
+    """Plain text for a cell: a tag in it is shown, not rendered, and a bar ends no cell."""
+    return html.escape(words, quote=False).replace("|", "\\|")
 
 
 def _table(head: str, rows: list[str]) -> str:

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from bench import cells, places, report, runner, subjects, workloads
-from bench.plot import draw
+from bench.plot import draw, draw_releases
 from patchset import bench as kept
 from patchset import console, entry, files, series
 from patchset.errors import PatchsetError
@@ -93,7 +93,9 @@ class Listed(click.ParamType):
     "--plot", type=click.Path(file_okay=False, path_type=Path), help="Draw cost against length into DIR."
 )
 @click.option(
-    "--receipts", is_flag=True, help="Keep the figures in tests/bench/receipts, and the plots beside them."
+    "--receipts",
+    is_flag=True,
+    help="Keep the figures in tests/bench/receipts, and draw docs/cost.svg from all of them.",
 )
 @click.option("--log", type=click.Path(dir_okay=False, path_type=Path), help="What the measured code prints.")
 @click.pass_context
@@ -128,9 +130,14 @@ def command(
         for folder in [plot] if plot else []:
             _draw(found, folder)
         if receipts:
-            place = kept.take(found)
-            console.result(str(place))
-            _draw(json.loads(place.read_text(encoding="utf-8")), kept.plots())
+            console.result(str(kept.take(found)))
+    if receipts:
+        runs = {
+            place.stem: json.loads(place.read_text(encoding="utf-8"))
+            for place in kept.folder().glob("*.json")
+        }
+        figures = {name: run["cells"] for name, run in runs.items() if "cells" in run}
+        console.result(str(draw_releases(figures, kept.plot())))
     failed = [line for found in documents for line in report.failures(found["cells"])]
     if target:
         files.write_text(target, json.dumps({"runs": documents}, indent=1) + "\n")

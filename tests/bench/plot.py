@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws cost against length, one figure a release."""
+"""Draws cost against length: one figure a release, and one of several releases for the documents."""
 
 from __future__ import annotations
 
@@ -35,67 +35,104 @@ def points(cells: list[dict[str, Any]], path: str, workload: str, width: int) ->
     return {name: sorted(some) for name, some in found.items()}
 
 
+#: What the plot of several releases shows: the newest of each kind of parser, and a colour for each.
+RELEASES = {"v0.33.0": "#D55E00", "v0.32.0": "#009E73", "v0.23.0": "#0072B2"}
+
+
 def draw(release: str, cells: list[dict[str, Any]], folder: Path, width: int = 4) -> list[Path]:
     """Write ``<release>.png`` and ``.svg`` into ``folder``; repeatable byte for byte with the same figures.
 
     Raises:
         MissingToolError: matplotlib is not installed.
     """
+    figure = _figure(release, 9)
+    for axes, (path, title) in zip(
+        figure.subplots(1, 2), (("parser", "parser alone"), ("serving", "whole serving path")), strict=True
+    ):
+        found = points(cells, path, "string", width)
+        for name, colour in COLOURS.items():
+            _line(axes, found.get(name, []), name, color=colour)
+        _scales(axes, found)
+        axes.set_title(title, fontsize=10)
+    figure.suptitle(f"vLLM {release}: one string argument, {width} tokens a step", fontsize=11)
+    return [_save(figure, folder / f"{release}.{kind}") for kind in ("png", "svg")]
+
+
+def draw_releases(runs: dict[str, list[dict[str, Any]]], place: Path, width: int = 4) -> Path:
+    """Write one plot of the parser's cost in ``RELEASES``: stock dashed, patched solid.
+
+    Raises:
+        MissingToolError: matplotlib is not installed.
+    """
+    figure = _figure("releases", 7)
+    axes = figure.subplots()
+    drawn: Points = {}
+    for release, colour in RELEASES.items():
+        found = points(runs.get(release, []), "parser", "string", width)
+        for name, style in (("stock", "--"), ("patched", "-")):
+            some = drawn[f"{release} {name}"] = found.get(name, [])
+            _line(axes, some, f"{release} {name}", color=colour, ls=style)
+    _scales(axes, drawn)
+    axes.set_title(f"Parsing one string argument, {width} tokens a step", fontsize=11)
+    return _save(figure, place)
+
+
+def _figure(salt: str, inches: float) -> Any:
     try:
         import matplotlib
     except ImportError as error:
         raise MissingToolError("matplotlib is not installed", "nox -s bench installs it") from error
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = release
+    matplotlib.rcParams["svg.hashsalt"] = salt
     matplotlib.rcParams["svg.fonttype"] = "none"
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    for axes, (path, title) in zip(
-        figure.subplots(1, 2), (("parser", "parser alone"), ("serving", "whole serving path")), strict=True
-    ):
-        _axes(axes, points(cells, path, "string", width))
-        axes.set_title(title, fontsize=10)
-    figure.suptitle(f"vLLM {release}: one string argument, {width} tokens a step", fontsize=11)
-    made = []
-    for kind in ("png", "svg"):
-        place = folder / f"{release}.{kind}"
-        with files.whole_file(place) as unfinished:
-            figure.savefig(
-                unfinished, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None
-            )
-        made.append(place)
-    return made
+    return Figure(figsize=(inches, 3.6), layout="constrained")
 
 
-def _columns(some: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
-    return [x for x, _ in some], [y for _, y in some]
+def _save(figure: Any, place: Path) -> Path:
+    kind = place.suffix[1:]
+    with files.whole_file(place) as unfinished:
+        figure.savefig(unfinished, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+    return place
 
 
-def _axes(axes: Any, found: Points) -> None:
+def _line(axes: Any, some: list[tuple[int, float, bool]], label: str, **style: Any) -> None:
+    """Draw what was measured. An arrow up ends the line where a longer output was given up.
+
+    Lower bounds are not drawn as points: they fall with length, and the cost does not.
+    """
+    whole = [(x, y) for x, y, bounded in some if not bounded]
+    if not whole:
+        return
+    given_up = len(whole) < len(some)
+    label += " (longer: given up)" if given_up else ""
+    axes.plot(
+        [x for x, _ in whole], [y for _, y in whole], "o", label=label, ms=4, lw=1.5, **{"ls": "-"} | style
+    )
+    if given_up:
+        x, y = whole[-1]
+        arrow = {"arrowstyle": "-|>", "color": style["color"], "lw": 1.5}
+        axes.annotate("", xy=(x, 2.2 * y), xytext=(x, y), arrowprops=arrow)
+
+
+def _scales(axes: Any, found: Points) -> None:
     from matplotlib import ticker
 
     axes.set_xscale("log")
     axes.set_yscale("log")
-    for name, colour in COLOURS.items():
-        if not (some := found.get(name)):
-            continue
-        whole = [(x, y) for x, y, bounded in some if not bounded]
-        more = [(x, y) for x, y, bounded in some if bounded]
-        axes.plot(*_columns(whole), "o-", color=colour, label=name, ms=4, lw=1.5)
-        if more:
-            axes.plot(*_columns([*whole[-1:], *more]), ":", color=colour, lw=1)
-            axes.plot(*_columns(more), "^", color=colour, mfc="white", ms=7, label=f"{name}: more (given up)")
-    lengths = sorted({x for some in found.values() for x, _, _ in some})
+    shown = [(x, y) for some in found.values() for x, y, bounded in some if not bounded]
+    lengths = sorted({x for x, _ in shown})
     axes.set_xticks(lengths, [f"{length // 1000}k" if length >= 1000 else str(length) for length in lengths])
     axes.xaxis.set_minor_locator(ticker.NullLocator())
-    costs = [y for some in found.values() for _, y, _ in some]
+    costs = [y for _, y in shown]
     near = bool(costs) and max(costs) < 10 * min(costs)
-    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 3, 5, 7) if near else (1, 2, 5)))
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 3, 5, 7) if near else (1,)))
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: f"{y:g}"))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     axes.set_xlabel("tokens of the argument")
     axes.set_ylabel("µs per token")
     axes.grid(True, lw=0.3, alpha=0.6)
-    if found:
-        axes.legend(fontsize=8, frameon=False)
+    if costs:
+        axes.set_ylim(top=4 * max(costs))
+        axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))

@@ -396,15 +396,10 @@ def receipt_of(folder: Path, run: dict[str, Any]) -> str:
     )
 
 
-def test_a_receipt_is_the_readme_row_of_its_series_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_receipt_is_the_row_of_its_series_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     place = tmp_path / "tests" / "bench" / "receipts"
     monkeypatch.setattr(kept, "folder", lambda: place)
     release = load(None)
-    kept.plots().mkdir(parents=True)
-    (kept.plots() / f"{release.name}.svg").touch()
-    assert f"(tests/bench/plots/{release.name}.svg)" in kept.table([release])
     cell = {
         "path": "parser", "workload": "string", "tokens": 1_000, "width": 4,
         "subjects": {"patched": {"us_per_token": [1, 1, 1]}},
@@ -430,6 +425,11 @@ def test_a_receipt_is_the_readme_row_of_its_series_alone(
     assert "| 0.25 (0.2–0.3) |" in row
     assert "| < 0.01 |" in row
     assert "*not run*" in row
+    assert kept.saved(release) == "*not run*", "the summary's length was not measured"
+    kept.take({**run, "cells": [{**cell, "tokens": kept.SUMMARY_LENGTH}]})
+    assert kept.saved(release) == "4 times as much"
+    kept.take({**run, "cells": [{**bounded, "tokens": kept.SUMMARY_LENGTH}]})
+    assert kept.saved(release) == "> 100 times as much"
     assert "*series changed since*" in receipt_of(tmp_path, {**run, "series-sha256": "0" * 64})
 
 
@@ -477,6 +477,11 @@ def test_a_plot_is_the_same_twice_and_shows_what_was_given_up(tmp_path: Path) ->
     one = [place.read_bytes() for place in plot.draw("v0", cells_, tmp_path / "one")]
     assert one == [place.read_bytes() for place in plot.draw("v0", cells_, tmp_path / "two")]
     assert b"given up" in one[1]
+    run = {"v0.33.0": cells_, "v0.32.0": cells_[1:], "v0.1.0": cells_}
+    drawn = plot.draw_releases(run, tmp_path / "cost.svg").read_text()
+    assert "v0.33.0 stock (longer: given up)" in drawn
+    assert ">v0.32.0 stock<" in drawn
+    assert "v0.1.0" not in drawn
 
 
 class Said(Place):
@@ -527,7 +532,7 @@ def test_instructions_are_counted_of_whom_a_cell_says_something_about() -> None:
     assert names["serving-once", "prose"] == {"patched", "nothing"}
 
 
-def test_instructions_stand_in_the_readme_as_shares(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_instructions_stand_in_the_table_as_shares(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(kept, "folder", lambda: tmp_path)
     pinned = load(None)
     cell = cells.Cell("once", "prose", 1_000, 4).document()

@@ -55,7 +55,7 @@ def mtp_range(text: str) -> list[int]:
 )
 @from_dir_option
 @click.option(
-    "--receipts", is_flag=True, help="Keep the receipts in tests/e2e/receipts, for the README's table."
+    "--receipts", is_flag=True, help="Keep the receipts in tests/e2e/receipts, for docs/results.md."
 )
 def command(
     name: str,

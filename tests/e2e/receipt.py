@@ -15,7 +15,7 @@ from patchset import files
 
 #: A receipt shows at most so many wrong answers in full, one of each sort; all of them are counted.
 MOST_SHOWN = 200
-#: Receipts that the README's table is made from.
+#: Receipts that the table in docs/results.md is made from.
 KEPT = Path(__file__).parent / "receipts"
 _COLUMNS = [
     (surface, streamed) for surface in ("chat", "responses", "messages") for streamed in (False, True)

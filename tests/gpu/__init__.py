@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-#: Receipts that the README's table is made from.
+#: Receipts that the table in docs/results.md is made from.
 KEPT = Path(__file__).parent / "receipts"
 
 

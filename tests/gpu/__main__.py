@@ -69,7 +69,7 @@ def served(pinned: Release, text: Path) -> Path:
     help="Run nothing: keep the receipts in the results.json that a bundle's script wrote.",
 )
 @click.option(
-    "--receipts", is_flag=True, help="Keep the receipts in tests/gpu/receipts, for the README's table."
+    "--receipts", is_flag=True, help="Keep the receipts in tests/gpu/receipts, for docs/results.md."
 )
 def command(**given: Any) -> None:
     """Serve with MTP on the GPU, and judge every answer. Fails in one line where no GPU is visible.

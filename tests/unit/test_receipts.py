@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Project, diff_line
+from conftest import HEADER, Project, diff_line
 
-from patchset import lanes, paths, receipts, series
+from patchset import lanes, paths, receipts, series, tables
 from patchset.errors import PatchsetError
 from patchset.release import releases
 
@@ -98,3 +98,39 @@ def test_the_gpu_lane_has_a_row_for_each_cell_and_real_weights_only_where_they_w
     more = lanes.table(releases()).splitlines()[2 + len(rows) :]
     assert len(more) == 1
     assert more[0].startswith("| gpu graphs Some-Model | v1.2.0 | stock | 7/9 | *not run* |")
+
+
+def test_each_document_has_its_tables_and_lint_names_the_one_that_is_out_of_date(project: Project) -> None:
+    project.add_patch(
+        "0001-first.diff", diff_line(5, "five"), HEADER.format(subject="Keep <tool_call> | as text & so on")
+    )
+    summary, patches = (paths.project_root() / name for name in tables.DOCUMENTS)
+    summary.write_text("Before\n<!-- table: summary -->\n<!-- end of table -->\nafter\n")
+    patches.parent.mkdir()
+    patches.write_text("<!-- table: patches -->\n<!-- end of table -->\n")
+    assert "README.md: its tables are out of date; run nox -s tables" in project.run("lint", status=1).stdout
+    assert project.run("tables").stderr.count("tables updated") == 2
+    assert "| v1.2.0 | *not run* → *not run* |" in summary.read_text()
+    assert "Keep &lt;tool_call&gt; \\| as text &amp; so on" in patches.read_text(), (
+        "a tag is shown, not rendered"
+    )
+    project.run("lint")
+    assert "up to date" in project.run("tables").stderr
+    patches.write_text(patches.read_text().replace("v1.2.0", "v1.2.1"))
+    assert "docs/results.md: its tables are out of date" in project.run("lint", status=1).stdout
+    patches.write_text("<!-- table: nonsense -->\n<!-- end of table -->\n")
+    assert "names no table" in project.run("tables", status=1).stderr
+
+
+def test_a_share_is_rounded_down_so_that_100_per_cent_means_all(project: Project, tmp_path: Path) -> None:
+    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    file = tmp_path / "result.json"
+    columns = {"k=0": (999, 1000), "k=5": (1000, 1000)}
+    file.write_text(json.dumps({"targets": [result("tree", **columns)]}))
+    project.run("receipt", str(file))
+    release = releases()[0]
+    assert [receipts.share(release, "patched", column) for column in ("k=0", "k=5", "k=1")] == [
+        "99 %",
+        "100 %",
+        "*not run*",
+    ]

@@ -13,6 +13,6 @@ from patchset import console, receipts
 @click.command()
 @click.argument("result", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def command(result: Path) -> None:
-    """Condense RESULT, which the conformance suite wrote with --json, into the receipts of the README's table."""
+    """Condense RESULT, which the conformance suite wrote with --json, into the receipts that docs/results.md shows."""
     for place in receipts.take(result):
         console.result(str(place))

@@ -10,5 +10,12 @@ from patchset import console, tables
 
 @click.command()
 def command() -> None:
-    """Write the README's tables anew from the pins, the series and the receipts. 'lint' fails when they are stale."""
-    console.note("README.md: tables written" if tables.write() else "README.md: nothing changed")
+    """Update the tables in README.md and docs/results.md from the pins, the series and the results.
+
+    'lint' fails when they are out of date.
+    """
+    changed = tables.write()
+    for name in changed:
+        console.note(f"{name}: tables updated")
+    if not changed:
+        console.note("all tables are up to date")
