@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 import httpx
 
 from patchset import console, files, paths
-from patchset.errors import PatchsetError, UnavailableError
+from patchset.errors import NotFoundError, PatchsetError, UnavailableError
 from patchset.registry import transport
 from patchset.registry.client import Repository
 
@@ -93,10 +93,10 @@ class _Upload:
 
     def run(self) -> None:
         failure, pause, left, furthest = "", transport.FIRST_PAUSE, transport.TRIES, 0
-        location = self._remembered()
+        location = earlier = self._remembered()
         while left:
             try:
-                location = self._continued(location) or self._begin()
+                location = self._continued(location, location == earlier) or self._begin()
                 self._send(location)
                 self._forget()
                 return
@@ -105,6 +105,9 @@ class _Upload:
             except (httpx.RequestError, UnavailableError) as error:
                 failure = error.message if isinstance(error, UnavailableError) else str(error) or "no answer"
                 location = self._remembered()
+            except PatchsetError:  # refused; a later run must not go on with it
+                self._forget()
+                raise
             left -= 1
             if self.offset > furthest:  # further than ever before: that wins back the tries
                 furthest, left, pause = self.offset, transport.TRIES, transport.FIRST_PAUSE
@@ -126,12 +129,18 @@ class _Upload:
             self.chunk = max(self.chunk, min(int(least), _LARGEST_CHUNK))
         return self._located(answer)
 
-    def _continued(self, location: str | None) -> str | None:
-        """Where an upload stands that was begun, as the registry says; None when it does not know it any more."""
+    def _continued(self, location: str | None, earlier: bool) -> str | None:
+        """Where an upload stands that was begun, as the registry says; None when it does not know it any more.
+
+        The registry has just answered when an ``earlier`` run's upload is asked for: without an answer that one is gone.
+        """
         if location is None:
             return None
-        answer, _ = self.transport.ask("GET", location, expect=(204, 400, 404, 405, 416), tries=1)
-        if answer.status_code != 204:
+        try:
+            answer, _ = self.transport.ask("GET", location, expect=(204,), tries=1)
+        except PatchsetError as error:
+            if isinstance(error, UnavailableError) and not isinstance(error, NotFoundError) and not earlier:
+                raise
             self._forget()
             return None
         self.offset = self._received(answer)
