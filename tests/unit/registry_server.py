@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from patchset.publish import push
 from patchset.registry import transport
 
 #: What happens to a request: None lets it through; a number answers with that status; "close" answers nothing;
@@ -66,6 +67,8 @@ class Network:
     def __init__(self, behind: str) -> None:
         self.plan: Plan = lambda method, path: None
         self.seen: list[tuple[str, str]] = []
+        #: Whether it knows If-None-Match for manifests, which docker-registry does not.
+        self.conditional = False
         network = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -80,6 +83,9 @@ class Network:
                 length = int(self.headers.get("Content-Length") or 0)
                 if fault == "close":
                     self._hang_up()
+                elif network.conditional and self.headers.get("If-None-Match") and self._exists():
+                    self.rfile.read(length)
+                    self._answer(412, [("Content-Length", "0")], b"")
                 elif isinstance(fault, int):
                     self.rfile.read(length)
                     self._answer(fault, [("Content-Length", "0")], b"")
@@ -87,6 +93,11 @@ class Network:
                     self._forward(length, fault if isinstance(fault, tuple) else None)
 
             do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
+
+            def _exists(self) -> bool:
+                upstream = http.client.HTTPConnection(behind, timeout=30)
+                upstream.request("HEAD", self.path, headers={"Accept": "*/*"})
+                return upstream.getresponse().status == 200
 
             def _forward(self, length: int, fault: tuple[str, int] | None) -> None:
                 upstream = http.client.HTTPConnection(behind, timeout=30)
@@ -167,6 +178,7 @@ def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No pauses, no logins of whoever runs the tests, nothing written into the checkout."""
     monkeypatch.setattr(transport, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(transport, "LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr(push, "SETTLE", 0.5)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "build"))

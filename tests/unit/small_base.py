@@ -17,10 +17,10 @@ import pytest
 import wheels
 from conftest import Project
 
-from patchset.publish.push import in_memory
 from patchset.registry import media, upload
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
+from patchset.registry.upload import in_memory
 
 SITE = "/usr/local/lib/python3.12/dist-packages"
 GOARCH = {"x86_64": "amd64", "aarch64": "arm64"}

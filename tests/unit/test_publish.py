@@ -20,16 +20,16 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from registry_server import Fault, Network, host, network, own_places
 from small_base import SITE, base, released
-from test_thin import build
+from test_thin import archive, build
 from test_wheel import packaged
 
 from patchset.errors import PatchsetError, UnavailableError
 from patchset.publish import push
-from patchset.registry import media, transport, upload
+from patchset.registry import layout, media, transport, upload
 from patchset.registry.client import Repository
 from patchset.registry.reference import parse
 from patchset.release import load
-from patchset.supply import inputs
+from patchset.supply import inputs, papers
 
 __all__ = ["base", "host", "network", "own_places", "packaged", "released"]
 
@@ -37,6 +37,20 @@ __all__ = ["base", "host", "network", "own_places", "packaged", "released"]
 @pytest.fixture
 def goal(host: str) -> str:
     return f"{host}/team/{uuid.uuid4().hex[:12]}"
+
+
+def forge(place: Path, forged: dict[papers.Paper, bytes | None]) -> None:
+    """Put other attestations into an archive, or take some out, and have its index name what it then holds."""
+    with tarfile.open(place) as tar:
+        members = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+    index = json.loads(members.pop("index.json"))
+    for paper, content in forged.items():
+        del index["manifests"][0]["annotations"][paper.annotation]
+        if content is not None:
+            index["manifests"][0]["annotations"][paper.annotation] = media.digest(content)
+            members[f"blobs/sha256/{media.digest(content).removeprefix('sha256:')}"] = content
+    blobs = {f"sha256:{name.rpartition('/')[2]}": data for name, data in members.items() if "/" in name}
+    layout.write(place, index, blobs, 0)
 
 
 def publish(project: Project, goal: str, *arguments: str, status: int = 0) -> str:
@@ -137,7 +151,7 @@ def test_a_push_that_is_cut_goes_on(
     released: Project, base: str, goal: str, network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build(released, base)
-    archive = released.root / "build/images/v1.2.0-cuda-thin.oci.tar"
+    place = released.root / "build/images/v1.2.0-cuda-thin.oci.tar"
     monkeypatch.setattr(upload, "CHUNK", 50_000)
     through = parse(goal.replace(goal.split("/")[0], network.host))
     names = push.tags(load("v1.2.0"), "cuda")
@@ -150,18 +164,18 @@ def test_a_push_that_is_cut_goes_on(
 
     network.plan = plan
     with pytest.raises(UnavailableError):
-        push.publish(through, [archive], names)
+        push.publish(through, [place], names)
     with Repository(parse(goal)) as repository:
         assert repository.digest_of("v1.2.0-mtp.1") is None  # nothing that can be pulled by tag
     network.plan = lambda method, path: None
     before = network.count("PATCH")
-    done = push.publish(through, [archive], names)
+    done = push.publish(through, [place], names)
     assert done.parts["there"] >= 1
     sent = network.count("PATCH") - before
-    whole = push.publish(parse(f"{goal}-whole"), [archive], names)
+    whole = push.publish(parse(f"{goal}-whole"), [place], names)
     assert whole.digest == done.digest
     network.seen.clear()
-    push.publish(parse(str(through) + "-count"), [archive], names)
+    push.publish(parse(str(through) + "-count"), [place], names)
     assert sent <= network.count("PATCH") - 4
 
 
@@ -170,12 +184,12 @@ def test_a_failing_registry_ends_in_a_clear_error(
     released: Project, base: str, goal: str, network: Network, tmp_path: Path, fault: Fault
 ) -> None:
     build(released, base)
-    archive = released.root / "build/images/v1.2.0-cuda-thin.oci.tar"
+    place = released.root / "build/images/v1.2.0-cuda-thin.oci.tar"
     network.plan = lambda method, path: fault if "/manifests/v1.2.0" in path and method == "PUT" else None
     with pytest.raises(UnavailableError, match=rf"{network.host} .*tried {transport.TRIES} times"):
         push.publish(
             parse(goal.replace(goal.split("/")[0], network.host)),
-            [archive],
+            [place],
             push.tags(load("v1.2.0"), "cuda"),
         )
     assert network.count("PUT") < 40
@@ -228,17 +242,17 @@ def test_a_published_layer_that_nobody_can_make_is_named(
 ) -> None:
     """Somebody publishes another text in the layer, with an inputs.lock that claims to be of it."""
     build(released, base)
-    honest = json.loads((released.root / "build/images/v1.2.0-cuda-thin.inputs.lock").read_text())
+    honest = json.loads(papers.read(archive(released))[papers.INPUTS])
     evil = Project(tmp_path / "evil", released.downloads)
     shutil.copytree(released.root, evil.root)
     patch = evil.folder / "0002-new.diff"
     patch.write_text(patch.read_text().replace("READ = 1", "READ = 6"))
     monkeypatch.setenv("PATCHSET_ROOT", str(evil.root))
     build(evil, base)
-    lock = evil.root / "build/images/v1.2.0-cuda-thin.inputs.lock"
-    lock.write_text(json.dumps({**json.loads(lock.read_text()), "files": honest["files"]}))
-    publish(evil, goal)
+    lock = json.loads(papers.read(archive(evil))[papers.INPUTS])
+    forge(archive(evil).path, {papers.INPUTS: json.dumps({**lock, "files": honest["files"]}).encode()})
     monkeypatch.setenv("PATCHSET_ROOT", str(released.root))
+    publish(released, goal, "--archive", str(archive(evil).path))
     shown = released.run("reproduce", f"{goal}:latest", status=1).stdout
     assert f"DIFFERS  x86_64 layer, {SITE[1:]}/vllm/reader.py: differs" in shown
     assert "parser.py" not in shown
@@ -255,8 +269,7 @@ def test_an_inputs_lock_of_somebody_else_is_read_with_care(
     released: Project, base: str, field: str, value: object
 ) -> None:
     build(released, base)
-    place = released.root / "build/images/v1.2.0-cuda-thin.inputs.lock"
-    right = json.loads(place.read_text())
+    right = json.loads(papers.read(archive(released))[papers.INPUTS])
     inputs.read(json.dumps(right).encode(), "here")
     with pytest.raises(PatchsetError, match=r"here is no inputs\.lock"):
         inputs.read(json.dumps({**right, field: value}).encode(), "here")
@@ -266,16 +279,12 @@ def test_archives_of_one_processor_each_become_one_image(
     released: Project, host: str, goal: str, tmp_path: Path
 ) -> None:
     """As full images are built, one archive on each machine; the engine's archives hold all their parts."""
-    archives = []
+    archives: list[str] = []
     for arch in ("x86_64", "aarch64"):
         single = small_base.push(host, f"official/{uuid.uuid4().hex[:8]}", (arch,), index=False)
         build(released, single, "--arch", arch)
         place = tmp_path / f"v1.2.0-cuda-{arch}.oci.tar"
-        for suffix in (".oci.tar", ".inputs.lock", ".sbom.json", ".provenance.json"):
-            shutil.copyfile(
-                released.root / f"build/images/v1.2.0-cuda-thin{suffix}",
-                tmp_path / f"v1.2.0-cuda-{arch}{suffix}",
-            )
+        shutil.copyfile(released.root / "build/images/v1.2.0-cuda-thin.oci.tar", place)
         archives += ["--archive", str(place)]
     publish(released, goal, *archives)
     found = small_base.manifest_of(f"{goal}:latest")
@@ -288,15 +297,15 @@ def test_archives_of_one_processor_each_become_one_image(
 def test_what_is_no_archive(released: Project, base: str, goal: str, tmp_path: Path) -> None:
     assert "there is no image of v1.2.0" in publish(released, goal, status=2)
     build(released, base)
-    archive = released.root / "build/images/v1.2.0-cuda-thin.oci.tar"
-    content = bytearray(archive.read_bytes())
-    with tarfile.open(archive) as tar:
+    place = released.root / "build/images/v1.2.0-cuda-thin.oci.tar"
+    content = bytearray(place.read_bytes())
+    with tarfile.open(place) as tar:
         blob = max(tar.getmembers(), key=lambda member: member.size)
     content[blob.offset_data + 50] ^= 1
-    archive.write_bytes(content)
+    place.write_bytes(content)
     message = publish(released, goal, status=1)
-    assert "DIGEST_INVALID" in message or "digest" in message
-    archive.write_bytes(b"no archive")
+    assert "was changed" in message or "DIGEST_INVALID" in message
+    place.write_bytes(b"no archive")
     assert "is no OCI archive" in publish(released, goal, status=1)
     assert "names a tag" in publish(released, f"{goal}:v1", status=2)
 
@@ -309,10 +318,15 @@ def test_signing(
         assert "cosign is not installed" in publish(released, goal, "--sign", status=5)
     program = tmp_path / "programs/cosign"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/said\n')
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/said\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
     assert "signed" not in publish(released, goal)
     assert "signed  by cosign" in publish(released, goal, "--key", "k.pem")
-    said = (tmp_path / "said").read_text().split()
+    calls = (tmp_path / "said").read_text().splitlines()
+    said = calls[0].split()
     assert said[0] == "sign" and said[-1] == f"{goal}@{digest}" and said[said.index("--key") + 1] == "k.pem"
+    assert [words.split()[0:3] for words in calls[1:]] == [
+        ["attest", "--type", "slsaprovenance1"],
+        ["attest", "--type", "cyclonedx"],
+    ]

@@ -4,23 +4,35 @@
 from __future__ import annotations
 
 import json
+import shutil
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import registry_server
 import small_base
+from click.testing import CliRunner
 from conftest import Project
 from registry_server import Fault, Network, host, network, own_places
 from small_base import SITE, base, released
-from test_publish import goal
-from test_thin import build
+from test_publish import forge, goal
+from test_thin import archive
 from test_wheel import packaged
 
 from patchset import paths
-from patchset.errors import PatchsetError, UnavailableError
-from patchset.publish import push
+from patchset.commands.publish import command
+from patchset.errors import MissingToolError, PatchsetError, UnavailableError
+from patchset.image import thin
+from patchset.publish import attached, push
+from patchset.publish.reproduce import reproduce
+from patchset.registry import media
+from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
 from patchset.release import load
+from patchset.supply import papers
+from patchset.supply.papers import INPUTS, PROVENANCE, SBOM, Paper
 
 __all__ = ["base", "goal", "host", "network", "own_places", "packaged", "released"]
 
@@ -30,6 +42,11 @@ ARCHIVE = "build/images/v1.2.0-cuda-thin.oci.tar"
 def through(goal: str, network: Network) -> Reference:
     """The same repository, reached over the faulty network."""
     return parse(goal.replace(goal.split("/")[0], network.host))
+
+
+def build(project: Project, base: str) -> None:
+    """As build-image, but in this process."""
+    thin.build(load("v1.2.0"), "cuda", ["x86_64", "aarch64"], base)
 
 
 def publish(project: Project, goal: Reference) -> push.Published:
@@ -84,3 +101,159 @@ def test_an_upload_that_the_registry_refuses_is_not_taken_up_again(
     assert not list((paths.build_dir() / "registry").glob("*.json"))
     network.plan = lambda method, path: None
     publish(released, through(goal, network))
+
+
+def edited(content: bytes, *path: str | int, value: object) -> bytes:
+    """JSON with one value changed, or removed where ``value`` is None."""
+    found = at = json.loads(content)
+    for step in path[:-1]:
+        at = at[step]
+    if value is None:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return json.dumps(found).encode()
+
+
+OTHER = {"sha256": "0" * 64}
+ALIEN = [{"name": "x", "digest": OTHER}]
+ONE_MORE = [{"alg": "SHA-256", "content": "0" * 64}] * 2
+HASHES = ("metadata", "component", "hashes")
+#: What is put in place of an attestation, made from the right one and the one of another build; None takes it out.
+FORGED: dict[str, Callable[[dict[Paper, bytes], dict[Paper, bytes]], dict[Paper, bytes | None]]] = {
+    "another image's inputs.lock": lambda ours, other: {INPUTS: other[INPUTS]},
+    "another image's bill": lambda ours, other: {SBOM: other[SBOM]},
+    "another image's provenance": lambda ours, other: {PROVENANCE: other[PROVENANCE]},
+    "all of another image": lambda ours, other: {**other},
+    "no inputs.lock": lambda ours, other: {INPUTS: None},
+    "no bill": lambda ours, other: {SBOM: None},
+    "no provenance": lambda ours, other: {PROVENANCE: None},
+    "none": lambda ours, other: dict.fromkeys(ours),
+    "a bill for a provenance": lambda ours, other: {PROVENANCE: ours[SBOM]},
+    "a provenance for a bill": lambda ours, other: {SBOM: ours[PROVENANCE]},
+    "no JSON": lambda ours, other: {SBOM: b"{"},
+    "a list": lambda ours, other: {PROVENANCE: b"[]"},
+    "too deep": lambda ours, other: {PROVENANCE: b"[" * 100_000},
+    "empty": lambda ours, other: {INPUTS: b""},
+    "two subjects": lambda ours, other: {
+        PROVENANCE: edited(ours[PROVENANCE], "subject", value=[*json.loads(ours[PROVENANCE])["subject"], *ALIEN])
+    },
+    "an edited subject": lambda ours, other: {PROVENANCE: edited(ours[PROVENANCE], "subject", 0, "digest", value=OTHER)},
+    "no subject": lambda ours, other: {PROVENANCE: edited(ours[PROVENANCE], "subject", value=None)},
+    "two hashes in the bill": lambda ours, other: {SBOM: edited(ours[SBOM], *HASHES, value=ONE_MORE)},
+    "no hash in the bill": lambda ours, other: {SBOM: edited(ours[SBOM], *HASHES, value=None)},
+    "an inputs.lock with an edited sum": lambda ours, other: {
+        INPUTS: edited(ours[INPUTS], "files", "patches/v1.2.0/series", value="0" * 64)
+    },
+    "an inputs.lock of another target": lambda ours, other: {INPUTS: edited(ours[INPUTS], "target", value="cpu")},
+    "an inputs.lock of another version": lambda ours, other: {INPUTS: edited(ours[INPUTS], "version", value="1.2.0+mtp.9")},
+    "an inputs.lock with a field too many": lambda ours, other: {INPUTS: edited(ours[INPUTS], "more", value=1)},
+}  # fmt: skip
+
+
+def test_manipulated_attestations_are_not_published(
+    released: Project, base: str, goal: str, tmp_path: Path
+) -> None:
+    """Each is put into the archive so that its index names it, and each byte of the right ones is protected as well."""
+    build(released, base)
+    other = dict(papers.read(archive(released)))
+    (released.folder / "0002-new.diff").write_text(
+        (released.folder / "0002-new.diff").read_text().replace("READ = 1", "READ = 2")
+    )
+    build(released, base)
+    place = archive(released).path
+    ours, right = dict(papers.read(archive(released))), place.read_bytes()
+    published = []
+    for name, forged in FORGED.items():
+        place.write_bytes(right)
+        forge(place, forged(ours, other))
+        if CliRunner().invoke(command, [goal, "v1.2.0", "--archive", str(place)]).exception is None:
+            published.append(name)
+    for paper, content in ours.items():
+        for at in (0, len(content) // 2, len(content) - 2):
+            place.write_bytes(right.replace(content, content[:at] + b"#" + content[at + 1 :]))
+            if CliRunner().invoke(command, [goal, "v1.2.0", "--archive", str(place)]).exception is None:
+                published.append(f"{paper.title}, byte {at}")
+    assert published == [] and len(FORGED) + 3 * len(ours) == 32
+    with Repository(parse(goal)) as repository:
+        assert repository.digest_of("v1.2.0-mtp.1") is None
+
+
+def test_what_the_registry_holds_already_is_checked(released: Project, base: str, goal: str) -> None:
+    """Somebody attached another image's attestation to this one, before it was published or after."""
+    build(released, base)
+    other = papers.read(archive(released))
+    (released.folder / "0002-new.diff").write_text(
+        (released.folder / "0002-new.diff").read_text().replace("READ = 1", "READ = 2")
+    )
+    build(released, base)
+    published = publish(released, parse(goal))
+    subject = {"mediaType": media.INDEX, "digest": published.digest, "size": 1}
+    with Repository(parse(goal), push=True) as repository:
+        attached.attach(repository, subject, [other])
+    for act in (lambda: publish(released, parse(goal)), lambda: reproduce(f"{goal}:latest")):
+        with pytest.raises(PatchsetError, match=r"is of sha256:"):
+            act()
+
+
+@pytest.mark.parametrize("program", ["exit 1", "sleep 1; kill -9 $$", None])
+def test_nothing_has_a_tag_before_it_is_signed(
+    released: Project,
+    base: str,
+    goal: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str | None,
+) -> None:
+    build(released, base)
+    if program is None:
+        monkeypatch.setattr(shutil, "which", lambda name: None)
+    else:
+        cosign = tmp_path / "programs/cosign"
+        cosign.parent.mkdir()
+        cosign.write_text(f"#!/bin/sh\n{program}\n")
+        cosign.chmod(0o755)
+        monkeypatch.setenv("PATH", str(cosign.parent), prepend=":")
+    arguments = [goal, "v1.2.0", "--key", "k.pem"]
+    error = CliRunner().invoke(command, arguments).exception
+    assert isinstance(error, MissingToolError if program is None else PatchsetError)
+    with Repository(parse(goal)) as repository:
+        assert [repository.digest_of(tag) for tag in ("v1.2.0-mtp.1", "v1.2.0", "latest")] == [None] * 3
+
+
+@pytest.mark.parametrize("conditional", [True, False])
+def test_of_two_publishers_one_is_told(
+    released: Project, base: str, goal: str, network: Network, tmp_path: Path, conditional: bool
+) -> None:
+    """The second sets the fixed tag after both saw that it was free."""
+    build(released, base)
+    first = tmp_path / "first.oci.tar"
+    first.write_bytes((released.root / ARCHIVE).read_bytes())
+    (released.folder / "0002-new.diff").write_text(
+        (released.folder / "0002-new.diff").read_text().replace("READ = 1", "READ = 2")
+    )
+    build(released, base)
+    both_asked, set_once = threading.Barrier(2, timeout=30), threading.Event()
+
+    def plan(method: str, path: str) -> Fault:
+        if method == "PUT" and path.endswith("/manifests/v1.2.0-mtp.1"):
+            if both_asked.wait():
+                set_once.wait(30)
+            else:
+                threading.Timer(0.5, set_once.set).start()
+        return None
+
+    network.plan, network.conditional = plan, conditional
+    names = push.tags(load("v1.2.0"), "cuda")
+    with ThreadPoolExecutor() as pool:
+        runs = [
+            pool.submit(push.publish, through(goal, network), [place], names)
+            for place in (first, released.root / ARCHIVE)
+        ]
+    errors = [run.exception() for run in runs]
+    assert sorted(error is None for error in errors) == [False, True]
+    (loser,) = (error for error in errors if error)
+    assert isinstance(loser, PatchsetError) and "that tag never moves" in loser.message
+    (winner,) = (run.result().digest for run in runs if run.exception() is None)
+    with Repository(parse(goal)) as repository:
+        assert repository.digest_of("v1.2.0-mtp.1") == winner

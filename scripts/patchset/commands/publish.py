@@ -12,6 +12,7 @@ from patchset.commands.options import release_argument, target_option
 from patchset.errors import PatchsetError, UsageError
 from patchset.image import thin
 from patchset.publish import push, sign
+from patchset.registry.layout import Layout
 from patchset.registry.reference import parse
 from patchset.release import Release, Target, load
 from patchset.supply import inputs, papers
@@ -59,19 +60,20 @@ def command(
     goal = parse(repository)
     chosen = list(archives) or _built(pinned, target, only_thin)
     names = push.tags(pinned, target)
-    _check_papers(chosen, pinned, target)
-    done = push.publish(goal, chosen, names)
+    signer = sign.signer(key=key, wanted=signed)
+    locks = [_inputs(archive, pinned, target) for archive in chosen]
+    done = push.publish(goal, chosen, names, signer)
     counts = ", ".join(f"{count} {how}" for how, count in sorted(done.parts.items()))
     console.result(f"parts   {counts}")
     for title, digest in done.attached.items():
-        console.result(f"paper   {title} {digest}")
-    if sign.sign(goal, done.digest, key=key, wanted=signed):
-        console.result("signed  by cosign")
+        console.result(f"attest  {title} {digest}")
+    if signer is not None:
+        console.result("signed  by cosign: image, provenance and bill of materials")
     for tag in (names.fixed, *names.moved):
         console.result(f"tag     {goal.repository}:{tag}")
     console.result(f"digest  {goal.repository}@{done.digest}")
     if record:
-        _record(chosen, names.fixed)
+        _record(chosen, locks, names.fixed)
 
 
 def _built(release: Release, target: Target, only_thin: bool) -> list[Path]:
@@ -92,23 +94,26 @@ def _built(release: Release, target: Target, only_thin: bool) -> list[Path]:
     return found
 
 
-def _check_papers(archives: list[Path], release: Release, target: Target) -> None:
-    """The archives must be of what the tags will say."""
-    for archive in archives:
-        place = papers.beside(archive, papers.INPUTS)
-        if not place.is_file():
-            raise PatchsetError(f"{archive} has no {place.name} beside it", "build the image again")
-        made = inputs.read(place.read_bytes(), str(place))
-        if (made.release, made.target, made.version) != (release.name, target, release.built_version(target)):
-            raise PatchsetError(
-                f"{archive.name} is {made.version} for {made.target}, not {release.built_version(target)} for {target}",
-                "build the image again, or name the release that it is of",
-            )
+def _inputs(archive: Path, release: Release, target: Target) -> bytes:
+    """The archive's inputs.lock; it must be of what the tags will say, made from this checkout."""
+    content = papers.read(Layout(archive))[papers.INPUTS]
+    made = inputs.read(content, str(archive))
+    if (made.release, made.target, made.version) != (release.name, target, release.built_version(target)):
+        raise PatchsetError(
+            f"{archive.name} is {made.version} for {made.target}, not {release.built_version(target)} for {target}",
+            "build the image again, or name the release that it is of",
+        )
+    if different := inputs.differing(made.files, inputs.checkout_files(release, target, made.kind)):
+        raise PatchsetError(
+            f"{archive.name} was not made from this checkout: {'; '.join(different[:5])}",
+            "build the image again",
+        )
+    return content
 
 
-def _record(archives: list[Path], tag: str) -> None:
-    for archive in archives:
+def _record(archives: list[Path], locks: list[bytes], tag: str) -> None:
+    for archive, content in zip(archives, locks, strict=True):
         suffix = "" if len(archives) == 1 else f".{archive.name.removesuffix('.oci.tar').rpartition('-')[2]}"
         place = paths.project_root() / "published" / f"{tag}{suffix}.inputs.lock"
-        files.write_text(place, papers.beside(archive, papers.INPUTS).read_text(encoding="utf-8"))
+        files.write_text(place, content.decode())
         console.result(f"record  {place}")

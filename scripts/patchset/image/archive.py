@@ -9,7 +9,7 @@ import json
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +25,9 @@ _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 _MAX_JSON = 16 << 20
 
+#: Attestations of an image of some digest, by the annotations that are to name them.
+Attest = Callable[[str], Mapping[str, bytes]]
+
 
 @dataclass(frozen=True)
 class Archive:
@@ -36,8 +39,8 @@ class Archive:
     layers: tuple[tuple[str, int], ...]
 
 
-def export(engine: Engine, tag: str, place: Path, epoch: int) -> Archive:
-    """Write an engine's image as an OCI archive, whole or not at all."""
+def export(engine: Engine, tag: str, place: Path, epoch: int, attest: Attest = lambda digest: {}) -> Archive:
+    """Write an engine's image as an OCI archive, whole or not at all, with what ``attest`` says of its digest."""
     with (
         console.step(f"write {place.name}"),
         files.lock(place),
@@ -55,19 +58,25 @@ def export(engine: Engine, tag: str, place: Path, epoch: int) -> Archive:
         else:
             stream.run([engine.name, "push", engine.full_tag(tag), f"oci:{layout}"], prefix=engine.name)
         name = engine.full_tag(tag)
-        digest, layers = _name(layout, name)
+        digest, layers = _name(layout, name, attest)
         _pack(layout, unfinished, epoch)
     return Archive(place, digest, place.stat().st_size, layers)
 
 
-def _name(layout: Path, tag: str) -> tuple[str, tuple[tuple[str, int], ...]]:
-    """Write the tag into the layout's index, so that loading the archive restores it; the digest and the layers."""
+def _name(layout: Path, tag: str, attest: Attest) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """Write the tag into the layout's index, so that loading the archive restores it, and the attestations; the digest
+    and the layers."""
     index = _read(layout / "index.json")
     (entry,) = index["manifests"]
+    blobs = layout / "blobs" / "sha256"
+    attestations = {
+        name: _put(blobs, content, "")["digest"] for name, content in attest(str(entry["digest"])).items()
+    }
     entry["annotations"] = {
         "org.opencontainers.image.ref.name": tag.rpartition(":")[2],
         # What docker load looks at.
         "io.containerd.image.name": tag if "/" in tag else f"docker.io/library/{tag}",
+        **attestations,
     }
     (layout / "index.json").write_text(json.dumps(index, sort_keys=True), encoding="utf-8")
     manifest = _read(layout / "blobs" / "sha256" / str(entry["digest"]).removeprefix("sha256:"))

@@ -72,13 +72,16 @@ def build(
             )
         else:
             _overlay(release, target, arch, engine, tag, base_ref, wheel)
-        made = archive.export(engine, tag, place, release.source_date_epoch)
-        if lock is not None:
-            locked = _inputs(release, target, arch, engine, made.digest, rootfs)
-            papers.write(place, locked, release, {arch: wheel}, locks=locks, rootfs=rootfs)
-        else:  # what an engine built on an image of its own cannot be told from outside
-            for paper in papers.ALL:
-                papers.beside(place, paper).unlink(missing_ok=True)
+
+        def attest(digest: str) -> dict[str, bytes]:
+            if lock is None:  # what an engine built on an image of its own cannot be told from outside
+                return {}
+            locked = _inputs(release, target, arch, engine, digest, rootfs)
+            return papers.by_annotation(
+                papers.write(locked, release, {arch: wheel}, locks=locks, rootfs=rootfs)
+            )
+
+        made = archive.export(engine, tag, place, release.source_date_epoch, attest)
     return Built(engine, tag, made, engine.size(tag))
 
 

@@ -85,14 +85,16 @@ def build(
         survey.check(base, where, wheels)
     top = entries[0] if not base.index else _index(entries, blobs)
     locked = _inputs(release, target, base, where, top["digest"])
+    attestations = papers.by_annotation(papers.write(locked, release, wheels))
     annotations = {
         "org.opencontainers.image.ref.name": f"{release.name}-mtp.{release.revision}",
         BASE: str(base.reference.at(base.digest)),
+        **{name: media.digest(content) for name, content in attestations.items()},
     }
+    blobs |= {media.digest(content): content for content in attestations.values()}
     index = {"schemaVersion": 2, "mediaType": media.INDEX, "manifests": [{**top, "annotations": annotations}]}
     with files.lock(path):
         layout.write(path, index, blobs, release.source_date_epoch)
-        papers.write(path, locked, release, wheels)
     return Thin(path, top["digest"], made, locked, wheels)
 
 

@@ -16,6 +16,8 @@ from patchset.registry.client import Repository
 from patchset.registry.layout import Layout
 from patchset.registry.reference import Reference, parse
 from patchset.registry.upload import Blob
+from patchset.supply import papers
+from patchset.supply.papers import Contents
 
 #: Layers that may not be passed on come from where their ``urls`` say (OCI: nondistributable, docker: foreign).
 _NOT_PASSED_ON = ("nondistributable", "foreign")
@@ -28,6 +30,7 @@ class Image:
     top: dict[str, Any]
     manifests: list[tuple[str, str, bytes]] = field(default_factory=list)
     blobs: dict[str, Blob] = field(default_factory=dict)
+    attestations: list[Contents] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -43,17 +46,15 @@ def opened(archives: list[Path], goal: Reference) -> Iterator[Image]:
     another are read from there when they are needed.
 
     Raises:
-        PatchsetError: an archive is none, or lacks what its manifests name.
+        PatchsetError: an archive is none, lacks what its manifests name, or has another image's attestations.
     """
     with contextlib.ExitStack() as stack:
         found = Image({})
         tops = []
         for path in archives:
             layout = Layout(path)
-            entries = layout.index["manifests"]
-            if len(entries) != 1:
-                raise PatchsetError(f"{path} holds {len(entries)} images, not one")
-            entry = media.check_descriptor(entries[0], str(path))
+            found.attestations.append(papers.read(layout))
+            entry = layout.index["manifests"][0]
             base_text = (entry.get("annotations") or {}).get(BASE)
             base = None
             if isinstance(base_text, str):

@@ -3,23 +3,26 @@
 
 from __future__ import annotations
 
-import contextlib
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from patchset import console
 from patchset.errors import PatchsetError, UsageError
-from patchset.publish import image
+from patchset.publish import attached, image
 from patchset.publish.image import Image
-from patchset.registry import media, upload
+from patchset.registry import upload
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference
-from patchset.registry.upload import Blob
 from patchset.release import Release, Target
-from patchset.supply import papers
+from patchset.supply.papers import Contents
+
+#: Signs an image by digest, with the attestations of its archives.
+Signer = Callable[[Reference, str, Sequence[Contents]], None]
+#: After its tags are set a publisher waits so many seconds before it looks whether another one replaced the fixed one.
+SETTLE = 2.0
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,13 @@ def tags(release: Release, target: Target) -> Tags:
     return Tags(f"{release.name}-mtp.{release.revision}{suffix}", tuple(f"{name}{suffix}" for name in moved))
 
 
-def publish(goal: Reference, archives: list[Path], names: Tags) -> Published:
-    """Send an image's parts, its manifests by digest, its papers, and last its tags.
+def publish(goal: Reference, archives: list[Path], names: Tags, sign: Signer | None = None) -> Published:
+    """Send an image's parts, its manifests by digest, its attestations and signatures, and last its tags.
 
     The fixed tag is never moved. Run again after an interruption, it goes on where that was.
 
     Raises:
-        PatchsetError: the fixed tag names another image already.
+        PatchsetError: the fixed tag names another image, or attestations here or there are of another one.
         UnavailableError: the registry fails again and again.
     """
     if goal.tag or goal.digest:
@@ -69,21 +72,42 @@ def publish(goal: Reference, archives: list[Path], names: Tags) -> Published:
             parts = _push_parts(repository, found)
             for child, kind, content in found.manifests:
                 repository.put_manifest(child, kind, content)
-        attached = _attach(repository, found, archives)
+        attached.read(repository, digest)  # refuses those of another image
+        subject = {name: found.top[name] for name in ("mediaType", "digest", "size")}
+        artifacts = attached.attach(repository, subject, found.attestations)
+        if sign is not None:
+            sign(goal, digest, found.attestations)
+        _tag(repository, found, names)
+    return Published(goal, digest, names, parts, artifacts)
+
+
+def _tag(repository: Repository, found: Image, names: Tags) -> None:
+    """Set the tags. Nothing in the protocol keeps two publishers apart: a registry that knows ``If-None-Match`` refuses
+    the second, and at any other the one whose tag was replaced is told."""
+    digest, kind, content = found.manifests[-1]
+    written = _check_fixed(repository, names.fixed, digest) is None
+    if written:
+        try:
+            repository.put_manifest(names.fixed, kind, content, new=True)
+        except PatchsetError:
+            if _check_fixed(repository, names.fixed, digest) is None:
+                raise
         _check_fixed(repository, names.fixed, digest)
-        for tag in (names.fixed, *names.moved):
-            _, kind, content = found.manifests[-1]
-            repository.put_manifest(tag, kind, content)
-    return Published(goal, digest, names, parts, attached)
+    for tag in names.moved:
+        repository.put_manifest(tag, kind, content)
+    if written:
+        time.sleep(SETTLE)
+        _check_fixed(repository, names.fixed, digest)
 
 
-def _check_fixed(repository: Repository, tag: str, digest: str) -> None:
+def _check_fixed(repository: Repository, tag: str, digest: str) -> str | None:
     there = repository.digest_of(tag)
     if there is not None and there != digest:
         raise PatchsetError(
             f"{repository.reference.repository}:{tag} is {there} already; this image is {digest}, and that tag never moves",
-            "raise revision in release.toml to publish another image; nox -s reproduce says what differs",
+            "somebody published another image: raise revision in release.toml; nox -s reproduce says what differs",
         )
+    return there
 
 
 def _push_parts(repository: Repository, found: Image) -> Counter[str]:
@@ -92,48 +116,3 @@ def _push_parts(repository: Repository, found: Image) -> Counter[str]:
         for blob in found.blobs.values():
             parts[upload.put(repository, blob, advance)] += 1
     return parts
-
-
-def _attach(repository: Repository, found: Image, archives: list[Path]) -> dict[str, str]:
-    """Attach each paper that stands beside the archives, unless one of its kind is there (OCI: guidelines for artifacts)."""
-    there = {
-        entry.get("artifactType"): entry["digest"] for entry in repository.referrers(found.top["digest"])
-    }
-    empty = b"{}"
-    attached: dict[str, str] = {}
-    subject = {name: found.top[name] for name in ("mediaType", "digest", "size")}
-    for paper in papers.ALL:
-        files = [place for archive in archives if (place := papers.beside(archive, paper)).is_file()]
-        if len(files) != len(archives):
-            continue
-        if paper.media_type in there:
-            attached[paper.title] = there[paper.media_type]
-            continue
-        layers = []
-        for content in (place.read_bytes() for place in files):
-            upload.put(repository, in_memory(content), _nobody)
-            layers.append(media.descriptor(content, paper.media_type))
-        upload.put(repository, in_memory(empty), _nobody)
-        manifest: dict[str, Any] = {
-            "schemaVersion": 2,
-            "mediaType": media.MANIFEST,
-            "artifactType": paper.media_type,
-            "config": media.descriptor(empty, media.EMPTY),
-            "layers": layers,
-        }
-        attached[paper.title] = repository.attach(subject, manifest)
-    return attached
-
-
-def in_memory(content: bytes) -> Blob:
-    """A blob of some bytes."""
-
-    @contextlib.contextmanager
-    def opener(start: int) -> Iterator[Iterator[bytes]]:
-        yield iter([content[start:]] if content[start:] else [])
-
-    return Blob(media.digest(content), len(content), opener)
-
-
-def _nobody(count: int) -> None:
-    """Progress of what is too small for it."""

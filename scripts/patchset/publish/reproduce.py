@@ -16,6 +16,7 @@ from pathlib import Path
 from patchset import console, files, paths
 from patchset.errors import NotFoundError, PatchsetError, UsageError
 from patchset.image import build, engine, thin
+from patchset.publish import attached
 from patchset.registry import media
 from patchset.registry.client import Repository
 from patchset.registry.layout import Layout
@@ -68,19 +69,10 @@ def _locks(what: str) -> tuple[list[Inputs], str | None]:
         digest = repository.digest_of(reference.wanted)
         if digest is None:
             raise NotFoundError(f"{reference} does not exist", "check the name and the tag")
-        kind = papers.INPUTS.media_type
-        listed = [entry for entry in repository.referrers(digest) if entry.get("artifactType") == kind]
-        if not listed:
-            raise UsageError(f"nothing with an inputs.lock refers to {reference}", "publish attaches one")
-        manifest = media.parse(repository.manifest(listed[0]["digest"])[2], "the attached inputs.lock")
-        _, *layers = media.parts(manifest, "the attached inputs.lock")
-        contents = [repository.blob(part["digest"], part["size"], inputs.MAX_BYTES) for part in layers]
-        locks = [inputs.read(content, f"inputs.lock of {reference}") for content in contents]
-        top = media.parse(repository.manifest(digest)[2], str(reference))
-    children = {str(entry.get("digest")) for entry in top.get("manifests") or () if isinstance(entry, dict)}
-    for lock in locks:
-        if lock.digest != digest and lock.digest not in children:
-            raise PatchsetError(f"{reference} is {digest}, but its inputs.lock is of {lock.digest}")
+        contents = attached.read(repository, digest)[papers.INPUTS]
+    if not contents:
+        raise UsageError(f"nothing with an inputs.lock refers to {reference}", "publish attaches one")
+    locks = [inputs.read(content, f"inputs.lock of {reference}") for content in contents]
     return locks, str(reference.at(digest))
 
 

@@ -66,17 +66,19 @@ class Repository:
         kind = answer.headers.get("Content-Type", "").partition(";")[0].strip()
         return found, kind, content
 
-    def put_manifest(self, wanted: str, kind: str, content: bytes) -> bool:
+    def put_manifest(self, wanted: str, kind: str, content: bytes, *, new: bool = False) -> bool:
         """Store a manifest under a tag or its digest; whether the registry knows of its ``subject``.
 
+        A ``new`` tag must not be there (RFC 9110, 13.1.2); registries without conditional requests store it all the same.
+
         Raises:
-            PatchsetError: the registry stored something else.
+            PatchsetError: the registry stored something else, or refuses it.
         """
         answer, _ = self.transport.ask(
             "PUT",
             f"manifests/{wanted}",
             expect=(201, 202),
-            headers={"Content-Type": kind},
+            headers={"Content-Type": kind} | ({"If-None-Match": "*"} if new else {}),
             content=content,
         )
         said = answer.headers.get("Docker-Content-Digest", media.digest(content))

@@ -23,7 +23,7 @@ import httpx
 
 from patchset import console, files, paths
 from patchset.errors import NotFoundError, PatchsetError, UnavailableError
-from patchset.registry import transport
+from patchset.registry import media, transport
 from patchset.registry.client import Repository
 
 #: One request carries so many bytes: above what the pickiest registry asks for (5 MiB), and little to send twice.
@@ -50,6 +50,16 @@ class Blob:
     size: int
     open: Opener
     homes: tuple[str, ...] = ()
+
+
+def in_memory(content: bytes) -> Blob:
+    """A blob of some bytes."""
+
+    @contextlib.contextmanager
+    def opener(start: int) -> Iterator[Iterator[bytes]]:
+        yield iter([content[start:]] if content[start:] else [])
+
+    return Blob(media.digest(content), len(content), opener)
 
 
 def put(repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> str:
