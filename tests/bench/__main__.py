@@ -12,10 +12,11 @@ from click.core import ParameterSource
 
 from bench import cells, places, report, runner, subjects, workloads
 from bench.plot import draw, draw_releases
-from patchset import bench as kept
-from patchset import console, entry, files, series
-from patchset.errors import PatchsetError
-from patchset.release import Release
+from patchset.base import console, entry, files
+from patchset.base.errors import PatchsetError
+from patchset.base.release import Release
+from patchset.results import bench as kept
+from patchset.series import order
 
 # Memory comes before the service is started: from then on the release counts its calls, which allocates as well.
 PATHS: tuple[cells.Path, ...] = ("parser", "first-delta", "memory", "serving", "serving-memory")
@@ -173,7 +174,7 @@ def measure(
         console.result(line)
     return {
         "release": pinned.name,
-        "series-sha256": series.sha256(pinned),
+        "series-sha256": order.sha256(pinned),
         "against": against,
         "rounds": rounds,
         "cell-seconds": budget,

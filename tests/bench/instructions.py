@@ -24,10 +24,11 @@ from rich.table import Table
 from bench import places
 from bench.cells import Cell
 from bench.subjects import Place, Subject, Worker
-from patchset import bench as kept
-from patchset import console, entry, files, release, series
-from patchset.errors import MissingToolError, PatchsetError
-from patchset.release import Release
+from patchset.base import console, entry, files, release
+from patchset.base.errors import MissingToolError, PatchsetError
+from patchset.base.release import Release
+from patchset.results import bench as kept
+from patchset.series import order
 
 #: What is counted, in steps of 1 and 4 tokens.
 CELLS = tuple(
@@ -157,7 +158,7 @@ def measure(pinned: Release, peers: bool, log: Path | None) -> dict[str, Any]:
     with console.progress(f"instructions of {pinned.name}", total, unit="counts") as advance:
         found = count(CELLS, who, where, log, advance=lambda _: advance(1))
     console.table(table(pinned.name, found))
-    return {"release": pinned.name, "series-sha256": series.sha256(pinned), "instructions": found}
+    return {"release": pinned.name, "series-sha256": order.sha256(pinned), "instructions": found}
 
 
 def table(name: str, found: Sequence[dict[str, Any]]) -> Table:

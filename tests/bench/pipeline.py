@@ -23,9 +23,9 @@ import click
 from rich.table import Table
 
 from bench.stats import ratio, spread
-from patchset import console, entry, files, paths, release
-from patchset.errors import EXIT_CONFLICT, PatchsetError
-from patchset.release import Release
+from patchset.base import console, entry, files, paths, release
+from patchset.base.errors import EXIT_CONFLICT, PatchsetError
+from patchset.base.release import Release
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ from bench.__main__ import Listed
 from bench.reading import Message
 from bench.stats import ratio
 from bench.subjects import Place, Subject, workers
-from patchset import bench as kept
-from patchset import console, series
-from patchset.errors import PatchsetError
-from patchset.release import load, release_names
+from patchset.base import console
+from patchset.base.errors import PatchsetError
+from patchset.base.release import load, release_names
+from patchset.results import bench as kept
+from patchset.series import order
 
 
 def words(text: str) -> int:
@@ -416,7 +417,7 @@ def test_a_receipt_is_the_row_of_its_series_alone(monkeypatch: pytest.MonkeyPatc
             "subjects": {"stock": {"bounded_at": 1_000}, "patched": {"held_bytes": 21_000}}}  # fmt: skip
     run = {
         "release": release.name,
-        "series-sha256": series.sha256(release),
+        "series-sha256": order.sha256(release),
         "cells": [cell, bounded, failed, held],
     }
     row = receipt_of(tmp_path, run)
@@ -537,7 +538,7 @@ def test_instructions_stand_in_the_table_as_shares(monkeypatch: pytest.MonkeyPat
     pinned = load(None)
     cell = cells.Cell("once", "prose", 1_000, 4).document()
     counted = [{**cell, "instructions": {"patched": 50.0, "stock": 200.0, "nothing": 49.0}}]
-    run = {"release": pinned.name, "series-sha256": series.sha256(pinned), "instructions": counted}
+    run = {"release": pinned.name, "series-sha256": order.sha256(pinned), "instructions": counted}
     kept.take_instructions(run)
     row = f"| {pinned.name} | parser | prose | 4 | 50 | 0.250 | 1.020 | – | – |"
     assert row in kept.instructions_table([pinned])

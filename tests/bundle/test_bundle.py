@@ -17,7 +17,7 @@ from gpu import build_dir
 from gpu.bundle import resolve
 from gpu.bundle.parts import MOST_PART, SCRIPT
 
-from patchset import uv
+from patchset.locks import uv
 
 #: A process of its own without any network device but an inactive loopback, and root of nothing.
 ALONE = ["unshare", "--map-root-user", "--net"]

@@ -14,7 +14,7 @@ from e2e.asking import Asked, Lane, gather
 from e2e.surfaces import SURFACES
 from e2e.transcripts import tool_schemas
 from e2e.verdict import Verdict
-from patchset import console
+from patchset.base import console
 
 LEAVING = (1, 100)
 _CUT = "cut"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.verdict import Verdict
-from patchset import files
+from patchset.base import files
 
 #: A receipt shows at most so many wrong answers in full, one of each sort; all of them are counted.
 MOST_SHOWN = 200

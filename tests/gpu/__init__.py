@@ -9,6 +9,6 @@ KEPT = Path(__file__).parent / "receipts"
 
 def build_dir() -> Path:
     """What the lane makes: receipts, logs, bundles."""
-    from patchset import paths
+    from patchset.base import paths
 
     return paths.build_dir() / "gpu"

@@ -11,7 +11,7 @@ import click
 
 from gpu import cells, device, lane
 from gpu.prepared import Prepared
-from patchset import console, entry
+from patchset.base import console, entry
 
 #: Exit status when there was no time for all cells.
 TIME_UP = 4

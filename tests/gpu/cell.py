@@ -15,7 +15,7 @@ from e2e import server
 
 from gpu import cells, device, real
 from gpu.prepared import Prepared
-from patchset import entry, files
+from patchset.base import entry, files
 
 #: KV cache of the small model in bytes; given, the engine does not measure the GPU that it shares with other cells.
 _KV_CACHE = 4 << 30

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchset.errors import UsageError
+from patchset.base.errors import UsageError
 
 #: Requests in flight.
 AT_ONCE = 64

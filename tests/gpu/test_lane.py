@@ -14,8 +14,8 @@ from gpu.__main__ import command as gpu_tests
 from gpu.cells import Job
 from gpu.lane import Command
 from gpu.prepared import Prepared, Variant
-from patchset import lanes
-from patchset.errors import PatchsetError, UsageError
+from patchset.base.errors import PatchsetError, UsageError
+from patchset.results import lanes
 
 WHEEL = {"file": "vllm.whl", "sha256": "0" * 64}
 

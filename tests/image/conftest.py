@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from patchset.base.release import Release, Target, load
 from patchset.image import build, engine
 from patchset.image.engine import Engine
-from patchset.release import Release, Target, load
 
 HERE = Path(__file__).parent
 #: For one program in a container; compiling takes half a minute on an idle machine.

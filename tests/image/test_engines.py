@@ -18,10 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from patchset import files, paths
-from patchset.errors import MissingToolError
-from patchset.image import archive, base, build, context, engine, wheelhouse
+from patchset.base import files, paths
+from patchset.base.errors import MissingToolError
+from patchset.image import archive, build, context, debian_base, engine
 from patchset.image.engine import Engine
+from patchset.locks import wheelhouse
 
 EPOCH = 1_790_000_000
 LABELS = {"vllm-mtp-patches.release": "v1.0"}
@@ -53,7 +54,7 @@ def which(request: pytest.FixtureRequest) -> Engine:
 @pytest.fixture(scope="module")
 def base_tag(which: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The real base for cpu, in the engine."""
-    rootfs, _ = base.rootfs("cpu", "x86_64", EPOCH)
+    rootfs, _ = debian_base.rootfs("cpu", "x86_64", EPOCH)
     tag = which.full_tag("vllm-mtp-patches-check:base")
     folder = paths.images_dir() / f".unfinished-check-{which.name}"
     folder.mkdir(exist_ok=True)
@@ -180,7 +181,7 @@ def test_an_interrupted_build_leaves_no_container_and_no_tag(
 ) -> None:
     (tmp_path / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\nRUN echo begun && sleep 100\n")
     script = (  # whoever starts the tests in the background may have had SIGINT ignored
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from pathlib import Path; from patchset.image.engine import Engine; from patchset.cli import main; import sys\n"
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from pathlib import Path; from patchset.image.engine import Engine; from patchset.commands.cli import main; import sys\n"
         f"Engine({which.name!r}).build(Path('Dockerfile'), Path('.'), 'vllm-mtp-patches-check:cut', epoch=1, arch='x86_64', "
         f"arguments={{'BASE': {base_tag!r}}})"
     )

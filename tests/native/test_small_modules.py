@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from patchset import paths, release
+from patchset.base import paths, release
 from patchset.commands.options import this_machine
-from patchset.compiled import toolchain
+from patchset.source import toolchain
 
 RELEASE = release.load()
 MODULES = ("cumem_allocator", "spinloop", "fs_io_C")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from patchset import paths
+from patchset.base import paths
 
 WORKFLOWS = sorted((paths.project_root() / "ci").glob("*.yml"))
 #: What brings nox and the programs that sessions use onto a fresh runner.

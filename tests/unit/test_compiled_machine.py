@@ -11,15 +11,11 @@ import cmake_files
 import pytest
 from conftest import Project
 
-from patchset.compiled import (
-    cmake,
-    preflight,
-    toolchain,
-    toolchain_lock,
-    worktree,
-)
-from patchset.errors import MissingToolError, PatchsetError, UsageError
-from patchset.release import Release, load
+from patchset.base.errors import MissingToolError, PatchsetError, UsageError
+from patchset.base.release import Release, load
+from patchset.locks import toolchain_lock
+from patchset.pins import cmake
+from patchset.source import preflight, toolchain, worktree
 
 
 @pytest.fixture

@@ -9,12 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from patchset.compiled import (
-    ninja,
-    symbols,
-    toolchain,
-)
-from patchset.errors import PatchsetError
+from patchset.base.errors import PatchsetError
+from patchset.source import ninja, symbols, toolchain
 
 
 def test_what_ninja_says_is_made_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

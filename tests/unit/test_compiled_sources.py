@@ -12,15 +12,12 @@ import pytest
 import wheels
 from conftest import Project, make_sdist
 
-from patchset import git
-from patchset.compiled import (
-    cmake,
-    third_party,
-    worktree,
-)
-from patchset.compiled.cmake import Source
-from patchset.errors import PatchsetError, UnavailableError
-from patchset.release import load
+from patchset.base import git
+from patchset.base.errors import PatchsetError, UnavailableError
+from patchset.base.release import load
+from patchset.pins import cmake, third_party
+from patchset.pins.cmake import Source
+from patchset.source import third_party_sources, worktree
 
 CUTLASS = Source(
     "cutlass", "CMakeLists.txt", "https://host.example/cutlass.git", "v4.7.1", "VLLM_CUTLASS_SRC_DIR"
@@ -110,19 +107,19 @@ def test_sources_come_by_commit_or_tag_and_stay(project: Project, tmp_path: Path
     wheel = official(tmp_path, {})
     remote = (tmp_path / "remote").as_uri()
     wanted = [Source("a", "x", remote, head, "A_SRC_DIR"), Source("b", "x", remote, "v1", "B_SRC_DIR")]
-    for had in third_party.bring(wanted, wheel):
+    for had in third_party_sources.bring(wanted, wheel):
         assert (
             had.folder / "file"
         ).read_text() == "one\n" and had.origin == f"{remote} at {had.source.revision}"
     shutil.rmtree(tmp_path / "remote")
-    assert [had.source for had in third_party.bring(wanted, wheel)] == wanted
+    assert [had.source for had in third_party_sources.bring(wanted, wheel)] == wanted
 
 
 def test_what_cannot_be_had_is_named_at_once(project: Project, tmp_path: Path) -> None:
     gone = (tmp_path / "gone").as_uri()
     wanted = [Source(name, "x", gone, "v1", "X_SRC_DIR") for name in ("flashmla", "cutlass", "deepgemm")]
     with pytest.raises(UnavailableError) as caught:
-        third_party.bring(wanted, official(tmp_path, {}))
+        third_party_sources.bring(wanted, official(tmp_path, {}))
     assert all(
         f"{name}: {gone} at v1" in caught.value.message for name in ("flashmla", "cutlass", "deepgemm")
     )
@@ -133,13 +130,13 @@ def test_a_given_checkout_must_be_at_the_pinned_commit(project: Project, tmp_pat
     head = repository(tmp_path / "given" / "flashmla")
     wheel = official(tmp_path, {})
     right = Source("flashmla", "x", "file:///gone", head, "X_SRC_DIR")
-    (had,) = third_party.bring([right], wheel, given=tmp_path / "given")
+    (had,) = third_party_sources.bring([right], wheel, given=tmp_path / "given")
     assert had.folder == (tmp_path / "given" / "flashmla").resolve()
     wrong = Source("flashmla", "x", "file:///gone", "0" * 40, "X_SRC_DIR")
     with pytest.raises(
         PatchsetError, match=rf"is at {head[:12]}; the release builds flashmla at 000000000000"
     ):
-        third_party.bring([wrong], wheel, given=tmp_path / "given")
+        third_party_sources.bring([wrong], wheel, given=tmp_path / "given")
 
 
 def test_cutlass_of_the_official_wheel_stands_in(project: Project, tmp_path: Path) -> None:
@@ -151,7 +148,7 @@ def test_cutlass_of_the_official_wheel_stands_in(project: Project, tmp_path: Pat
         f"{top}/docs": b"",
     }
     source = Source("cutlass", "x", (tmp_path / "gone").as_uri(), "v4.7.1", "VLLM_CUTLASS_SRC_DIR")
-    (had,) = third_party.bring([source], official(tmp_path, files))
+    (had,) = third_party_sources.bring([source], official(tmp_path, files))
     assert "which is 4.8.0 where the release builds with 4.7.1" in had.origin
     assert (had.folder / "tools/util/include/x.h").is_file() and not (had.folder / "docs").exists()
 

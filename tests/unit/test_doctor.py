@@ -17,7 +17,7 @@ import pytest
 from conftest import Project
 from test_wheel import build, packaged
 
-from patchset.doctor import standalone
+from patchset.install import doctor
 
 __all__ = ["packaged"]
 
@@ -49,7 +49,7 @@ def patched(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def ask(python: Path, *arguments: str, status: int = 0, **env: str) -> dict[str, Any]:
     """What the program that images carry says, run as there: with nothing of this project."""
     done = subprocess.run(
-        [python, standalone.__file__, "--json", *arguments],
+        [python, doctor.__file__, "--json", *arguments],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "", **env}, cwd=python.parent,
     )  # fmt: skip
     assert done.returncode == status, done.stdout + done.stderr

@@ -18,9 +18,9 @@ import pytest
 from conftest import Project, release_toml
 from package_index import PackageIndex, serving
 
-from patchset import fetch, unpack
-from patchset.errors import PatchsetError, UnavailableError
-from patchset.release import GitSource, load
+from patchset.base.errors import PatchsetError, UnavailableError
+from patchset.base.release import GitSource, load
+from patchset.downloads import fetch, unpack
 
 NAME = "pkg-1.2.0.tar.gz"
 

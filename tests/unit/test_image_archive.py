@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from patchset import paths
-from patchset.errors import PatchsetError
+from patchset.base import paths
+from patchset.base.errors import PatchsetError
 from patchset.image import archive
 
 OVERLAY = paths.project_root() / "docker" / "overlay.py"

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from patchset import paths
-from patchset.errors import MissingToolError, PatchsetError, UsageError
-from patchset.image import base, build, context, labels, run_hint, space, wheelhouse
+from patchset.attest import labels
+from patchset.base import paths
+from patchset.base.errors import MissingToolError, PatchsetError, UsageError
+from patchset.base.release import load
+from patchset.image import build, context, debian_base, run_hint, space
 from patchset.image.engine import Engine
-from patchset.release import load
+from patchset.locks import wheelhouse
 
 DOCKER = paths.project_root() / "docker"
 DOCKERFILES = sorted(DOCKER.glob("Dockerfile.*"))
@@ -109,8 +111,8 @@ def test_every_package_of_the_base_has_its_reason() -> None:
     groups = tomllib.loads((DOCKER / "packages.toml").read_text())
     assert set(groups) == {"common", "cuda", "cpu"}
     assert all(len(reason) > 15 for group in groups.values() for reason in group.values())
-    assert "libtcmalloc-minimal4" in base.packages("cpu")
-    assert "libtcmalloc-minimal4" not in base.packages("cuda")
+    assert "libtcmalloc-minimal4" in debian_base.packages("cpu")
+    assert "libtcmalloc-minimal4" not in debian_base.packages("cuda")
 
 
 def test_only_debians_own_archives_of_the_suite_are_sources() -> None:
@@ -122,18 +124,20 @@ http://mirror.example/debian-security/ bookworm-security main Packages
 http://mirror.example/debian/ trixie main Packages
 https://deb.nodesource.example/node_20.x nodistro main Packages
 """
-    assert base.sources_from(targets) == [
+    assert debian_base.sources_from(targets) == [
         "deb http://mirror.example/debian bookworm main",
         "deb http://mirror.example/debian-security bookworm-security main",
     ]
-    assert base.sources_from("http://mirror.example/ubuntu/ noble main Packages\n") == list(base.SOURCES)
+    assert debian_base.sources_from("http://mirror.example/ubuntu/ noble main Packages\n") == list(
+        debian_base.SOURCES
+    )
 
 
 def test_without_mmdebstrap_its_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "build"))
     with pytest.raises(MissingToolError) as caught:
-        base.rootfs("cpu", "x86_64", 1)
+        debian_base.rootfs("cpu", "x86_64", 1)
     assert "apt-get install mmdebstrap" in (caught.value.hint or "")
     assert list((tmp_path / "build").rglob("*.tar")) == []
 

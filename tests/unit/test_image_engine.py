@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from patchset.errors import MissingToolError
-from patchset.image import engine, stream
+from patchset.base import process
+from patchset.base.errors import MissingToolError
+from patchset.image import engine
 
 
 def program(folder: Path, name: str, script: str = "exit 0") -> None:
@@ -80,15 +81,15 @@ def test_another_processor_needs_an_emulator(bin_only: Path) -> None:
 
 
 def test_a_programs_lines_are_shown_and_its_failure_raised(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(stream.ProgramError, match="status 3") as caught:
-        stream.run([sys.executable, "-c", "print('one'); print('two'); raise SystemExit(3)"], prefix="p")
+    with pytest.raises(process.ProgramError, match="status 3") as caught:
+        process.run([sys.executable, "-c", "print('one'); print('two'); raise SystemExit(3)"], prefix="p")
     assert caught.value.tail == "one\ntwo"
 
 
 def test_a_silent_program_is_seen_to_be_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr("patchset.console.note", said.append)
-    stream.run([sys.executable, "-c", "import time; time.sleep(0.6)"], prefix="p", heartbeat=0.2)
+    monkeypatch.setattr("patchset.base.console.note", said.append)
+    process.run([sys.executable, "-c", "import time; time.sleep(0.6)"], prefix="p", heartbeat=0.2)
     assert any("at work" in line for line in said)
 
 
@@ -96,17 +97,17 @@ def test_an_interruption_ends_the_program_and_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The child ignores SIGINT and has a child of its own; both must be gone."""
-    monkeypatch.setattr(stream, "GRACE", 0.3)
+    monkeypatch.setattr(process, "GRACE", 0.3)
     script = "trap '' INT; sleep 60 & echo $! > grandchild; echo started; wait; sleep 60"
 
     def interrupt(text: str) -> None:
         if "started" in text:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("patchset.console.note", interrupt)
+    monkeypatch.setattr("patchset.base.console.note", interrupt)
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        stream.run(["sh", "-c", script], prefix="p", cwd=tmp_path)
+        process.run(["sh", "-c", script], prefix="p", cwd=tmp_path)
     assert time.monotonic() - start < 20
     grandchild = int((tmp_path / "grandchild").read_text())
     for _ in range(50):

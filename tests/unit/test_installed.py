@@ -11,7 +11,7 @@ import pytest
 from conftest import Project
 from test_wheel import packaged
 
-from patchset import installed
+from patchset.install import in_place
 
 __all__ = ["packaged"]
 
@@ -31,7 +31,7 @@ def site(python: Path) -> Path:
 
 
 def test_in_and_out_again_every_hash_as_before(packaged: Project, served: Path) -> None:
-    before = installed.fingerprint(site(served))
+    before = in_place.fingerprint(site(served))
     packaged.run("patch-installed", "status", "--python", str(served), status=1)
     shown = packaged.run("patch-installed", "in", "--python", str(served)).stdout
     assert "patched  vllm/parser.py" in shown and "is live" in shown
@@ -39,13 +39,13 @@ def test_in_and_out_again_every_hash_as_before(packaged: Project, served: Path) 
     packaged.run("patch-installed", "status", "--python", str(served))
     check = subprocess.run([served, "-m", "pip", "check"], capture_output=True, text=True)
     assert "No broken requirements" in check.stdout or "torch" in check.stdout
-    during = installed.fingerprint(site(served))
+    during = in_place.fingerprint(site(served))
     assert {name for name in before if during[name] != before[name]} == {
         "vllm/parser.py",
         "vllm-1.2.0.dist-info/RECORD",
     }
     packaged.run("patch-installed", "out", "--python", str(served))
-    assert installed.fingerprint(site(served)) == before
+    assert in_place.fingerprint(site(served)) == before
 
 
 def test_uninstalling_a_patched_vllm_leaves_nothing(packaged: Project, served: Path) -> None:
@@ -67,14 +67,14 @@ def test_stale_bytecode_cannot_win(packaged: Project, served: Path) -> None:
 
 def test_foreign_files_are_named_and_nothing_is_changed(packaged: Project, served: Path) -> None:
     (site(served) / "vllm/parser.py").write_text("somebody's own\n")
-    before = installed.fingerprint(site(served))
+    before = in_place.fingerprint(site(served))
     message = packaged.run("patch-installed", "in", "--python", str(served), status=1).stderr
     assert "not those of v1.2.0: vllm/parser.py" in message
-    assert installed.fingerprint(site(served)) == before
+    assert in_place.fingerprint(site(served)) == before
 
 
 def test_half_done_is_completed_either_way(packaged: Project, served: Path) -> None:
-    before = installed.fingerprint(site(served))
+    before = in_place.fingerprint(site(served))
     packaged.run("patch-installed", "in", "--python", str(served))
     (site(served) / "vllm/reader.py").unlink()
     shown = packaged.run("patch-installed", "status", "--python", str(served), status=1).stdout
@@ -83,14 +83,14 @@ def test_half_done_is_completed_either_way(packaged: Project, served: Path) -> N
     assert (site(served) / "vllm/reader.py").exists()
     (site(served) / "vllm/reader.py").unlink()
     packaged.run("patch-installed", "out", "--python", str(served))
-    assert installed.fingerprint(site(served)) == before
+    assert in_place.fingerprint(site(served)) == before
 
 
 def test_a_failing_write_leaves_every_file_as_it_was(
     packaged: Project, served: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = installed.find(served)
-    before = installed.fingerprint(site(served))
+    found = in_place.find(served)
+    before = in_place.fingerprint(site(served))
     calls = []
 
     def fail(beside: Path, *rest: object) -> None:
@@ -99,11 +99,11 @@ def test_a_failing_write_leaves_every_file_as_it_was(
             raise OSError(28, "No space left on device")
         beside.write_bytes(b"")
 
-    monkeypatch.setattr(installed, "_write_beside", fail)
-    with pytest.raises(installed.PatchsetError, match="could not be written"):
-        installed.put_in(found)
-    after = installed.fingerprint(site(served))
-    after.pop(f"vllm-1.2.0.dist-info/{installed.RECORD_BACKUP}")
+    monkeypatch.setattr(in_place, "_write_beside", fail)
+    with pytest.raises(in_place.PatchsetError, match="could not be written"):
+        in_place.put_in(found)
+    after = in_place.fingerprint(site(served))
+    after.pop(f"vllm-1.2.0.dist-info/{in_place.RECORD_BACKUP}")
     assert after == before
 
 
@@ -128,9 +128,9 @@ def test_not_installed_unpinned_and_already_patched(packaged: Project, served: P
 def test_added_file_in_a_new_folder_goes_with_its_folder(packaged: Project, served: Path) -> None:
     new = "diff --git a/vllm/own/reader.py b/vllm/own/reader.py\nnew file mode 100644\n--- /dev/null\n+++ b/vllm/own/reader.py\n@@ -0,0 +1 @@\n+READ = 1\n"
     packaged.add_patch("0003-folder.diff", new)
-    before = installed.fingerprint(site(served))
+    before = in_place.fingerprint(site(served))
     packaged.run("patch-installed", "in", "--python", str(served))
     subprocess.run([served, "-m", "compileall", "-q", str(site(served) / "vllm/own")], check=True)
     packaged.run("patch-installed", "out", "--python", str(served))
-    assert installed.fingerprint(site(served)) == before
+    assert in_place.fingerprint(site(served)) == before
     assert not (site(served) / "vllm/own").exists()

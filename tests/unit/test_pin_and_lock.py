@@ -16,9 +16,11 @@ import pytest
 from conftest import Project
 from package_index import PackageIndex, serving
 
-from patchset import index as package_index
-from patchset import lock, pin, release, uv
-from patchset.errors import PatchsetError, UnavailableError, UsageError
+from patchset.base import release
+from patchset.base.errors import PatchsetError, UnavailableError, UsageError
+from patchset.downloads import index as package_index
+from patchset.locks import lock, uv
+from patchset.pins import discover
 
 EPOCH = 1_750_000_000
 CUDA = "vllm-1.3.0-{build}cp38-abi3-manylinux_2_28_{arch}.whl"
@@ -161,12 +163,12 @@ def test_pin_stays_when_a_newer_build_is_uploaded(index: PackageIndex, project: 
 
 def test_pin_refuses_what_it_cannot_know(index: PackageIndex, project: Project) -> None:
     with pytest.raises(UnavailableError, match=r"no source archive of vllm 9\.9"):
-        pin.make("v9.9")
+        discover.make("v9.9")
     with pytest.raises(UsageError, match="is no release"):
-        pin.make("../../evil")
+        discover.make("../../evil")
     index.files[SDIST] = sdist("__commit_id__ = open('/etc/passwd').read()\n")
     with pytest.raises(PatchsetError, match="names no commit"):
-        pin.make("v1.3.0")
+        discover.make("v1.3.0")
     assert not (project.root / "patches/v1.3.0/release.toml").exists()
 
 

@@ -23,13 +23,13 @@ from small_base import SITE, base, released
 from test_thin import archive, build
 from test_wheel import packaged
 
-from patchset.errors import PatchsetError, UnavailableError
+from patchset.attest import inputs, sidecars
+from patchset.base.errors import PatchsetError, UnavailableError
+from patchset.base.release import load
 from patchset.publish import push
 from patchset.registry import layout, media, transport, upload
 from patchset.registry.client import Repository
 from patchset.registry.reference import parse
-from patchset.release import load
-from patchset.supply import inputs, papers
 
 __all__ = ["base", "host", "network", "own_places", "packaged", "released"]
 
@@ -39,7 +39,7 @@ def goal(host: str) -> str:
     return f"{host}/team/{uuid.uuid4().hex[:12]}"
 
 
-def forge(place: Path, forged: dict[papers.Paper, bytes | None]) -> None:
+def forge(place: Path, forged: dict[sidecars.Paper, bytes | None]) -> None:
     """Put other attestations into an archive, or take some out, and have its index name what it then holds."""
     with tarfile.open(place) as tar:
         members = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
@@ -242,15 +242,15 @@ def test_a_published_layer_that_nobody_can_make_is_named(
 ) -> None:
     """Somebody publishes another text in the layer, with an inputs.lock that claims to be of it."""
     build(released, base)
-    honest = json.loads(papers.read(archive(released))[papers.INPUTS])
+    honest = json.loads(sidecars.read(archive(released))[sidecars.INPUTS])
     evil = Project(tmp_path / "evil", released.downloads)
     shutil.copytree(released.root, evil.root)
     patch = evil.folder / "0002-new.diff"
     patch.write_text(patch.read_text().replace("READ = 1", "READ = 6"))
     monkeypatch.setenv("PATCHSET_ROOT", str(evil.root))
     build(evil, base)
-    lock = json.loads(papers.read(archive(evil))[papers.INPUTS])
-    forge(archive(evil).path, {papers.INPUTS: json.dumps({**lock, "files": honest["files"]}).encode()})
+    lock = json.loads(sidecars.read(archive(evil))[sidecars.INPUTS])
+    forge(archive(evil).path, {sidecars.INPUTS: json.dumps({**lock, "files": honest["files"]}).encode()})
     monkeypatch.setenv("PATCHSET_ROOT", str(released.root))
     publish(released, goal, "--archive", str(archive(evil).path))
     shown = released.run("reproduce", f"{goal}:latest", status=1).stdout
@@ -269,7 +269,7 @@ def test_an_inputs_lock_of_somebody_else_is_read_with_care(
     released: Project, base: str, field: str, value: object
 ) -> None:
     build(released, base)
-    right = json.loads(papers.read(archive(released))[papers.INPUTS])
+    right = json.loads(sidecars.read(archive(released))[sidecars.INPUTS])
     inputs.read(json.dumps(right).encode(), "here")
     with pytest.raises(PatchsetError, match=r"here is no inputs\.lock"):
         inputs.read(json.dumps({**right, field: value}).encode(), "here")

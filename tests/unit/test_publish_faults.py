@@ -21,18 +21,18 @@ from test_publish import forge, goal
 from test_thin import archive
 from test_wheel import packaged
 
-from patchset import paths
+from patchset.attest import sidecars
+from patchset.attest.sidecars import INPUTS, PROVENANCE, SBOM, Paper
+from patchset.base import paths
+from patchset.base.errors import MissingToolError, PatchsetError, UnavailableError
+from patchset.base.release import load
 from patchset.commands.publish import command
-from patchset.errors import MissingToolError, PatchsetError, UnavailableError
 from patchset.image import thin
 from patchset.publish import attached, push
 from patchset.publish.reproduce import reproduce
 from patchset.registry import media
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
-from patchset.release import load
-from patchset.supply import papers
-from patchset.supply.papers import INPUTS, PROVENANCE, SBOM, Paper
 
 __all__ = ["base", "goal", "host", "network", "own_places", "packaged", "released"]
 
@@ -156,13 +156,13 @@ def test_manipulated_attestations_are_not_published(
 ) -> None:
     """Each is put into the archive so that its index names it, and each byte of the right ones is protected as well."""
     build(released, base)
-    other = dict(papers.read(archive(released)))
+    other = dict(sidecars.read(archive(released)))
     (released.folder / "0002-new.diff").write_text(
         (released.folder / "0002-new.diff").read_text().replace("READ = 1", "READ = 2")
     )
     build(released, base)
     place = archive(released).path
-    ours, right = dict(papers.read(archive(released))), place.read_bytes()
+    ours, right = dict(sidecars.read(archive(released))), place.read_bytes()
     published = []
     for name, forged in FORGED.items():
         place.write_bytes(right)
@@ -182,7 +182,7 @@ def test_manipulated_attestations_are_not_published(
 def test_what_the_registry_holds_already_is_checked(released: Project, base: str, goal: str) -> None:
     """Somebody attached another image's attestation to this one, before it was published or after."""
     build(released, base)
-    other = papers.read(archive(released))
+    other = sidecars.read(archive(released))
     (released.folder / "0002-new.diff").write_text(
         (released.folder / "0002-new.diff").read_text().replace("READ = 1", "READ = 2")
     )

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from conftest import HEADER, PARSER, Project, diff_line
 
-from patchset.apply import changes
-from patchset.release import load
+from patchset.base.release import load
+from patchset.series.apply import changes
 
 
 def subjects(project: Project) -> list[str]:

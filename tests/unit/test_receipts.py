@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from conftest import HEADER, Project, diff_line
 
-from patchset import lanes, paths, receipts, series, tables
-from patchset.errors import PatchsetError
-from patchset.release import releases
+from patchset.base import paths
+from patchset.base.errors import PatchsetError
+from patchset.base.release import releases
+from patchset.results import lanes, receipts, tables
+from patchset.series import order
 
 
 def result(kind: str, **columns: tuple[int, int]) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def test_lanes_show_what_was_run_and_the_soak_beside_it(
     folder = paths.project_root() / lanes.FOLDERS["cpu"]
     folder.mkdir(parents=True)
     receipt = {
-        "series_sha256": series.sha256(release), "right": 23, "requests": 30, "acceptance": 0.52,
+        "series_sha256": order.sha256(release), "right": 23, "requests": 30, "acceptance": 0.52,
         "by_check": {"everywhere": {"right": 8, "requests": 10}, "soak": {"right": 15, "requests": 20}},
     }  # fmt: skip
     (folder / "v1.2.0-patched-k5.json").write_text(json.dumps(receipt))

@@ -18,8 +18,8 @@ from cmake_files import FILES, fake_torch
 from conftest import HEADER, Project, diff_line, make_sdist, release_toml
 from test_wheel import build, rewrite
 
-from patchset.compiled import third_party
-from patchset.wheel import compiled, record
+from patchset.pins import third_party
+from patchset.wheel import compiled_modules, record
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no compiler"),
@@ -161,9 +161,9 @@ def test_a_wheel_cannot_call_python_files_compiled(source: Project) -> None:
     with zipfile.ZipFile(wheel) as archive:
         notes = archive.read(name)
     forged = notes.replace(b'"vllm/small.abi3.so": "', b'"vllm/__init__.py": "')
-    assert compiled.read(notes) is not None and compiled.read(forged) is None
+    assert compiled_modules.read(notes) is not None and compiled_modules.read(forged) is None
     for broken in (b"", b"[]", b'{"compiled": 3}', notes.replace(b'"third-party"', b'"other"')):
-        assert compiled.read(broken) is None
+        assert compiled_modules.read(broken) is None
     rewrite(wheel, name, forged)
     message = source.run("verify", str(wheel), status=1).stdout
     assert (

@@ -18,7 +18,7 @@ import pytest
 import wheels
 from conftest import HEADER, Project, diff_line, make_sdist, release_toml
 
-from patchset import files
+from patchset.base import files
 from patchset.wheel import archive, metadata, overlay
 
 NAME = "vllm-1.2.0+mtp.1-cp38-abi3-manylinux_2_28_x86_64.whl"
@@ -207,7 +207,7 @@ class _nothing:
 def test_interrupted_build_leaves_no_wheel(packaged: Project) -> None:
     packaged.run("apply")
     for delay in ("0.3", "0.5", "0.7"):
-        script = f"import threading,os,signal,sys\nthreading.Timer({delay}, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\nfrom patchset.cli import main\nmain(['build-wheel'])"
+        script = f"import threading,os,signal,sys\nthreading.Timer({delay}, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\nfrom patchset.commands.cli import main\nmain(['build-wheel'])"
         done = subprocess.run(
             [sys.executable, "-c", script], cwd=packaged.root, capture_output=True, timeout=60
         )

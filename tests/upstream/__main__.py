@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
-from patchset import console, entry, paths, release
-from patchset.errors import PatchsetError
+from patchset.base import console, entry, paths, release
+from patchset.base.errors import PatchsetError
 
 #: Where releases keep the tests of what the series touches; a release has some of these places. Other models' are not among them.
 FILES = (

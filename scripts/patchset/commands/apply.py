@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from patchset import console
-from patchset.apply import patched_tree
+from patchset.base import console
+from patchset.base.release import load
 from patchset.commands.options import from_dir_option, release_argument
-from patchset.release import load
+from patchset.series.apply import patched_tree
 
 
 @click.command()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from patchset import console
-from patchset.bisect import Verdict, by_patch, by_release
+from patchset.base import console
+from patchset.base.errors import UsageError
+from patchset.base.release import load, releases
 from patchset.commands.options import from_dir_option, release_argument
-from patchset.errors import UsageError
-from patchset.release import load, releases
+from patchset.proofs.bisect import Verdict, by_patch, by_release
 
 
 @click.command()

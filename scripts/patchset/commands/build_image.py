@@ -10,12 +10,12 @@ from typing import get_args
 import click
 from click.core import ParameterSource
 
-from patchset import console
+from patchset.base import console
+from patchset.base.errors import UsageError
+from patchset.base.release import Arch, EngineName, Target, load
 from patchset.commands.options import arch_option, from_dir_option, release_argument, target_option
-from patchset.errors import UsageError
 from patchset.image import build, engine, layer, run_hint, source, space, thin
-from patchset.image.engine import ENGINES, EngineName
-from patchset.release import Arch, Target, load
+from patchset.image.engine import ENGINES
 
 _GB = 1_000_000_000
 

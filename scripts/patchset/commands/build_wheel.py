@@ -8,12 +8,13 @@ from typing import get_args
 
 import click
 
-from patchset import console, files
+from patchset.base import console, files
+from patchset.base.errors import UsageError
+from patchset.base.release import Arch, Target, load
 from patchset.commands.options import from_dir_option, release_argument, target_option, this_machine
-from patchset.compiled.build import Options
-from patchset.errors import UsageError
-from patchset.release import Arch, Target, load
-from patchset.wheel import overlay, precompiled, source
+from patchset.source import from_source, precompiled
+from patchset.source.build import Options
+from patchset.wheel import overlay
 
 
 @click.command()
@@ -88,7 +89,7 @@ def command(
     if mode == "source":
         names = tuple(filter(None, modules.split(","))) if modules else None
         options = Options(cuda_archs or Options.archs, names, jobs, third_party, own_python)
-        wheel = source.build(pinned, target, arch, options, from_dir=from_dir, out=out)
+        wheel = from_source.build(pinned, target, arch, options, from_dir=from_dir, out=out)
     else:
         if cuda_archs or modules or jobs or third_party or own_python:
             raise UsageError(

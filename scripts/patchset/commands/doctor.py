@@ -10,10 +10,11 @@ from pathlib import Path
 
 import click
 
-from patchset import console, installed, series
+from patchset.base import console
+from patchset.base.errors import EXIT_USAGE, UsageError
 from patchset.commands.options import from_dir_option
-from patchset.doctor import standalone
-from patchset.errors import EXIT_USAGE, UsageError
+from patchset.install import doctor, in_place
+from patchset.series import order
 from patchset.wheel import overlay
 
 
@@ -45,14 +46,14 @@ def command(
 
     Exit status 0 when all is well, 1 when something is wrong, 2 when there is no vLLM of a pinned release.
     """
-    program = [str(python.absolute()), standalone.__file__]
+    program = [str(python.absolute()), doctor.__file__]
     words = [word for word, on in (("--gpu", gpu), ("--quiet", quiet), ("--json", as_json)) if on]
     if root is not None:
         words += ["--root", str(root.absolute())]
     done = subprocess.run([*program, *words], check=False, capture_output=True, text=True)
-    if done.returncode == standalone.NO_MANIFEST:
+    if done.returncode == doctor.NO_MANIFEST:
         # Not a wheel of ours, so perhaps one that was patched in place: what it should be is made from the pin.
-        found = installed.look(root, from_dir=from_dir) if root else installed.find(python, from_dir=from_dir)
+        found = in_place.look(root, from_dir=from_dir) if root else in_place.find(python, from_dir=from_dir)
         with tempfile.NamedTemporaryFile(suffix=".json") as manifest:
             manifest.write(_manifest(found))
             manifest.flush()
@@ -67,8 +68,8 @@ def command(
     sys.exit(done.returncode)
 
 
-def _manifest(found: installed.Installed) -> bytes:
+def _manifest(found: in_place.Installed) -> bytes:
     release = found.release
     target = next(iter(release.wheels))
     pinned = next(iter(release.wheels[target].values()))
-    return overlay.provenance(release, target, pinned, series.read(release), list(found.changed))
+    return overlay.provenance(release, target, pinned, order.read(release), list(found.changed))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from patchset import console
+from patchset.base import console
+from patchset.base.errors import EXIT_FAILED
+from patchset.base.release import load
 from patchset.commands.options import from_dir_option
-from patchset.drift import UPSTREAM, drift
-from patchset.errors import EXIT_FAILED
-from patchset.release import load
+from patchset.rebase.drift import UPSTREAM, drift
 
 
 @click.command()

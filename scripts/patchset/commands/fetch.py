@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from patchset import console, fetch
+from patchset.base import console
+from patchset.base.release import Arch, Target, load
 from patchset.commands.options import arch_option, from_dir_option, release_argument
-from patchset.release import Arch, Target, load
+from patchset.downloads import fetch
 
 
 @click.command()

@@ -7,9 +7,9 @@ import sys
 
 import click
 
-from patchset import console
-from patchset.errors import EXIT_FAILED
-from patchset.lint import lint
+from patchset.base import console
+from patchset.base.errors import EXIT_FAILED
+from patchset.results.lint import lint
 
 
 @click.command()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from patchset import console, lock
+from patchset.base import console
+from patchset.base.release import Target, load
 from patchset.commands.options import from_dir_option, release_argument, target_option
-from patchset.compiled import toolchain_lock
-from patchset.release import Target, load
-from patchset.tree import stock_tree
+from patchset.locks import lock, toolchain_lock
+from patchset.series.stock_tree import stock_tree
 
 
 @click.command()

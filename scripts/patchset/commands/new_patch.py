@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from patchset import console
+from patchset.base import console
+from patchset.base.release import load
 from patchset.commands.options import from_dir_option
-from patchset.new_patch import new_patch
-from patchset.release import load
+from patchset.series.new_patch import new_patch
 
 
 @click.command()

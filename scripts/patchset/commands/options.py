@@ -9,7 +9,7 @@ from typing import cast
 
 import click
 
-from patchset.release import Arch
+from patchset.base.release import Arch
 
 release_argument = click.argument("release", required=False, metavar="[RELEASE]")
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import click
 
-from patchset import console, installed, series
+from patchset.base import console
+from patchset.base.errors import EXIT_FAILED
 from patchset.commands.options import from_dir_option
-from patchset.errors import EXIT_FAILED
+from patchset.install import in_place
+from patchset.series import order
 
 
 @click.command()
@@ -30,16 +32,16 @@ def command(action: str, python: Path, from_dir: Path | None) -> None:
 
     'status' exits with 0 when the whole series is live, with 1 when it is not.
     """
-    found = installed.find(python, from_dir=from_dir)
+    found = in_place.find(python, from_dir=from_dir)
     if action == "in":
-        installed.put_in(found)
+        in_place.put_in(found)
     elif action == "out":
-        installed.take_out(found)
+        in_place.take_out(found)
     for path, kind in found.kinds().items():
         console.result(f"{kind.value:8} {path}")
     name = found.release.name
     if found.live:
-        console.result(f"{name} in {found.site}: the series {series.sha256(found.release)[:12]} is live")
+        console.result(f"{name} in {found.site}: the series {order.sha256(found.release)[:12]} is live")
     elif found.stock:
         console.result(f"{name} in {found.site}: stock")
     else:

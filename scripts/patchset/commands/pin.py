@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import click
 
-from patchset import console, pin
-from patchset.errors import PatchsetError
+from patchset.base import console
+from patchset.base.errors import PatchsetError
+from patchset.pins import discover
 
 
 @click.command()
 @click.argument("release")
 @click.option(
     "--cpu-project",
-    default=pin.CPU_PROJECT,
+    default=discover.CPU_PROJECT,
     show_default=True,
     metavar="NAME",
     help="The project on the index that has the CPU wheels.",
@@ -26,7 +27,7 @@ def command(release: str, cpu_project: str, check: bool) -> None:
     the one with the highest build tag), the commit that the source names, and the torch that the wheel requires.
     A pin that stands there is compared with the index: missing fields are added, a hash is never changed.
     """
-    file, added = pin.make(release, cpu_project=cpu_project, check=check)
+    file, added = discover.make(release, cpu_project=cpu_project, check=check)
     if added and check:
         raise PatchsetError(f"{file} lacks: {', '.join(added)}", f"nox -s pin -- {release} adds it")
     console.note(f"  added: {', '.join(added)}" if added else "  the pin is complete and the index agrees")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from patchset import console
+from patchset.base import console
+from patchset.base.errors import EXIT_FAILED
+from patchset.base.release import load, releases
 from patchset.commands.options import from_dir_option
-from patchset.errors import EXIT_FAILED
-from patchset.prove import Verdict, prove
-from patchset.release import load, releases
+from patchset.proofs.prove import Verdict, prove
 
 
 @click.command()

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from patchset import console, files, paths
+from patchset.attest import inputs, sidecars
+from patchset.base import console, files, paths
+from patchset.base.errors import PatchsetError, UsageError
+from patchset.base.release import Release, Target, load
 from patchset.commands.options import release_argument, target_option
-from patchset.errors import PatchsetError, UsageError
 from patchset.image import thin
 from patchset.publish import push, sign
 from patchset.registry.layout import Layout
 from patchset.registry.reference import parse
-from patchset.release import Release, Target, load
-from patchset.supply import inputs, papers
 
 
 @click.command(
@@ -96,7 +96,7 @@ def _built(release: Release, target: Target, only_thin: bool) -> list[Path]:
 
 def _inputs(archive: Path, release: Release, target: Target) -> bytes:
     """The archive's inputs.lock; it must be of what the tags will say, made from this checkout."""
-    content = papers.read(Layout(archive))[papers.INPUTS]
+    content = sidecars.read(Layout(archive))[sidecars.INPUTS]
     made = inputs.read(content, str(archive))
     if (made.release, made.target, made.version) != (release.name, target, release.built_version(target)):
         raise PatchsetError(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from patchset import console
+from patchset.base import console
+from patchset.base.errors import EXIT_CONFLICT
 from patchset.commands.options import from_dir_option
-from patchset.errors import EXIT_CONFLICT
-from patchset.rebase import Options, rebase, try_out, work_folder
+from patchset.rebase.run import Options, rebase, try_out, work_folder
 
 
 @click.command()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from patchset import console, receipts
+from patchset.base import console
+from patchset.results import receipts
 
 
 @click.command()

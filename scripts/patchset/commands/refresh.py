@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import click
 
-from patchset import console
+from patchset.base import console
+from patchset.base.release import load
 from patchset.commands.options import release_argument
-from patchset.refresh import refresh
-from patchset.release import load
+from patchset.series.refresh import refresh
 
 
 @click.command()

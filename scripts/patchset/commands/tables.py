@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import click
 
-from patchset import console, tables
+from patchset.base import console
+from patchset.results import tables
 
 
 @click.command()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from patchset import console
+from patchset.base import console
+from patchset.base.errors import EXIT_FAILED
 from patchset.commands.options import from_dir_option
-from patchset.errors import EXIT_FAILED
 from patchset.wheel.verify import verify
 
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from patchset import console, files
-from patchset.errors import PatchsetError
-from patchset.image import stream
+from patchset.base import console, files, process
+from patchset.base.errors import PatchsetError
 from patchset.image.engine import Engine
 
 _CHUNK = 1 << 20
@@ -56,7 +55,7 @@ def export(engine: Engine, tag: str, place: Path, epoch: int, attest: Attest = l
             if saved.returncode:
                 raise PatchsetError(f"docker save {tag} ended with status {saved.returncode}")
         else:
-            stream.run([engine.name, "push", engine.full_tag(tag), f"oci:{layout}"], prefix=engine.name)
+            process.run([engine.name, "push", engine.full_tag(tag), f"oci:{layout}"], prefix=engine.name)
         name = engine.full_tag(tag)
         digest, layers = _name(layout, name, attest)
         _pack(layout, unfinished, epoch)

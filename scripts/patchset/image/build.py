@@ -7,15 +7,16 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset import console, files, paths
-from patchset.errors import PatchsetError, UsageError
-from patchset.image import archive, base, context, labels, space, wheelhouse
+from patchset.attest import inputs, labels, sidecars
+from patchset.attest.inputs import Inputs
+from patchset.base import console, files, paths
+from patchset.base.errors import PatchsetError, UsageError
+from patchset.base.release import Arch, Release, Target
+from patchset.image import archive, context, debian_base, space
 from patchset.image.archive import Archive
 from patchset.image.engine import Engine
-from patchset.image.wheelhouse import Locked
-from patchset.release import Arch, Release, Target
-from patchset.supply import inputs, papers
-from patchset.supply.inputs import Inputs
+from patchset.locks import wheelhouse
+from patchset.locks.wheelhouse import Locked
 from patchset.wheel import overlay
 
 #: Built here from Debian packages, and kept in the engine under names of this repository.
@@ -77,8 +78,8 @@ def build(
             if lock is None:  # what an engine built on an image of its own cannot be told from outside
                 return {}
             locked = _inputs(release, target, arch, engine, digest, rootfs)
-            return papers.by_annotation(
-                papers.write(locked, release, {arch: wheel}, locks=locks, rootfs=rootfs)
+            return sidecars.by_annotation(
+                sidecars.write(locked, release, {arch: wheel}, locks=locks, rootfs=rootfs)
             )
 
         made = archive.export(engine, tag, place, release.source_date_epoch, attest)
@@ -114,7 +115,7 @@ def _full(
 ) -> tuple[list[Locked], Path]:
     """Build the image in the engine; the dependencies in it, and the base's root file system."""
     epoch = release.source_date_epoch
-    rootfs, key = base.rootfs(target, arch, epoch, fresh=fresh_base)
+    rootfs, key = debian_base.rootfs(target, arch, epoch, fresh=fresh_base)
     base_tag = f"{CACHE}:{target}-{arch}-{key}"
     if not engine.exists(base_tag):
         with (

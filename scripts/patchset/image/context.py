@@ -9,10 +9,10 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from patchset import files, paths
-from patchset.doctor import standalone
-from patchset.errors import PatchsetError
-from patchset.image.wheelhouse import Locked
+from patchset.base import files, paths
+from patchset.base.errors import PatchsetError
+from patchset.install import doctor
+from patchset.locks.wheelhouse import Locked
 
 #: What of docker/ is mounted into the build and run or copied by its setup step.
 SETUP = ("setup.cuda.sh", "setup.cpu.sh", "torchvision_without_cuda.py", "torchvision_without_cuda.pth")
@@ -49,7 +49,7 @@ def overlay(folder: Path, *, wheel: Path) -> None:
 
 def _doctor(folder: Path) -> None:
     """The program that says, inside an image, which patches are live."""
-    shutil.copyfile(standalone.__file__, folder / "setup" / DOCTOR)
+    shutil.copyfile(doctor.__file__, folder / "setup" / DOCTOR)
 
 
 def lock_text(locks: Iterable[Locked]) -> str:

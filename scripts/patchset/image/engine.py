@@ -11,13 +11,12 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-from patchset import console
-from patchset.errors import MissingToolError, PatchsetError
-from patchset.image import stream
+from patchset.base import console, process
+from patchset.base.errors import MissingToolError, PatchsetError
+from patchset.base.release import EngineName
 
-EngineName = Literal["buildah", "podman", "docker"]
 #: In the order in which they are tried: buildah needs neither a daemon nor anything at run time.
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
@@ -89,7 +88,7 @@ class Engine:
         source = (arguments or {}).get("BASE", "")
         before = self.containers(source)
         try:
-            stream.run(words, prefix=self.name, env={**os.environ, "DOCKER_BUILDKIT": "1"})
+            process.run(words, prefix=self.name, env={**os.environ, "DOCKER_BUILDKIT": "1"})
         except BaseException:
             self._remove_containers(self.containers(source) - before)
             raise
@@ -117,7 +116,7 @@ class Engine:
     def pull(self, reference: str) -> None:
         """Fetch an image from its registry, unless it is there."""
         if not self.exists(reference):
-            stream.run([self.name, "pull", reference], prefix=self.name)
+            process.run([self.name, "pull", reference], prefix=self.name)
 
     def size(self, tag: str) -> int | None:
         """The unpacked size in bytes, as far as the engine tells."""

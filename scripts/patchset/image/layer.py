@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import configparser
 import io
-import json
 import re
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from patchset.doctor import standalone
-from patchset.errors import UsageError
+from patchset.base.errors import UsageError
+from patchset.base.release import Release, Target
 from patchset.image.context import DOCTOR
-from patchset.release import Release, Target
+from patchset.install import doctor
 from patchset.wheel import metadata, record
 from patchset.wheel.archive import Wheel, plain_mode
-from patchset.wheel.overlay import PROVENANCE
+from patchset.wheel.changed_files import changed_files
 
 #: Where vLLM's own Dockerfiles install: with the system's Python, and for the CPU into a virtual environment.
 SITES: dict[Target, str] = {
@@ -74,7 +72,7 @@ def layer(wheel_file: Path, where: Place, epoch: int) -> bytes:
     root = where.site.strip("/")
     members = {f"{root}/{name}": content for name, content in contents.items()}
     members |= {f"{root}/{name}": (0o644, b"") for name in map(whiteout, gone)}
-    members[f"usr/local/bin/{DOCTOR}"] = (0o755, Path(standalone.__file__).read_bytes())
+    members[f"usr/local/bin/{DOCTOR}"] = (0o755, Path(doctor.__file__).read_bytes())
     return _tar(members, epoch)
 
 
@@ -82,12 +80,6 @@ def whiteout(name: str) -> str:
     """The name of the empty file that hides ``name`` ("Representing Changes" in the specification)."""
     path = PurePosixPath(name)
     return str(path.with_name(_WHITEOUT + path.name))
-
-
-def changed_files(wheel: Wheel) -> dict[str, Any]:
-    """What the series changes of a patched wheel: path to the sha256 of ``stock`` and ``patched``."""
-    found: dict[str, Any] = json.loads(wheel.read(f"{wheel.dist_info}/{PROVENANCE}"))["files"]
-    return found
 
 
 def _site_files(wheel: Wheel, where: Place) -> tuple[dict[str, tuple[int, bytes]], list[str]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import shlex
 
+from patchset.base.release import Target
 from patchset.image.engine import Engine
-from patchset.release import Target
 
 #: An example that fits the target: one that the patches are for, and one that a CPU can bear.
 MODELS: dict[Target, str] = {"cuda": "Qwen/Qwen3-Coder-30B-A3B-Instruct", "cpu": "Qwen/Qwen3.5-0.8B"}

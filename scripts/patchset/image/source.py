@@ -9,11 +9,12 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset import console, files, git, paths, series
-from patchset.apply import patched_tree
-from patchset.errors import MissingToolError, PatchsetError
-from patchset.image import build, dockerfile, stream
-from patchset.release import Release, Target
+from patchset.base import console, files, git, paths, process
+from patchset.base.errors import MissingToolError, PatchsetError
+from patchset.base.release import Release, Target
+from patchset.image import build, dockerfile
+from patchset.series import order
+from patchset.series.apply import patched_tree
 
 #: vLLM's Dockerfile of a target, the stage that makes the wheel, and the stage that is the image.
 _FILES: dict[Target, tuple[str, str, str]] = {
@@ -65,7 +66,7 @@ def prepare(release: Release, target: Target, tag: str | None, *, from_dir: Path
         "VERSION": version,
         "RELEASE": release.name,
         "COMMIT": release.commit,
-        "SERIES_SHA256": series.sha256(release),
+        "SERIES_SHA256": order.sha256(release),
         "SOURCE_DATE_EPOCH": str(release.source_date_epoch),
     }
     return Context(folder, variables)
@@ -98,5 +99,5 @@ def bake(made: Context, target: Target, *, print_only: bool = False) -> str:
         if done.returncode:
             raise PatchsetError(f"buildx does not take the bake file: {done.stderr.strip()[-1000:]}")
         return done.stdout
-    stream.run([*words, target], prefix="buildx", env=env)
+    process.run([*words, target], prefix="buildx", env=env)
     return ""

@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchset import console, files, paths, series
-from patchset.errors import PatchsetError
-from patchset.image import deflate, labels, origin, survey
+from patchset.attest import inputs, labels, sidecars
+from patchset.attest.inputs import Inputs
+from patchset.base import console, files, paths
+from patchset.base.errors import PatchsetError
+from patchset.base.release import Arch, Release, Target
+from patchset.image import base_check, base_manifest, deflate
 from patchset.image import layer as layers
+from patchset.image.base_manifest import Base, Origin
 from patchset.image.layer import Place
-from patchset.image.origin import Base, Origin
 from patchset.registry import layout, media
-from patchset.release import Arch, Release, Target
-from patchset.supply import inputs, papers
-from patchset.supply.inputs import Inputs
+from patchset.series import order
 from patchset.wheel import overlay
 
 #: A layer of patched files has no reason to be larger, in bytes.
@@ -69,7 +70,7 @@ def build(
         PatchsetError: the base is not fit for it, or the layer is larger than ``MAX_LAYER``.
     """
     where = layers.place(release, target, site, version)
-    base = origin.look(base_ref, [arch for arch in archs if arch in release.wheels.get(target, {})])
+    base = base_manifest.look(base_ref, [arch for arch in archs if arch in release.wheels.get(target, {})])
     path = out or archive_path(release, target)
     blobs: dict[str, bytes] = {}
     entries: list[dict[str, Any]] = []
@@ -82,10 +83,10 @@ def build(
             entry, made[found.arch] = _image(release, target, found, wheel, content, blobs)
             entries.append(entry)
     if look_inside:
-        survey.check(base, where, wheels)
+        base_check.check(base, where, wheels)
     top = entries[0] if not base.index else _index(entries, blobs)
     locked = _inputs(release, target, base, where, top["digest"])
-    attestations = papers.by_annotation(papers.write(locked, release, wheels))
+    attestations = sidecars.by_annotation(sidecars.write(locked, release, wheels))
     annotations = {
         "org.opencontainers.image.ref.name": f"{release.name}-mtp.{release.revision}",
         BASE: str(base.reference.at(base.digest)),
@@ -117,7 +118,7 @@ def _image(
     config["config"]["Labels"] = {**(config["config"].get("Labels") or {}), **said}
     config["rootfs"]["diff_ids"].append(f"sha256:{hashlib.sha256(content).hexdigest()}")
     if config.get("history"):
-        did = f"vllm-mtp-patches: series {series.sha256(release)} on {release.name}"
+        did = f"vllm-mtp-patches: series {order.sha256(release)} on {release.name}"
         config["history"].append({"created": created, "created_by": did})
     config_bytes = media.dump(config)
     manifest = copy.deepcopy(base.manifest)

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from patchset.attest import sidecars
+from patchset.attest.sidecars import Contents, Paper
 from patchset.registry import media, upload
 from patchset.registry.client import Repository
 from patchset.registry.upload import in_memory
-from patchset.supply import papers
-from patchset.supply.papers import Contents, Paper
 
 
 def read(repository: Repository, digest: str) -> dict[Paper, list[bytes]]:
@@ -21,16 +21,16 @@ def read(repository: Repository, digest: str) -> dict[Paper, list[bytes]]:
     """
     top = media.parse(repository.manifest(digest)[2], digest)
     children = [media.check_descriptor(entry, digest)["digest"] for entry in top.get("manifests") or ()]
-    found: dict[Paper, list[bytes]] = {paper: [] for paper in papers.ALL}
+    found: dict[Paper, list[bytes]] = {paper: [] for paper in sidecars.ALL}
     for entry in repository.referrers(digest):
-        paper = next((paper for paper in papers.ALL if paper.media_type == entry.get("artifactType")), None)
+        paper = next((paper for paper in sidecars.ALL if paper.media_type == entry.get("artifactType")), None)
         if paper is None:
             continue
         where = str(repository.reference.at(entry["digest"]))
         manifest = media.parse(repository.manifest(entry["digest"])[2], where)
         for part in media.parts(manifest, where)[1:]:
-            content = repository.blob(part["digest"], part["size"], papers.MAX_BYTES)
-            papers.check_subject(paper, content, {digest, *children}, where)
+            content = repository.blob(part["digest"], part["size"], sidecars.MAX_BYTES)
+            sidecars.check_subject(paper, content, {digest, *children}, where)
             if content not in found[paper]:
                 found[paper].append(content)
     return found
@@ -39,7 +39,7 @@ def read(repository: Repository, digest: str) -> dict[Paper, list[bytes]]:
 def attach(repository: Repository, subject: dict[str, Any], held: Sequence[Contents]) -> dict[str, str]:
     """Attach the attestations of an image's archives; the digest of each artifact by what it is."""
     attached: dict[str, str] = {}
-    for paper in papers.ALL:
+    for paper in sidecars.ALL:
         contents = [one[paper] for one in held]
         for content in (b"{}", *contents):
             upload.put(repository, in_memory(content), lambda count: None)

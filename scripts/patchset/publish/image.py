@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchset.errors import PatchsetError, UsageError
+from patchset.attest import sidecars
+from patchset.attest.sidecars import Contents
+from patchset.base.errors import PatchsetError, UsageError
 from patchset.image.thin import BASE
 from patchset.registry import media
 from patchset.registry.client import Repository
 from patchset.registry.layout import Layout
 from patchset.registry.reference import Reference, parse
 from patchset.registry.upload import Blob
-from patchset.supply import papers
-from patchset.supply.papers import Contents
 
 #: Layers that may not be passed on come from where their ``urls`` say (OCI: nondistributable, docker: foreign).
 _NOT_PASSED_ON = ("nondistributable", "foreign")
@@ -53,7 +53,7 @@ def opened(archives: list[Path], goal: Reference) -> Iterator[Image]:
         tops = []
         for path in archives:
             layout = Layout(path)
-            found.attestations.append(papers.read(layout))
+            found.attestations.append(sidecars.read(layout))
             entry = layout.index["manifests"][0]
             base_text = (entry.get("annotations") or {}).get(BASE)
             base = None

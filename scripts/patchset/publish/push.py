@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset import console
-from patchset.errors import PatchsetError, UsageError
+from patchset.attest.sidecars import Contents
+from patchset.base import console
+from patchset.base.errors import PatchsetError, UsageError
+from patchset.base.release import Release, Target
 from patchset.publish import attached, image
 from patchset.publish.image import Image
 from patchset.registry import upload
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference
-from patchset.release import Release, Target
-from patchset.supply.papers import Contents
 
 #: Signs an image by digest, with the attestations of its archives.
 Signer = Callable[[Reference, str, Sequence[Contents]], None]

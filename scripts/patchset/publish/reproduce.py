@@ -13,17 +13,17 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchset import console, files, paths
-from patchset.errors import NotFoundError, PatchsetError, UsageError
+from patchset.attest import inputs, sidecars
+from patchset.attest.inputs import Inputs
+from patchset.base import console, files, paths
+from patchset.base.errors import NotFoundError, PatchsetError, UsageError
+from patchset.base.release import GOARCH, Arch, Release, load
 from patchset.image import build, engine, thin
 from patchset.publish import attached
 from patchset.registry import media
 from patchset.registry.client import Repository
 from patchset.registry.layout import Layout
 from patchset.registry.reference import parse
-from patchset.release import Arch, Release, load
-from patchset.supply import inputs, papers
-from patchset.supply.inputs import Inputs
 
 #: Bound of a thin layer that is unpacked to be compared, in bytes.
 _MAX_UNPACKED = 64 << 20
@@ -69,7 +69,7 @@ def _locks(what: str) -> tuple[list[Inputs], str | None]:
         digest = repository.digest_of(reference.wanted)
         if digest is None:
             raise NotFoundError(f"{reference} does not exist", "check the name and the tag")
-        contents = attached.read(repository, digest)[papers.INPUTS]
+        contents = attached.read(repository, digest)[sidecars.INPUTS]
     if not contents:
         raise UsageError(f"nothing with an inputs.lock refers to {reference}", "publish attaches one")
     locks = [inputs.read(content, f"inputs.lock of {reference}") for content in contents]
@@ -120,8 +120,6 @@ def _thin(
 
 
 def _published_layer(reference: str, arch: Arch) -> bytes:
-    from patchset.image.origin import GOARCH
-
     parsed = parse(reference)
     with Repository(parsed) as repository:
         _, _, content = repository.manifest(parsed.wanted)

@@ -10,14 +10,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchset import console
-from patchset.errors import MissingToolError
-from patchset.image import stream
+from patchset.attest import inputs, sidecars
+from patchset.attest.sidecars import Contents
+from patchset.base import console, process
+from patchset.base.errors import MissingToolError
 from patchset.publish.push import Signer
 from patchset.registry import media
 from patchset.registry.reference import Reference
-from patchset.supply import inputs, papers
-from patchset.supply.papers import Contents
 
 
 def signer(*, key: str | None, wanted: bool | None) -> Signer | None:
@@ -37,11 +36,11 @@ def signer(*, key: str | None, wanted: bool | None) -> Signer | None:
         with console.step(f"sign {reference.repository}@{digest}"), tempfile.TemporaryDirectory() as folder:
             _cosign("sign", "--recursive", *options, f"{reference.repository}@{digest}")
             for contents in held:
-                image = inputs.read(contents[papers.INPUTS], "inputs.lock").digest
-                statement = media.parse(contents[papers.PROVENANCE], "provenance")
+                image = inputs.read(contents[sidecars.INPUTS], "inputs.lock").digest
+                statement = media.parse(contents[sidecars.PROVENANCE], "provenance")
                 for kind, predicate in (
                     ("slsaprovenance1", json.dumps(statement["predicate"]).encode()),
-                    ("cyclonedx", contents[papers.SBOM]),
+                    ("cyclonedx", contents[sidecars.SBOM]),
                 ):
                     file = Path(folder) / f"{kind}.json"
                     file.write_bytes(predicate)
@@ -52,4 +51,4 @@ def signer(*, key: str | None, wanted: bool | None) -> Signer | None:
 
 
 def _cosign(*words: str) -> None:
-    stream.run(["cosign", *words], prefix="cosign", env=dict(os.environ))
+    process.run(["cosign", *words], prefix="cosign", env=dict(os.environ))

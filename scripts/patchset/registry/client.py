@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from patchset.errors import NotFoundError, PatchsetError, UnavailableError
+from patchset.base.errors import NotFoundError, PatchsetError, UnavailableError
 from patchset.registry import media
 from patchset.registry.reference import DIGEST, Reference
 from patchset.registry.transport import Transport

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from patchset import files
-from patchset.errors import PatchsetError
+from patchset.base import files
+from patchset.base.errors import PatchsetError
 from patchset.registry import media
 
 _BLOB = re.compile(r"(?:\./)?blobs/sha256/([0-9a-f]{64})")

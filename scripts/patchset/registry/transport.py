@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 
-from patchset import console
-from patchset.errors import NotFoundError, PatchsetError, UnavailableError
+from patchset.base import console
+from patchset.base.errors import NotFoundError, PatchsetError, UnavailableError
 from patchset.registry import auth
 from patchset.registry.reference import Reference
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from patchset.errors import PatchsetError
-from patchset.native import native_reason
-from patchset.patch import Patch
-from patchset.release import Release, Target
+from patchset.base.errors import PatchsetError
+from patchset.base.release import Release, Target
+from patchset.series.native import native_reason
+from patchset.series.patch import Patch
 
 #: Folders that precompiled mode fills from the official wheel, after patching: a patch there would be lost
 #: without a word (``extract_precompiled_and_patch_package`` in vLLM's ``setup.py``).

@@ -11,12 +11,14 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from patchset import console, fetch, files, paths, series
-from patchset.apply import Change, changes
-from patchset.errors import PatchsetError
-from patchset.native import native_reason
-from patchset.patch import Patch
-from patchset.release import Arch, Artifact, Release, Target
+from patchset.base import console, files, paths
+from patchset.base.errors import PatchsetError
+from patchset.base.release import Arch, Artifact, Release, Target
+from patchset.downloads import fetch
+from patchset.series import order
+from patchset.series.apply import Change, changes
+from patchset.series.native import native_reason
+from patchset.series.patch import Patch
 from patchset.wheel import archive, metadata, modes, record
 from patchset.wheel.archive import Member, Wheel, WheelError
 from patchset.wheel.modes import inside_wheel as inside_wheel
@@ -33,7 +35,7 @@ def build(
     Raises:
         PatchsetError: a patch changes what only a compiler can, or the official wheel's file is not the source's.
     """
-    patches = series.read(release)
+    patches = order.read(release)
     modes.check(release, target, patches, "overlay")
     pinned = release.wheel(target, arch)
     official = fetch.artifact(pinned, from_dir=from_dir)
@@ -159,7 +161,7 @@ def provenance(
         "target": target,
         "version": release.built_version(target),
         "official-wheel": {"file": pinned.file, "sha256": pinned.sha256},
-        "series-sha256": series.sha256(release),
+        "series-sha256": order.sha256(release),
         "patches": [
             {
                 "name": p.name,

@@ -11,11 +11,13 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchset import console, fetch, series
-from patchset.apply import Change, changes
-from patchset.errors import UsageError
-from patchset.release import Arch, Artifact, Release, Target, load
-from patchset.wheel import compiled, metadata, modes, record
+from patchset.base import console
+from patchset.base.errors import UsageError
+from patchset.base.release import Arch, Artifact, Release, Target, load
+from patchset.downloads import fetch
+from patchset.series import order
+from patchset.series.apply import Change, changes
+from patchset.wheel import compiled_modules, metadata, modes, record
 from patchset.wheel.archive import Wheel, WheelError, plain_mode
 from patchset.wheel.overlay import PROVENANCE, provenance, renamed
 
@@ -69,7 +71,7 @@ def verify(file: Path, *, from_dir: Path | None = None) -> Report:
 
 def _steers_metadata(release: Release) -> bool:
     """Whether the series changes what vLLM's backend makes METADATA of."""
-    return any(modes.steers_metadata(path) for patch in series.read(release) for path in patch.paths)
+    return any(modes.steers_metadata(path) for patch in order.read(release) for path in patch.paths)
 
 
 def identify(name: str) -> tuple[Release, Target, Artifact]:
@@ -101,7 +103,7 @@ class _Comparison:
     changed: dict[str, Change]
     steers_metadata: bool
     digests: dict[str, tuple[bytes, int]] = field(default_factory=dict)
-    compiled: compiled.Notes | None = None
+    compiled: compiled_modules.Notes | None = None
 
     def run(self) -> None:
         version = self.release.built_version(self.target)
@@ -160,9 +162,9 @@ class _Comparison:
         }
         precompiled = self._provenance("precompiled")
         found = self._content(f"{info}/{PROVENANCE}") or b""
-        self.compiled = compiled.read(found)
+        self.compiled = compiled_modules.read(found)
         if self.compiled:
-            rest = compiled.official(self.stock.members, self.compiled.files)
+            rest = compiled_modules.official(self.stock.members, self.compiled.files)
             source = self._provenance("source", self.compiled.words | {"official": rest})
             made[f"{info}/{PROVENANCE}"] = {source: "says what pin and series say, mode source"}
         if found == precompiled:
@@ -182,7 +184,7 @@ class _Comparison:
             made[f"{info}/METADATA"].setdefault(found, "made anew: the series changes what it is made of")
 
     def _provenance(self, mode: str, words: object = None) -> bytes:
-        patches = series.read(self.release)
+        patches = order.read(self.release)
         changed = list(self.changed.values())
         return provenance(self.release, self.target, self.pinned, patches, changed, mode=mode, compiled=words)
 

@@ -13,10 +13,12 @@ import click
 from gpu import __main__ as connected
 from gpu import build_dir
 from gpu.bundle import content, parts, resolve, slim
-from patchset import console, entry, fetch, files, release, series
+from patchset.base import console, entry, files, release
+from patchset.base.errors import UsageError
+from patchset.base.release import Release
 from patchset.commands.options import from_dir_option
-from patchset.errors import UsageError
-from patchset.release import Release
+from patchset.downloads import fetch
+from patchset.series import order
 from patchset.wheel import overlay
 
 #: Releases whose torch the default host has.
@@ -141,7 +143,7 @@ def _release(
         "checkpoint": f"checkpoint/{model.name}",
         "variants": {
             "stock": {"wheel": _named(official), "series": None},
-            "patched": {"wheel": _named(patched), "series": series.sha256(one)},
+            "patched": {"wheel": _named(patched), "series": order.sha256(one)},
         },
         "bundle": {
             **slimmed,

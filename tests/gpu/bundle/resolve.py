@@ -14,9 +14,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from patchset import console, files, lock, uv
-from patchset.errors import PatchsetError
-from patchset.release import Release
+from patchset.base import console, files
+from patchset.base.errors import PatchsetError
+from patchset.base.release import Release
+from patchset.locks import lock, uv
 
 PYTHON = "3.12"
 _HERE = Path(__file__).parent

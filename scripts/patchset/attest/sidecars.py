@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The attestations of an image. They are blobs of its archive, so that the two are written together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchset.attest import inputs
+from patchset.attest import provenance as provenances
+from patchset.attest import sbom as sboms
+from patchset.attest.inputs import Inputs
+from patchset.attest.labels import OWN
+from patchset.base.errors import PatchsetError
+from patchset.base.release import Arch, Release
+from patchset.locks.wheelhouse import Locked
+from patchset.registry import media
+from patchset.registry.layout import Layout
+
+INPUTS_TYPE = "application/vnd.vllm-mtp-patches.inputs+json"
+#: Bound of one attestation in bytes; the bill of a full image has half a megabyte.
+MAX_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One kind of attestation: its media type, what messages call it, and the annotation that names its blob."""
+
+    media_type: str
+    title: str
+    annotation: str
+
+
+INPUTS = Paper(INPUTS_TYPE, "inputs.lock", OWN + "inputs")
+SBOM = Paper(sboms.MEDIA_TYPE, "bill of materials", OWN + "sbom")
+PROVENANCE = Paper(provenances.MEDIA_TYPE, "provenance", OWN + "provenance")
+ALL = (INPUTS, SBOM, PROVENANCE)
+
+Contents = Mapping[Paper, bytes]
+
+
+def write(
+    made: Inputs,
+    release: Release,
+    wheels: dict[Arch, Path],
+    *,
+    locks: Iterable[Locked] = (),
+    rootfs: Path | None = None,
+) -> Contents:
+    """All attestations of an image that was made."""
+    return {
+        INPUTS: made.text().encode(),
+        SBOM: sboms.sbom(made, release, wheels, locks=locks, rootfs=rootfs),
+        PROVENANCE: provenances.provenance(made, release),
+    }
+
+
+def by_annotation(contents: Contents) -> dict[str, bytes]:
+    """The attestations by the annotations of an archive's index that name them."""
+    return {paper.annotation: content for paper, content in contents.items()}
+
+
+def read(layout: Layout) -> Contents:
+    """The attestations that an archive holds.
+
+    Raises:
+        PatchsetError: one is missing, was changed, or is another image's.
+    """
+    entries = layout.index["manifests"]
+    if len(entries) != 1:
+        raise PatchsetError(f"{layout.path} holds {len(entries)} images, not one")
+    digest = media.check_descriptor(entries[0], str(layout.path))["digest"]
+    said = entries[0].get("annotations") or {}
+    found = {}
+    for paper in ALL:
+        if not isinstance(blob := said.get(paper.annotation), str):
+            raise PatchsetError(f"{layout.path} has no {paper.title}", "build the image again")
+        found[paper] = layout.read(blob, MAX_BYTES)
+        check_subject(paper, found[paper], {digest}, str(layout.path))
+    return found
+
+
+def check_subject(paper: Paper, content: bytes, digests: Collection[str], where: str) -> None:
+    """Refuse an attestation that is not about one of these images alone.
+
+    Raises:
+        PatchsetError: it names another image, none, or several.
+    """
+    try:
+        found = _subject(paper, content, f"{where}: its {paper.title}")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PatchsetError(f"{where}: its {paper.title} names no image ({error!r})") from error
+    if found not in digests:
+        raise PatchsetError(
+            f"{where}: its {paper.title} is of {found}, not of {' or '.join(sorted(digests))}",
+            "build the image again; what stands in a registry is to be deleted there",
+        )
+
+
+def _subject(paper: Paper, content: bytes, what: str) -> str:
+    if paper == INPUTS:
+        return inputs.read(content, what).digest
+    found: dict[str, Any] = media.parse(content, what)
+    if paper == SBOM:
+        (entry,) = found["metadata"]["component"]["hashes"]
+        return f"{entry['alg']}:{entry['content']}".replace("SHA-256", "sha256")
+    (subject,) = found["subject"]
+    return f"sha256:{subject['digest']['sha256']}"

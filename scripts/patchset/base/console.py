@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the user sees: progress and notes on standard error, results on standard output."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+
+from patchset.base.errors import PatchsetError
+
+err = Console(stderr=True, highlight=False)
+out = Console(highlight=False)
+
+#: Without a terminal a bar would be lost in the log: a line is printed each time this share is done.
+_LOG_SHARE = 0.1
+
+#: Columns of a terminal that a table in a log may need at most.
+_WIDEST = 1000
+
+
+def note(text: str) -> None:
+    """One line that says what is going on."""
+    err.print(escape(text), soft_wrap=True)
+
+
+def result(text: str) -> None:
+    """One line of what was asked for, on standard output."""
+    out.print(escape(text), soft_wrap=True)
+
+
+def table(rows: Table) -> None:
+    """A table on standard output; as wide as its cells where there is no terminal, so that a log loses nothing."""
+    if out.is_terminal:
+        out.print(rows)
+    else:
+        needed = Measurement.get(out, out.options.update(max_width=_WIDEST), rows).maximum
+        Console(file=out.file, width=needed, highlight=False).print(rows)
+
+
+def show_error(error: PatchsetError) -> None:
+    """What happened, and what to do next."""
+    err.print(f"[bold red]error:[/] {escape(error.message)}", soft_wrap=True)
+    if error.hint:
+        err.print(f"[bold]next:[/]  {escape(error.hint)}", soft_wrap=True)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Show no progress of what happens inside; errors still reach the user, as they are shown later."""
+    before, err.quiet = err.quiet, True
+    try:
+        yield
+    finally:
+        err.quiet = before
+
+
+@contextlib.contextmanager
+def step(name: str) -> Iterator[None]:
+    """Announce a step, and say how long it took."""
+    err.print(f"[bold cyan]>[/] {escape(name)}", soft_wrap=True)
+    start = time.monotonic()
+    yield
+    err.print(f"  [dim]{escape(name)}: {time.monotonic() - start:.1f} s[/]", soft_wrap=True)
+
+
+@contextlib.contextmanager
+def progress(name: str, total: int | None, *, unit: str = "bytes") -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, a line every tenth in a log; the yielded function advances it.
+
+    ``total`` is in ``unit``\\ s ("bytes" shows sizes and speed, any other word counts things).
+    """
+    if not err.is_terminal:
+        yield _log_progress(name, total, unit)
+        return
+    columns = (
+        (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        if unit == "bytes"
+        else (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    )
+    with Progress(TextColumn("  {task.description}"), *columns, console=err, transient=True) as bar:
+        task = bar.add_task(escape(name), total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+def _log_progress(name: str, total: int | None, unit: str) -> Callable[[int], None]:
+    done = 0
+    shown = 0.0
+
+    def advance(count: int) -> None:
+        nonlocal done, shown
+        done += count
+        if total and done / total >= min(shown + _LOG_SHARE, 1.0) and done / total > shown:
+            shown = done / total
+            what = (
+                f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"
+                if unit == "bytes"
+                else f"{done} of {total} {unit}"
+            )
+            note(f"  {name}: {what} ({shown:.0%})")
+
+    return advance

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are there whole or not at all, whatever interrupts the writing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from patchset.base import console
+from patchset.base.errors import PatchsetError
+
+_CHUNK = 1 << 20
+
+#: Names of unfinished work start so; whoever holds the lock of a place may delete them there.
+UNFINISHED = ".unfinished-"
+
+
+def sha256_file(path: Path, on_bytes: Callable[[int], None] | None = None) -> str:
+    """The sha256 of a file in hex; ``on_bytes`` hears of each piece's size in bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_CHUNK):
+            digest.update(piece)
+            if on_bytes is not None:
+                on_bytes(len(piece))
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Hold ``path`` for one run at a time; a second run says that it waits, and waits.
+
+    The lock is a file ``.NAME.lock`` beside ``path``, released by the kernel when its holder dies.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file_lock = FileLock(path.parent / f".{path.name}.lock")
+    try:
+        file_lock.acquire(timeout=0)
+    except Timeout:
+        console.note(f"another run works on {path.name}; waiting for it")
+        file_lock.acquire()
+    try:
+        yield
+    finally:
+        file_lock.release()
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Write a file beside its place and move it there at the end, or leave nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with explain_full_disk(path):
+        handle, name = tempfile.mkstemp(prefix=UNFINISHED, suffix="-" + path.name, dir=path.parent)
+        os.close(handle)
+        unfinished = Path(name)
+        try:
+            yield unfinished
+            _settle(unfinished)
+            unfinished.chmod(0o644)
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Fill a folder beside its place and move it there at the end, or leave nothing.
+
+    A folder that stands there already is replaced, and kept when filling fails.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with explain_full_disk(path):
+        unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, suffix="-" + path.name, dir=path.parent))
+        try:
+            yield unfinished
+            unfinished.chmod(0o755)
+            if path.exists():
+                old = Path(tempfile.mkdtemp(prefix=UNFINISHED, suffix="-old-" + path.name, dir=path.parent))
+                path.rename(old / path.name)
+                unfinished.rename(path)
+                shutil.rmtree(old)
+            else:
+                unfinished.rename(path)
+        finally:
+            if unfinished.exists():
+                shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def remove_unfinished(folder: Path, name: str = "*") -> None:
+    """Delete what a killed run left in ``folder``. Call it holding the lock of what is made there.
+
+    ``name`` of the one file or folder that the lock is for, where others may be at work beside it.
+    """
+    for left in folder.glob(f"{UNFINISHED}*-{name}" if name != "*" else UNFINISHED + "*"):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
+def restore_replaced(path: Path) -> None:
+    """Bring back a folder that ``whole_folder`` had moved aside when its run was killed. Call it before
+    ``remove_unfinished``, holding the lock of the place."""
+    for left in path.parent.glob(f"{UNFINISHED}*-old-{path.name}"):
+        if not path.exists() and (left / path.name).is_dir():
+            (left / path.name).rename(path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a text file's content in one step."""
+    with whole_file(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+
+
+def _settle(path: Path) -> None:
+    """Bring a file's bytes to the disk, so that a full disk is noticed before the file counts as done."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def explain_full_disk(path: Path) -> Iterator[None]:
+    """Turn "no space left" into an error that says where and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise PatchsetError(
+            f"the disk is full: {path} could not be written",
+            "free some space there (or set PATCHSET_BUILD_DIR to another disk); nothing half done was left",
+        ) from error

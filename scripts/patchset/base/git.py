@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Git, run so that no configuration of the user's machine changes what comes out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+
+from patchset.base.errors import MissingToolError, PatchsetError
+
+#: Who commits in the trees. Fixed, so that equal trees have equal commit ids everywhere.
+IDENTITY = ("vllm-mtp-patches", "vllm-mtp-patches@localhost")
+
+_SETTINGS = (
+    ("core.autocrlf", "false"),
+    ("core.quotePath", "false"),
+    ("core.fileMode", "true"),
+    ("commit.gpgSign", "false"),
+    ("gc.auto", "0"),
+    ("init.defaultBranch", "main"),
+    ("advice.detachedHead", "false"),
+)
+
+
+class GitError(PatchsetError):
+    """A git command failed; ``stderr`` has its words."""
+
+    def __init__(self, arguments: tuple[str, ...], stderr: str) -> None:
+        super().__init__(f"git {' '.join(arguments[:3])} failed: {stderr.strip()[-2000:]}")
+        self.stderr = stderr
+
+
+def run(folder: Path, *arguments: str, stdin: bytes | None = None, epoch: int | None = None) -> bytes:
+    """Run git in ``folder`` and return what it prints.
+
+    ``epoch`` (seconds since 1970) dates a commit that the command makes.
+
+    Raises:
+        MissingToolError: git is not installed.
+        GitError: it exits with another status than 0.
+    """
+    done = _start(folder, arguments, stdin, epoch)
+    if done.returncode != 0:
+        raise GitError(arguments, done.stderr.decode(errors="replace"))
+    return done.stdout
+
+
+def attempt(folder: Path, *arguments: str, stdin: bytes | None = None) -> tuple[int, str]:
+    """Run git and return its exit status and what it says on standard error."""
+    done = _start(folder, arguments, stdin, None)
+    return done.returncode, done.stderr.decode(errors="replace")
+
+
+def blob_id(content: bytes) -> str:
+    """The name that git gives to a file's content (sha1, as in its object store)."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def text(folder: Path, *arguments: str) -> str:
+    """What git prints, as text without the last newline."""
+    return run(folder, *arguments).decode().removesuffix("\n")
+
+
+def _start(
+    folder: Path, arguments: tuple[str, ...], stdin: bytes | None, epoch: int | None
+) -> subprocess.CompletedProcess[bytes]:
+    name, mail = IDENTITY
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    environment |= {
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",
+    }
+    for role in ("AUTHOR", "COMMITTER"):
+        environment |= {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": mail}
+        if epoch is not None:
+            environment[f"GIT_{role}_DATE"] = f"@{epoch} +0000"
+    settings = [part for key, value in _SETTINGS for part in ("-c", f"{key}={value}")]
+    try:
+        return subprocess.run(
+            ["git", *settings, *arguments],
+            cwd=folder,
+            input=stdin,
+            capture_output=True,
+            env=environment,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        if not folder.is_dir():
+            raise PatchsetError(f"{folder} is no folder") from error
+        raise MissingToolError("git is not installed", "install it: apt-get install git") from error

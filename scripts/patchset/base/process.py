@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a long program so that its output is seen as it comes, and so that Ctrl-C ends it and what it started."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from patchset.base import console
+from patchset.base.errors import MissingToolError, PatchsetError
+
+#: A line of the tool's own appears when the program has been silent for so many seconds.
+HEARTBEAT = 20.0
+#: What a program is given to clean up after itself when it is interrupted, in seconds.
+GRACE = 30.0
+_KEPT_LINES = 15
+
+
+class ProgramError(PatchsetError):
+    """A program ended with an error; ``tail`` is the end of what it said."""
+
+    def __init__(self, message: str, tail: str) -> None:
+        super().__init__(message, "what it said stands above")
+        self.tail = tail
+
+
+def run(
+    arguments: Sequence[str | Path],
+    *,
+    prefix: str,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    heartbeat: float = HEARTBEAT,
+    on_line: Callable[[str], None] | None = None,
+) -> None:
+    """Run a program and show each line it prints behind ``prefix``, or hand each to ``on_line`` instead.
+
+    Raises:
+        ProgramError: it ended with a status other than 0.
+        MissingToolError: there is no such program.
+    """
+    words = [str(word) for word in arguments]
+    try:
+        child = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=dict(env) if env is not None else None,
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise MissingToolError(f"{words[0]} is not installed") from error
+    tail: deque[str] = deque(maxlen=_KEPT_LINES)
+    try:
+        _show(child, prefix, tail, heartbeat, on_line)
+    except BaseException:
+        _end(child)
+        raise
+    if status := child.wait():
+        raise ProgramError(f"{Path(words[0]).name} {_verb(words)}ended with status {status}", "\n".join(tail))
+
+
+def _show(
+    child: subprocess.Popen[bytes],
+    prefix: str,
+    tail: deque[str],
+    heartbeat: float,
+    on_line: Callable[[str], None] | None,
+) -> None:
+    assert child.stdout is not None  # noqa: S101 - opened as a pipe above
+    lines: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        for raw in child.stdout or ():
+            lines.put(raw.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2])
+        lines.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    start = time.monotonic()
+    while True:
+        try:
+            line = lines.get(timeout=heartbeat)
+        except queue.Empty:
+            console.note(f"  {prefix}: … at work for {time.monotonic() - start:.0f} s")
+            continue
+        if line is None:
+            return
+        if line.strip():
+            tail.append(line)
+        if on_line is not None:
+            on_line(line)
+        elif line.strip():
+            console.note(f"  {prefix}: {line}")
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Interrupt the program's whole group; kill it when it does not end in time."""
+    for number, seconds in ((signal.SIGINT, GRACE), (signal.SIGTERM, GRACE / 3), (signal.SIGKILL, GRACE)):
+        try:
+            os.killpg(child.pid, number)
+            child.wait(seconds)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+        else:
+            return
+
+
+def _verb(words: list[str]) -> str:
+    """The subcommand, for the message: ``build``, ``push``."""
+    return next((f"{word} " for word in words[1:] if word.isalpha()), "")

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pins: what names a vLLM release for ever, read from ``patches/<release>/release.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from packaging.version import Version
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from patchset.base import paths
+from patchset.base.errors import PatchsetError, UsageError
+
+Target = Literal["cuda", "cpu"]
+Arch = Literal["x86_64", "aarch64"]
+EngineName = Literal["buildah", "podman", "docker"]
+
+#: Our names of processors as OCI writes them (Go's GOARCH).
+GOARCH: dict[Arch, str] = {"x86_64": "amd64", "aarch64": "arm64"}
+
+_Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)]
+
+
+class _Pinned(BaseModel):
+    """Unknown fields are errors: a misspelt pin must not be taken for a missing one."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-")
+    )
+
+
+class Artifact(_Pinned):
+    """One file of a package index: ``project`` there, ``file`` name, ``sha256`` in hex, ``size`` in bytes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    project: str
+    file: _FileName
+    sha256: _Sha256
+    size: int = Field(gt=0)
+
+
+class GitSource(_Pinned):
+    """The second source kind: ``remote`` as git takes it, and the full ``commit``."""
+
+    remote: str
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+
+
+class Release(_Pinned):
+    """One pin.
+
+    ``commit`` is abbreviated as the sdist embeds it; ``torch`` is the version that the official CUDA
+    wheel requires; ``image`` the official image's reference; ``revision`` the n of ``+mtp.n``;
+    ``source_date_epoch`` (seconds since 1970) stamps everything that is built.
+    """
+
+    name: str
+    version: str
+    default: bool = False
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{7,40}$")]
+    torch: str
+    image: str
+    revision: int = Field(ge=1)
+    source_date_epoch: int = Field(gt=0)
+    sdist: Artifact | None = None
+    git: GitSource | None = None
+    wheels: dict[Target, dict[Arch, Artifact]]
+
+    @property
+    def folder(self) -> Path:
+        """``patches/<release>``."""
+        return paths.patches_dir() / self.name
+
+    def built_version(self, target: Target) -> str:
+        """The version of what is built: ``0.33.0+mtp.1`` for CUDA, ``0.32.0+mtp.1.cpu`` for the CPU (PEP 440).
+
+        vLLM takes itself for a CPU build when the version of the distribution ``vllm`` has "cpu" in it.
+        """
+        return f"{self.version}+mtp.{self.revision}" + (".cpu" if target == "cpu" else "")
+
+    def wheel(self, target: Target, arch: Arch) -> Artifact:
+        """The official wheel for a target and architecture.
+
+        Raises:
+            UsageError: the release has none.
+        """
+        by_arch = self.wheels.get(target)
+        if not by_arch:
+            raise UsageError(
+                f"{self.name} has no official {target} wheel",
+                f"targets of this release: {', '.join(self.wheels)}; releases with {target}: "
+                + (", ".join(r.name for r in releases() if target in r.wheels) or "none"),
+            )
+        if arch not in by_arch:
+            raise UsageError(f"{self.name} has no {target} wheel for {arch}", f"it has {', '.join(by_arch)}")
+        return by_arch[arch]
+
+
+def release_names() -> list[str]:
+    """All releases with a pin, oldest first."""
+    # A killed run may leave a folder .unfinished-…, which a glob matches.
+    names = [toml.parent.name for toml in paths.patches_dir().glob("v*/release.toml")]
+    return sorted(names, key=lambda name: Version(name.removeprefix("v")))
+
+
+def releases() -> list[Release]:
+    """All pins, oldest first."""
+    return [load(name) for name in release_names()]
+
+
+def load(name: str | None = None) -> Release:
+    """The pin called ``name`` (``v0.33.0``, or ``0.33.0``), or the default one.
+
+    Raises:
+        UsageError: there is no such release.
+        PatchsetError: its ``release.toml`` cannot be read.
+    """
+    if name is None:
+        return _default()
+    name = "v" + name.removeprefix("v")
+    if name not in release_names():
+        raise UsageError(
+            f"unknown release {name}",
+            f"known: {', '.join(release_names()) or 'none'}; nox -s pin -- {name} adds one",
+        )
+    return read(paths.patches_dir() / name / "release.toml")
+
+
+def read(file: Path) -> Release:
+    """Read and check one ``release.toml``.
+
+    Raises:
+        PatchsetError: it is no TOML, or a field is missing, unknown or malformed.
+    """
+    try:
+        fields = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise PatchsetError(f"{file} cannot be read: {error}", "mend the file by hand") from error
+    try:
+        release = Release.model_validate({"name": file.parent.name, **fields})
+    except ValidationError as error:
+        where = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise PatchsetError(f"{file}: {where}", "mend the file by hand") from error
+    if release.name != f"v{release.version}":
+        raise PatchsetError(f"{file}: version {release.version} stands in the folder {release.name}")
+    if release.sdist is None and release.git is None:
+        raise PatchsetError(f"{file}: neither sdist nor git names a source")
+    return release
+
+
+def _default() -> Release:
+    defaults = [release for release in releases() if release.default]
+    if len(defaults) != 1:
+        raise PatchsetError(
+            f"{len(defaults)} releases say default = true, not one: {', '.join(r.name for r in defaults)}",
+            "let exactly one patches/*/release.toml have it",
+        )
+    return defaults[0]

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m patchset COMMAND``: how commands are found, and how they end."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from patchset.base import entry
+
+#: Command names in the order of the flow, with their modules under ``patchset.commands``.
+COMMANDS = {
+    "pin": "pin",
+    "lock": "lock",
+    "fetch": "fetch",
+    "lint": "lint",
+    "tables": "tables",
+    "receipt": "receipt",
+    "apply": "apply",
+    "refresh": "refresh",
+    "prove": "prove",
+    "rebase": "rebase",
+    "drift": "drift",
+    "bisect": "bisect",
+    "new-patch": "new_patch",
+    "build-wheel": "build_wheel",
+    "verify": "verify",
+    "build-image": "build_image",
+    "publish": "publish",
+    "reproduce": "reproduce",
+    "patch-installed": "patch_installed",
+    "doctor": "doctor",
+}
+
+
+class CommandGroup(click.Group):
+    """Imports a command's module only when it is asked for, so that ``--help`` stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        found: click.Command = importlib.import_module(f"patchset.commands.{module}").command
+        return found
+
+
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Build patched vLLM wheels and images from pinned releases.
+
+    Exit status: 0 done; 1 failed or not as it should be; 2 wrong command line; 3 a patch conflicts;
+    4 a patch is already present; 5 a program is missing; 6 an index or registry has it not or does
+    not answer; 130 interrupted.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command of the tool."""
+    entry.run(cli, arguments)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base "debian": a root file system made from Debian packages, for machines without a container registry."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import tomllib
+from pathlib import Path
+
+from patchset.base import console, files, paths, process
+from patchset.base.errors import MissingToolError, PatchsetError, UnavailableError
+from patchset.base.release import Arch, Target
+
+#: Debian 12: its Python is the one that locks are made for.
+SUITE = "bookworm"
+#: What the image's own apt asks, and the bootstrap where the host's apt names no Debian mirror.
+SOURCES = (
+    f"deb http://deb.debian.org/debian {SUITE} main",
+    f"deb http://deb.debian.org/debian {SUITE}-updates main",
+    f"deb http://deb.debian.org/debian-security {SUITE}-security main",
+)
+#: Raised when this module makes something else from the same packages.
+_RECIPE = 1
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+#: Settings of the host's apt that the bootstrap needs and the image must not keep.
+_APT_OPTIONS = (
+    "Acquire::http::Proxy",
+    "Acquire::https::Proxy",
+    "Acquire::https::CaInfo",
+    "Acquire::Check-Valid-Until",
+    "Acquire::Check-Date",
+)
+#: Takes away what says on which machine and when the base was made. "$1" is the new root.
+_CLEAN = (
+    'rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/resolv.conf "$1"/etc/machine-id'
+    ' "$1"/var/cache/ldconfig/aux-cache "$1"/var/cache/debconf/*-old'
+    ' && rm -rf "$1"/var/log/apt && find "$1"/var/log -type f -delete'
+    ' && echo localhost > "$1"/etc/hostname && printf "%s\\n" {} > "$1"/etc/apt/sources.list'
+)
+
+
+def packages(target: Target) -> list[str]:
+    """The Debian packages beside Debian's essential ones, from ``docker/packages.toml``."""
+    groups = tomllib.loads((paths.project_root() / "docker" / "packages.toml").read_text(encoding="utf-8"))
+    return sorted({*groups["common"], *groups[target]})
+
+
+def rootfs(target: Target, arch: Arch, epoch: int, *, fresh: bool = False) -> tuple[Path, str]:
+    """The base as a tar file, ``build/images/base/``, made unless it is there; and the key of what it is made from.
+
+    The key covers packages, suite, architecture, times and recipe; the packages' versions are those of the day on
+    which the file was made. ``fresh`` makes it anew, for Debian's security updates.
+
+    Raises:
+        MissingToolError: mmdebstrap is not installed.
+        UnavailableError: no Debian mirror answers.
+    """
+    names = packages(target)
+    recipe = {
+        "packages": names,
+        "suite": SUITE,
+        "arch": arch,
+        "epoch": epoch,
+        "recipe": _RECIPE,
+        "sources": SOURCES,
+    }
+    key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
+    place = paths.images_dir() / "base" / f"debian-{SUITE}-{target}-{arch}-{key}.tar"
+    with files.lock(place):
+        if place.is_file() and not fresh:
+            console.note(f"base {place.name} is there (--fresh-base makes it anew)")
+            return place, files.sha256_file(place)[:16]
+        files.remove_unfinished(place.parent)
+        _bootstrap(place, names, arch, epoch)
+    return place, files.sha256_file(place)[:16]
+
+
+def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int) -> None:
+    if shutil.which("mmdebstrap") is None:
+        raise MissingToolError(
+            "mmdebstrap is not installed; the base image is made with it",
+            "install it: sudo apt-get install mmdebstrap"
+            + ("" if os.geteuid() == 0 else " uidmap")
+            + "; or name an image that has the release: --base REF",
+        )
+    if not _KEYRING.is_file():
+        raise MissingToolError(
+            f"{_KEYRING} is missing: Debian's packages cannot be verified",
+            "install it: sudo apt-get install debian-archive-keyring",
+        )
+    words = ["mmdebstrap", "--variant=minbase", "--format=tar", f"--include={','.join(names)}"]
+    words.append(f"--architectures={ {'x86_64': 'amd64', 'aarch64': 'arm64'}[arch] }")
+    words += [f"--aptopt={option}" for option in _host_apt_options()]
+    quoted = " ".join(f"'{line}'" for line in SOURCES)
+    words.append(f"--customize-hook={_CLEAN.format(quoted)}")
+    signed = [line.replace("deb ", f"deb [signed-by={_KEYRING}] ", 1) for line in host_sources()]
+    with (
+        console.step(f"make the base from Debian packages: {', '.join(names)}"),
+        files.whole_file(place) as unfinished,
+        tempfile.TemporaryDirectory(dir=place.parent, prefix=files.UNFINISHED) as scratch,
+    ):
+        env = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
+        if os.geteuid() == 0:
+            env["TMPDIR"] = (
+                scratch  # /tmp is small on some machines; without root it must be a place of other users too
+            )
+        try:
+            process.run([*words, SUITE, unfinished, *signed], prefix="mmdebstrap", env=env)
+        except process.ProgramError as error:
+            if any(
+                sign in error.tail for sign in ("Could not resolve", "Failed to fetch", "Could not connect")
+            ):
+                raise UnavailableError(
+                    "no Debian mirror answers",
+                    "check the network and /etc/apt/sources.list; then run the same command",
+                ) from error
+            raise
+        if unfinished.stat().st_size < 50_000_000:
+            raise PatchsetError(
+                "mmdebstrap made a base that is too small to be one", "its output stands above"
+            )
+
+
+def host_sources() -> list[str]:
+    """The Debian mirrors that the host's apt is configured for, as one-line sources; deb.debian.org without any."""
+    done = _ask("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)")
+    return sources_from(done)
+
+
+def sources_from(targets: str) -> list[str]:
+    """Sources from ``apt-get indextargets`` output: those of this suite that serve Debian's own archives."""
+    found: dict[str, None] = {}
+    for line in targets.splitlines():
+        words = line.split()
+        if len(words) != 4 or words[3] != "Packages" or words[2] != "main":
+            continue
+        uri, suite = words[0].rstrip("/"), words[1]
+        debian = uri.endswith(("/debian", "/debian-security"))
+        if debian and suite in (SUITE, f"{SUITE}-updates", f"{SUITE}-security"):
+            found[f"deb {uri} {suite} main"] = None
+    complete = any(line.endswith(f" {SUITE} main") for line in found)
+    return list(found) if complete else list(SOURCES)
+
+
+def _host_apt_options() -> list[str]:
+    values = {}
+    for line in _ask("apt-config", "dump").splitlines():
+        name, _, value = line.partition(" ")
+        if name in _APT_OPTIONS and value.strip('";'):
+            values[name] = value.strip('";')
+    return [f'{name} "{value}"' for name, value in values.items()]
+
+
+def _ask(*words: str) -> str:
+    """What a program of apt prints; nothing where there is no apt."""
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return ""

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Patching an installed vLLM in place, and taking the patches out again, for people who cannot rebuild.
+
+Every file that the series touches is, by its hash, either the release's or the patched one; anything else
+is refused before the first byte is written. Files are replaced by renaming, so that an interruption leaves
+each of them whole; the next run then completes what was begun, in either direction.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from patchset.base import files
+from patchset.base.errors import PatchsetError, UsageError
+from patchset.base.release import Release, load
+from patchset.series.apply import Change, changes
+from patchset.wheel import record
+from patchset.wheel.overlay import PROVENANCE, inside_wheel
+
+#: In ``.dist-info`` while patches are in: the RECORD as the wheel brought it.
+RECORD_BACKUP = "RECORD.patchset-stock"
+
+_ASK = (
+    "import importlib.metadata as m, sys\n"
+    "try: d = m.distribution('vllm')\n"
+    "except m.PackageNotFoundError: sys.exit(3)\n"
+    "print(d.locate_file(''))"
+)
+
+
+class Kind(enum.Enum):
+    """What an installed file is."""
+
+    STOCK = "stock"
+    PATCHED = "patched"
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An installed vLLM: the ``site`` folder, its ``.dist-info``, the release, and each touched file's kind."""
+
+    site: Path
+    dist_info: Path
+    release: Release
+    changed: tuple[Change, ...]
+
+    def kind(self, change: Change) -> Kind:
+        """What one file is, by its content."""
+        file = self.site / change.path
+        found = file.read_bytes() if file.is_file() else None
+        if found == change.content:
+            return Kind.PATCHED
+        return Kind.STOCK if found == change.stock else Kind.FOREIGN
+
+    def kinds(self) -> dict[str, Kind]:
+        """What each file that the series touches is, by path."""
+        return {change.path: self.kind(change) for change in self.changed}
+
+    @property
+    def live(self) -> bool:
+        """Whether the whole series is in."""
+        return bool(self.changed) and all(kind is Kind.PATCHED for kind in self.kinds().values())
+
+    @property
+    def stock(self) -> bool:
+        """Whether nothing of the series is in."""
+        backup = self.dist_info / RECORD_BACKUP
+        return not backup.exists() and all(kind is Kind.STOCK for kind in self.kinds().values())
+
+
+def find(python: Path, *, from_dir: Path | None = None) -> Installed:
+    """The vLLM that a Python interpreter would import, as installed by pip or uv.
+
+    Raises:
+        UsageError: there is none, it is not a pinned release, or it is a patched wheel already.
+    """
+    try:
+        asked = subprocess.run(
+            [str(python), "-I", "-c", _ASK], capture_output=True, text=True, check=False, timeout=60
+        )
+    except OSError as error:
+        raise UsageError(
+            f"{python} cannot be run: {error.strerror}", "--python names an interpreter"
+        ) from error
+    if asked.returncode != 0:
+        raise UsageError(
+            f"{python} has no vLLM installed", "--python names the interpreter of the environment that serves"
+        )
+    return look(Path(asked.stdout.strip()), from_dir=from_dir)
+
+
+def look(site: Path, *, from_dir: Path | None = None) -> Installed:
+    """The vLLM in a ``site-packages`` folder.
+
+    Raises:
+        UsageError: there is none, it is not a pinned release, or it is a patched wheel already.
+    """
+    found = sorted(site.glob("vllm-*.dist-info"))
+    if len(found) != 1:
+        raise UsageError(f"{site} has {len(found)} vllm-*.dist-info folders, not one", "reinstall vLLM there")
+    version = found[0].name.removeprefix("vllm-").removesuffix(".dist-info")
+    if (found[0] / PROVENANCE).exists():
+        raise UsageError(
+            f"vLLM {version} there is a patched wheel already", "nothing is to be patched in place"
+        )
+    try:
+        public = Version(version).public
+    except InvalidVersion as error:
+        raise UsageError(f"{found[0].name} names no version") from error
+    release = load(public)
+    touched = tuple(change for change in changes(release, from_dir=from_dir) if inside_wheel(change.path))
+    return Installed(site, found[0], release, touched)
+
+
+def put_in(installed: Installed) -> None:
+    """Bring the series into the installed files.
+
+    Raises:
+        PatchsetError: a file is neither the release's nor the patched one; nothing was changed then.
+    """
+    _refuse_foreign(installed)
+    with files.lock(installed.dist_info / "patchset"):
+        backup = installed.dist_info / RECORD_BACKUP
+        if not backup.exists():
+            with files.whole_file(backup) as unfinished:
+                shutil.copyfile(installed.dist_info / "RECORD", unfinished)
+        _replace(installed, to_patched=True)
+        _write_record(installed, backup)
+
+
+def take_out(installed: Installed) -> None:
+    """Bring the release's own files back, RECORD included.
+
+    Raises:
+        PatchsetError: a file is neither the release's nor the patched one; nothing was changed then.
+    """
+    _refuse_foreign(installed)
+    with files.lock(installed.dist_info / "patchset"):
+        _replace(installed, to_patched=False)
+        backup = installed.dist_info / RECORD_BACKUP
+        if backup.exists():
+            backup.replace(installed.dist_info / "RECORD")
+    (installed.dist_info / ".patchset.lock").unlink(missing_ok=True)
+
+
+def _refuse_foreign(installed: Installed) -> None:
+    foreign = [path for path, kind in installed.kinds().items() if kind is Kind.FOREIGN]
+    if foreign:
+        raise PatchsetError(
+            f"installed files are not those of {installed.release.name}: {', '.join(foreign)}",
+            "nothing was changed; bring them back first: "
+            f"pip install --force-reinstall --no-deps vllm=={installed.release.version}",
+        )
+
+
+def _replace(installed: Installed, *, to_patched: bool) -> None:
+    """Write all new contents beside their places first, so that a full disk or a missing right stops it early."""
+    prepared: list[tuple[Path, Path | None]] = []
+    goal = Kind.PATCHED if to_patched else Kind.STOCK
+    try:
+        for change in installed.changed:
+            if installed.kind(change) is goal:
+                continue
+            place = installed.site / change.path
+            content = change.content if to_patched else change.stock
+            beside = None
+            if content is not None:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                beside = place.with_name(f"{files.UNFINISHED}{place.name}")
+                prepared.append((place, beside))
+                _write_beside(beside, content, place, change.mode)
+            else:
+                prepared.append((place, None))
+        for place, beside in prepared:
+            if beside is None:
+                place.unlink(missing_ok=True)
+            else:
+                beside.replace(place)
+    except OSError as error:
+        raise PatchsetError(
+            f"{installed.site} could not be written: {error}",
+            "every file there is whole; run the same command again, or the other way round, when the cause is gone",
+        ) from error
+    finally:
+        for _, beside in prepared:
+            if beside is not None:
+                beside.unlink(missing_ok=True)
+    _remove_bytecode(installed)
+
+
+def _write_beside(beside: Path, content: bytes, place: Path, mode: int) -> None:
+    with beside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.chmod(place.stat().st_mode & 0o777 if place.exists() else mode)
+
+
+def _remove_bytecode(installed: Installed) -> None:
+    """A .pyc holds for a source of the same second and size; what was compiled from the other text must go."""
+    for change in installed.changed:
+        source = installed.site / change.path
+        for stale in source.parent.glob(f"__pycache__/{source.stem}.*.pyc"):
+            stale.unlink(missing_ok=True)
+        if not source.parent.is_dir() or source.exists():
+            continue
+        for folder in (source.parent / "__pycache__", source.parent):
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def _write_record(installed: Installed, backup: Path) -> None:
+    """RECORD with the patched files, so that an uninstall takes all of them along."""
+    changed = {change.path: change for change in installed.changed}
+    lines = [line for line in record.parse(backup.read_bytes()) if line.name not in changed]
+    lines += [
+        record.line(path, change.content) for path, change in changed.items() if change.content is not None
+    ]
+    lines.append(record.Line(f"{installed.dist_info.name}/{RECORD_BACKUP}", "", ""))
+    with files.whole_file(installed.dist_info / "RECORD") as unfinished:
+        unfinished.write_bytes(record.render(lines))
+
+
+def fingerprint(site: Path) -> dict[str, str]:
+    """The sha256 of every file below ``site/vllm*``, bytecode left out; for comparing before and after."""
+    found = {}
+    for folder in sorted(site.glob("vllm*")):
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and file.suffix != ".pyc" and not file.name.endswith(".lock"):
+                found[str(file.relative_to(site))] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""uv, run with the indexes that pip is configured for and with no configuration of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from patchset.base.errors import MissingToolError, PatchsetError
+from patchset.base.release import Arch
+from patchset.downloads import index
+
+#: Debian 12 has glibc 2.36 (PEP 600 platform tag).
+GLIBC = "2.36"
+
+
+@dataclass(frozen=True)
+class Locked:
+    """One package of a resolution: canonical ``name``, ``version``, and the file names and sha256 of its wheels
+    that fit the platform."""
+
+    name: str
+    version: str
+    wheels: tuple[tuple[str, str], ...]
+
+    @property
+    def hashes(self) -> frozenset[str]:
+        """The sha256 of all its wheels."""
+        return frozenset(sha256 for _, sha256 in self.wheels)
+
+
+class NoSolutionError(PatchsetError):
+    """No set of versions on the index meets the requirements; the message is uv's."""
+
+
+def binary() -> str:
+    """Where uv is.
+
+    Raises:
+        MissingToolError: it is not installed.
+    """
+    try:
+        from uv import find_uv_bin
+
+        return str(find_uv_bin())
+    except (ImportError, FileNotFoundError) as error:
+        raise MissingToolError("uv is not installed", "pip install uv") from error
+
+
+def platform(arch: Arch) -> str:
+    """uv's name for Debian 12 on ``arch``."""
+    return f"{arch}-manylinux_{GLIBC.replace('.', '_')}"
+
+
+def index_arguments(settings: index.PipSettings) -> list[str]:
+    """pip's indexes as uv's options; folders of this machine only when pip has nothing else.
+
+    A lock must hold what everybody can have, so local folders and find-links do not take part.
+    """
+    remote = [url for url in settings.index_urls if url.startswith(("http://", "https://"))]
+    urls = remote or list(settings.index_urls)
+    arguments = ["--default-index", urls[0]] if urls else ["--no-index"]
+    for url in urls[1:]:
+        arguments += ["--index", url]
+    if len(urls) > 1:
+        arguments += ["--index-strategy", "unsafe-best-match"]
+    for host in settings.trusted_hosts:
+        arguments += ["--allow-insecure-host", host]
+    return arguments
+
+
+def environment(settings: index.PipSettings) -> dict[str, str]:
+    """This process's environment without uv's own index settings, with pip's certificate, proxy and time limit."""
+    kept = (
+        "UV_CACHE_DIR",
+        "UV_CONCURRENT_DOWNLOADS",
+        "UV_CONCURRENT_INSTALLS",
+        "UV_LINK_MODE",
+        "UV_PYTHON_DOWNLOADS",
+    )
+    result = {name: value for name, value in os.environ.items() if not name.startswith("UV_") or name in kept}
+    result["UV_HTTP_TIMEOUT"] = str(max(1, round(settings.timeout)))
+    if settings.cert:
+        result["SSL_CERT_FILE"] = settings.cert
+    if settings.client_cert:
+        result["SSL_CLIENT_CERT"] = settings.client_cert
+    if settings.proxy:
+        result |= {"HTTP_PROXY": settings.proxy, "HTTPS_PROXY": settings.proxy}
+    return result
+
+
+def resolve(
+    requirements: list[str], *, python: str, arch: Arch, overrides: list[str], constraints: list[str]
+) -> list[Locked]:
+    """The newest versions that meet ``requirements``, wheels only, for one Python and Debian 12 on ``arch``.
+
+    Raises:
+        NoSolutionError: there are none.
+        PatchsetError: the index does not answer, or uv fails otherwise.
+    """
+    settings = index.pip_settings()
+    with TemporaryDirectory(prefix="patchset-uv-") as name:
+        folder = Path(name)
+        for file, lines in (("in", requirements), ("overrides", overrides), ("constraints", constraints)):
+            (folder / f"{file}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        command = [binary(), "pip", "compile", "--no-config", "--quiet", "--format", "pylock.toml"]
+        command += ["--python-version", python, "--python-platform", platform(arch), "--only-binary", ":all:"]
+        command += ["--overrides", "overrides.txt", "--constraints", "constraints.txt"]
+        command += ["--output-file", "pylock.toml", "in.txt", *index_arguments(settings)]
+        done = subprocess.run(
+            command, cwd=folder, env=environment(settings), capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            words = done.stderr.strip()[-3000:]
+            if "No solution found" in words:
+                raise NoSolutionError(f"the index has no set of versions that fits together:\n{words}")
+            raise PatchsetError(f"uv could not resolve: {words}", "check the network and 'pip config list'")
+        return _read(tomllib.loads((folder / "pylock.toml").read_text(encoding="utf-8")))
+
+
+def _read(pylock: dict[str, object]) -> list[Locked]:
+    """The packages of a PEP 751 lock file."""
+    result = []
+    packages = pylock.get("packages", [])
+    assert isinstance(packages, list)  # noqa: S101 - PEP 751
+    for package in packages:
+        wheels = []
+        for wheel in package.get("wheels", []):
+            file = wheel.get("name") or str(wheel["url"]).rpartition("/")[2].replace("%2B", "+")
+            parse_wheel_filename(file)
+            sha256 = wheel.get("hashes", {}).get("sha256")
+            if sha256 is None:
+                raise PatchsetError(f"the index gives no sha256 for {file}", "use an index that does")
+            wheels.append((file, str(sha256)))
+        if not wheels:
+            raise PatchsetError(f"the index has no wheel of {package['name']} {package.get('version')}")
+        result.append(
+            Locked(canonicalize_name(package["name"]), str(package["version"]), tuple(sorted(wheels)))
+        )
+    return result

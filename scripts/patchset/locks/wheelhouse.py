@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an image installs: the wheels that a lock names, chosen for the image's Python and machine, and verified."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
+from unearth import Link
+
+from patchset.base import console, files
+from patchset.base.errors import PatchsetError, UnavailableError
+from patchset.base.release import Arch, Artifact
+from patchset.downloads import fetch
+from patchset.downloads.index import Index
+
+#: Python of the image's base, Debian 12.
+PYTHON = (3, 11)
+#: glibc of Debian 12: the newest manylinux tag that its wheels may carry.
+GLIBC_MINOR = 36
+
+#: Questions to the index at a time.
+_LOOKUPS = 8
+#: Wheels of less than this many bytes are downloaded without a progress bar each.
+_SMALL = 20_000_000
+
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)")
+
+
+@dataclass(frozen=True)
+class Locked:
+    """One line of a lock: ``requirement`` (``name==version``) and the sha256 sums its file may have."""
+
+    requirement: Requirement
+    sha256: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return canonicalize_name(self.requirement.name)
+
+    @property
+    def version(self) -> Version:
+        (only,) = self.requirement.specifier
+        return Version(only.version)
+
+
+def read_lock(text: str, arch: Arch, *, origin: str) -> list[Locked]:
+    """The requirements of a lock file (pip's format with hashes) that hold for an image of this architecture.
+
+    Raises:
+        PatchsetError: a line pins no version with ``==`` or has no sha256; ``origin`` names the file.
+    """
+    environment = {
+        "python_version": "{}.{}".format(*PYTHON),
+        "python_full_version": "{}.{}.2".format(*PYTHON),
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+        "os_name": "posix",
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "platform_machine": arch,
+    }
+    found = []
+    lines = (line.partition(" #")[0] for line in text.splitlines() if not line.lstrip().startswith("#"))
+    for line in "\n".join(lines).replace("\\\n", " ").splitlines():
+        if not line.strip():
+            continue
+        try:
+            requirement = Requirement(line.partition("--hash")[0].strip())
+        except InvalidRequirement as error:
+            raise PatchsetError(
+                f"{origin}: {line.strip()[:120]!r} is no pinned requirement", _MEND
+            ) from error
+        pins = list(requirement.specifier)
+        hashes = frozenset(_HASH.findall(line))
+        if len(pins) != 1 or pins[0].operator != "==" or pins[0].version.endswith(".*") or not hashes:
+            raise PatchsetError(f"{origin}: {requirement} is not pinned with == and a sha256", _MEND)
+        if requirement.marker is None or requirement.marker.evaluate(environment):
+            found.append(Locked(requirement, hashes))
+    return found
+
+
+_MEND = "nox -s lock writes the file anew"
+
+
+def image_tags(arch: Arch) -> list[Tag]:
+    """The wheel tags that the image's Python takes, best first (PEP 425, PEP 600)."""
+    legacy = (
+        {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+        if arch == "x86_64"
+        else {17: "manylinux2014"}
+    )
+    platforms = []
+    for minor in range(GLIBC_MINOR, 4 if arch == "x86_64" else 16, -1):
+        platforms.append(f"manylinux_2_{minor}_{arch}")
+        if minor in legacy:
+            platforms.append(f"{legacy[minor]}_{arch}")
+    platforms.append(f"linux_{arch}")
+    interpreter = "cp{}{}".format(*PYTHON)
+    return [
+        *cpython_tags(PYTHON, platforms=platforms),
+        *compatible_tags(PYTHON, interpreter=interpreter, platforms=platforms),
+    ]
+
+
+def choose(locked: Locked, links: Iterable[Link], tags: list[Tag]) -> tuple[Link, str] | None:
+    """The best wheel among ``links`` with an allowed sha256, and that sum; none when there is none."""
+    rank = {tag: place for place, tag in enumerate(tags)}
+    best: tuple[int, str, Link, str] | None = None
+    for link in links:
+        try:
+            _, version, _, wheel_tags = parse_wheel_filename(link.filename)
+        except InvalidWheelFilename:
+            continue
+        places = [rank[tag] for tag in wheel_tags if tag in rank]
+        if not places or not locked.requirement.specifier.contains(version, prereleases=True):
+            continue
+        digest = _sha256(link)
+        if digest not in locked.sha256:
+            continue
+        if best is None or (min(places), link.filename) < best[:2]:
+            best = (min(places), link.filename, link, digest)
+    return best and best[2:]
+
+
+def dependencies(lock: Path, arch: Arch, *, from_dir: Path | None = None) -> tuple[list[Locked], list[Path]]:
+    """What an image installs by a lock, and the verified files.
+
+    Beside ``requirements.cpu.lock``, whose torch is the package index's and brings CUDA's libraries, may stand
+    ``requirements.cpu.cpu-torch.lock``: it is taken where its CPU build of torch can be had.
+    """
+    small = lock.with_name(lock.name.replace(".lock", ".cpu-torch.lock"))
+    if small.is_file():
+        locks = read_lock(small.read_text(encoding="utf-8"), arch, origin=str(small))
+        torch = [locked for locked in locks if locked.name == "torch"]
+        if torch and _offered(torch[0], arch, from_dir):
+            console.note(f"a CPU build of torch {torch[0].version} is at hand: {small.name} is taken")
+            locks = without_cuda_companions(locks)
+            return locks, gather(locks, arch, from_dir=from_dir)
+        console.note(f"no CPU build of torch is at hand for {arch}: {lock.name} is taken")
+    locks = read_lock(lock.read_text(encoding="utf-8"), arch, origin=str(lock))
+    return locks, gather(locks, arch, from_dir=from_dir)
+
+
+def without_cuda_companions(locks: list[Locked]) -> list[Locked]:
+    """The set without torch's CUDA-built companions that cannot be imported beside a CPU build of torch.
+
+    vLLM and transformers do without torchaudio and torchcodec when they are absent, but not when their import
+    fails. torchvision stays: a few models import it (docker/torchvision_without_cuda.py helps it).
+    """
+    torch_is_cpu = any(locked.name == "torch" and locked.version.local == "cpu" for locked in locks)
+    if not torch_is_cpu:
+        return locks
+    return [
+        locked
+        for locked in locks
+        if locked.name not in ("torchaudio", "torchcodec") or locked.version.local == "cpu"
+    ]
+
+
+def _offered(locked: Locked, arch: Arch, from_dir: Path | None) -> bool:
+    return choose(locked, _links(Index(), locked, from_dir), image_tags(arch)) is not None
+
+
+def gather(locks: list[Locked], arch: Arch, *, from_dir: Path | None = None) -> list[Path]:
+    """Download what is missing of the locked wheels; all of them, verified, in the lock's order.
+
+    Raises:
+        UnavailableError: no index has a wheel with a locked sha256 for this machine.
+    """
+    index = Index()
+    tags = image_tags(arch)
+    with (
+        console.step(f"look up {len(locks)} locked wheels"),
+        console.progress("wheels", len(locks), unit="wheels") as advance,
+    ):
+        pins = []
+        with ThreadPoolExecutor(_LOOKUPS) as pool:
+            for pin in pool.map(lambda locked: _pin(index, locked, tags, from_dir), locks):
+                pins.append(pin)
+                advance(1)
+    small = [pin for pin in pins if pin.size < _SMALL]
+    with console.step(
+        f"fetch {len(pins)} wheels, {sum(pin.size for pin in pins) / 1e9:.2f} GB, into build/downloads"
+    ):
+        for number, pin in enumerate(small, 1):
+            with console.quiet():
+                fetch.artifact(pin, from_dir=from_dir)
+            if number % 25 == 0 or number == len(small):
+                console.note(f"  {number} of {len(small)} small wheels")
+        return [fetch.artifact(pin, from_dir=from_dir) for pin in pins]
+
+
+def _pin(index: Index, locked: Locked, tags: list[Tag], from_dir: Path | None) -> Artifact:
+    chosen = choose(locked, _links(index, locked, from_dir), tags)
+    if chosen is None:
+        raise UnavailableError(
+            f"{from_dir or 'no configured package index'} has no wheel of {locked.requirement} with a locked sha256",
+            "'pip config list' shows which indexes are asked; nox -s lock writes the lock anew",
+        )
+    link, digest = chosen
+    return Artifact(project=locked.name, file=link.filename, sha256=digest, size=_size(index, link))
+
+
+def _links(index: Index, locked: Locked, from_dir: Path | None) -> list[Link]:
+    if from_dir is None:
+        return list(index.files(locked.name))
+    return [Link.from_path(str(path)) for path in sorted(from_dir.glob("*.whl")) if _is_of(path, locked.name)]
+
+
+def _is_of(path: Path, name: str) -> bool:
+    return canonicalize_name(path.name.partition("-")[0]) == name
+
+
+def _sha256(link: Link) -> str | None:
+    """The sum that the index states; a file in a folder is summed here."""
+    if stated := (link.hash_option or {}).get("sha256"):
+        return stated[0]
+    return files.sha256_file(link.file_path) if link.is_file else None
+
+
+def _size(index: Index, link: Link) -> int:
+    """The size in bytes, as the file system or the server says."""
+    if link.is_file:
+        return link.file_path.stat().st_size
+    answer = index.client.head(link.url_without_fragment, headers={"Accept-Encoding": "identity"})
+    answer.raise_for_status()
+    return int(answer.headers["Content-Length"])

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pin of a release's third-party sources: what its CMake files fetch from git."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import tempfile
+from pathlib import Path, PurePosixPath
+
+import tomlkit
+
+from patchset.base import files
+from patchset.base.errors import PatchsetError
+from patchset.base.release import Release
+from patchset.pins import cmake
+from patchset.pins.cmake import Source
+
+_MAX_MEMBER = 1 << 20
+_WANTED = re.compile(r"^[^/]+/(CMakeLists\.txt|setup\.py|cmake/.*\.cmake)$")
+
+_HEAD = """\
+# What the CMake files of {release} fetch from git when its compiled modules are built from source, with the variable
+# that names a folder to take instead. Written by `nox -s pin -- {release}`.
+"""
+
+
+def pin_file(release_folder: Path) -> Path:
+    """``patches/<release>/third-party.toml``."""
+    return release_folder / "third-party.toml"
+
+
+def write_pin(folder: Path, release: str, sdist: Path | None, *, check: bool = False) -> bool:
+    """Write the pin of an sdist's third-party sources into ``folder``; whether it was missing or said something else.
+
+    ``check`` writes nothing. A source of another kind, or one without CMake files, has none.
+    """
+    text = pin_text(sdist, release) if sdist else None
+    place = pin_file(folder)
+    if text is None or (place.is_file() and place.read_text(encoding="utf-8") == text):
+        return False
+    if not check:
+        files.write_text(place, text)
+    return True
+
+
+def pin_text(archive: Path, release: str) -> str | None:
+    """The pin of the sources that an sdist's CMake files name; None for a source without such files.
+
+    Raises:
+        PatchsetError: the archive or its files cannot be read.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        tree = Path(name)
+        try:
+            with tarfile.open(archive, "r:*") as tar:
+                for member in tar:
+                    match = _WANTED.match(member.name)
+                    if match is None or not member.isfile() or ".." in PurePosixPath(match[1]).parts:
+                        continue
+                    content = tar.extractfile(member)
+                    place = tree / match[1]
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(content.read(_MAX_MEMBER) if content else b"")
+        except (tarfile.TarError, EOFError) as error:
+            raise PatchsetError(f"{archive.name} cannot be read: {error}") from error
+        if not (tree / cmake.TOP).is_file():
+            return None
+        return _HEAD.format(release=release) + _render(cmake.third_party(tree))
+
+
+def _render(sources: list[Source]) -> str:
+    document = tomlkit.document()
+    for source in sources:
+        table = tomlkit.table()
+        table["repository"] = source.repository
+        table["commit" if source.commit else "tag"] = source.revision
+        table["variable"] = source.variable
+        if source.submodules is not None:
+            table["submodules"] = list(source.submodules)
+        if source.subfolder:
+            table["subfolder"] = source.subfolder
+        document[source.name] = table
+    return "\n" + tomlkit.dumps(document)
+
+
+def check_pin(release: Release, stock: Path) -> None:
+    """See that the pin says what the stock tree's CMake files say.
+
+    Raises:
+        PatchsetError: there is no pin, or it says something else.
+    """
+    place = pin_file(release.folder)
+    text = place.read_text(encoding="utf-8") if place.is_file() else None
+    if text != _HEAD.format(release=release.name) + _render(cmake.third_party(stock)):
+        what = "is not what the CMake files of the source say" if text else "does not exist"
+        raise PatchsetError(f"{place} {what}", f"nox -s pin -- {release.name} writes it anew")

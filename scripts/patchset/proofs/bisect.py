@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The patch, or the release, at which a case of the conformance suite changes its verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchset.base import files, git, paths
+from patchset.base.errors import PatchsetError, UsageError
+from patchset.base.release import Release
+from patchset.proofs import prove
+from patchset.series import order
+from patchset.series.apply import STOCK_REF, patched_tree
+
+#: Bound of one run of one case, in seconds; importing vLLM takes five to twenty.
+CASE_TIMEOUT = 900
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How many of a case's responses were right after ``step``, a patch's name, "stock" or a release."""
+
+    step: str
+    right: int
+    all: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether the case passes."""
+        return self.right == self.all
+
+    def text(self) -> str:
+        """One line."""
+        return f"{'pass' if self.passed else 'FAIL'}  {self.right}/{self.all}  {self.step}"
+
+
+def by_patch(
+    release: Release,
+    case: str,
+    *,
+    every: bool = False,
+    on_verdict: Callable[[Verdict], None],
+    from_dir: Path | None = None,
+) -> tuple[Verdict, Verdict] | None:
+    """The verdicts before and after the first patch that changes a case's; None when none does.
+
+    ``every`` judges the whole series, also after a change. The interpreter must have vLLM's dependencies.
+
+    Raises:
+        UsageError: there is no such case.
+        PatchsetError: the suite could not run.
+    """
+    tree = patched_tree(release, from_dir=from_dir)
+    commits = git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
+    steps = [("stock", git.text(tree, "rev-parse", STOCK_REF))]
+    steps += zip([patch.name for patch in order.read(release)], commits, strict=True)
+
+    def verdicts() -> Iterator[Verdict]:
+        with prove.worktrees(release, tree, 1) as free:
+            clone = free.get()
+            for name, commit in steps:
+                prove.check_out(clone, commit)
+                yield judge(clone, case, name)
+
+    return _first_change(verdicts(), every, on_verdict)
+
+
+def by_release(
+    found: list[Release],
+    case: str,
+    *,
+    stock: bool = False,
+    every: bool = False,
+    on_verdict: Callable[[Verdict], None],
+    from_dir: Path | None = None,
+) -> tuple[Verdict, Verdict] | None:
+    """The verdicts of the two neighbouring releases between which a case's changes, oldest first; else None.
+
+    Raises as ``by_patch`` does.
+    """
+
+    def verdicts() -> Iterator[Verdict]:
+        for release in found:
+            tree = patched_tree(release, from_dir=from_dir)
+            commit = git.text(tree, "rev-parse", STOCK_REF if stock else "HEAD")
+            with prove.worktrees(release, tree, 1) as free:
+                clone = free.get()
+                prove.check_out(clone, commit)
+                yield judge(clone, case, release.name)
+
+    return _first_change(verdicts(), every, on_verdict)
+
+
+def judge(tree: Path, case: str, step: str) -> Verdict:
+    """Run one case on a tree, by all surfaces and schedules.
+
+    Raises:
+        UsageError: there is no such case.
+        PatchsetError: the suite could not run.
+    """
+    with tempfile.TemporaryDirectory(prefix=files.UNFINISHED, dir=paths.build_dir()) as name:
+        result = Path(name) / "result.json"
+        command = [sys.executable, "-m", "conformance", str(tree), "--case", case]
+        command += ["--jobs", "1", "--failures", "0", "--json", str(result)]
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        try:
+            done = subprocess.run(
+                command,
+                cwd=paths.project_root() / "tests",
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=CASE_TIMEOUT,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise PatchsetError(f"{case} on {step}: no end after {CASE_TIMEOUT} s") from error
+        if done.returncode == 2:
+            raise UsageError(
+                f"{case!r}: {done.stderr.strip()[-200:]}", "nox -s conformance -- --list shows the cases"
+            )
+        if done.returncode not in (0, 1) or not result.is_file():
+            raise PatchsetError(f"{case} could not be judged on {step}: {done.stderr.strip()[-2000:]}")
+        target = json.loads(result.read_text(encoding="utf-8"))["targets"][0]
+    return Verdict(step, target["right"], target["all"])
+
+
+def _first_change(
+    verdicts: Iterator[Verdict], every: bool, on_verdict: Callable[[Verdict], None]
+) -> tuple[Verdict, Verdict] | None:
+    before: Verdict | None = None
+    first = None
+    for verdict in verdicts:
+        on_verdict(verdict)
+        if first is None and before is not None and before.passed != verdict.passed:
+            first = before, verdict
+            if not every:
+                break
+        before = verdict
+    return first

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each patch's proof: red on the series up to the patch, green with it, green on the whole series.
+
+A patch that upstream has taken leaves its proof in the list of those that must pass on the stock tree.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from patchset.base import console, files, git, paths
+from patchset.base.errors import UsageError
+from patchset.base.release import Release
+from patchset.series import order, upstreamed
+from patchset.series.apply import STOCK_REF, patched_tree, select
+from patchset.series.patch import Patch
+
+#: How long one run may take, in seconds; an import of vLLM takes five to twenty.
+PROOF_TIMEOUT = 600
+
+#: pytest's exit statuses: all passed, some failed. Others (no tests, errors in collecting) prove nothing.
+_PASSED, _FAILED = 0, 1
+
+
+_COLOURS = {_PASSED: "green", _FAILED: "red"}
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Some proofs on the tree of one commit, in one process: (name, path in the checkout) of each."""
+
+    proofs: tuple[tuple[str, str], ...]
+    stage: str
+    expected: str
+    commit: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one run of one proof showed: ``expected`` and ``seen`` are "red", "green" or "broken"."""
+
+    release: str
+    patch: str
+    stage: str
+    expected: str
+    seen: str
+    output: str
+
+    @property
+    def right(self) -> bool:
+        """Whether the proof shows what it must."""
+        return self.expected == self.seen
+
+
+def prove(
+    release: Release,
+    *,
+    only: Sequence[str] = (),
+    every_prefix: bool = False,
+    jobs: int = 2,
+    from_dir: Path | None = None,
+    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
+) -> list[Verdict]:
+    """Run the proofs of a release's patches with this interpreter, which must have vLLM's dependencies.
+
+    ``only`` names the patches to prove (all without it). ``every_prefix`` runs the green check also on the
+    series that ends at the patch; without it the whole series stands for all of them. The proofs that the
+    stock tree must pass are run as well, unless ``only`` names patches.
+    """
+    patches = order.read(release)
+    taken = [(Path(proof).stem, proof) for proof in upstreamed.proofs(release)] if not only else []
+    chosen = patches if not only else [patch for patch in patches if patch.name in _checked(patches, only)]
+    if not chosen and not taken:
+        return []
+    tree = patched_tree(release, from_dir=from_dir)
+    commits = [git.text(tree, "rev-parse", STOCK_REF)]
+    commits += git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
+    runs = []
+    if taken:
+        runs.append(_Run(tuple(taken), "stock", "green", commits[0]))
+    for number, patch in enumerate(patches):
+        if patch in chosen:
+            runs.append(_Run((_proof(patch),), "without it", "red", commits[number]))
+            if every_prefix:
+                runs.append(_Run((_proof(patch),), "with it", "green", commits[number + 1]))
+    # One process imports vLLM once for all of them; a proof that is not green there is told apart by its own run.
+    if chosen:
+        runs.append(_Run(tuple(_proof(patch) for patch in chosen), "whole series", "green", commits[-1]))
+    runs.sort(key=lambda run: commits.index(run.commit))
+    verdicts = []
+    with worktrees(release, tree, jobs) as free, ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(_run, free, release, run) for run in runs]
+        with console.progress(f"proofs of {release.name}", len(runs), unit="runs") as advance:
+            for future in futures:
+                for verdict in future.result():
+                    verdicts.append(verdict)
+                    on_verdict(verdict)
+                advance(1)
+    return verdicts
+
+
+def proof_on(tree: Path, proof: str) -> tuple[str, str]:
+    """One proof on a tree as it stands: "green", "red" or "broken", and what it printed."""
+    status, output = _pytest(tree, [paths.project_root() / proof], "")
+    return _COLOURS.get(status, "broken"), output
+
+
+def _proof(patch: Patch) -> tuple[str, str]:
+    return patch.name, patch.header.get("Proof") or ""
+
+
+def _checked(patches: list[Patch], names: Sequence[str]) -> set[str]:
+    wanted = {name.removesuffix(".diff") for name in names}
+    select(patches, None, sorted(wanted))
+    return wanted
+
+
+@contextmanager
+def worktrees(release: Release, tree: Path, count: int) -> Iterator[SimpleQueue[Path]]:
+    """Clones of the patched tree to check the prefixes out in, kept for the next time."""
+    folder = paths.build_dir() / "proofs" / release.name
+    free: SimpleQueue[Path] = SimpleQueue()
+    with files.lock(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        files.remove_unfinished(folder)
+        for number in range(count):
+            clone = folder / str(number)
+            if not clone.is_dir():
+                with files.whole_folder(clone) as unfinished:
+                    git.run(unfinished, "clone", "--quiet", "--local", str(tree), ".")
+            (clone / ".git" / "index.lock").unlink(missing_ok=True)
+            git.run(clone, "fetch", "--quiet", str(tree), "HEAD")
+            free.put(clone)
+        yield free
+
+
+def _run(free: SimpleQueue[Path], release: Release, run: _Run) -> list[Verdict]:
+    proofs = {name: paths.project_root() / proof for name, proof in run.proofs}
+    for name, proof in proofs.items():
+        if not proof.is_file():
+            raise UsageError(f"{name}: its proof {proof} does not exist", "write it before the patch")
+    clone = free.get()
+    try:
+        check_out(clone, run.commit)
+        together = _pytest(clone, sorted(set(proofs.values())), release.name)
+        outcomes = {
+            name: together
+            if len(proofs) == 1 or together[0] == _PASSED
+            else _pytest(clone, [proof], release.name)
+            for name, proof in proofs.items()
+        }
+    finally:
+        free.put(clone)
+    return [
+        Verdict(release.name, name, run.stage, run.expected, _COLOURS.get(status, "broken"), output)
+        for name, (status, output) in outcomes.items()
+    ]
+
+
+def check_out(clone: Path, commit: str) -> None:
+    """Check a commit out; the bytecode of what changed goes, for a .pyc knows a source by second and size only."""
+    before = git.text(clone, "rev-parse", "HEAD")
+    changed = git.text(clone, "diff", "--name-only", "--no-renames", before, commit).split("\n")
+    git.run(clone, "checkout", "--quiet", "--force", "--detach", commit)
+    for path in changed:
+        source = clone / path
+        for stale in source.parent.glob(f"__pycache__/{source.stem}.*.pyc"):
+            stale.unlink()
+
+
+def _pytest(clone: Path, proofs: list[Path], release: str) -> tuple[int, str]:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"VLLM_TREE": str(clone), "VLLM_RELEASE": release, "VLLM_LOGGING_LEVEL": "ERROR"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", "-p", "no:cacheprovider"]
+    command += [str(proof) for proof in proofs]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=proofs[0].parent,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PROOF_TIMEOUT,
+        )
+    except subprocess.TimeoutExpired:
+        return -1, f"no end after {PROOF_TIMEOUT} s"
+    return done.returncode, done.stdout + done.stderr

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a series still fits a source that upstream made since: for a job that runs on a schedule."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.utils import InvalidSdistFilename, parse_sdist_filename
+from packaging.version import InvalidVersion, Version
+
+from patchset.base import console, files, git, paths
+from patchset.base.errors import UnavailableError, UsageError
+from patchset.base.release import Release
+from patchset.base.release import read as read_pin
+from patchset.downloads import index
+from patchset.pins import discover
+from patchset.proofs import prove
+from patchset.rebase import port
+from patchset.rebase.port import Outcome, Status
+from patchset.series import order, upstreamed
+from patchset.series.apply import STOCK_REF, patched_tree
+from patchset.series.stock_tree import BRANCH, stock_tree
+
+#: Where a branch, tag or commit is looked up unless a remote is named.
+UPSTREAM = "https://github.com/vllm-project/vllm"
+
+_RELEASE = re.compile(r"^v?\d+(\.\d+)+$")
+_REF = re.compile(r"^[0-9A-Za-z][0-9A-Za-z._/-]*$")
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What became of a series on ``source``. ``on_stock``: what each proof shows on the stock tree ("green", "red" or
+    "broken"), by the proof's path; ``must_pass`` those that were green on the series' own release."""
+
+    source: str
+    series: str
+    outcomes: tuple[Outcome, ...]
+    on_stock: dict[str, str] = field(default_factory=dict)
+    must_pass: tuple[str, ...] = ()
+
+    def faults(self) -> list[str]:
+        """What somebody has to do something about, one line each."""
+        found = []
+        for outcome in self.outcomes:
+            proof = outcome.patch.header.get("Proof") or ""
+            if outcome.status is Status.CONFLICT:
+                found.append(f"{outcome.patch.name} conflicts in {', '.join(outcome.conflicts)}")
+            elif outcome.status is Status.DROPPED:
+                found.append(f"{outcome.patch.name} is already present: {outcome.note}")
+            elif self.on_stock.get(proof) == "green":
+                found.append(f"{outcome.patch.name} may be dropped: its proof {proof} passes without it")
+        for proof in self.must_pass:
+            if self.on_stock.get(proof, "green") != "green":
+                found.append(f"{proof} does not pass on the stock tree, as it did on {self.series}'s")
+        return found
+
+
+def drift(
+    target: str | None,
+    release: Release,
+    *,
+    remote: str = UPSTREAM,
+    proofs: bool = True,
+    jobs: int = 2,
+    from_dir: Path | None = None,
+) -> Drift:
+    """Try the series of ``release`` on a source: a release, a folder with a source tree, or a ref of ``remote``.
+
+    Without a target it is the newest release on the package index. ``proofs`` runs them on the stock tree, with
+    this interpreter, which must have vLLM's dependencies. Nothing is kept but downloads and source trees.
+
+    Raises:
+        UsageError: the target is none of these.
+        UnavailableError: the index or the remote does not have it, or does not answer.
+    """
+    patches = order.read(release)
+    patched = patched_tree(release, from_dir=from_dir)
+    paths.build_dir().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=files.UNFINISHED, dir=paths.build_dir()) as name:
+        place = Path(name)
+        source, stock = _stock(target, place, remote, from_dir)
+        work = place / "work"
+        work.mkdir()
+        port.work_repository(work, stock, patched)
+        with console.step(f"try the series of {release.name} on {source}"):
+            version = source.removeprefix("v") if _RELEASE.match(source) else None
+            outcomes = port.carry_all(work, patches, release.source_date_epoch, version)
+        taken = upstreamed.proofs(release)
+        on_stock = {}
+        if proofs:
+            git.run(work, "checkout", "--quiet", "--force", "--detach", STOCK_REF)
+            asked = sorted({str(patch.header.get("Proof")) for patch in patches} | set(taken))
+            on_stock = _on_stock(work, asked, jobs)
+    return Drift(source, release.name, tuple(outcomes), on_stock, tuple(taken))
+
+
+def newest() -> str:
+    """The newest final release of vLLM on the package index that has a source archive.
+
+    Raises:
+        UnavailableError: there is none, or no index answers.
+    """
+    found = []
+    for link in index.Index().files(discover.PROJECT):
+        try:
+            _, version = parse_sdist_filename(link.filename)
+        except (InvalidSdistFilename, InvalidVersion):
+            continue
+        if not (version.is_prerelease or version.is_postrelease):
+            found.append(version)
+    if not found:
+        raise UnavailableError(f"the package index has no source archive of {discover.PROJECT}")
+    return f"v{max(found, key=lambda version: Version(str(version)))}"
+
+
+def _stock(target: str | None, place: Path, remote: str, from_dir: Path | None) -> tuple[str, Path]:
+    """What the target is called, and its source as a git repository of one commit."""
+    if target is None:
+        target = newest()
+    if Path(target).is_dir():
+        return target, _of_folder(Path(target).resolve(), place / "stock")
+    if _RELEASE.match(target):
+        name, text = discover.draft(target)
+        files.write_text(place / name / "release.toml", text)
+        return name, stock_tree(read_pin(place / name / "release.toml"), from_dir=from_dir)
+    if not _REF.match(target):
+        raise UsageError(
+            f"{target!r} is no release, no folder and no git ref", "such as v0.34.0, ../vllm or main"
+        )
+    return f"{remote} {target}", _of_remote(remote, target, place / "stock")
+
+
+def _of_folder(folder: Path, stock: Path) -> Path:
+    """A copy of a source tree; what its own .gitignore names is left out."""
+    if not (folder / "vllm").is_dir():
+        raise UsageError(f"{folder} is no source tree of vLLM: it has no folder vllm/")
+    stock.mkdir()
+    git.run(stock, "init", "--quiet", f"--initial-branch={BRANCH}")
+    git.run(stock, f"--work-tree={folder}", "add", "--all")
+    git.run(stock, "commit", "--quiet", "--no-verify", "-m", f"source in {folder}")
+    git.run(stock, "reset", "--quiet", "--hard", "HEAD")
+    return stock
+
+
+def _of_remote(remote: str, ref: str, stock: Path) -> Path:
+    stock.mkdir()
+    git.run(stock, "init", "--quiet", f"--initial-branch={BRANCH}")
+    with console.step(f"fetch {ref} from {remote}"):
+        try:
+            git.run(stock, "fetch", "--quiet", "--depth=1", "--", remote, ref)
+        except git.GitError as error:
+            raise UnavailableError(
+                f"{remote} does not give {ref}: {error.stderr.strip()[-300:]}",
+                "--remote URL names another one; a folder with a checkout does as well",
+            ) from error
+    git.run(stock, "reset", "--quiet", "--hard", "FETCH_HEAD")
+    return stock
+
+
+def _on_stock(tree: Path, proofs: list[str], jobs: int) -> dict[str, str]:
+    with (
+        ThreadPoolExecutor(jobs) as pool,
+        console.progress("proofs on the stock tree", len(proofs), unit="proofs") as advance,
+    ):
+        found = {}
+        for proof, (seen, _) in zip(proofs, pool.map(lambda p: prove.proof_on(tree, p), proofs), strict=True):
+            found[proof] = seen
+            advance(1)
+    return found

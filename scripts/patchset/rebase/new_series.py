@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rebase ends with: commits of its work repository as a release's series, written as a whole."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from packaging.version import Version
+
+from patchset.base import files, git, paths
+from patchset.base.errors import PatchsetError
+from patchset.base.release import Release
+from patchset.downloads import fetch
+from patchset.pins import third_party
+from patchset.rebase.port import Outcome, Status
+from patchset.results import tables
+from patchset.series import order, upstreamed
+from patchset.series.apply import STOCK_REF
+from patchset.series.patch import Patch
+from patchset.series.patch import read as read_patch
+from patchset.series.refresh import patch_of_commit
+
+
+def of_commits(work: Path, new: Release, old: list[Patch]) -> list[Patch]:
+    """The patches of the new series: a common diff where it is the same, else one of the release's own.
+
+    Raises:
+        PatchsetError: a commit has no whole header, or two are of one patch.
+    """
+    listing = git.text(work, "rev-list", "--reverse", f"{STOCK_REF}..HEAD")
+    entries = [patch.entry for patch in old]
+    made: list[Patch] = []
+    faults = []
+    for commit in listing.split("\n") if listing else []:
+        taken = [patch.entry for patch in made]
+        patch = _settled(patch_of_commit(new, work, commit, entries, taken), new, old)
+        faults += [f"{commit[:12]} ({patch.subject}): {fault}" for fault in patch.header.faults()]
+        if patch.entry in taken:
+            faults.append(f"{commit[:12]}: a second commit for {patch.entry}; squash the two")
+        made.append(patch)
+    if faults:
+        raise PatchsetError(
+            "these commits cannot become patches:\n  " + "\n  ".join(faults),
+            f"mend their messages in {work} (git rebase -i {STOCK_REF}), then run it again",
+        )
+    return made
+
+
+def must_pass_proofs(old: Release, new: Release, outcomes: Iterable[Outcome], made: list[Patch]) -> list[str]:
+    """Proofs that the new stock tree must pass: of the dropped patches, and, not going back, those of ``old``."""
+    proofs = {str(o.patch.header.get("Proof")) for o in outcomes if o.status is Status.DROPPED}
+    if Version(old.version) <= Version(new.version):
+        proofs.update(upstreamed.proofs(old))
+    return sorted(proofs.difference(str(patch.header.get("Proof")) for patch in made))
+
+
+def write(new: Release, pin: Path, made: list[Patch], proofs: Iterable[str]) -> None:
+    """Replace ``patches/<release>`` in one step, then the tables of the documents."""
+    target = paths.patches_dir() / new.name
+    with files.whole_folder(target) as unfinished:
+        if target.is_dir():
+            shutil.copytree(target, unfinished, dirs_exist_ok=True)
+        for gone in [*unfinished.glob("*.diff"), unfinished / upstreamed.FILE]:
+            gone.unlink(missing_ok=True)
+        shutil.copyfile(pin, unfinished / "release.toml")
+        third_party.write_pin(unfinished, new.name, fetch.artifact(new.sdist) if new.sdist else None)
+        for patch in made:
+            if not patch.entry.startswith(order.COMMON):
+                (unfinished / patch.entry).write_text(patch.text(), encoding="utf-8", newline="\n")
+        (unfinished / "series").write_text("".join(f"{patch.entry}\n" for patch in made), encoding="utf-8")
+        if text := upstreamed.text(proofs):
+            (unfinished / upstreamed.FILE).write_text(text, encoding="utf-8")
+    tables.write()
+
+
+def _settled(patch: Patch, new: Release, old: list[Patch]) -> Patch:
+    name = patch.entry.removeprefix(order.COMMON)
+    common = paths.patches_dir() / "common" / name
+    if common.is_file():
+        shared = read_patch(common, order.COMMON + name)
+        if shared.diff == patch.diff and _same_header(shared, patch):
+            return shared
+    before = next((other for other in old if other.name == patch.name), None)
+    header = patch.header
+    if before is None or before.diff != patch.diff:
+        header = header.with_field("Last-Refresh", new.name)
+    return Patch(name, new.folder / name, header, patch.diff)
+
+
+def _same_header(one: Patch, other: Patch) -> bool:
+    return one.header.with_field("Last-Refresh", "") == other.header.with_field("Last-Refresh", "")

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was found of releases: receipts, the tables made of them, and the checks of patches/."""

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The patched tree: the stock tree with one commit for each patch of the series on top."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchset.base import console, files, git, paths
+from patchset.base.errors import AlreadyPresentError, ConflictError, PatchsetError, UsageError
+from patchset.base.release import Release
+from patchset.series import order
+from patchset.series.check import State, fit
+from patchset.series.patch import Header, Patch
+from patchset.series.stock_tree import read_stamp, stock_tree, write_stamp
+
+#: The trailer that ties a commit of the patched tree to its line in the series.
+ENTRY_TRAILER = "Patch-Entry"
+
+#: Below ``.git``: the message for the commit that resolves a conflict, or makes a new patch.
+CONFLICT_MESSAGE = "PATCH_MESSAGE"
+
+#: The reference in a patched tree that marks where the series begins.
+STOCK_REF = "refs/patchset/stock"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One file that the series changes: ``path`` relative to the tree; None stands for no file on that side."""
+
+    path: str
+    stock: bytes | None
+    content: bytes | None
+    mode: int
+
+
+def patched_tree(
+    release: Release,
+    *,
+    upto: int | str | None = None,
+    without: Sequence[str] = (),
+    discard: bool = False,
+    from_dir: Path | None = None,
+) -> Path:
+    """The patched tree ``build/trees/<release>/patched``, made when it is not as asked for.
+
+    ``upto`` stops after that many patches (0: none) or after the patch of that name; ``without`` leaves
+    patches out by name. A tree that somebody edited is left alone unless ``discard``.
+
+    Raises:
+        ConflictError: a patch does not fit; the tree then stands right before it.
+        AlreadyPresentError: the source has a patch's change already.
+        PatchsetError: the tree holds edits, or the series cannot be read.
+    """
+    patches = select(order.read(release), upto, without)
+    stock = stock_tree(release, from_dir=from_dir)
+    tree = paths.trees_dir(release.name) / "patched"
+    with files.lock(tree):
+        wanted = _stamp(stock, patches)
+        stamp = read_stamp(tree)
+        if stamp is not None:
+            if _edited(tree, stamp):
+                if not discard:
+                    raise PatchsetError(
+                        f"the patched tree {tree} holds edits that no diff has",
+                        f"keep them with nox -s refresh -- {release.name} (commit them first), "
+                        f"or throw them away with nox -s apply -- {release.name} --discard",
+                    )
+            elif {**stamp, "head": None} == wanted:
+                return tree
+        files.remove_unfinished(tree.parent)
+        with console.step(f"apply {len(patches)} patches to {release.name}"):
+            failure = _build(release, tree, stock, patches)
+    if failure is not None:
+        raise failure
+    return tree
+
+
+def select(patches: list[Patch], upto: int | str | None, without: Sequence[str]) -> list[Patch]:
+    """The patches that ``upto`` and ``without`` leave.
+
+    Raises:
+        UsageError: there is no such patch.
+    """
+    names = [patch.name for patch in patches]
+    known = f"the series has {len(names)}: {', '.join(names) or 'none'}"
+    if isinstance(upto, str) and upto.isdecimal():
+        upto = int(upto)
+    if isinstance(upto, str):
+        if upto.removesuffix(".diff") not in names:
+            raise UsageError(f"no patch is called {upto}", known)
+        upto = names.index(upto.removesuffix(".diff")) + 1
+    if upto is not None and not 0 <= upto <= len(names):
+        raise UsageError(f"--upto {upto} is beyond the series", known)
+    left_out = {name.removesuffix(".diff") for name in without}
+    if unknown := left_out.difference(names):
+        raise UsageError(f"no patch is called {', '.join(sorted(unknown))}", known)
+    return [patch for patch in patches[:upto] if patch.name not in left_out]
+
+
+def changes(release: Release, *, from_dir: Path | None = None) -> list[Change]:
+    """What the whole series changes, file by file, sorted by path."""
+    tree = patched_tree(release, from_dir=from_dir)
+    listing = git.run(tree, "diff-tree", "-r", "-z", "--no-renames", STOCK_REF, "HEAD").decode().split("\0")
+    found = []
+    for meta, path in zip(listing[::2], listing[1::2], strict=False):
+        _, mode, before, after, status = meta.removeprefix(":").split(" ")
+        found.append(
+            Change(
+                path=path,
+                stock=None if status == "A" else git.run(tree, "cat-file", "blob", before),
+                content=None if status == "D" else git.run(tree, "cat-file", "blob", after),
+                mode=0o755 if mode == "100755" else 0o644,
+            )
+        )
+    return sorted(found, key=lambda change: change.path)
+
+
+def commit_message(entry: str, header: Header) -> str:
+    """A patch's header as the message of its commit: the subject, the other fields, the entry."""
+    rest = Header(tuple(field for field in header.fields if field[0] != "Subject"))
+    return f"{header.get('Subject')}\n\n{rest.text()}{ENTRY_TRAILER}: {entry}\n"
+
+
+def _stamp(stock: Path, patches: list[Patch]) -> dict[str, object]:
+    return {
+        "stock": git.text(stock, "rev-parse", "HEAD"),
+        "patches": [[patch.entry, git.blob_id(patch.file.read_bytes())] for patch in patches],
+        "head": None,
+    }
+
+
+def _edited(tree: Path, stamp: dict[str, object]) -> bool:
+    """Whether the tree holds commits or changes which ``apply`` did not put there."""
+    return git.text(tree, "rev-parse", "HEAD") != stamp["head"] or bool(
+        git.text(tree, "status", "--porcelain")
+    )
+
+
+def _build(release: Release, tree: Path, stock: Path, patches: list[Patch]) -> PatchsetError | None:
+    """Make the tree anew; the error of the first patch that does not fit, with the tree right before it."""
+    failure: PatchsetError | None = None
+    with files.whole_folder(tree) as unfinished:
+        git.run(unfinished, "clone", "--quiet", "--local", "--no-tags", str(stock), ".")
+        git.run(unfinished, "remote", "remove", "origin")
+        git.run(unfinished, "update-ref", STOCK_REF, "HEAD")
+        applied: list[Patch] = []
+        for number, patch in enumerate(patches, start=1):
+            console.note(f"  {patch.name} ({number}/{len(patches)})")
+            failure = _misfit_error(release, tree, patch, number, unfinished)
+            if failure is not None:
+                break
+            git.run(unfinished, "apply", "--index", "--whitespace=nowarn", "-", stdin=patch.diff.encode())
+            git.run(
+                unfinished, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "-F", "-",
+                stdin=commit_message(patch.entry, patch.header).encode(), epoch=release.source_date_epoch,
+            )  # fmt: skip
+            applied.append(patch)
+        stamp = _stamp(unfinished, applied) | {
+            "stock": git.text(unfinished, "rev-parse", STOCK_REF),
+            "head": git.text(unfinished, "rev-parse", "HEAD"),
+        }
+        write_stamp(unfinished, stamp)
+    return failure
+
+
+def _misfit_error(
+    release: Release, tree: Path, patch: Patch, number: int, work: Path
+) -> PatchsetError | None:
+    found = fit(patch, work)
+    if found.state is State.APPLIES:
+        return None
+    if found.state is State.ALREADY_PRESENT:
+        return AlreadyPresentError(
+            f"{patch.name} ({number}. in the series) is already present in {release.name}",
+            f"drop it: take the line {patch.entry} out of {order.series_file(release)} and delete the diff; "
+            f"its proof {patch.header.get('Proof')} stays and must pass on the stock release",
+        )
+    misfits = "\n  ".join(misfit.text() for misfit in found.misfits)
+    (work / ".git" / CONFLICT_MESSAGE).write_text(commit_message(patch.entry, patch.header), encoding="utf-8")
+    return ConflictError(
+        f"{patch.name} ({number}. in the series of {release.name}) conflicts:\n  {misfits}",
+        f"the tree stands right before it; make the change there and take it back as a diff:\n"
+        f"  cd {tree}\n"
+        f"  git apply --reject {patch.file}   # puts in what fits, the rest into .rej files\n"
+        f"  git add --all && git commit -F .git/{CONFLICT_MESSAGE}\n"
+        f"  nox -s refresh -- {release.name} && nox -s apply -- {release.name}\n"
+        f"or go on without it: nox -s apply -- {release.name} --without {patch.name}",
+    )

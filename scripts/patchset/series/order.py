@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The series: the ordered list of diffs of one release, read from ``patches/<release>/series``."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from patchset.base import paths
+from patchset.base.errors import PatchsetError
+from patchset.base.release import Release
+from patchset.series.patch import Patch, PatchFormatError
+from patchset.series.patch import read as read_patch
+
+#: Where diffs stand that apply unchanged to several releases, as a series names it.
+COMMON = "../common/"
+
+_ENTRY = re.compile(rf"^({re.escape(COMMON)})?[0-9A-Za-z][0-9A-Za-z._-]*\.diff$")
+
+
+def series_file(release: Release) -> Path:
+    """``patches/<release>/series``."""
+    return release.folder / "series"
+
+
+def entries(release: Release) -> list[str]:
+    """The lines of the series.
+
+    Raises:
+        PatchsetError: the file is missing or unreadable, or a line is no file name or stands twice.
+    """
+    file = series_file(release)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatchsetError(
+            f"{file} cannot be read: {error}",
+            "an empty series is an empty file; git checkout brings a lost one back",
+        ) from error
+    lines = text.removesuffix("\n").split("\n") if text else []
+    for number, line in enumerate(lines, start=1):
+        if not _ENTRY.match(line):
+            raise PatchsetError(
+                f"{file}:{number}: {line[:80]!r} is not the name of a diff",
+                "one file name a line, as NAME.diff or ../common/NAME.diff; no comments, no empty lines",
+            )
+        if line in lines[: number - 1]:
+            raise PatchsetError(f"{file}:{number}: {line} stands there twice")
+    return lines
+
+
+def entry_file(release: Release, entry: str) -> Path:
+    """The diff that a line of the series names."""
+    if entry.startswith(COMMON):
+        return paths.patches_dir() / "common" / entry.removeprefix(COMMON)
+    return release.folder / entry
+
+
+def read(release: Release) -> list[Patch]:
+    """The patches of a release, in order.
+
+    Raises:
+        PatchsetError: the series or one of its diffs cannot be read; nothing is ever skipped.
+    """
+    patches = []
+    for number, entry in enumerate(entries(release), start=1):
+        file = entry_file(release, entry)
+        if not file.is_file():
+            raise PatchsetError(
+                f"{series_file(release)}:{number}: {entry} does not exist",
+                f"add {file}, or take the line out",
+            )
+        patch = read_patch(file, entry)
+        if faults := patch.header.faults():
+            raise PatchFormatError(
+                f"{file}: {'; '.join(faults)}", "the README's 'How to patch' shows a whole header"
+            )
+        patches.append(patch)
+    return patches
+
+
+def sha256(release: Release) -> str:
+    """The sha256 of a series in hex: over names and whole files, in order."""
+    digest = hashlib.sha256()
+    for patch in read(release):
+        content = patch.file.read_bytes()
+        digest.update(f"{patch.name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def users(entry: str, among: list[Release]) -> list[str]:
+    """The names of the releases whose series has a line."""
+    return [release.name for release in among if series_file(release).is_file() and entry in entries(release)]

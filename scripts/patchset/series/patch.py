@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One patch: a header in DEP-3 words above a unified diff.
+
+The header is described in the README under "How to patch"; DEP-3 is https://dep-team.pages.debian.net/deps/dep3/.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from packaging.version import Version
+from unidiff.errors import UnidiffParseError
+from unidiff.patch import PatchedFile, PatchSet
+
+from patchset.base.errors import PatchsetError
+
+REQUIRED = ("Subject", "Reason", "Origin", "Upstream-Status", "Drop-When", "Proof", "Last-Refresh")
+OPTIONAL = ("Native",)
+
+#: A patch larger than this many bytes is no small patch, and is not read.
+MAX_BYTES = 2_000_000
+
+_FIELD = re.compile(r"^([A-Z][A-Za-z-]*): (.*\S)$")
+_DIFF_START = re.compile(r"^(diff --git |--- )", re.MULTILINE)
+#: What new-patch leaves to be written.
+_BLANK = re.compile(r"^<.*>$")
+_ORIGIN = re.compile(r"^(own|upstream PR #\d+ \(idea only\))$")
+_UPSTREAM_STATUS = re.compile(r"^(pending|submitted #\d+|merged in v\d+(\.\d+)+|inappropriate \(.+\))$")
+
+
+class PatchFormatError(PatchsetError):
+    """A diff or its header is not as the format says."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """The fields above the diff, one a line, in the order of the file."""
+
+    fields: tuple[tuple[str, str], ...]
+
+    def get(self, name: str) -> str | None:
+        """A field's value, or None."""
+        return next((value for field, value in self.fields if field == name), None)
+
+    def with_field(self, name: str, value: str) -> Header:
+        """The same header with one field changed."""
+        return Header(tuple((field, value if field == name else old) for field, old in self.fields))
+
+    def text(self) -> str:
+        """The header as it stands in a file."""
+        return "".join(f"{field}: {value}\n" for field, value in self.fields)
+
+    def faults(self) -> list[str]:
+        """What is wrong with it, one line each; empty when it is whole."""
+        names = [name for name, _ in self.fields]
+        found = [f"the header has no field {name}" for name in REQUIRED if name not in names]
+        found += [f"the header has {name} twice" for name in sorted({n for n in names if names.count(n) > 1})]
+        found += [
+            f"the header has an unknown field {name}" for name in names if name not in REQUIRED + OPTIONAL
+        ]
+        found += [f"{name}: {value} is to be filled in" for name, value in self.fields if _BLANK.match(value)]
+        checks = (
+            ("Origin", _ORIGIN, "own, or: upstream PR #n (idea only)"),
+            (
+                "Upstream-Status",
+                _UPSTREAM_STATUS,
+                "pending, submitted #n, merged in vX, or inappropriate (why)",
+            ),
+            ("Proof", re.compile(r"^tests/patches/test_\w+\.py$"), "tests/patches/test_<name>.py"),
+            ("Last-Refresh", re.compile(r"^v\d+(\.\d+)+$"), "a release, as in v0.33.0"),
+            ("Native", re.compile(r"^yes$"), "yes, or no such line"),
+        )
+        for name, pattern, allowed in checks:
+            value = self.get(name)
+            if value is not None and not pattern.match(value):
+                found.append(f"{name}: {value!r} is not {allowed}")
+        return found
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One diff of a series. ``entry`` is its line there, ``diff`` the text from the first ``diff --git``."""
+
+    entry: str
+    file: Path
+    header: Header
+    diff: str
+
+    @property
+    def name(self) -> str:
+        """The file name without folder and suffix."""
+        return PurePosixPath(self.entry).stem
+
+    @property
+    def subject(self) -> str:
+        """The one line that says what it does."""
+        return self.header.get("Subject") or self.name
+
+    @property
+    def native(self) -> bool:
+        """Whether it says that it changes compiled or vendored files."""
+        return self.header.get("Native") == "yes"
+
+    @property
+    def merged_in(self) -> Version | None:
+        """The first vLLM version that has the change, as the header says."""
+        status = self.header.get("Upstream-Status") or ""
+        return Version(status.removeprefix("merged in v")) if status.startswith("merged in v") else None
+
+    @cached_property
+    def files(self) -> PatchSet:
+        """The diff, parsed. Reading a patch checked that it can be."""
+        return PatchSet(io.StringIO(self.diff, newline="\n"))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files it changes, relative to the tree, in the order of the diff."""
+        return tuple(changed_path(file) for file in self.files)
+
+    def text(self) -> str:
+        """The whole file."""
+        return self.header.text() + "\n" + self.diff
+
+
+def changed_path(file: PatchedFile) -> str:
+    """The path, relative to the tree, that one file of a diff is about."""
+    side = file.source_file if file.is_removed_file else file.target_file
+    return str(side)[2:]
+
+
+def read(file: Path, entry: str | None = None) -> Patch:
+    """Read one ``.diff`` file.
+
+    Raises:
+        PatchFormatError: it cannot be read, has no diff, or names a path outside the tree. A header that lacks a
+            field is not refused here: ``Header.faults`` says it, and ``apply`` and ``lint`` ask.
+    """
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise PatchFormatError(f"{file} cannot be read: {error.strerror}") from error
+    if len(raw) > MAX_BYTES:
+        raise PatchFormatError(f"{file} has {len(raw)} bytes; more than {MAX_BYTES} are not read")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise PatchFormatError(f"{file} is not UTF-8: {error}") from error
+    start = _DIFF_START.search(text)
+    if start is None:
+        raise PatchFormatError(
+            f"{file} holds no diff", "a patch is a header, an empty line and a unified diff"
+        )
+    patch = Patch(entry or file.name, file, parse_header(text[: start.start()], file), text[start.start() :])
+    _check_diff(patch)
+    return patch
+
+
+def parse_header(text: str, file: Path) -> Header:
+    """Read the lines above a diff.
+
+    Raises:
+        PatchFormatError: a line is not ``Field: value``.
+    """
+    fields = []
+    for number, line in enumerate(text.rstrip("\n").split("\n") if text.strip() else [], start=1):
+        match = _FIELD.match(line)
+        if match is None:
+            raise PatchFormatError(
+                f"{file}:{number}: {line[:60]!r} is not a header line",
+                "each line is 'Field: value', on one line",
+            )
+        fields.append((match[1], match[2]))
+    return Header(tuple(fields))
+
+
+def _check_diff(patch: Patch) -> None:
+    for line in _outside_hunks(patch.diff):
+        if line.startswith(("rename ", "copy ", "GIT binary patch", "Binary files ")):
+            raise PatchFormatError(
+                f"{patch.file}: {line!r}: renames and binary files are not taken", "refresh writes none"
+            )
+        if line.startswith(("new file mode ", "new mode ")) and line.rsplit(" ", 1)[1] not in (
+            "100644",
+            "100755",
+        ):
+            raise PatchFormatError(f"{patch.file}: {line!r}: only plain files are taken, no links")
+    try:
+        files = patch.files
+    except (UnidiffParseError, ValueError, IndexError) as error:
+        raise PatchFormatError(f"{patch.file}: the diff cannot be read: {error}") from error
+    if not files or any(not len(file) and not (file.is_added_file or file.is_removed_file) for file in files):
+        raise PatchFormatError(f"{patch.file}: the diff changes nothing")
+    for path in _named_paths(files):
+        _check_path(patch.file, path)
+
+
+def _outside_hunks(diff: str) -> Iterable[str]:
+    """Lines of a git diff's file headers; lines of hunks begin with a sign or a blank."""
+    return (line for line in diff.split("\n") if line and line[0] not in "+- @\\")
+
+
+def _named_paths(files: PatchSet) -> Iterable[str]:
+    for file in files:
+        for side in (file.source_file, file.target_file):
+            if side != "/dev/null":
+                yield side
+
+
+def _check_path(file: Path, path: str) -> None:
+    parts = path.split("/")
+    if parts[0] not in ("a", "b") or len(parts) < 2:
+        raise PatchFormatError(
+            f"{file}: the path {path!r} does not begin with a/ or b/", "refresh writes it so"
+        )
+    if any(part in ("", ".", "..") for part in parts[1:]) or ".git" in parts or "\\" in path or "\0" in path:
+        raise PatchFormatError(f"{file}: the path {path!r} leads outside the tree")

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way back: the commits of a patched tree become the diffs of the series."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchset.base import files, git, paths
+from patchset.base.errors import PatchsetError, UsageError
+from patchset.base.release import Release, releases
+from patchset.series import order
+from patchset.series.apply import ENTRY_TRAILER, STOCK_REF
+from patchset.series.patch import Header, Patch, parse_header
+from patchset.series.patch import read as read_patch
+from patchset.series.stock_tree import read_stamp, write_stamp
+
+_TRAILER = re.compile(rf"^{ENTRY_TRAILER}: (\S+)$", re.MULTILINE)
+
+
+@dataclass
+class Outcome:
+    """What a refresh did, by entries of the series."""
+
+    unchanged: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    #: Entries in ``common/`` that changed, with the other releases that use them.
+    shared: dict[str, list[str]] = field(default_factory=dict)
+
+
+def refresh(release: Release) -> Outcome:
+    """Write the commits of the patched tree as the release's diffs and series.
+
+    Patches of the series that the tree was made without (``--upto``, ``--without``, a conflict) stay as
+    they are, at their place. Nothing is written when a commit cannot be made a patch.
+
+    Raises:
+        PatchsetError: there is no tree, it has changes that are not committed, or a message lacks header fields.
+    """
+    tree = paths.trees_dir(release.name) / "patched"
+    with files.lock(tree):
+        stamp = read_stamp(tree)
+        if stamp is None:
+            raise UsageError(
+                f"{release.name} has no patched tree", f"make it: nox -s apply -- {release.name}"
+            )
+        if git.text(tree, "status", "--porcelain"):
+            raise PatchsetError(
+                f"{tree} has changes that are not committed",
+                "commit them (git commit --amend, or a commit of their own)",
+            )
+        old = order.entries(release)
+        applied = [str(entry) for entry, _ in _stamped(stamp)]
+        made = _patches_of_commits(release, tree, old)
+        outcome = _compare(release, made, applied)
+        merged = _merge_order(old, applied, [patch.entry for patch in made])
+        _write(release, made, merged, outcome)
+        stamp["patches"] = [
+            [patch.entry, git.blob_id(_file(release, patch.entry).read_bytes())] for patch in made
+        ]
+        stamp["head"] = git.text(tree, "rev-parse", "HEAD")
+        write_stamp(tree, stamp)
+    return outcome
+
+
+def _stamped(stamp: dict[str, object]) -> list[tuple[str, str]]:
+    patches = stamp.get("patches")
+    return [(entry, blob) for entry, blob in patches] if isinstance(patches, list) else []
+
+
+def _file(release: Release, entry: str) -> Path:
+    return order.entry_file(release, entry)
+
+
+def _patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[Patch]:
+    if git.attempt(tree, "merge-base", "--is-ancestor", STOCK_REF, "HEAD")[0] != 0:
+        raise PatchsetError(
+            f"{tree}: HEAD does not descend from the stock commit", "rebase onto it: " + STOCK_REF
+        )
+    listing = git.text(tree, "rev-list", "--reverse", "--parents", f"{STOCK_REF}..HEAD")
+    made: list[Patch] = []
+    faults: list[str] = []
+    for line in listing.split("\n") if listing else []:
+        commit, *parents = line.split(" ")
+        if len(parents) != 1:
+            raise PatchsetError(f"{tree}: {commit[:12]} is a merge", "a series is a line: rebase it away")
+        patch = patch_of_commit(release, tree, commit, old, [patch.entry for patch in made])
+        faults += [f"{commit[:12]} ({patch.subject}): {fault}" for fault in patch.header.faults()]
+        if patch.entry in (other.entry for other in made):
+            faults.append(f"{commit[:12]}: a second commit for {patch.entry}; squash the two (git rebase -i)")
+        made.append(patch)
+    if faults:
+        raise PatchsetError(
+            "these commits cannot become patches:\n  " + "\n  ".join(faults),
+            "git commit --amend: the subject line, an empty line, then the fields of the header, one a line "
+            "(Reason, Origin, Upstream-Status, Drop-When, Proof, Last-Refresh)",
+        )
+    return made
+
+
+def patch_of_commit(release: Release, tree: Path, commit: str, old: list[str], made: list[str]) -> Patch:
+    """One commit as a patch of ``release``: the entry that its trailer or its subject names, else a new one.
+
+    ``old`` are the entries that the subject is looked up in, ``made`` those that other commits took. The header
+    may have faults; the caller asks.
+    """
+    message = git.run(tree, "log", "-1", "--format=%B", commit).decode().strip("\n")
+    subject, _, body = message.partition("\n")
+    trailer = _TRAILER.search(body)
+    entry = trailer[1] if trailer else _entry_by_subject(release, subject, old, made)
+    # git leaves "# Conflicts:" in the message of a conflict that was resolved without an editor
+    lines = [line for line in _TRAILER.sub("", body).split("\n") if line.strip() and line[0] != "#"]
+    header = parse_header("\n".join([f"Subject: {subject.strip()}", *lines]), Path(f"commit {commit[:12]}"))
+    if header.get("Last-Refresh") is None:
+        header = Header((*header.fields, ("Last-Refresh", release.name)))
+    return Patch(entry, _file(release, entry), header, _diff_of_commit(tree, commit))
+
+
+def _diff_of_commit(tree: Path, commit: str) -> str:
+    """A commit's diff without index lines and time stamps, so that the diff of two diffs stays small."""
+    diff = git.run(
+        tree, "diff-tree", "-p", "--no-commit-id", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv",
+        "--unified=3", "--inter-hunk-context=0", "--diff-algorithm=myers", "--src-prefix=a/", "--dst-prefix=b/",
+        "--full-index", "--root", commit,
+    ).decode()  # fmt: skip
+    return re.sub(r"^index [0-9a-f]{40}\.\.[0-9a-f]{40}(?: \d{6})?\n", "", diff, flags=re.MULTILINE)
+
+
+def _entry_by_subject(release: Release, subject: str, old: list[str], made: list[str]) -> str:
+    """A commit of the user's own: the diff that an earlier refresh made of it, else a new name."""
+    for entry in old:
+        if entry not in made and read_patch(_file(release, entry), entry).subject == subject.strip():
+            return entry
+    return _new_entry(subject, old + made)
+
+
+def _new_entry(subject: str, taken: list[str]) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:60].strip("-") or "patch"
+    numbers = [int(found[0]) for name in taken if (found := re.findall(r"^(?:\.\./common/)?(\d+)-", name))]
+    return f"{max(numbers, default=0) + 1:04d}-{slug}.diff"
+
+
+def _compare(release: Release, made: list[Patch], applied: list[str]) -> Outcome:
+    outcome = Outcome()
+    for number, patch in enumerate(made):
+        if not patch.file.is_file():
+            outcome.added.append(patch.entry)
+            continue
+        before = read_patch(patch.file, patch.entry)
+        if before.diff != patch.diff:
+            patch = Patch(
+                patch.entry, patch.file, patch.header.with_field("Last-Refresh", release.name), patch.diff
+            )
+            made[number] = patch
+        if before.text() == patch.text():
+            outcome.unchanged.append(patch.entry)
+            continue
+        outcome.changed.append(patch.entry)
+        if patch.entry.startswith(order.COMMON):
+            others = [name for name in order.users(patch.entry, releases()) if name != release.name]
+            outcome.shared[patch.entry] = others
+    kept = {patch.entry for patch in made}
+    outcome.removed = [entry for entry in applied if entry not in kept]
+    return outcome
+
+
+def _merge_order(old: list[str], applied: list[str], made: list[str]) -> list[str]:
+    """The new series: the commits' order, with patches that were not applied where they stood before."""
+    merged = list(made)
+    for number, entry in enumerate(old):
+        if entry in applied or entry in made:
+            continue
+        before = next((other for other in reversed(old[:number]) if other in merged), None)
+        merged.insert(merged.index(before) + 1 if before is not None else 0, entry)
+    return merged
+
+
+def _write(release: Release, made: list[Patch], entries: list[str], outcome: Outcome) -> None:
+    """Write all of it: the release's folder is swapped as a whole, common diffs one by one before that."""
+    by_entry = {patch.entry: patch for patch in made}
+    for entry in outcome.changed + outcome.added:
+        if entry.startswith(order.COMMON):
+            files.write_text(by_entry[entry].file, by_entry[entry].text())
+    own = {
+        entry: by_entry[entry]
+        for entry in outcome.changed + outcome.added
+        if not entry.startswith(order.COMMON)
+    }
+    gone = [entry for entry in outcome.removed if not entry.startswith(order.COMMON)]
+    if own or gone or entries != order.entries(release):
+        with files.whole_folder(release.folder) as unfinished:
+            shutil.copytree(release.folder, unfinished, dirs_exist_ok=True)
+            for entry, patch in own.items():
+                (unfinished / entry).write_text(patch.text(), encoding="utf-8", newline="\n")
+            for entry in gone:
+                (unfinished / entry).unlink(missing_ok=True)
+            (unfinished / "series").write_text("".join(f"{entry}\n" for entry in entries), encoding="utf-8")
+    for entry in outcome.removed:
+        if entry.startswith(order.COMMON) and not order.users(entry, releases()):
+            _file(release, entry).unlink(missing_ok=True)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stock tree: a release's untouched source as a git repository of one commit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from patchset.base import console, files, git, paths
+from patchset.base.errors import PatchsetError
+from patchset.base.release import Release
+
+#: Written into ``.git`` last: what the tree was made of. A tree without it was never finished.
+_STAMP = "patchset.json"
+
+BRANCH = "main"
+
+
+def stock_tree(release: Release, *, from_dir: Path | None = None) -> Path:
+    """The stock tree of a release, made if it is not there: ``build/trees/<release>/stock``.
+
+    A git repository whose only commit holds the source as the pin names it; its commit id depends on
+    the source alone.
+
+    Raises:
+        PatchsetError: the source cannot be had, or somebody changed the tree.
+    """
+    tree = paths.trees_dir(release.name) / "stock"
+    with files.lock(tree):
+        if read_stamp(tree) == _source(release):
+            if git.text(tree, "status", "--porcelain", "--ignored") or len(_commits(tree)) != 1:
+                raise PatchsetError(
+                    f"the stock tree {tree} was changed",
+                    f"the stock tree is the reference: edit the patched one, and delete {tree} to have it made anew",
+                )
+            return tree
+        files.remove_unfinished(tree.parent)
+        with files.whole_folder(tree) as unfinished:
+            _unpack_source(release, unfinished, from_dir)
+            with console.step(f"commit the stock tree of {release.name}"):
+                _commit_everything(unfinished, release)
+            write_stamp(unfinished, _source(release))
+    return tree
+
+
+def read_stamp(tree: Path) -> dict[str, object] | None:
+    """What a tree says that it was made of, or None when it was not finished."""
+    try:
+        stamp = json.loads((tree / ".git" / _STAMP).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return stamp if isinstance(stamp, dict) else None
+
+
+def write_stamp(tree: Path, stamp: dict[str, object]) -> None:
+    """Say in a tree what it was made of."""
+    files.write_text(tree / ".git" / _STAMP, json.dumps(stamp, indent=1) + "\n")
+
+
+def _source(release: Release) -> dict[str, object]:
+    if release.sdist is not None:
+        return {"sdist": release.sdist.file, "sha256": release.sdist.sha256}
+    assert release.git is not None  # noqa: S101 - release.read refuses a pin with neither
+    return {"git": release.git.remote, "commit": release.git.commit}
+
+
+def _unpack_source(release: Release, folder: Path, from_dir: Path | None) -> None:
+    from patchset.downloads import fetch, unpack
+
+    if release.sdist is not None:
+        archive = fetch.artifact(release.sdist, from_dir=from_dir)
+        with console.step(f"unpack {release.sdist.file}"):
+            unpack.sdist(archive, folder)
+    else:
+        assert release.git is not None  # noqa: S101
+        fetch.git_source(release.git, folder)
+    if (folder / ".git").exists():
+        shutil.rmtree(folder / ".git")
+
+
+def _commit_everything(tree: Path, release: Release) -> None:
+    git.run(tree, "init", "--quiet", f"--initial-branch={BRANCH}")
+    git.run(tree, "add", "--all", "--force")
+    git.run(
+        tree,
+        "commit",
+        "--quiet",
+        "--no-verify",
+        "-m",
+        f"stock {release.name}",
+        epoch=release.source_date_epoch,
+    )
+
+
+def _commits(tree: Path) -> list[str]:
+    return git.text(tree, "rev-list", "HEAD").split("\n")

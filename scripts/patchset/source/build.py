@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile extension modules of a patched release with vLLM's own build backend."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchset.base import console, files, paths
+from patchset.base.errors import UsageError
+from patchset.base.release import Arch, Release
+from patchset.pins import cmake, third_party
+from patchset.pins.cmake import Module
+from patchset.source import backend, ninja, preflight, third_party_sources, toolchain, worktree
+from patchset.source.toolchain import Toolchain
+
+_ARCHS = re.compile(r"^\d+\.\d[af]?(\+PTX)?([ ;,]\d+\.\d[af]?(\+PTX)?)*$")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose. ``archs`` as ``TORCH_CUDA_ARCH_LIST`` takes them; ``modules`` None: those that the
+    series changes, or vLLM's own when it changes none."""
+
+    archs: str = "9.0"
+    modules: tuple[str, ...] | None = None
+    jobs: int | None = None
+    third_party: Path | None = None
+    python: Path | None = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The files that the build made, by their names in a wheel, and for each module how it was made."""
+
+    files: dict[str, Path]
+    modules: dict[str, dict[str, object]]
+    third_party: dict[str, str]
+
+
+def run(
+    release: Release,
+    arch: Arch,
+    patched: Path,
+    stock: Path,
+    official: Path,
+    changed: list[str],
+    options: Options,
+    *,
+    from_dir: Path | None = None,
+) -> Compiled:
+    """Compile the chosen modules; ``changed`` are the paths that the series changes.
+
+    What was compiled stays in ``build/source/<release>-<arch>``: the next run goes on from there.
+
+    Raises:
+        UsageError: a module or architecture does not exist, or the series changes a module that is not chosen.
+        MissingToolError: the machine lacks a program; UnavailableError: a source or package cannot be had.
+        PatchsetError: the build failed.
+    """
+    if not _ARCHS.match(options.archs):
+        raise UsageError(f"{options.archs!r} are no CUDA architectures", "such as 9.0, or 8.0;9.0")
+    third_party.check_pin(release, stock)
+    chosen = worktree.plan(patched, _chosen(patched, options.modules))
+    with console.step("look at what compiling needs"):
+        machine = preflight.check(
+            release, arch, patched, chosen, options.jobs, own_toolchain=options.python is not None
+        )
+        sources = third_party_sources.bring(chosen.sources, official, given=options.third_party)
+    tools = (
+        toolchain.own(options.python, release)
+        if options.python
+        else toolchain.locked(release, arch, from_dir=from_dir)
+    )
+    key = re.sub(r"[^0-9A-Za-z.+]+", "_", options.archs)
+    folder = paths.build_dir() / "source" / f"{release.name}-{arch}-{key}"
+    with files.lock(folder), files.explain_full_disk(folder):
+        worktree.prepare(patched, folder / "tree", chosen)
+        _forget_other_tools(folder, tools)
+        variables = backend.environment(release, folder, tools, sources, options.archs, machine)
+        names = [module.name for module in chosen.modules]
+        with console.step(f"configure {', '.join(names)} for {options.archs}"):
+            backend.drive("configure", folder, names, tools, variables)
+        units = backend.units(folder / "objects")
+        modules = _settled(
+            changed, chosen.modules, units, folder / "tree", patched, by_default=options.modules is None
+        )
+        names = [module.name for module in modules]
+        count = sum(len(units[name][0]) for name in names if name in units)
+        with console.step(f"compile {count} files with {machine.jobs} jobs at a time"):
+            reader = backend.drive("build", folder, names, tools, variables)
+        _say_costs(reader)
+        found = {
+            str(file.relative_to(folder / "out")): file
+            for file in sorted((folder / "out").rglob("*"))
+            if file.is_file()
+        }
+    how: dict[str, dict[str, object]] = {}
+    for module in modules:
+        codes = units.get(module.name, ([], set()))[1]
+        how[module.name] = {
+            "compiler": machine.compiler,
+            "torch": tools.torch,
+            "cuda": tools.nvcc_version() if codes else None,
+            "architectures": sorted(codes),
+        }
+    # CUTLASS is given to every build, because CMake asks for it; only GPU code includes it.
+    gpu = any(module["cuda"] for module in how.values())
+    used = {
+        had.source.name: had.origin
+        for had in sources
+        if gpu or had.source.name != third_party_sources.CUTLASS
+    }
+    return Compiled(found, how, used)
+
+
+def _chosen(tree: Path, names: tuple[str, ...] | None) -> list[Module]:
+    """The modules of these names; ``all`` stands for every one, no names for vLLM's own."""
+    known = cmake.modules(tree)
+    if names is None:
+        return [module for module in known if not module.external]
+    if names == ("all",):
+        return known
+    by_name = {module.name: module for module in known}
+    if unknown := [name for name in names if name not in by_name]:
+        raise UsageError(
+            f"there is no module {', '.join(unknown)}",
+            f"modules of this release: {', '.join(by_name)}, or all",
+        )
+    return [by_name[name] for name in dict.fromkeys(names)]
+
+
+def _forget_other_tools(folder: Path, tools: Toolchain) -> None:
+    """Begin anew where the objects were made with other tools: CMake keeps their paths. The compiler cache stays."""
+    stamp = folder / "tools.json"
+    text = json.dumps({"python": str(tools.python), "cuda": str(tools.cuda), "torch": tools.torch}) + "\n"
+    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != text:
+        shutil.rmtree(folder / "objects", ignore_errors=True)
+        files.write_text(stamp, text)
+
+
+def _settled(
+    changed: list[str],
+    chosen: list[Module],
+    units: dict[str, tuple[list[str], set[str]]],
+    tree: Path,
+    patched: Path,
+    *,
+    by_default: bool,
+) -> list[Module]:
+    """The modules to compile: the chosen ones, or by default those that the series changes, when it does change some.
+
+    Raises:
+        UsageError: the choice leaves out a module that the series changes; the wheel would hold the official one.
+    """
+    names = [module.name for module in chosen]
+    known = cmake.modules(patched)
+    concerned: list[str] = []
+    for path in changed:
+        users = [name for name, (sources, _) in units.items() if str(tree / path) in sources]
+        # How an external project is built, or else a header, or how all are built: any of vLLM's own may be concerned.
+        users = users or [module.name for module in known if module.external == path]
+        if not users and (path.startswith(("csrc/", "cmake/")) or path in (cmake.TOP, "setup.py")):
+            users = [module.name for module in known if not module.external]
+        if left := [name for name in users if name not in names]:
+            raise UsageError(
+                f"the series changes {path}, which {', '.join(left)} may be compiled from and --modules leaves out",
+                f"--modules {','.join(dict.fromkeys([*names, *left]))}"
+                + ("" if by_default else ", or no --modules: what the series changes"),
+            )
+        concerned += users
+    if by_default and concerned:
+        return [module for module in chosen if module.name in concerned]
+    return chosen
+
+
+def _say_costs(reader: ninja.Reader) -> None:
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    warned = f", {reader.warnings} lines with warnings in {reader.log}" if reader.warnings else ""
+    console.note(f"  at most {peak / 1e9:.1f} GB of memory in one program{warned}")

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Third-party sources of a build, brought to where CMake is told to look."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchset.base import console, files, git, paths
+from patchset.base.errors import PatchsetError, UnavailableError
+from patchset.pins.cmake import Source
+from patchset.wheel.archive import Wheel
+
+#: Inside the official wheel: CUTLASS' headers, which stand in where its repository cannot be reached.
+CUTLASS = "cutlass"
+_CUTLASS_IN_WHEEL = re.compile(r"^(vllm/third_party/[^/]+/cutlass)/include/cutlass/version\.h$")
+_CUTLASS_PARTS = ("include/", "tools/util/include/")
+_VERSION = re.compile(r"#define CUTLASS_(?:MAJOR|MINOR|PATCH)\s+(\d+)")
+
+#: How long a git server is given to answer whether it has a revision, in seconds.
+_ANSWER = 20
+_MAX_MEMBER = 1 << 20
+
+
+@dataclass(frozen=True)
+class Had:
+    """A source that is at hand: its folder, and in words what it is."""
+
+    source: Source
+    folder: Path
+    origin: str
+
+
+def bring(sources: list[Source], official: Path, *, given: Path | None = None) -> list[Had]:
+    """Each source as a folder: from ``given`` (by name), from an earlier run, else by git from its repository.
+
+    All are asked for before the first is fetched. CUTLASS' headers are taken from the official wheel where git does not
+    give it.
+
+    Raises:
+        UnavailableError: naming every source that cannot be had.
+    """
+    found: dict[str, Had | None] = {}
+    missing: list[str] = []
+    for source in sources:
+        found[source.name] = had = _given(source, given) or _kept(source)
+        if had is not None:
+            continue
+        try:
+            _ask(source)
+        except UnavailableError as error:
+            if source.name == CUTLASS and (had := _cutlass_of_wheel(source, official)):
+                found[source.name] = had
+            else:
+                missing.append(f"{source.name}: {source.repository} at {source.revision} ({error.message})")
+    if missing:
+        names = ", ".join(line.partition(":")[0] for line in missing)
+        raise UnavailableError(
+            "third-party sources that the build needs cannot be had:\n  " + "\n  ".join(missing),
+            f"put checkouts of these revisions into one folder, named {names}, and give it with --third-party DIR",
+        )
+    brought = [found[source.name] or _fetch(source) for source in sources]
+    for had in brought:
+        console.note(f"  {had.source.name}: {had.origin}")
+    return brought
+
+
+def _place(source: Source) -> Path:
+    return paths.build_dir() / "third-party" / f"{source.name}-{source.revision[:16].replace('/', '-')}"
+
+
+def _given(source: Source, given: Path | None) -> Had | None:
+    if given is None or not (given / source.name).is_dir():
+        return None
+    folder = (given / source.name).resolve()
+    revision = ""
+    if (folder / ".git").exists():
+        revision = git.text(folder, "rev-parse", "HEAD")
+        if source.commit and revision != source.commit:
+            raise PatchsetError(
+                f"{folder} is at {revision[:12]}; the release builds {source.name} at {source.commit[:12]}",
+                f"git -C {folder} checkout {source.commit}",
+            )
+    elif source.name == CUTLASS:
+        revision = "v" + cutlass_version(folder)
+    return Had(source, folder, f"--third-party {folder}" + (f" at {revision}" if revision else ""))
+
+
+def _kept(source: Source) -> Had | None:
+    folder = _place(source)
+    return Had(source, folder, f"{source.repository} at {source.revision}") if folder.is_dir() else None
+
+
+def _fetch(source: Source) -> Had:
+    folder = _place(source)
+    with (
+        files.lock(folder),
+        console.step(f"fetch {source.name} at {source.revision[:16]}"),
+        files.whole_folder(folder) as unfinished,
+    ):
+        try:
+            git.run(unfinished, "init", "--quiet")
+            wanted = source.revision if source.commit else f"refs/tags/{source.revision}"
+            git.run(unfinished, "fetch", "--quiet", "--depth=1", "--", source.repository, wanted)
+            git.run(unfinished, "checkout", "--quiet", "--force", "FETCH_HEAD")
+            if source.submodules is None or source.submodules:
+                update = ["submodule", "--quiet", "update", "--init", "--recursive", "--depth=1", "--"]
+                # A relative address of a submodule is one beside this repository.
+                git.run(unfinished, "remote", "add", "origin", source.repository)
+                git.run(unfinished, *update, *(source.submodules or ()))
+        except git.GitError as error:
+            raise UnavailableError(
+                f"{source.repository} does not give {source.revision}: {error.stderr.strip()[-300:]}",
+                f"put a checkout into a folder, named {source.name}, and give that folder with --third-party DIR",
+            ) from error
+    return Had(source, folder, f"{source.repository} at {source.revision}")
+
+
+def _ask(source: Source) -> None:
+    """See that the server answers, before minutes of waiting for one that does not."""
+    try:
+        done = subprocess.run(
+            ["git", "-c", "credential.helper=", "ls-remote", "--exit-code", "--", source.repository, "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UnavailableError(f"no answer in {_ANSWER} s") from error
+    if done.returncode:
+        raise UnavailableError((done.stderr.strip() or "no such repository").splitlines()[-1][-200:])
+
+
+def cutlass_version(folder: Path) -> str:
+    """The version of CUTLASS' headers in a folder with ``include``."""
+    place = folder / "include" / "cutlass" / "version.h"
+    try:
+        with place.open(encoding="utf-8", errors="replace") as file:
+            numbers = _VERSION.findall(file.read(_MAX_MEMBER))
+    except OSError as error:
+        raise PatchsetError(f"{folder} holds no CUTLASS: {error}") from error
+    return ".".join(numbers[:3])
+
+
+def _cutlass_of_wheel(source: Source, official: Path) -> Had | None:
+    """CUTLASS' headers as the official wheel ships them for kernels that are compiled at run time."""
+    with Wheel(official) as wheel:
+        top = next((match[1] for name in wheel.members if (match := _CUTLASS_IN_WHEEL.match(name))), None)
+        parts = [f"{top}/{part}" for part in _CUTLASS_PARTS]
+        if top is None or not any(name.startswith(parts[1]) for name in wheel.members):
+            return None
+        folder = paths.build_dir() / "third-party" / f"{source.name}-of-{official.stem}"
+        with files.lock(folder):
+            if not folder.is_dir():
+                with files.whole_folder(folder) as unfinished:
+                    for name in wheel.members:
+                        if name.startswith(tuple(parts)):
+                            place = unfinished / name.removeprefix(f"{top}/")
+                            place.parent.mkdir(parents=True, exist_ok=True)
+                            place.write_bytes(wheel.read(name))
+    version = cutlass_version(folder)
+    asked = source.revision.removeprefix("v")
+    differs = "" if version == asked else f", which is {version} where the release builds with {asked}"
+    return Had(source, folder, f"the headers in {official.name}{differs}")

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The environment that compiles: a Python with torch and CMake, and a CUDA root, of the lock or of one's own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchset.base import console, files, paths
+from patchset.base.errors import MissingToolError, PatchsetError, UsageError
+from patchset.base.release import Arch, Release
+from patchset.locks import toolchain_lock, uv, wheelhouse
+
+#: Where the toolkit's packages make a CUDA root, from CUDA 13 on.
+_CUDA_ROOT = "nvidia/cu13"
+#: CMake's target CUDA::cuda_driver wants a driver library to link with; the driver itself comes with a GPU's machine.
+DRIVER = "libcuda.so.1"
+#: The driver's functions, in its header: cuMemAlloc, cuMemAlloc_v2.
+_DRIVER_FUNCTION = re.compile(r"\bcu[A-Z]\w*")
+
+_ASK = """\
+import sysconfig
+import torch
+print(torch.__version__, torch.version.cuda, sysconfig.get_path("purelib"), sep="\\n")
+"""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A Python that has torch, where its packages are, the CUDA root, and what torch says it is."""
+
+    python: Path
+    site: Path
+    cuda: Path
+    torch: str
+    torch_cuda: str
+
+    def nvcc_version(self) -> str:
+        """The last number that ``nvcc --version`` gives: ``13.0.88``."""
+        done = subprocess.run(
+            [self.cuda / "bin" / "nvcc", "--version"], capture_output=True, text=True, check=False
+        )
+        words = done.stdout.replace(",", " ").split()
+        return next((word[1:] for word in words if word[0] == "V" and word[1:2].isdigit()), "unknown")
+
+
+def place(release: Release) -> Path:
+    """Where the locked toolchain of a release is installed; releases with the same lock share it.
+
+    Raises:
+        UsageError: the release has no such lock.
+    """
+    lock = toolchain_lock.lock_file(release)
+    if not lock.is_file():
+        raise UsageError(
+            f"{release.name} has no {lock.name}",
+            f"nox -s lock -- {release.name} --for-build writes it; "
+            "or build with an environment of your own: --python PYTHON",
+        )
+    lines = [line for line in lock.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+    return paths.build_dir() / "source" / f"toolchain-{digest}"
+
+
+def locked(release: Release, arch: Arch, *, from_dir: Path | None = None) -> Toolchain:
+    """The toolchain of ``requirements.build.lock``, installed when it is not there yet.
+
+    Raises:
+        UnavailableError: a package cannot be had.
+        MissingToolError: there is no Python of the lock's version with its headers.
+    """
+    folder = place(release)
+    with files.lock(folder):
+        files.remove_unfinished(folder.parent, folder.name)
+        if not folder.is_dir():
+            interpreter = find_python()
+            lock = toolchain_lock.lock_file(release)
+            pins = wheelhouse.read_lock(lock.read_text(encoding="utf-8"), arch, origin=str(lock))
+            wheels = wheelhouse.gather(pins, arch, from_dir=from_dir)
+            with (
+                console.step(f"install the compiler's environment into {folder}"),
+                files.whole_folder(folder) as unfinished,
+            ):
+                _install(unfinished, interpreter, wheels)
+                _complete(next(unfinished.glob("lib/python3.*/site-packages")) / _CUDA_ROOT)
+    return _looked_at(folder / "bin" / "python", None, release)
+
+
+def own(python: Path, release: Release) -> Toolchain:
+    """An environment that the user made; its CUDA root is ``CUDA_HOME``, else the toolkit among its packages.
+
+    Raises:
+        UsageError: there is no torch in it, or one of another version than the release's.
+    """
+    home = os.environ.get("CUDA_HOME")
+    return _looked_at(python, Path(home) if home else None, release)
+
+
+def find_python() -> Path:
+    """A Python of the lock's version, with the headers that extension modules include.
+
+    Raises:
+        MissingToolError: there is none.
+    """
+    wanted = ".".join(map(str, wheelhouse.PYTHON))
+    # This one, when it fits; else the system's.
+    base = getattr(sys, "_base_executable", sys.executable)
+    candidates = [base] if sys.version_info[:2] == wheelhouse.PYTHON else []
+    candidates += [found for name in (f"python{wanted}", "python3") if (found := shutil.which(name))]
+    headless = None
+    for candidate in candidates:
+        ask = "import sys, sysconfig; print(*sys.version_info[:2], sep='.'); print(sysconfig.get_path('include'))"
+        done = subprocess.run([candidate, "-c", ask], capture_output=True, text=True, check=False)
+        version, _, include = done.stdout.strip().partition("\n")
+        if version == wanted:
+            if (Path(include) / "Python.h").is_file():
+                return Path(candidate)
+            headless = candidate
+    if headless:
+        raise MissingToolError(
+            f"{headless} has no headers (Python.h)", f"install them: apt-get install python{wanted}-dev"
+        )
+    raise MissingToolError(
+        f"compiling needs Python {wanted}, which the lock is for", f"apt-get install python{wanted}-dev"
+    )
+
+
+def _install(folder: Path, interpreter: Path, wheels: list[Path]) -> None:
+    """A virtual environment that can be moved, with exactly these wheels."""
+    steps: list[list[str | Path]] = [
+        ["venv", "--quiet", "--relocatable", "--python", interpreter, "--allow-existing", folder],
+        [
+            "pip", "install", "--quiet", "--offline", "--no-deps", "--no-index", "--no-cache",
+            "--python", folder / "bin" / "python", *wheels,
+        ],
+    ]  # fmt: skip
+    for step in steps:
+        done = subprocess.run(
+            [uv.binary(), *step, "--no-config"], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise PatchsetError(
+                f"uv could not install the compiler's environment: {done.stderr.strip()[-1500:]}"
+            )
+
+
+def _complete(root: Path) -> None:
+    """What CMake looks for in a CUDA root and the packages lack: lib64, names without versions, a driver to link with."""
+    libraries = root / "lib"
+    (root / "lib64").symlink_to("lib")
+    for library in sorted(libraries.glob("*.so.*")):
+        plain = libraries / f"{library.name.partition('.so.')[0]}.so"
+        if not plain.exists():
+            plain.symlink_to(library.name)
+    _stand_in(root / "include" / "cuda.h", libraries / "stubs")
+
+
+def _stand_in(header: Path, folder: Path) -> None:
+    """A driver library to link with. It defines all that its header names: the linker leaves a library out of a module
+    that asks it for nothing (--as-needed), and the module would not be loaded where the driver is."""
+    try:
+        names = sorted(set(_DRIVER_FUNCTION.findall(header.read_text(encoding="utf-8", errors="replace"))))
+    except OSError as error:
+        raise PatchsetError(f"the CUDA toolkit has no {header.name}: {error}") from error
+    folder.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [os.environ.get("CC", "gcc"), "-shared", "-x", "c", "-", f"-Wl,-soname,{DRIVER}", "-o", "libcuda.so"],
+        input="".join(f"int {name}(void) {{ return 1; }}\n" for name in names),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise PatchsetError(f"the stand-in for {DRIVER} cannot be linked: {done.stderr.strip()[-500:]}")
+
+
+def _looked_at(python: Path, cuda: Path | None, release: Release) -> Toolchain:
+    done = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UsageError(
+            f"torch cannot be imported by {python}: {done.stderr.strip().splitlines()[-1:]}",
+            f"install torch {release.torch}, cmake, ninja, setuptools and what the release's build asks for there",
+        )
+    torch, torch_cuda, site = done.stdout.strip().splitlines()
+    if torch.partition("+")[0] != release.torch:
+        raise UsageError(
+            f"{python} has torch {torch}; {release.name} is compiled with torch {release.torch}",
+            f"install torch=={release.torch} there, or leave --python out to have the locked environment installed",
+        )
+    if torch_cuda == "None":
+        raise UsageError(f"the torch of {python} is built without CUDA", "install its CUDA build")
+    root = cuda or Path(site) / _CUDA_ROOT
+    if not (root / "bin" / "nvcc").is_file():
+        raise UsageError(
+            f"{root} has no CUDA compiler (bin/nvcc)", "set CUDA_HOME to the folder of a CUDA toolkit"
+        )
+    return Toolchain(python, Path(site), root, torch, torch_cuda)
