@@ -140,12 +140,16 @@ def test_modules_are_compiled_named_and_verified(source: Project) -> None:
     with zipfile.ZipFile(wheel) as archive:
         assert b"as released" in archive.read("vllm/small.abi3.so")
         assert archive.getinfo("vllm/small.abi3.so").external_attr >> 16 & 0o777 == 0o755
-    said = source.run("verify", str(wheel)).stdout
+    refused = source.run("verify", str(wheel), status=1).stdout
+    assert "WRONG    vllm/small.abi3.so: compiled by g" in refused and "1 deviations" in refused
+    said = source.run("verify", str(wheel), "--allow-compiled").stdout
     assert "vllm/small.abi3.so: compiled by g" in said and "no GPU code, torch 2.0.0" in said
     assert "vllm/_C.abi3.so: the official wheel's" in said
     assert "mode source" in said and "0 deviations" in said
     both = build(source, *arguments())
-    assert "nvcc 12.1.66 for sm_90a, torch 2.0.0" in source.run("verify", str(both)).stdout
+    assert (
+        "nvcc 12.1.66 for sm_90a, torch 2.0.0" in source.run("verify", str(both), "--allow-compiled").stdout
+    )
 
 
 def test_verify_sees_another_module_than_the_one_compiled(source: Project) -> None:
@@ -180,9 +184,9 @@ def test_a_native_patch_is_compiled_and_cannot_be_left_out(source: Project) -> N
     with zipfile.ZipFile(wheel) as archive:
         assert b"as patched" in archive.read("vllm/small.abi3.so")
         assert not any(name.startswith("csrc") for name in archive.namelist())
-    assert "0 deviations" in source.run("verify", str(wheel)).stdout
+    assert "0 deviations" in source.run("verify", str(wheel), "--allow-compiled").stdout
     # By default what the series changes, and no more.
-    said = source.run("verify", str(build(source, *arguments()))).stdout
+    said = source.run("verify", str(build(source, *arguments())), "--allow-compiled").stdout
     assert "vllm/small.abi3.so: compiled" in said and "vllm/_C.abi3.so: the official wheel's" in said
 
 

@@ -307,9 +307,9 @@ def test_verify_sees_bytes_that_the_directory_does_not_list(packaged: Project) -
         assert "vllm/backdoor.py" not in opened.namelist()
         assert opened.testzip() is None
     shown = packaged.run("verify", str(wheel), status=1).stdout
-    assert f"bytes that are no file's between bytes {start} and {start + len(member)}" in shown
+    assert "not byte for byte what build-wheel writes" in shown
     wheel.write_bytes(whole[:-2] + b"\x04\x00more")
-    assert "in the comment at its end" in packaged.run("verify", str(wheel), status=1).stdout
+    assert "not byte for byte" in packaged.run("verify", str(wheel), status=1).stdout
 
 
 def test_members_with_a_cut_name_are_refused(packaged: Project) -> None:

@@ -16,13 +16,18 @@ from patchset.wheel.verify import verify
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--allow-compiled",
+    is_flag=True,
+    help="Take modules that the wheel's builder compiled on that builder's word.",
+)
 @from_dir_option
-def command(file: Path, from_dir: Path | None) -> None:
-    """Prove that the wheel FILE is the official files plus the series, file by file.
+def command(file: Path, allow_compiled: bool, from_dir: Path | None) -> None:
+    """Prove that the wheel FILE is the official files plus the series, file by file and byte by byte.
 
     Exit status 1, with the name of each file that is something else, when it is not.
     """
-    report = verify(file, from_dir=from_dir)
+    report = verify(file, allow_compiled=allow_compiled, from_dir=from_dir)
     console.result(f"{len(report.official)} files are the official wheel's")
     for word, names in (("patched", report.patched), ("removed", report.removed)):
         for name in names:

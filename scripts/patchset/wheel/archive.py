@@ -85,23 +85,6 @@ class Wheel:
             if info.flag_bits & 0x1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise WheelError(f"{self.path.name}: {name} is packed in a way that wheels do not use")
 
-    def hidden_bytes(self) -> str | None:
-        """Where the archive has bytes that are no member's, or None when it has none.
-
-        A reader which goes from header to header, as streaming ones do, would see members there that the
-        directory does not list.
-        """
-        at = 0
-        for info in sorted(self.members.values(), key=lambda info: info.header_offset):
-            if info.header_offset != at:
-                return f"between bytes {at} and {info.header_offset}"
-            at = self._data_start(info) + info.compress_size
-        if self._zip.start_dir != at:
-            return f"between bytes {at} and {self._zip.start_dir}"
-        if self._zip.comment:
-            return "in the comment at its end"
-        return None
-
     def _data_start(self, info: zipfile.ZipInfo) -> int:
         self._file.seek(info.header_offset)
         header = self._file.read(_LOCAL_HEADER.size)

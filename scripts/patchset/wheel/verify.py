@@ -1,31 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Official files + series = what is inside a wheel, shown file by file.
 
-Written apart from ``overlay``: it asks what each file is, not whether the builder would make the same.
+It asks what each file is, apart from how ``overlay`` makes it; a wheel of which every file is right is then built again
+and compared byte for byte, since installers read more of an archive than its files: headers, comments, what stands around.
 """
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import re
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchset.base import console
+from patchset.base import console, files, paths
 from patchset.base.errors import UsageError
 from patchset.base.release import Arch, Artifact, Release, Target, load
 from patchset.downloads import fetch
 from patchset.series import order
 from patchset.series.apply import Change, changes
-from patchset.wheel import compiled_modules, metadata, modes, record
-from patchset.wheel.archive import Wheel, WheelError, plain_mode
-from patchset.wheel.overlay import PROVENANCE, provenance, renamed
+from patchset.wheel import archive, compiled_modules, metadata, modes, record
+from patchset.wheel.archive import Member, Wheel, WheelError, plain_mode
+from patchset.wheel.overlay import PROVENANCE, assemble, provenance, renamed, wheel_name
 
 _NAME = re.compile(
     r"^(?P<project>vllm)-(?P<version>\d+(?:\.\d+)*)\+mtp\.(?P<revision>\d+)(?P<cpu>\.cpu)?-(?P<tags>.+)\.whl$"
 )
 
 
+_OFFICIAL_MODULE = "the official wheel's"
+_ANEW = "made anew: the series changes what it is made of"
 #: Files that are compared as a whole may have this many bytes.
 _SMALL = 64 << 20
 
@@ -49,8 +54,10 @@ class Report:
     deviations: list[str] = field(default_factory=list)
 
 
-def verify(file: Path, *, from_dir: Path | None = None) -> Report:
+def verify(file: Path, *, allow_compiled: bool = False, from_dir: Path | None = None) -> Report:
     """Compare a wheel with the official one and the patched tree of the release that its name says.
+
+    Nobody can compare what its builder compiled or generated: each such file is a deviation unless ``allow_compiled``.
 
     Raises:
         UsageError: its name is not that of a patched wheel.
@@ -65,7 +72,16 @@ def verify(file: Path, *, from_dir: Path | None = None) -> Report:
         if modes.inside_wheel(change.path)
     }
     with console.step(f"verify {file.name}"), Wheel(official) as stock, Wheel(file) as wheel:
-        _Comparison(report, release, target, pinned, stock, wheel, changed, _steers_metadata(release)).run()
+        found = _Comparison(report, release, target, pinned, stock, wheel, changed, _steers_metadata(release))
+        found.run()
+        if not report.deviations:
+            found.rebuild()
+    if not allow_compiled:
+        report.deviations += [
+            f"{name}: {how}; nobody can compare that: --allow-compiled takes it on its builder's word"
+            for name, how in [*report.modules.items(), *report.made.items()]
+            if (name in report.modules and how != _OFFICIAL_MODULE) or how == _ANEW
+        ]
     return report
 
 
@@ -85,11 +101,14 @@ def identify(name: str) -> tuple[Release, Target, Artifact]:
     release = load(match["version"])
     target: Target = "cpu" if match["cpu"] else "cuda"
     arch: Arch = "aarch64" if name.endswith("aarch64.whl") else "x86_64"
+    pinned = release.wheel(target, arch)
     if int(match["revision"]) != release.revision:
         raise UsageError(
             f"{name} is of another revision; the pin says {release.revision}", "check that revision out"
         )
-    return release, target, release.wheel(target, arch)
+    if name != (expected := wheel_name(release, target, pinned)):
+        raise UsageError(f"{name} has other tags than the official wheel", f"it is called {expected}")
+    return release, target, pinned
 
 
 @dataclass
@@ -110,8 +129,6 @@ class _Comparison:
         info = f"vllm-{version}.dist-info"
         if self.wheel.dist_info != info:
             raise WheelError(f"{self.wheel.path.name} has {self.wheel.dist_info}, not {info}")
-        if where := self.wheel.hidden_bytes():
-            self.report.deviations.append(f"the archive has bytes that are no file's {where}")
         here = {renamed(name, self.stock.dist_info, info): name for name in self.stock.members}
         made = self._made_files(info, version)
         by_builder = self.compiled.files if self.compiled else {}
@@ -145,6 +162,34 @@ class _Comparison:
                 origin = "the series makes it" if name in self.changed else "the official wheel has it"
                 self.report.deviations.append(f"{name}: missing; {origin}")
         self._record(f"{info}/RECORD")
+
+    def rebuild(self) -> None:
+        """Build the wheel again, of what was found in it, and compare every byte."""
+        folder = paths.build_dir()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=files.UNFINISHED, suffix=".whl") as again:
+            archive.write(Path(again.name), self._members(), self.stock, self.release.source_date_epoch)
+            if not filecmp.cmp(again.name, self.wheel.path, shallow=False):
+                self.report.deviations.append(
+                    "its files are right, but it is not byte for byte what build-wheel writes: headers, order, "
+                    "times, comments or bytes between and behind the files differ"
+                )
+
+    def _members(self) -> list[Member]:
+        notes = self.wheel.read(f"{self.wheel.dist_info}/{PROVENANCE}")
+        if notes == self._provenance("precompiled"):  # its files come in the order of vLLM's backend
+            here = {
+                renamed(name, self.stock.dist_info, self.wheel.dist_info): name for name in self.stock.members
+            }
+            return [
+                Member(name, info.external_attr >> 16, source=self.stock.members[here[name]])
+                if name in self.report.official
+                else Member(name, info.external_attr >> 16, self.wheel.read(name))
+                for name, info in self.wheel.members.items()
+            ]
+        compiled = {name: self.wheel.read(name) for name in (self.compiled.files if self.compiled else ())}
+        changed = list(self.changed.values())
+        return assemble(self.stock, self.release, self.target, self.pinned, changed, notes, compiled)
 
     def _made_files(self, info: str, version: str) -> dict[str, dict[bytes, str]]:
         """The files that a builder writes: what each may hold, and the rule that this follows."""
@@ -181,7 +226,7 @@ class _Comparison:
             made[f"{info}/WHEEL"].setdefault(found, "another setuptools than the official one's (Generator)")
         found = self._content(f"{info}/METADATA") or b""
         if self.steers_metadata and metadata.names(found) == ("vllm", version):
-            made[f"{info}/METADATA"].setdefault(found, "made anew: the series changes what it is made of")
+            made[f"{info}/METADATA"].setdefault(found, _ANEW)
 
     def _provenance(self, mode: str, words: object = None) -> bytes:
         patches = order.read(self.release)
@@ -230,7 +275,7 @@ class _Comparison:
         else:
             self.report.official.append(name)
             if self.compiled and name.endswith(".so"):
-                self.report.modules[name] = "the official wheel's"
+                self.report.modules[name] = _OFFICIAL_MODULE
 
     def _same(self, name: str, old: str) -> bool:
         """Whether a file is the official one: equal as they are compressed, or else equal unpacked."""
