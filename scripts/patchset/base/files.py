@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import hashlib
 import os
@@ -82,16 +83,24 @@ def whole_folder(path: Path) -> Iterator[Path]:
         try:
             yield unfinished
             unfinished.chmod(0o755)
-            if path.exists():
+            if not path.exists():
+                unfinished.rename(path)
+            elif not _exchange(unfinished, path):
                 old = Path(tempfile.mkdtemp(prefix=UNFINISHED, suffix="-old-" + path.name, dir=path.parent))
                 path.rename(old / path.name)
                 unfinished.rename(path)
                 shutil.rmtree(old)
-            else:
-                unfinished.rename(path)
         finally:
             if unfinished.exists():
                 shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders change places in one step, so that there is no moment without either; False where that is
+    unknown (renameat2(2): Linux, most file systems)."""
+    swap = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    here, both_ways = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return swap is not None and swap(here, os.fsencode(one), here, os.fsencode(other), both_ways) == 0
 
 
 def remove_unfinished(folder: Path, name: str = "*") -> None:

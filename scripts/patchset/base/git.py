@@ -21,6 +21,15 @@ _SETTINGS = (
     ("gc.auto", "0"),
     ("init.defaultBranch", "main"),
     ("advice.detachedHead", "false"),
+    # Where git looks on its own, whatever GIT_CONFIG_GLOBAL says.
+    ("core.attributesFile", os.devnull),
+    ("core.excludesFile", os.devnull),
+    # Programs and views that the repository itself may ask for.
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", os.devnull),
+    ("status.showUntrackedFiles", "normal"),
+    # The checkout and the build folder may be somebody else's, as in a container; with the above they run nothing.
+    ("safe.directory", "*"),
 )
 
 
@@ -72,6 +81,7 @@ def _start(
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "LC_ALL": "C",
     }

@@ -10,17 +10,21 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
+from patchset.base import console
 from patchset.base.errors import PatchsetError
 
 #: Bounds of a source archive. vLLM 0.33.0's has 5 900 members and 150 MB.
 MAX_MEMBERS = 100_000
 MAX_BYTES = 2 << 30
+#: The last time that a file may have; archives can name any number, and none ("nan").
+_LAST_TIME = 1 << 32
 
 
 def sdist(archive: Path, folder: Path) -> None:
     """Unpack a source archive (``NAME-VERSION/...``) into ``folder``, without that top folder.
 
-    Modes are 644 or 755 whatever the umask; links are taken only when they stay inside.
+    Modes are 644 or 755 whatever the umask; links are taken only when they stay inside; what belongs to a git
+    repository is left out, as git would read that one's configuration.
 
     Raises:
         PatchsetError: it is no readable archive, has more than one top folder, is larger than the bounds, or a
@@ -38,7 +42,7 @@ def sdist(archive: Path, folder: Path) -> None:
 
 
 def _extract(tar: tarfile.TarFile, archive: Path, folder: Path) -> None:
-    top = None
+    top, left_out = None, False
     for member in _bounded(tar, archive):
         parts = PurePosixPath(member.name).parts
         if not parts or member.name.startswith("/") or ".." in parts:
@@ -46,7 +50,11 @@ def _extract(tar: tarfile.TarFile, archive: Path, folder: Path) -> None:
         top = top or parts[0]
         if parts[0] != top:
             raise PatchsetError(f"{archive.name}: {member.name!r} stands beside the top folder {top!r}")
-        if len(parts) > 1:
+        if ".git" in map(str.lower, parts):
+            if not left_out:
+                console.note(f"  {archive.name} has a git repository inside ({member.name}); it is left out")
+            left_out = True
+        elif len(parts) > 1:
             _take(tar, member, folder, folder.joinpath(*parts[1:]), archive)
 
 
@@ -70,7 +78,8 @@ def _take(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, place: Pa
         content = cast("IO[bytes]", tar.extractfile(member))  # a regular file has one
         with content, place.open("xb") as file:
             shutil.copyfileobj(content, file)
-        os.utime(place, (member.mtime, member.mtime))
+        mtime = member.mtime if 0 <= member.mtime < _LAST_TIME else 0
+        os.utime(place, (mtime, mtime))
     elif member.issym():
         inside(place.parent / member.linkname)
         place.symlink_to(member.linkname)

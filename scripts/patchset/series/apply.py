@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +15,16 @@ from patchset.base.release import Release
 from patchset.series import order
 from patchset.series.check import State, fit
 from patchset.series.patch import Header, Patch
-from patchset.series.stock_tree import read_stamp, stock_tree, write_stamp
+from patchset.series.stock_tree import BRANCH, read_stamp, stock_tree, write_stamp
 
 #: The trailer that ties a commit of the patched tree to its line in the series.
 ENTRY_TRAILER = "Patch-Entry"
 
 #: Below ``.git``: the message for the commit that resolves a conflict, or makes a new patch.
 CONFLICT_MESSAGE = "PATCH_MESSAGE"
+
+#: What running the tree's code and tests leaves.
+_CACHES = re.compile(r"(^|/| )(__pycache__|\.(pytest|mypy|ruff)_cache)(/|$)|\.pyc$")
 
 #: The reference in a patched tree that marks where the series begins.
 STOCK_REF = "refs/patchset/stock"
@@ -53,28 +58,40 @@ def patched_tree(
         AlreadyPresentError: the source has a patch's change already.
         PatchsetError: the tree holds edits, or the series cannot be read.
     """
+    with locked_tree(release, upto=upto, without=without, discard=discard, from_dir=from_dir) as tree:
+        return tree
+
+
+@contextlib.contextmanager
+def locked_tree(
+    release: Release,
+    *,
+    upto: int | str | None = None,
+    without: Sequence[str] = (),
+    discard: bool = False,
+    from_dir: Path | None = None,
+) -> Iterator[Path]:
+    """The patched tree, kept from other runs as long as it is read."""
     patches = select(order.read(release), upto, without)
     stock = stock_tree(release, from_dir=from_dir)
     tree = paths.trees_dir(release.name) / "patched"
     with files.lock(tree):
         wanted = _stamp(stock, patches)
         stamp = read_stamp(tree)
-        if stamp is not None:
-            if _edited(tree, stamp):
-                if not discard:
-                    raise PatchsetError(
-                        f"the patched tree {tree} holds edits that no diff has",
-                        f"keep them with nox -s refresh -- {release.name} (commit them first), "
-                        f"or throw them away with nox -s apply -- {release.name} --discard",
-                    )
-            elif {**stamp, "head": None} == wanted:
-                return tree
-        files.remove_unfinished(tree.parent)
-        with console.step(f"apply {len(patches)} patches to {release.name}"):
-            failure = _build(release, tree, stock, patches)
-    if failure is not None:
-        raise failure
-    return tree
+        edits = _edits(tree, stamp) if stamp is not None else ""
+        if edits and not discard:
+            raise PatchsetError(
+                f"the patched tree {tree} holds edits that no diff has: {edits}",
+                f"keep them with nox -s refresh -- {release.name} (commit them first), "
+                f"or throw them away with nox -s apply -- {release.name} --discard",
+            )
+        if edits or stamp is None or {**stamp, "head": None} != wanted:
+            files.remove_unfinished(tree.parent)
+            with console.step(f"apply {len(patches)} patches to {release.name}"):
+                failure = _build(release, tree, stock, patches)
+            if failure is not None:
+                raise failure
+        yield tree
 
 
 def select(patches: list[Patch], upto: int | str | None, without: Sequence[str]) -> list[Patch]:
@@ -101,19 +118,21 @@ def select(patches: list[Patch], upto: int | str | None, without: Sequence[str])
 
 def changes(release: Release, *, from_dir: Path | None = None) -> list[Change]:
     """What the whole series changes, file by file, sorted by path."""
-    tree = patched_tree(release, from_dir=from_dir)
-    listing = git.run(tree, "diff-tree", "-r", "-z", "--no-renames", STOCK_REF, "HEAD").decode().split("\0")
     found = []
-    for meta, path in zip(listing[::2], listing[1::2], strict=False):
-        _, mode, before, after, status = meta.removeprefix(":").split(" ")
-        found.append(
-            Change(
-                path=path,
-                stock=None if status == "A" else git.run(tree, "cat-file", "blob", before),
-                content=None if status == "D" else git.run(tree, "cat-file", "blob", after),
-                mode=0o755 if mode == "100755" else 0o644,
-            )
+    with locked_tree(release, from_dir=from_dir) as tree:
+        listing = (
+            git.run(tree, "diff-tree", "-r", "-z", "--no-renames", STOCK_REF, "HEAD").decode().split("\0")
         )
+        for meta, path in zip(listing[::2], listing[1::2], strict=False):
+            _, mode, before, after, status = meta.removeprefix(":").split(" ")
+            found.append(
+                Change(
+                    path=path,
+                    stock=None if status == "A" else git.run(tree, "cat-file", "blob", before),
+                    content=None if status == "D" else git.run(tree, "cat-file", "blob", after),
+                    mode=0o755 if mode == "100755" else 0o644,
+                )
+            )
     return sorted(found, key=lambda change: change.path)
 
 
@@ -131,11 +150,15 @@ def _stamp(stock: Path, patches: list[Patch]) -> dict[str, object]:
     }
 
 
-def _edited(tree: Path, stamp: dict[str, object]) -> bool:
-    """Whether the tree holds commits or changes which ``apply`` did not put there."""
-    return git.text(tree, "rev-parse", "HEAD") != stamp["head"] or bool(
-        git.text(tree, "status", "--porcelain")
-    )
+def _edits(tree: Path, stamp: dict[str, object]) -> str:
+    """What the tree holds that ``apply`` did not put there: commits, branches, stashes, changed and ignored files."""
+    if git.text(tree, "rev-parse", "HEAD") != stamp["head"]:
+        return "commits"
+    refs = git.text(tree, "for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags", "refs/stash")
+    if others := [ref for ref in refs.split("\n") if ref not in ("", f"refs/heads/{BRANCH}")]:
+        return ", ".join(others[:5])
+    changed = git.text(tree, "status", "--porcelain", "--ignored").splitlines()
+    return ", ".join([line[3:] for line in changed if not _CACHES.search(line)][:5])
 
 
 def _build(release: Release, tree: Path, stock: Path, patches: list[Patch]) -> PatchsetError | None:

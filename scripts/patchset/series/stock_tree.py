@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 from patchset.base import console, files, git, paths
@@ -28,8 +27,13 @@ def stock_tree(release: Release, *, from_dir: Path | None = None) -> Path:
     """
     tree = paths.trees_dir(release.name) / "stock"
     with files.lock(tree):
-        if read_stamp(tree) == _source(release):
-            if git.text(tree, "status", "--porcelain", "--ignored") or len(_commits(tree)) != 1:
+        stamp = read_stamp(tree) or {}
+        head = stamp.pop("head", None)
+        if head and stamp == _source(release):
+            if (
+                git.text(tree, "status", "--porcelain", "--ignored")
+                or git.text(tree, "rev-parse", "HEAD") != head
+            ):
                 raise PatchsetError(
                     f"the stock tree {tree} was changed",
                     f"the stock tree is the reference: edit the patched one, and delete {tree} to have it made anew",
@@ -40,7 +44,7 @@ def stock_tree(release: Release, *, from_dir: Path | None = None) -> Path:
             _unpack_source(release, unfinished, from_dir)
             with console.step(f"commit the stock tree of {release.name}"):
                 _commit_everything(unfinished, release)
-            write_stamp(unfinished, _source(release))
+            write_stamp(unfinished, _source(release) | {"head": git.text(unfinished, "rev-parse", "HEAD")})
     return tree
 
 
@@ -75,8 +79,6 @@ def _unpack_source(release: Release, folder: Path, from_dir: Path | None) -> Non
     else:
         assert release.git is not None  # noqa: S101
         fetch.git_source(release.git, folder)
-    if (folder / ".git").exists():
-        shutil.rmtree(folder / ".git")
 
 
 def _commit_everything(tree: Path, release: Release) -> None:
@@ -91,7 +93,3 @@ def _commit_everything(tree: Path, release: Release) -> None:
         f"stock {release.name}",
         epoch=release.source_date_epoch,
     )
-
-
-def _commits(tree: Path) -> list[str]:
-    return git.text(tree, "rev-list", "HEAD").split("\n")

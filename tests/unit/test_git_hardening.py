@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing of the user's git configuration, and no repository inside an archive, changes what is made or runs a program."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from conftest import EPOCH, PARSER, Project, diff_line, release_toml
+
+from patchset.base.errors import PatchsetError
+from patchset.base.release import load
+from patchset.series.apply import changes, patched_tree
+from patchset.series.refresh import refresh
+from patchset.series.stock_tree import stock_tree
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Whose git configuration is this test's own."""
+    folder = tmp_path / "home"
+    (folder / ".config/git").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return folder
+
+
+@pytest.mark.parametrize("attributes", ["* diff=python\n", "* -diff\n", "* binary\n", "* eol=crlf\n"])
+@pytest.mark.parametrize("place", [".config/git/attributes", "attributes"])
+def test_attributes_of_the_user_change_no_diff(
+    project: Project, home: Path, attributes: str, place: str
+) -> None:
+    project.add_patch("0001-first.diff", diff_line(20, "twenty"))
+    before = (project.folder / "0001-first.diff").read_bytes()
+    (home / place).write_text(attributes)
+    (home / ".gitconfig").write_text(f"[core]\n\tattributesFile = {home}/attributes\n")
+    patched_tree(load("v1.2.0"))
+    outcome = refresh(load("v1.2.0"))
+    assert (outcome.unchanged, outcome.changed) == (["0001-first.diff"], [])
+    assert (project.folder / "0001-first.diff").read_bytes() == before
+
+
+def test_what_the_user_ignores_everywhere_is_still_an_edit(project: Project, home: Path) -> None:
+    (home / ".config/git/ignore").write_text("*.new\n")
+    tree = patched_tree(load("v1.2.0"))
+    (tree / "work.new").write_text("an hour of work\n")
+    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    with pytest.raises(PatchsetError, match="holds edits"):
+        patched_tree(load("v1.2.0"))
+    assert (tree / "work.new").is_file()
+
+
+def test_a_replace_reference_replaces_nothing(project: Project) -> None:
+    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    tree = patched_tree(load("v1.2.0"))
+    other = (
+        subprocess.run(
+            ["git", "hash-object", "-w", "--stdin"], cwd=tree, input=b"other", capture_output=True, check=True
+        )
+        .stdout.decode()
+        .strip()
+    )
+    project.git("replace", "-f", project.git("rev-parse", "HEAD:pkg/parser.py").strip(), other)
+    (change,) = changes(load("v1.2.0"))
+    assert change.content is not None and b"five" in change.content
+
+
+def with_repository(project: Project, at: str, ran: Path) -> None:
+    """Give the release's source archive a repository whose configuration names a program."""
+    folder = project.root / "embedded"
+    folder.mkdir()
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
+    program = project.root / "program.sh"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.chmod(0o755)
+    (folder / "file.txt").write_text("x\n")
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", *identity, "add", "."], cwd=folder, check=True)
+    subprocess.run(["git", *identity, "commit", "--quiet", "-m", "x"], cwd=folder, check=True)
+    with (folder / ".git/config").open("a") as config:
+        config.write(f"[core]\n\tfsmonitor = {program}\n\thooksPath = {program.parent}\n")
+    file = project.downloads / "pkg-1.2.0.tar.gz"
+    with tarfile.open(file, "w:gz") as archive:
+        member = tarfile.TarInfo("pkg-1.2.0/pkg/parser.py")
+        member.size, member.mtime = len(PARSER), EPOCH
+        archive.addfile(member, io.BytesIO(PARSER.encode()))
+        archive.add(folder, f"pkg-1.2.0/{at}".rstrip("/"))
+    (project.folder / "release.toml").write_text(release_toml(file))
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("at", ["", "third_party/lib", "a/.GIT/b", "a/.git"])
+def test_a_repository_inside_an_archive_is_left_out_and_said(
+    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str], at: str
+) -> None:
+    ran = tmp_path / "ran"
+    with_repository(project, at, ran)
+    tree = stock_tree(load("v1.2.0"))
+    patched_tree(load("v1.2.0"))
+    assert stock_tree(load("v1.2.0")) == tree
+    assert not ran.exists()
+    inner = [path for path in tree.rglob("*") if path.name.lower() == ".git" and path != tree / ".git"]
+    assert not inner and (tree / "pkg/parser.py").is_file()
+    assert "a git repository inside" in capsys.readouterr().err
+
+
+def test_trees_of_another_owner_are_read(project: Project) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    tree = patched_tree(load("v1.2.0"))
+    for path in (tree.parent, *tree.parent.rglob("*")):
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    assert [change.path for change in changes(load("v1.2.0"))] == ["pkg/parser.py"]
+
+
+def test_hooks_of_a_tree_do_not_run(project: Project, tmp_path: Path) -> None:
+    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    tree = patched_tree(load("v1.2.0"))
+    ran = tmp_path / "ran"
+    for name in ("post-checkout", "post-commit", "pre-commit", "reference-transaction", "post-index-change"):
+        hook = tree / ".git/hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
+        hook.chmod(0o755)
+    refresh(load("v1.2.0"))
+    changes(load("v1.2.0"))
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("act", ["stash", "branch", "ignored", "tag", "untracked", "commit"])
+def test_apply_deletes_no_work(project: Project, act: str) -> None:
+    tree = patched_tree(load("v1.2.0"))
+    (tree / "pkg/__pycache__").mkdir()
+    (tree / "pkg/__pycache__/parser.cpython-311.pyc").write_bytes(b"x")
+    patched_tree(load("v1.2.0"))
+    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    if act == "ignored":
+        (tree / "notes.txt").write_text("an hour of work\n")  # .gitignore has *.txt
+    else:
+        (tree / "pkg/parser.py").write_text(PARSER + "work\n")
+    if act == "untracked":
+        project.git("checkout", "--quiet", ".")
+        (tree / "notes").write_text("an hour of work\n")
+    elif act == "stash":
+        project.git("stash", "--quiet")
+    elif act != "ignored":
+        project.git("checkout", "--quiet", "-b", "work")
+        project.git("commit", "--quiet", "-am", "an hour of work")
+        if act != "commit":
+            project.git("checkout", "--quiet", "main")
+        if act == "tag":
+            project.git("tag", "kept", "work")
+            project.git("branch", "--quiet", "-D", "work")
+    with pytest.raises(PatchsetError, match="holds edits that no diff has: "):
+        patched_tree(load("v1.2.0"))
+    patched_tree(load("v1.2.0"), discard=True)
+    assert not (tree / "notes.txt").exists() and not project.git("stash", "list", "--all")
+
+
+def test_an_amended_stock_tree_is_refused(project: Project) -> None:
+    tree = stock_tree(load("v1.2.0"))
+    (tree / "pkg/parser.py").write_text("amended\n")
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(
+        ["git", *identity, "commit", "--quiet", "-a", "--amend", "-m", "stock v1.2.0"], cwd=tree, check=True
+    )
+    with pytest.raises(PatchsetError, match="was changed"):
+        stock_tree(load("v1.2.0"))
+
+
+def test_a_series_is_read_under_the_lock_of_its_tree(project: Project) -> None:
+    """Another run that makes the tree anew, with fewer patches, waits for the one that reads it."""
+    for number in range(1, 9):
+        project.add_patch(f"000{number}-x.diff", diff_line(number * 4, f"number {number}"))
+    release = load("v1.2.0")
+    patched_tree(release)
+    with ThreadPoolExecutor() as pool:
+        fewer = [pool.submit(patched_tree, release, upto=n % 3) for n in range(6)]
+        whole = [pool.submit(changes, release) for _ in range(6)]
+        counts = [
+            change.content.count(b"number") for run in whole for change in run.result() if change.content
+        ]
+    assert counts == [8] * 6 and all(run.result() for run in fewer)
+
+
+@pytest.mark.parametrize("mtime", ["nan", "inf", "-5", "1e300", "9999999999999"])
+def test_times_that_are_none_are_no_error(project: Project, mtime: str) -> None:
+    file = project.downloads / "pkg-1.2.0.tar.gz"
+    with tarfile.open(file, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        member = tarfile.TarInfo("pkg-1.2.0/pkg/parser.py")
+        member.size, member.pax_headers = len(PARSER), {"mtime": mtime}
+        archive.addfile(member, io.BytesIO(PARSER.encode()))
+    (project.folder / "release.toml").write_text(release_toml(file))
+    assert (stock_tree(load("v1.2.0")) / "pkg/parser.py").read_text() == PARSER
