@@ -42,11 +42,13 @@ def releases(default: bool = False) -> list[str]:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check code style, types and the patch headers; needs no network once installed."""
+    """Check code style, types, documents and the patch headers; needs no network once installed."""
     groups(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
+    session.run("codespell")
+    session.run("pytest", "-q", "tests/documents")
     session.run("python", "-m", "patchset", "lint")
 
 
@@ -153,6 +155,24 @@ def conformance(session: nox.Session) -> None:
     if receipts:
         session.run("python", "-m", "patchset", "receipt", str(result))
         session.run("python", "-m", "patchset", "tables")
+
+
+@nox.session(name="before-after", default=False)
+def before_after(session: nox.Session) -> None:
+    """Show one answer as clients of the stock and the patched release receive it: -- [RELEASE --write | --check]."""
+    in_process_lane(session)
+    named = [argument for argument in session.posargs if RELEASE_NAME.fullmatch(argument)]
+    options = [argument for argument in session.posargs if argument not in named]
+    release = (named or releases(default=True))[0]
+    session.run("python", "-m", "patchset", "apply", release)
+    trees = Path("build/trees").resolve() / release
+    lane = {"PYTHONPATH": "tests"}
+    session.run(
+        "python", "-m", "conformance.before_after", str(trees / "stock"), str(trees / "patched"),
+        "--names", f"vLLM {release}", f"the patched {release}", *options, env=lane,
+    )  # fmt: skip
+    if "--check" in options:
+        session.run("python", "-m", "conformance.documented", str(trees / "stock"), env=lane)
 
 
 @nox.session(name="upstream-tests", default=False)

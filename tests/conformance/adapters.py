@@ -44,9 +44,10 @@ class TreeAdapter:
         """Serve the tree with scripted answers on a loopback port until interrupted; returns the exit code."""
         command = [self.python, "-m", "conformance.host.serve", "--port", str(port), "--reasoning", reasoning]
         command += [word for name in names for word in ("--case", name)]
-        return subprocess.run(command, cwd=TESTS, env=self._environment(), check=False).returncode
+        return subprocess.run(command, cwd=TESTS, env=self.environment(), check=False).returncode
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """Of a process that runs this tree's code."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
         env["PYTHONPATH"] = f"{self.tree}{os.pathsep}{TESTS}"
         env.setdefault("OMP_NUM_THREADS", "1")
@@ -55,7 +56,7 @@ class TreeAdapter:
         return env
 
     def _start(self) -> subprocess.Popen[str]:
-        env = self._environment()
+        env = self.environment()
         sink = self.log.open("a") if self.log else subprocess.DEVNULL  # the child owns it
         return subprocess.Popen(
             [self.python, "-m", "conformance.host"], cwd=TESTS, env=env, text=True, encoding="utf-8",

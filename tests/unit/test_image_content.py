@@ -169,3 +169,5 @@ def test_the_run_command_fits_engine_and_target(name: str, target: str, words: s
     line = run_hint.command(Engine(name), "localhost/x:1", target)  # type: ignore[arg-type]
     assert words in line
     assert ("gpu" in line) == (target == "cuda")
+    assert "--tool-call-parser qwen3_coder --reasoning-parser qwen3" in line
+    assert ('"method":"mtp"' in line) == (target == "cuda")

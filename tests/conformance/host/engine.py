@@ -39,8 +39,18 @@ class _NoCore:
         pass
 
 
-def arguments(folder: str, reasoning: str, extra: list[str]) -> Any:
-    """The server's parsed command line."""
+def use_cpu_platform() -> None:
+    """Give a source tree a platform: it has no build, hence none. First of all: other modules copy it."""
+    import vllm.platforms
+    from vllm.platforms.cpu import CpuPlatform
+
+    vllm.platforms._current_platform = CpuPlatform()
+    # Nor has it compiled kernels; v0.17.1 chooses among them by a function that later versions of torch lack.
+    CpuPlatform.import_kernels = classmethod(lambda cls: None)
+
+
+def argument_parser() -> Any:
+    """The release's own parser of ``vllm serve``'s command line."""
     try:
         from vllm.utils.argparse_utils import FlexibleArgumentParser
     except ImportError:
@@ -53,12 +63,16 @@ def arguments(folder: str, reasoning: str, extra: list[str]) -> Any:
                 break
     else:
         raise ImportError("this tree has no make_arg_parser where any known release has it")
-    module = importlib.import_module(place)
+    return importlib.import_module(place).make_arg_parser(FlexibleArgumentParser())
+
+
+def arguments(folder: str, reasoning: str, extra: list[str]) -> Any:
+    """The server's parsed command line."""
     line = ["--model", folder, "--served-model-name", MODEL, "--enable-auto-tool-choice", "--tool-call-parser", "qwen3_coder",
             "--load-format", "dummy", "--max-model-len", "200000", "--enforce-eager", "--disable-log-stats"]  # fmt: skip
     if reasoning != "none":
         line += ["--reasoning-parser", reasoning]
-    return module.make_arg_parser(FlexibleArgumentParser()).parse_args(line + extra)
+    return argument_parser().parse_args(line + extra)
 
 
 def _engine(args: Any) -> Any:
@@ -105,13 +119,7 @@ async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
     """The ASGI application of the release on the path."""
     import asyncio
 
-    import vllm.platforms
-    from vllm.platforms.cpu import CpuPlatform
-
-    # A source tree has no build, hence no platform; the CPU one asks for least. First of all: other modules copy it.
-    vllm.platforms._current_platform = CpuPlatform()
-    # Nor has it compiled kernels; v0.17.1 chooses among them by a function that later versions of torch lack.
-    CpuPlatform.import_kernels = classmethod(lambda cls: None)
+    use_cpu_platform()
     args = arguments(folder, reasoning, extra)
     # In a thread, because the engine starts its output loop when it is made inside a running event loop.
     llm = await asyncio.to_thread(_engine, args)

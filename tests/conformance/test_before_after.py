@@ -1,0 +1,45 @@
+"""The example at the top of the README: its output is right by the format, and the README shows it as it stands."""
+
+from __future__ import annotations
+
+import json
+
+from conformance import before_after, documented
+from conformance import case as cases
+
+
+def test_the_example_is_a_case_that_the_suite_accepts() -> None:
+    case = cases.read(before_after.EXAMPLE)
+    content = case.expected.calls[0].arguments["content"]
+    assert content in case.output and "<function=bash>" in content
+
+
+def test_what_went_wrong_is_remarked_and_what_is_right_is_not() -> None:
+    whole = json.dumps({"path": "x"})
+    answers = {
+        "one": {
+            "calls": [["write", whole[:-1]], ["bash", "{}"]],
+            "content": "left\n",
+            "finish": "tool_calls",
+        },
+        "two": {"calls": [["write", whole]], "content": ""},
+    }
+    one, two = before_after.shown(answers).split("from two:")
+    assert "not valid JSON" in one and "only quoted" in one and r'text    "left\n"' in one
+    assert "<-" not in two and "text    " not in two
+
+
+def test_the_readme_shows_the_example() -> None:
+    readme = before_after.README.read_text(encoding="utf-8")
+    output = json.loads(before_after.EXAMPLE.read_text(encoding="utf-8"))["output"]
+    assert f"```xml\n{output}\n```" in readme
+    assert before_after.BLOCK.search(readme)
+
+
+def test_documented_lines_are_read_with_their_continuations_and_defaults() -> None:
+    text = "```console\n$ A=1 vllm serve M --x \\\n    --y '{\"a\": 1}'\n$ vllm bench\n```\n"
+    assert documented.lines(text) == [["M", "--x", "--y", '{"a": 1}']]
+    assert documented.in_manifest("services: {v: {command: ['${MODEL:-M}', --x]}}") == [["M", "--x"]]
+    found = documented.documented()
+    assert {"docs/deploying.md", "docker/compose.yaml", "docker/kubernetes/vllm.yaml"} <= set(found)
+    assert all("--tool-call-parser" in " ".join(line) for some in found.values() for line in some)
