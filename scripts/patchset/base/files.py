@@ -115,12 +115,13 @@ def remove_unfinished(folder: Path, name: str = "*") -> None:
             left.unlink(missing_ok=True)
 
 
-def restore_replaced(path: Path) -> None:
-    """Bring back a folder that ``whole_folder`` had moved aside when its run was killed. Call it before
-    ``remove_unfinished``, holding the lock of the place."""
-    for left in path.parent.glob(f"{UNFINISHED}*-old-{path.name}"):
-        if not path.exists() and (left / path.name).is_dir():
-            (left / path.name).rename(path)
+def restore_replaced(folder: Path) -> None:
+    """Bring back what ``whole_folder`` had moved aside in ``folder`` when its run was killed, where folders cannot
+    change places in one step."""
+    for left in folder.glob(f"{UNFINISHED}*-old-*"):
+        for kept in left.iterdir():
+            if not (folder / kept.name).exists():
+                kept.rename(folder / kept.name)
 
 
 def write_text(path: Path, text: str) -> None:

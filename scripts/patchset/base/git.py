@@ -41,16 +41,22 @@ class GitError(PatchsetError):
         self.stderr = stderr
 
 
-def run(folder: Path, *arguments: str, stdin: bytes | None = None, epoch: int | None = None) -> bytes:
+def run(
+    folder: Path,
+    *arguments: str,
+    stdin: bytes | None = None,
+    epoch: int | None = None,
+    index: Path | None = None,
+) -> bytes:
     """Run git in ``folder`` and return what it prints.
 
-    ``epoch`` (seconds since 1970) dates a commit that the command makes.
+    ``epoch`` (seconds since 1970) dates a commit that the command makes; ``index`` stands in for the repository's.
 
     Raises:
         MissingToolError: git is not installed.
         GitError: it exits with another status than 0.
     """
-    done = _start(folder, arguments, stdin, epoch)
+    done = _start(folder, arguments, stdin, epoch, index)
     if done.returncode != 0:
         raise GitError(arguments, done.stderr.decode(errors="replace"))
     return done.stdout
@@ -58,7 +64,7 @@ def run(folder: Path, *arguments: str, stdin: bytes | None = None, epoch: int | 
 
 def attempt(folder: Path, *arguments: str, stdin: bytes | None = None) -> tuple[int, str]:
     """Run git and return its exit status and what it says on standard error."""
-    done = _start(folder, arguments, stdin, None)
+    done = _start(folder, arguments, stdin)
     return done.returncode, done.stderr.decode(errors="replace")
 
 
@@ -73,7 +79,11 @@ def text(folder: Path, *arguments: str) -> str:
 
 
 def _start(
-    folder: Path, arguments: tuple[str, ...], stdin: bytes | None, epoch: int | None
+    folder: Path,
+    arguments: tuple[str, ...],
+    stdin: bytes | None,
+    epoch: int | None = None,
+    index: Path | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     name, mail = IDENTITY
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
@@ -85,6 +95,8 @@ def _start(
         "GIT_TERMINAL_PROMPT": "0",
         "LC_ALL": "C",
     }
+    if index is not None:
+        environment["GIT_INDEX_FILE"] = str(index)
     for role in ("AUTHOR", "COMMITTER"):
         environment |= {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": mail}
         if epoch is not None:

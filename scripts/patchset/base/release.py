@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,7 +11,7 @@ from typing import Annotated, Literal
 from packaging.version import Version
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from patchset.base import paths
+from patchset.base import files, paths
 from patchset.base.errors import PatchsetError, UsageError
 
 Target = Literal["cuda", "cpu"]
@@ -21,6 +22,8 @@ EngineName = Literal["buildah", "podman", "docker"]
 GOARCH: dict[Arch, str] = {"x86_64": "amd64", "aarch64": "arm64"}
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+#: Copies such as v0.33.0.bak are no releases.
+_NAME = re.compile(r"v\d+(\.\d+)+((rc|\.post)\d+)?")
 _FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)]
 
 
@@ -102,9 +105,9 @@ class Release(_Pinned):
 
 def release_names() -> list[str]:
     """All releases with a pin, oldest first."""
-    # A killed run may leave a folder .unfinished-…, which a glob matches.
+    files.restore_replaced(paths.patches_dir())
     names = [toml.parent.name for toml in paths.patches_dir().glob("v*/release.toml")]
-    return sorted(names, key=lambda name: Version(name.removeprefix("v")))
+    return sorted(filter(_NAME.fullmatch, names), key=lambda name: Version(name.removeprefix("v")))
 
 
 def releases() -> list[Release]:

@@ -57,7 +57,7 @@ def rebase(name: str, options: Options) -> Report:
                 f"no rebase to {full} is under way", f"nox -s rebase -- {full} [--from RELEASE] begins one"
             )
         files.remove_unfinished(folder)
-        files.restore_replaced(paths.patches_dir() / full)
+        files.restore_replaced(paths.patches_dir())
         files.remove_unfinished(paths.patches_dir(), full)
         if state is None:
             files.write_text(folder / "release.toml", discover.draft(name)[1])

@@ -16,7 +16,12 @@ from patchset.series.patch import read as read_patch
 #: Where diffs stand that apply unchanged to several releases, as a series names it.
 COMMON = "../common/"
 
-_ENTRY = re.compile(rf"^({re.escape(COMMON)})?[0-9A-Za-z][0-9A-Za-z._-]*\.diff$")
+_ENTRY = re.compile(rf"^({re.escape(COMMON)})?[0-9A-Za-z][0-9A-Za-z._-]*\.diff")
+
+
+def is_entry(text: str) -> bool:
+    """Whether a text names a diff of a release or of ``common/``, and nothing else."""
+    return _ENTRY.fullmatch(text) is not None
 
 
 def series_file(release: Release) -> Path:
@@ -40,7 +45,7 @@ def entries(release: Release) -> list[str]:
         ) from error
     lines = text.removesuffix("\n").split("\n") if text else []
     for number, line in enumerate(lines, start=1):
-        if not _ENTRY.match(line):
+        if not is_entry(line):
             raise PatchsetError(
                 f"{file}:{number}: {line[:80]!r} is not the name of a diff",
                 "one file name a line, as NAME.diff or ../common/NAME.diff; no comments, no empty lines",

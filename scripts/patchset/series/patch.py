@@ -144,6 +144,15 @@ def read(file: Path, entry: str | None = None) -> Patch:
         raw = file.read_bytes()
     except OSError as error:
         raise PatchFormatError(f"{file} cannot be read: {error.strerror}") from error
+    return parse(raw, file, entry)
+
+
+def parse(raw: bytes, file: Path, entry: str | None = None) -> Patch:
+    """Read what stands, or is to stand, in ``file``.
+
+    Raises:
+        PatchFormatError: as ``read``.
+    """
     if len(raw) > MAX_BYTES:
         raise PatchFormatError(f"{file} has {len(raw)} bytes; more than {MAX_BYTES} are not read")
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from patchset.base import files, git, paths
 from patchset.base.errors import PatchsetError, UsageError
 from patchset.base.release import Release, releases
-from patchset.series import order
+from patchset.series import order, storable
 from patchset.series.apply import ENTRY_TRAILER, STOCK_REF
 from patchset.series.patch import Header, Patch, parse_header
 from patchset.series.patch import read as read_patch
@@ -53,6 +53,7 @@ def refresh(release: Release) -> Outcome:
                 f"{tree} has changes that are not committed",
                 "commit them (git commit --amend, or a commit of their own)",
             )
+        files.remove_unfinished(paths.patches_dir(), release.name)
         old = order.entries(release)
         applied = [str(entry) for entry, _ in _stamped(stamp)]
         made = _patches_of_commits(release, tree, old)
@@ -90,6 +91,8 @@ def _patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[Pa
             raise PatchsetError(f"{tree}: {commit[:12]} is a merge", "a series is a line: rebase it away")
         patch = patch_of_commit(release, tree, commit, old, [patch.entry for patch in made])
         faults += [f"{commit[:12]} ({patch.subject}): {fault}" for fault in patch.header.faults()]
+        if why := storable.fault(tree, commit, patch):
+            faults.append(f"{commit[:12]} ({patch.subject}): {why}")
         if patch.entry in (other.entry for other in made):
             faults.append(f"{commit[:12]}: a second commit for {patch.entry}; squash the two (git rebase -i)")
         made.append(patch)
@@ -97,7 +100,7 @@ def _patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[Pa
         raise PatchsetError(
             "these commits cannot become patches:\n  " + "\n  ".join(faults),
             "git commit --amend: the subject line, an empty line, then the fields of the header, one a line "
-            "(Reason, Origin, Upstream-Status, Drop-When, Proof, Last-Refresh)",
+            "(Reason, Origin, Upstream-Status, Drop-When, Proof, Last-Refresh); a diff holds plain text files alone",
         )
     return made
 
@@ -111,6 +114,11 @@ def patch_of_commit(release: Release, tree: Path, commit: str, old: list[str], m
     message = git.run(tree, "log", "-1", "--format=%B", commit).decode().strip("\n")
     subject, _, body = message.partition("\n")
     trailer = _TRAILER.search(body)
+    if trailer and not order.is_entry(trailer[1]):
+        raise PatchsetError(
+            f"{commit[:12]}: {trailer[1][:200]!r} names no diff of {release.name}",
+            f"git commit --amend: '{ENTRY_TRAILER}: NAME.diff', '../common/NAME.diff', or no such line",
+        )
     entry = trailer[1] if trailer else _entry_by_subject(release, subject, old, made)
     # git leaves "# Conflicts:" in the message of a conflict that was resolved without an editor
     lines = [line for line in _TRAILER.sub("", body).split("\n") if line.strip() and line[0] != "#"]
@@ -126,8 +134,14 @@ def _diff_of_commit(tree: Path, commit: str) -> str:
         tree, "diff-tree", "-p", "--no-commit-id", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv",
         "--unified=3", "--inter-hunk-context=0", "--diff-algorithm=myers", "--src-prefix=a/", "--dst-prefix=b/",
         "--full-index", "--root", commit,
-    ).decode()  # fmt: skip
-    return re.sub(r"^index [0-9a-f]{40}\.\.[0-9a-f]{40}(?: \d{6})?\n", "", diff, flags=re.MULTILINE)
+    )  # fmt: skip
+    try:
+        text = diff.decode()
+    except UnicodeDecodeError as error:
+        raise PatchsetError(
+            f"{commit[:12]} changes a file that is not UTF-8: {error}", "a diff holds plain text files alone"
+        ) from error
+    return re.sub(r"^index [0-9a-f]{40}\.\.[0-9a-f]{40}(?: \d{6})?\n", "", text, flags=re.MULTILINE)
 
 
 def _entry_by_subject(release: Release, subject: str, old: list[str], made: list[str]) -> str:
