@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import subprocess
-import sys
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from patchset.commands import cli
+from patchset.downloads import index
 
 EPOCH = 1_700_000_000
 
@@ -57,14 +60,15 @@ class Project:
         return file
 
     def run(self, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-        """Run the tool as a user does, and check its exit status."""
-        done = subprocess.run(
-            [sys.executable, "-m", "patchset", *arguments],
-            cwd=self.root,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        """Run a command of the tool in this process, with the checkout as its folder, and check its exit status."""
+        out, err, ended = io.StringIO(), io.StringIO(), 0
+        index.pip_settings.cache_clear()
+        with contextlib.chdir(self.root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                cli.main(list(arguments))
+            except SystemExit as end:
+                ended = int(end.code or 0)
+        done = subprocess.CompletedProcess(arguments, ended, out.getvalue(), err.getvalue())
         assert done.returncode == status, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
