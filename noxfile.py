@@ -226,7 +226,7 @@ def tables(session: nox.Session) -> None:
 
 @nox.session(name="build-wheel", default=False)
 def build_wheel(session: nox.Session) -> None:
-    """Build a patched wheel: -- [RELEASE --mode overlay|precompiled|source --target cuda|cpu --modules NAME,…]."""
+    """Build a patched wheel: -- [RELEASE --mode overlay|source --target cuda|cpu --modules NAME,…]."""
     patchset(session, "build-wheel")
 
 

@@ -336,9 +336,9 @@ def test_deleted_files_are_left_out_and_verified(packaged: Project) -> None:
 @pytest.mark.parametrize(
     ("path", "way_out"),
     [
-        ("requirements/common.txt", "--mode precompiled"),
-        ("pyproject.toml", "--mode precompiled"),
-        ("vllm/third_party/x.py", "--mode precompiled"),
+        ("requirements/common.txt", "build-image -- v1.2.0 --target cuda --mode source"),
+        ("setup.py", "build-wheel -- v1.2.0 --mode source"),
+        ("vllm/third_party/x.py", "build-wheel -- v1.2.0 --mode source"),
         ("vllm/third_party/deep_gemm/x.py", "build-wheel -- v1.2.0 --mode source"),
         ("csrc/kernel.cu", "build-wheel -- v1.2.0 --mode source"),
         ("rust/src/main.rs", "build-image -- v1.2.0 --target cuda --mode source"),
@@ -352,24 +352,12 @@ def test_refusal_names_the_mode_that_can(packaged: Project, path: str, way_out: 
     assert "--mode source" in packaged.run("build-wheel", "--target", "cpu", status=1).stderr
 
 
-@pytest.mark.parametrize("mode", ["overlay", "precompiled"])
-def test_a_patch_that_says_native_is_for_mode_source_alone(packaged: Project, mode: str) -> None:
-    # The first is a path that a precompiled wheel could carry.
+def test_a_patch_that_says_native_is_for_mode_source_alone(packaged: Project) -> None:
     diff = diff_line(5, "five", "vllm/third_party/x.py") + diff_line(5, "five", "csrc/kernel.cu")
     packaged.add_patch("0003-other.diff", diff, HEADER.format(subject="x") + "Native: yes\n")
-    message = packaged.run("build-wheel", "--mode", mode, status=1).stderr
+    message = packaged.run("build-wheel", status=1).stderr
     assert "0003-other says 'Native: yes' (it changes vllm/third_party/x.py): only mode source" in message
     assert "nox -s build-wheel -- v1.2.0 --mode source" in message
-
-
-def test_precompiled_refuses_what_is_overwritten_later_and_the_cpu(packaged: Project) -> None:
-    path = "vllm/third_party/deep_gemm/x.py"
-    packaged.add_patch("0003-other.diff", diff_line(5, "five", path))
-    message = packaged.run("build-wheel", "--mode", "precompiled", status=1).stderr
-    assert f"changes {path}, which a precompiled wheel cannot carry" in message
-    assert "taken from the official wheel after patching" in message
-    message = packaged.run("build-wheel", "--mode", "precompiled", "--target", "cpu", status=2).stderr
-    assert "precompiled mode is for cuda" in message
 
 
 def test_what_a_killed_build_left_is_removed_and_nothing_else(packaged: Project) -> None:

@@ -245,10 +245,7 @@ FORGED: dict[str, Callable[[Path], object]] = {
     "modules of its own": claimed("vllm/_C.abi3.so"),
     "a new module": claimed("vllm/_evil.abi3.so"),
     "a vendored file": claimed("vllm/third_party/evil.py"),
-    "called precompiled, and changed": lambda wheel: (
-        noted(mode="precompiled")(wheel),
-        changed(f"{INFO}/METADATA", b"Requires-Dist", b"Requires-Dist: evil\nRequires-Dist")(wheel),
-    ),
+    "another METADATA": changed(f"{INFO}/METADATA", b"Requires-Dist", b"Requires-Dist: evil\nRequires-Dist"),
     "called source": noted(mode="source"),
     "a note more": noted(more=1),
     "notes that are none": put(files={f"{INFO}/patchset.json": b"[" * 50_000}),

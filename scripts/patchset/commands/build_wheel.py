@@ -12,7 +12,7 @@ from patchset.base import console, files
 from patchset.base.errors import UsageError
 from patchset.base.release import Arch, Target, load
 from patchset.commands.options import from_dir_option, release_argument, target_option, this_machine
-from patchset.source import from_source, precompiled
+from patchset.source import from_source
 from patchset.source.build import Options
 from patchset.wheel import overlay
 
@@ -30,11 +30,10 @@ from patchset.wheel import overlay
 )
 @click.option(
     "--mode",
-    type=click.Choice(["overlay", "precompiled", "source"]),
+    type=click.Choice(["overlay", "source"]),
     default="overlay",
     show_default=True,
-    help="How it is built: the official wheel with files replaced; vLLM's own backend with the official binaries; or "
-    "the first, with modules that are compiled here.",
+    help="overlay: the official wheel with files replaced. source: the same, with modules that are compiled here.",
 )
 @click.option(
     "--modules",
@@ -77,8 +76,8 @@ def command(
 ) -> None:
     """Build the patched wheel of RELEASE. The last lines are its path, size and sha256.
 
-    An overlay takes seconds and no compiler, and is byte for byte repeatable. A precompiled wheel takes two minutes
-    and 3 GB of disk space while it is built. A patch that a mode cannot carry is refused by name.
+    An overlay takes seconds and no compiler, and is byte for byte repeatable. A patch that a mode cannot carry is
+    refused by name.
 
     Mode source needs g++, Python's headers and 12 GB of disk space, and no CUDA: the toolkit comes from the package
     index, as patches/RELEASE/requirements.build.lock says. It goes on where an earlier run was interrupted, and keeps
@@ -95,8 +94,7 @@ def command(
             raise UsageError(
                 "CUDA architectures, --modules, --jobs, --third-party and --python are for --mode source"
             )
-        builder = {"overlay": overlay.build, "precompiled": precompiled.build}[mode]
-        wheel = builder(pinned, target, arch, from_dir=from_dir, out=out)
+        wheel = overlay.build(pinned, target, arch, from_dir=from_dir, out=out)
     console.result(f"wheel   {wheel}")
     console.result(f"size    {wheel.stat().st_size / 1e6:.1f} MB")
     console.result(f"sha256  {files.sha256_file(wheel)}")

@@ -24,14 +24,6 @@ def patched_metadata(metadata: bytes, version: str) -> bytes:
     return head + separator + body
 
 
-def names(content: bytes) -> tuple[str | None, str | None]:
-    """The name and version that a METADATA gives, each once."""
-    head = content.partition(b"\n\n")[0].decode("utf-8", "replace")
-    found = [re.findall(rf"(?m)^{field}: (.*)$", head) for field in ("Name", "Version")]
-    name, version = (values[0] if len(values) == 1 else None for values in found)
-    return name, version
-
-
 def patched_version_file(content: bytes, version: str) -> bytes:
     """``vllm/_version.py`` with another version; a local part becomes one more element of the tuple."""
     text = content.decode("utf-8")

@@ -30,7 +30,6 @@ _NAME = re.compile(
 
 
 _OFFICIAL_MODULE = "the official wheel's"
-_ANEW = "made anew: the series changes what it is made of"
 #: Files that are compared as a whole may have this many bytes.
 _SMALL = 64 << 20
 
@@ -72,22 +71,17 @@ def verify(file: Path, *, allow_compiled: bool = False, from_dir: Path | None = 
         if modes.inside_wheel(change.path)
     }
     with console.step(f"verify {file.name}"), Wheel(official) as stock, Wheel(file) as wheel:
-        found = _Comparison(report, release, target, pinned, stock, wheel, changed, _steers_metadata(release))
+        found = _Comparison(report, release, target, pinned, stock, wheel, changed)
         found.run()
         if not report.deviations:
             found.rebuild()
     if not allow_compiled:
         report.deviations += [
             f"{name}: {how}; nobody can compare that: --allow-compiled takes it on its builder's word"
-            for name, how in [*report.modules.items(), *report.made.items()]
-            if (name in report.modules and how != _OFFICIAL_MODULE) or how == _ANEW
+            for name, how in report.modules.items()
+            if how != _OFFICIAL_MODULE
         ]
     return report
-
-
-def _steers_metadata(release: Release) -> bool:
-    """Whether the series changes what vLLM's backend makes METADATA of."""
-    return any(modes.steers_metadata(path) for patch in order.read(release) for path in patch.paths)
 
 
 def identify(name: str) -> tuple[Release, Target, Artifact]:
@@ -120,7 +114,6 @@ class _Comparison:
     stock: Wheel
     wheel: Wheel
     changed: dict[str, Change]
-    steers_metadata: bool
     digests: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     compiled: compiled_modules.Notes | None = None
 
@@ -177,16 +170,6 @@ class _Comparison:
 
     def _members(self) -> list[Member]:
         notes = self.wheel.read(f"{self.wheel.dist_info}/{PROVENANCE}")
-        if notes == self._provenance("precompiled"):  # its files come in the order of vLLM's backend
-            here = {
-                renamed(name, self.stock.dist_info, self.wheel.dist_info): name for name in self.stock.members
-            }
-            return [
-                Member(name, info.external_attr >> 16, source=self.stock.members[here[name]])
-                if name in self.report.official
-                else Member(name, info.external_attr >> 16, self.wheel.read(name))
-                for name, info in self.wheel.members.items()
-            ]
         compiled = {name: self.wheel.read(name) for name in (self.compiled.files if self.compiled else ())}
         changed = list(self.changed.values())
         return assemble(self.stock, self.release, self.target, self.pinned, changed, notes, compiled)
@@ -205,28 +188,13 @@ class _Comparison:
                 self._provenance("overlay"): "says what pin and series say, mode overlay"
             },
         }
-        precompiled = self._provenance("precompiled")
         found = self._content(f"{info}/{PROVENANCE}") or b""
         self.compiled = compiled_modules.read(found)
         if self.compiled:
             rest = compiled_modules.official(self.stock.members, self.compiled.files)
             source = self._provenance("source", self.compiled.words | {"official": rest})
             made[f"{info}/{PROVENANCE}"] = {source: "says what pin and series say, mode source"}
-        if found == precompiled:
-            made[f"{info}/{PROVENANCE}"] = {precompiled: "says what pin and series say, mode precompiled"}
-            self._allow_backend(made, info, wheel, version)
         return made
-
-    def _allow_backend(
-        self, made: dict[str, dict[bytes, str]], info: str, wheel: bytes, version: str
-    ) -> None:
-        """What vLLM's backend may write in another way than the official build did."""
-        found = self._content(f"{info}/WHEEL") or b""
-        if _without_generator(found) == _without_generator(wheel):
-            made[f"{info}/WHEEL"].setdefault(found, "another setuptools than the official one's (Generator)")
-        found = self._content(f"{info}/METADATA") or b""
-        if self.steers_metadata and metadata.names(found) == ("vllm", version):
-            made[f"{info}/METADATA"].setdefault(found, _ANEW)
 
     def _provenance(self, mode: str, words: object = None) -> bytes:
         patches = order.read(self.release)
@@ -331,7 +299,3 @@ class _Comparison:
 
 def _runs(wheel: Wheel, name: str) -> bool:
     return bool(wheel.members[name].external_attr >> 16 & 0o100)
-
-
-def _without_generator(content: bytes) -> list[bytes]:
-    return [line for line in content.split(b"\n") if not line.startswith(b"Generator: setuptools ")]
