@@ -62,7 +62,7 @@ def test_docker_save_becomes_an_oci_layout(tmp_path: Path) -> None:
         "manifest.json": manifest("1/layer.tar", "2/layer.tar"),
     }
     archive.from_docker(saved(parts, {"2/layer.tar": "../1/layer.tar"}), tmp_path)
-    digest, layers = archive._name(tmp_path, "vllm-mtp-patches:x")
+    digest, layers = archive._name(tmp_path, "vllm-mtp-patches:x", lambda digest: {})
     blobs = tmp_path / "blobs" / "sha256"
     assert [
         path.name for path in blobs.iterdir() if hashlib.sha256(path.read_bytes()).hexdigest() != path.name
@@ -90,7 +90,7 @@ def test_packing_twice_gives_the_same_bytes(tmp_path: Path) -> None:
             saved({"1/layer.tar": layer("one"), "c.json": CONFIG, "manifest.json": manifest("1/layer.tar")}),
             layout,
         )
-        archive._name(layout, "x:1")
+        archive._name(layout, "x:1", lambda digest: {})
         archive._pack(layout, tmp_path / f"{number}.tar", 1_700_000_000)
         assert not list((layout / "blobs" / "sha256").iterdir())
         sums.add(hashlib.sha256((tmp_path / f"{number}.tar").read_bytes()).hexdigest())
