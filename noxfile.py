@@ -254,6 +254,13 @@ def reproduce(session: nox.Session) -> None:
     patchset(session, "reproduce")
 
 
+@nox.session(name="try", default=False)
+def try_it(session: nox.Session) -> None:
+    """Serve a small model with MTP on the CPU and ask it for a tool call; no GPU, no model hub: -- [--mtp K --keep]."""
+    groups(session, "e2e")
+    session.run("python", "-m", "e2e.tryout", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
 @nox.session(name="e2e-cpu", default=False)
 def e2e_cpu(session: nox.Session) -> None:
     """Serve a real model with MTP on the CPU and judge every answer: -- [--mtp 0-5 --stock --soak 2000 --receipts]."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m conformance.documented TREE``: whether the release takes the ``vllm serve`` lines that the documents show."""
+"""``python -m conformance.documented TREE``: whether the release takes the lines that serve a model in the documents."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from conformance.adapters import TESTS, TreeAdapter
 ROOT = TESTS.parent
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 MANIFESTS = (ROOT / "docker/compose.yaml", ROOT / "docker/kubernetes/vllm.yaml")
-_LINE = re.compile(r"^\$ (?:[A-Z_]+=\S+ )*vllm serve ((?:.*\\\n)*.*)$", re.MULTILINE)
+#: ``vllm serve``, or ``docker run`` up to the image, whose entry point is ``vllm serve``; ``MODEL`` stands for a model.
+_LINE = re.compile(
+    r"^\$ (?:[A-Z_]+=\S+ )*(?:vllm serve|docker run (?:[^$]*?) vllm-mtp-patches:\S+)(?=\s)(?!\s+\\\n\s+MODEL)"
+    r"((?:.*\\\n)*.*)$",
+    re.MULTILINE,
+)
 _DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
 
 
 def lines(text: str) -> list[list[str]]:
-    """The arguments of each ``$ vllm serve`` line of a Markdown text, continuations joined."""
+    """The server's arguments in each line of a Markdown text that serves a model, continuations joined."""
     return [shlex.split(found.replace("\\\n", " ")) for found in _LINE.findall(text)]
 
 

@@ -40,6 +40,11 @@ def test_documented_lines_are_read_with_their_continuations_and_defaults() -> No
     text = "```console\n$ A=1 vllm serve M --x \\\n    --y '{\"a\": 1}'\n$ vllm bench\n```\n"
     assert documented.lines(text) == [["M", "--x", "--y", '{"a": 1}']]
     assert documented.in_manifest("services: {v: {command: ['${MODEL:-M}', --x]}}") == [["M", "--x"]]
+    run = "$ docker run --rm \\\n  --ipc host vllm-mtp-patches:v1-cuda \\\n  M --x\n"
+    assert documented.lines(run) == [["M", "--x"]]
+    assert documented.lines(run.replace("M --x", "MODEL FLAGS")) == []
     found = documented.documented()
-    assert {"docs/deploying.md", "docker/compose.yaml", "docker/kubernetes/vllm.yaml"} <= set(found)
+    assert {"README.md", "docs/deploying.md", "docker/compose.yaml", "docker/kubernetes/vllm.yaml"} <= set(
+        found
+    )
     assert all("--tool-call-parser" in " ".join(line) for some in found.values() for line in some)
