@@ -67,7 +67,7 @@ class Plan:
             out.append(
                 Step(
                     "thin layer",
-                    ("build-image", "{release}", "--target", "{target}", "--base", "{base}", "--thin"),
+                    ("build-image", "{release}", "--target", "{target}", "--base", "{base}"),
                 )
             )
         if self.before:

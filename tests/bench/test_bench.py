@@ -384,7 +384,7 @@ def test_pipeline_steps_are_those_that_a_release_can_have() -> None:
     assert [step.name for step in pipeline.Plan(oldest, "cuda").steps()] == ["apply", "overlay wheel"]
     plan = pipeline.Plan(next_one, "cpu", before=oldest, base="registry/image:tag")
     commands = [" ".join(plan.command(step)) for step in plan.steps()]
-    assert commands[2] == f"build-image {next_one.name} --target cpu --base registry/image:tag --thin"
+    assert commands[2] == f"build-image {next_one.name} --target cpu --base registry/image:tag"
     assert commands[3] == f"rebase {next_one.name} --from {oldest.name} --dry-run"
 
 

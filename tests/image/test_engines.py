@@ -140,30 +140,6 @@ def test_full_image(which: Engine, image: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(files.UNFINISHED)] == []
 
 
-def test_overlay_image_is_one_small_layer_more(which: Engine, image: str, tmp_path: Path) -> None:
-    folder = tmp_path / "context"
-    folder.mkdir()
-    wheel = small_wheel(tmp_path, "vllm", "1.0+mtp.1", "text = 'new'\n")
-    context.overlay(folder, wheel=wheel)
-    tag = which.full_tag("vllm-mtp-patches-check:overlay")
-    arguments = {
-        "BASE": image,
-        "BASE_USER": "2000:0",
-        "RELEASE": "1.0",
-        "WHEEL_SHA256": files.sha256_file(wheel),
-    }
-    which.build(build._dockerfile("overlay"), folder, tag, epoch=EPOCH, arch="x86_64", arguments=arguments)
-    assert which.inspect(tag)["User"] == "2000:0"
-    before = archive.export(which, image, tmp_path / "before.oci.tar", EPOCH)
-    after = archive.export(which, tag, tmp_path / "after.oci.tar", EPOCH)
-    assert after.layers[: len(before.layers)] == before.layers
-    assert len(after.layers) == len(before.layers) + 1
-    assert after.layers[-1][1] < 10_000
-    names = {Path(name).name for name in members(after.path, -1)}
-    assert {"__init__.py", "vllm-1.0+mtp.1.dist-info"} <= names
-    assert ".wh.vllm-1.0.dist-info" in names
-
-
 def test_building_twice_gives_one_digest(
     which: Engine, image: str, base_tag: str, uv_wheel: Path, tmp_path: Path
 ) -> None:

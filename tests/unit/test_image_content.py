@@ -53,11 +53,6 @@ def test_dependencies_are_installed_by_hash_and_the_image_is_not_roots() -> None
     assert any(line.startswith("HEALTHCHECK") for line in lines)
 
 
-def test_the_overlay_is_one_layer() -> None:
-    lines = instructions(DOCKER / "Dockerfile.overlay")
-    assert sum(line.startswith(("RUN", "COPY", "ADD")) for line in lines) == 1
-
-
 def test_the_full_context_holds_what_the_dockerfile_names_and_no_more(tmp_path: Path) -> None:
     wheel, dependency, uv = (
         tmp_path / name for name in ("vllm-1-py3-none-any.whl", "a-1-py3-none-any.whl", "uv.whl")

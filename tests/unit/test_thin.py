@@ -128,7 +128,8 @@ def test_bases_that_are_refused(released: Project, base: str, host: str) -> None
             "not a folder of Python packages",
         ),
         (("--base", base, "--base-version", "../x"), 2, "is no version"),
-        (("--thin",), 2, "stands on an image of a registry"),
+        (("--base", base, "--engine", "buildah"), 2, "needs no engine"),
+        (("--site", "/x"), 2, "for a layer on --base REF"),
     ):
         assert complaint in released.run("build-image", *arguments, status=status).stderr
 

@@ -44,15 +44,8 @@ _GB = 1_000_000_000
     default=build.DEBIAN,
     show_default=True,
     metavar="debian|REF",
-    help="debian: a base made here from Debian packages. REF: an image that has the release; the patched files "
-    "become one layer on it. official: the release's official image.",
-)
-@click.option(
-    "--thin/--no-thin",
-    "is_thin",
-    default=None,
-    help="With --base REF: make the layer from the base's manifest in its registry alone, without an engine. "
-    "Default, unless --engine or --tag names an engine's image.",
+    help="debian: a base made here from Debian packages. REF: an image in a registry that has the release; the "
+    "patched files become one layer on it, without an engine. official: the release's official image.",
 )
 @click.option(
     "--site",
@@ -89,7 +82,6 @@ def command(
     mode: str,
     print_only: bool,
     base_ref: str,
-    is_thin: bool | None,
     site: str | None,
     base_version: str | None,
     look_inside: bool,
@@ -114,12 +106,10 @@ def command(
             console.result(f"image   {made_context.variables['TAG']}")
         return
     base_ref = pinned.image if base_ref == "official" else base_ref
-    if is_thin is None:
-        is_thin = base_ref != build.DEBIAN and engine_name is None and tag is None
-    if is_thin:
-        if base_ref == build.DEBIAN:
+    if base_ref != build.DEBIAN:
+        if engine_name or tag or fresh_base:
             raise UsageError(
-                "a thin image stands on an image of a registry", "name it: --base REF, or --base official"
+                "--engine, --tag and --fresh-base are for an image on Debian: a layer on --base REF needs no engine"
             )
         named = context.get_parameter_source("arch") is not ParameterSource.DEFAULT
         _thin(thin.build(
@@ -128,15 +118,12 @@ def command(
         ))  # fmt: skip
         return
     if site or base_version or look_inside:
-        raise UsageError(
-            "--site, --base-version and --look-into-base are for thin images; an engine looks into the base itself"
-        )
+        raise UsageError("--site, --base-version and --look-into-base are for a layer on --base REF")
     made = build.build(
         pinned,
         target,
         arch,
         engine.find(engine_name, arch=arch, machine=platform.machine()),
-        base_ref=base_ref,
         tag=tag,
         from_dir=from_dir,
         fresh_base=fresh_base,

@@ -10,7 +10,7 @@ from pathlib import Path
 from patchset.attest import inputs, labels, sidecars
 from patchset.attest.inputs import Inputs
 from patchset.base import console, files, paths
-from patchset.base.errors import PatchsetError, UsageError
+from patchset.base.errors import UsageError
 from patchset.base.release import Arch, Release, Target
 from patchset.image import archive, context, debian_base, space
 from patchset.image.archive import Archive
@@ -45,7 +45,6 @@ def build(
     arch: Arch,
     engine: Engine,
     *,
-    base_ref: str = DEBIAN,
     tag: str | None = None,
     from_dir: Path | None = None,
     fresh_base: bool = False,
@@ -61,22 +60,15 @@ def build(
     tag = engine.full_tag(tag or default_tag(release, target))
     images = paths.images_dir()
     release.wheel(target, arch)
-    lock = lock_file(release, target) if base_ref == DEBIAN else None
+    lock = lock_file(release, target)
     space.check(target, images, engine.storage())
     place = images / f"{release.name}-{target}-{arch}.oci.tar"
     with files.lock(images / "work"):
         files.remove_unfinished(images)
         wheel = overlay.build(release, target, arch, from_dir=from_dir)
-        if lock is not None:
-            locks, rootfs = _full(
-                release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base, cached
-            )
-        else:
-            _overlay(release, target, arch, engine, tag, base_ref, wheel)
+        locks, rootfs = _full(release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base, cached)
 
         def attest(digest: str) -> dict[str, bytes]:
-            if lock is None:  # what an engine built on an image of its own cannot be told from outside
-                return {}
             locked = _inputs(release, target, arch, engine, digest, rootfs)
             return sidecars.by_annotation(
                 sidecars.write(locked, release, {arch: wheel}, locks=locks, rootfs=rootfs)
@@ -169,43 +161,6 @@ def _inputs(
         files=inputs.checkout_files(release, target, "full"),
         tool=inputs.tool_files(),
     )
-
-
-def _overlay(
-    release: Release, target: Target, arch: Arch, engine: Engine, tag: str, base_ref: str, wheel: Path
-) -> None:
-    """One layer on an image that has the release: the wheel's files that differ, and its new metadata."""
-    with console.step(f"look at {base_ref}"):
-        engine.pull(base_ref)
-        found = engine.inspect(base_ref)
-    with (
-        console.step(f"put the patched files on {base_ref} with {engine.name}"),
-        tempfile.TemporaryDirectory(dir=paths.images_dir(), prefix=files.UNFINISHED) as folder,
-    ):
-        context.overlay(Path(folder), wheel=wheel)
-        try:
-            engine.build(
-                _dockerfile("overlay"),
-                Path(folder),
-                tag,
-                epoch=release.source_date_epoch,
-                arch=arch,
-                arguments={
-                    "BASE": base_ref,
-                    "BASE_USER": found.get("User") or "root",
-                    "RELEASE": release.version,
-                    "WHEEL_SHA256": files.sha256_file(wheel),
-                },
-                labels={
-                    **labels.labels(release, target, wheel),
-                    "org.opencontainers.image.base.name": base_ref,
-                },
-            )
-        except PatchsetError as error:
-            raise PatchsetError(
-                f"the patched files could not be put on {base_ref}: {error.message}",
-                f"the image must hold vLLM {release.version}, and Python as python3; what failed stands above",
-            ) from error
 
 
 def preload(arch: Arch) -> str:

@@ -38,15 +38,6 @@ def full(
     _doctor(folder)
 
 
-def overlay(folder: Path, *, wheel: Path) -> None:
-    """The context of ``docker/Dockerfile.overlay``: the patched wheel and the script that puts it in place."""
-    for name in ("wheel", "setup"):
-        (folder / name).mkdir()
-    _wheel(folder, wheel)
-    shutil.copyfile(paths.project_root() / "docker" / "overlay.py", folder / "setup" / "overlay.py")
-    _doctor(folder)
-
-
 def _doctor(folder: Path) -> None:
     """The program that says, inside an image, which patches are live."""
     shutil.copyfile(doctor.__file__, folder / "setup" / DOCTOR)
