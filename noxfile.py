@@ -175,6 +175,18 @@ def before_after(session: nox.Session) -> None:
         session.run("python", "-m", "conformance.documented", str(trees / "stock"), env=lane)
 
 
+@nox.session(default=False)
+def clients(session: nox.Session) -> None:
+    """Let real agents write real files, and judge them: -- [NAME... --release RELEASE --stock --k 0,3,5]."""
+    in_process_lane(session)
+    if not {"-h", "--help"} & set(session.posargs):
+        # The default release's source has the chat templates.
+        named = [argument for argument in session.posargs if RELEASE_NAME.fullmatch(argument)]
+        for release in dict.fromkeys([*releases(default=True), *named]):
+            session.run("python", "-m", "patchset", "apply", release)
+    session.run("python", "-m", "clients", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
 @nox.session(name="upstream-tests", default=False)
 def upstream_tests(session: nox.Session) -> None:
     """Run a release's own tests of parsers and serving on the stock and the patched tree: -- [RELEASE...]."""

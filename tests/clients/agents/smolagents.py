@@ -1,0 +1,39 @@
+"""smolagents' ToolCallingAgent over chat completions: tool calls are required, the answer is a call to ``final_answer``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clients.client import KEY, MODEL, PROMPT, Library, write_file
+from clients.scenarios import Call, Say, Scenario, Turn
+
+
+class Smolagents(Library):
+    """It takes no text for an answer, and sends its history as text."""
+
+    echoes = False
+
+    def turn(self, scenario: Scenario, number: int) -> Turn:
+        """The last turn says its text as the argument of ``final_answer``."""
+        turn = scenario.turns[number]
+        if number < len(scenario.turns) - 1:
+            return turn
+        text = "".join(part.text for part in turn.parts if isinstance(part, Say))
+        return Turn((Call("final_answer", {"answer": text}),), turn.thought)
+
+
+def ask(run: dict[str, Any]) -> str:
+    """One run."""
+    from smolagents import OpenAIServerModel, ToolCallingAgent, tool
+    from smolagents.monitoring import LogLevel
+
+    model = OpenAIServerModel(
+        MODEL, api_base=run["url"] + "/v1", api_key=KEY, client_kwargs={"max_retries": 0}
+    )
+    agent = ToolCallingAgent(
+        [tool(write_file)], model, max_steps=40, stream_outputs=True, verbosity_level=LogLevel.OFF
+    )
+    return str(agent.run(PROMPT))
+
+
+CLIENT = Smolagents("smolagents", ("chat",), ask)

