@@ -1,7 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entry point of ``python -m patchset``."""
+"""Entry point of ``python -m patchset`` and of the program ``patchset``."""
 
-from patchset.commands.cli import main
+from __future__ import annotations
+
+import os
+import signal
+
+
+def main() -> None:
+    """The command line. Until its modules are imported there is nothing to clear away on an interruption."""
+    signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))
+    from patchset.commands.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

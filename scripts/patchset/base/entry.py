@@ -32,7 +32,9 @@ def run(command: click.Command, arguments: list[str] | None = None) -> None:
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        again = "nothing half done was kept; run the same command again to go on"
+        again = (
+            "run the same command again: it clears away what is half done, and goes on from what is complete"
+        )
         _fail(PatchsetError("interrupted", again), EXIT_INTERRUPTED)
     except ConnectionError as error:
         _fail(PatchsetError(f"the network failed: {error}", "run the same command again"), EXIT_UNAVAILABLE)

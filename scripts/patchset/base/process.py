@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a long program so that its output is seen as it comes, and so that Ctrl-C ends it and what it started."""
+"""Run a long program so that its output is seen as it comes, and so that it and what it started end with this one."""
 
 from __future__ import annotations
 
 import os
 import queue
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from patchset.base import console
+from patchset.base import console, guard
 from patchset.base.errors import MissingToolError, PatchsetError
 
 #: A line of the tool's own appears when the program has been silent for so many seconds.
@@ -47,18 +49,17 @@ def run(
         MissingToolError: there is no such program.
     """
     words = [str(word) for word in arguments]
-    try:
-        child = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=dict(env) if env is not None else None,
-            cwd=cwd,
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise MissingToolError(f"{words[0]} is not installed") from error
+    if shutil.which(words[0], path=(env or os.environ).get("PATH")) is None:
+        raise MissingToolError(f"{words[0]} is not installed")
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=dict(env) if env is not None else None,
+        cwd=cwd,
+        start_new_session=True,
+    )
     tail: deque[str] = deque(maxlen=_KEPT_LINES)
     try:
         _show(child, prefix, tail, heartbeat, on_line)
@@ -103,8 +104,8 @@ def _show(
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Interrupt the program's whole group; kill it when it does not end in time."""
-    for number, seconds in ((signal.SIGINT, GRACE), (signal.SIGTERM, GRACE / 3), (signal.SIGKILL, GRACE)):
+    """Interrupt the program's whole group; when it does not end in time, its guard ends it and all below it."""
+    for number, seconds in ((signal.SIGINT, GRACE), (signal.SIGTERM, 3 * guard.GRACE)):
         try:
             os.killpg(child.pid, number)
             child.wait(seconds)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import subprocess
 import tarfile
 import tempfile
@@ -55,7 +56,8 @@ def export(engine: Engine, tag: str, place: Path, epoch: int, attest: Attest = l
             if saved.returncode:
                 raise PatchsetError(f"docker save {tag} ended with status {saved.returncode}")
         else:
-            process.run([engine.name, "push", engine.full_tag(tag), f"oci:{layout}"], prefix=engine.name)
+            words = [engine.name, "push", engine.full_tag(tag), f"oci:{layout}"]
+            process.run(words, prefix=engine.name, env={**os.environ, "TMPDIR": folder})
         name = engine.full_tag(tag)
         digest, layers = _name(layout, name, attest)
         _pack(layout, unfinished, epoch)

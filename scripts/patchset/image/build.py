@@ -64,6 +64,7 @@ def build(
     space.check(target, images, engine.storage())
     place = images / f"{release.name}-{target}-{arch}.oci.tar"
     with files.lock(images / "work"):
+        engine.clean(images)
         files.remove_unfinished(images)
         wheel = overlay.build(release, target, arch, from_dir=from_dir)
         locks, rootfs = _full(release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base, cached)

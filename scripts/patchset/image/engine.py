@@ -3,23 +3,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from patchset.base import console, process
+from patchset.base import console, files, process
 from patchset.base.errors import MissingToolError, PatchsetError
 from patchset.base.release import EngineName
 
 #: In the order in which they are tried: buildah needs neither a daemon nor anything at run time.
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
+#: Beside a context that is built: the containers that were there before.
+_JOURNAL = ".containers.json"
 _INSTALL = "install one: sudo apt-get install buildah"
 
 
@@ -55,7 +59,8 @@ class Engine:
 
         ``cached`` lets the engine take steps from earlier builds.
 
-        A failed or interrupted build leaves no working container behind.
+        A failed or interrupted build leaves no working container behind; nor, once ``clean`` ran, does a killed one.
+        Temporary files are beside the ``context``.
         """
         platform = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}[arch]
         words = [self.name, {"buildah": "bud", "podman": "build", "docker": "build"}[self.name]]
@@ -85,13 +90,15 @@ class Engine:
         if not cached:
             words.append("--no-cache")
         words += ["--file", str(dockerfile), "--tag", tag, str(context)]
-        source = (arguments or {}).get("BASE", "")
-        before = self.containers(source)
-        try:
-            process.run(words, prefix=self.name, env={**os.environ, "DOCKER_BUILDKIT": "1"})
-        except BaseException:
-            self._remove_containers(self.containers(source) - before)
-            raise
+        journal = context.parent / _JOURNAL
+        kept = {"base": (arguments or {}).get("BASE", ""), "containers": sorted(self._containers())}
+        files.write_text(journal, json.dumps(kept))
+        with tempfile.TemporaryDirectory(dir=context.parent, prefix=files.UNFINISHED) as scratch:
+            env = {**os.environ, "DOCKER_BUILDKIT": "1", "TMPDIR": scratch}
+            try:
+                process.run(words, prefix=self.name, env=env)
+            finally:
+                self.clean(context.parent)
 
     def exists(self, tag: str) -> bool:
         """Whether the engine has an image of this name."""
@@ -145,24 +152,27 @@ class Engine:
             found = found.get(key, {}) if isinstance(found, dict) else {}
         return Path(found) if isinstance(found, str) and Path(found).is_dir() else None
 
-    def containers(self, image: str) -> set[str]:
-        """The containers made from an image, those of builds included; "" for those made from nothing.
+    def clean(self, folder: Path) -> None:
+        """Remove the working containers of the last build of a context in ``folder``, whatever ended it: those that
+        were not there before it, made from its base or from an image without a name, as its steps are."""
+        journal = folder / _JOURNAL
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            kept = json.loads(journal.read_text(encoding="utf-8"))
+            for name, image in self._containers().items():
+                if name not in kept["containers"] and image in ("", "scratch", "<none>", kept["base"]):
+                    subprocess.run([self.name, "rm", name], capture_output=True, check=False)
+        journal.unlink(missing_ok=True)
 
-        Docker's builder keeps none.
-        """
+    def _containers(self) -> dict[str, str]:
+        """All containers, those of builds included, with the image each is made from. Docker's builder keeps none."""
         if self.name == "buildah":
             question = ["containers", "--all", "--notruncate", "--format", "{{.ContainerID}} {{.ImageName}}"]
         elif self.name == "podman":
             question = ["ps", "--all", "--external", "--no-trunc", "--format", "{{.ID}} {{.Image}}"]
         else:
-            return set()
+            return {}
         rows = (line.split() for line in (self._ask(question, check=False) or "").splitlines())
-        names = {image} if image else {"", "scratch"}
-        return {row[0] for row in rows if row and (row[1] if len(row) > 1 else "") in names}
-
-    def _remove_containers(self, names: set[str]) -> None:
-        for name in names:
-            subprocess.run([self.name, "rm", name], capture_output=True, check=False)
+        return {row[0]: row[1] if len(row) > 1 else "" for row in rows if row}
 
     def _ask(self, arguments: list[str], *, check: bool = True) -> str | None:
         done = subprocess.run([self.name, *arguments], capture_output=True, text=True, check=False)
