@@ -16,7 +16,7 @@ DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 MANIFESTS = (ROOT / "docker/compose.yaml", ROOT / "docker/kubernetes/vllm.yaml")
 #: ``vllm serve``, or ``docker run`` up to the image, whose entry point is ``vllm serve``; ``MODEL`` stands for a model.
 _LINE = re.compile(
-    r"^\$ (?:[A-Z_]+=\S+ )*(?:vllm serve|docker run (?:[^$]*?) vllm-mtp-patches:\S+)(?=\s)(?!\s+\\\n\s+MODEL)"
+    r"^\$ (?:[A-Z_]+=\S+ )*(?:vllm serve|docker run (?:[^$]*?) localhost/vllm-mtp-patches:\S+)(?=\s)(?!\s+\\\n\s+MODEL)"
     r"((?:.*\\\n)*.*)$",
     re.MULTILINE,
 )
