@@ -8,11 +8,13 @@ each of them whole; the next run then completes what was begun, in either direct
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import fcntl
 import hashlib
 import os
-import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,14 +129,14 @@ def put_in(installed: Installed) -> None:
     Raises:
         PatchsetError: a file is neither the release's nor the patched one; nothing was changed then.
     """
-    _refuse_foreign(installed)
-    with files.lock(installed.dist_info / "patchset"):
+    with _alone(installed):
+        _refuse_foreign(installed)
         backup = installed.dist_info / RECORD_BACKUP
+        stock = _stock_record(installed, backup)
         if not backup.exists():
-            with files.whole_file(backup) as unfinished:
-                shutil.copyfile(installed.dist_info / "RECORD", unfinished)
+            _put(backup, stock, 0o644)
         _replace(installed, to_patched=True)
-        _write_record(installed, backup)
+        _write_record(installed, stock)
 
 
 def take_out(installed: Installed) -> None:
@@ -143,13 +145,59 @@ def take_out(installed: Installed) -> None:
     Raises:
         PatchsetError: a file is neither the release's nor the patched one; nothing was changed then.
     """
-    _refuse_foreign(installed)
-    with files.lock(installed.dist_info / "patchset"):
+    with _alone(installed):
+        _refuse_foreign(installed)
         _replace(installed, to_patched=False)
         backup = installed.dist_info / RECORD_BACKUP
         if backup.exists():
             backup.replace(installed.dist_info / "RECORD")
-    (installed.dist_info / ".patchset.lock").unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _alone(installed: Installed) -> Iterator[None]:
+    """One run at a time, without a lock file that pip's uninstall would not know; what a killed run left goes."""
+    folder = os.open(installed.dist_info, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        for change in installed.changed:
+            _beside(installed.site / change.path).unlink(missing_ok=True)
+        for name in ("RECORD", RECORD_BACKUP):
+            _beside(installed.dist_info / name).unlink(missing_ok=True)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _stock_record(installed: Installed, backup: Path) -> bytes:
+    """RECORD as the wheel brought it, which must name the files that are to be replaced.
+
+    Raises:
+        PatchsetError: it does not; pip could not uninstall what is patched by it.
+    """
+    place = backup if backup.exists() else installed.dist_info / "RECORD"
+    hint = f"bring it back first: pip install --force-reinstall --no-deps vllm=={installed.release.version}"
+    try:
+        content = place.read_bytes()
+        listed = {line.name for line in record.parse(content)}
+    except (OSError, PatchsetError) as error:
+        raise PatchsetError(f"{place} is damaged: {error}", hint) from error
+    needed = {change.path for change in installed.changed if change.stock is not None}
+    if missing := sorted({*needed, f"{installed.dist_info.name}/RECORD"} - listed):
+        raise PatchsetError(f"{place} does not list {', '.join(missing[:5])}", hint)
+    return content
+
+
+def _beside(place: Path) -> Path:
+    return place.with_name(f"{files.UNFINISHED}{place.name}")
+
+
+def _put(place: Path, content: bytes, mode: int) -> None:
+    beside = _beside(place)
+    try:
+        _write_beside(beside, content, place, mode)
+        beside.replace(place)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _refuse_foreign(installed: Installed) -> None:
@@ -174,8 +222,8 @@ def _replace(installed: Installed, *, to_patched: bool) -> None:
             content = change.content if to_patched else change.stock
             beside = None
             if content is not None:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                beside = place.with_name(f"{files.UNFINISHED}{place.name}")
+                _make_folders(place.parent)
+                beside = _beside(place)
                 prepared.append((place, beside))
                 _write_beside(beside, content, place, change.mode)
             else:
@@ -202,7 +250,24 @@ def _write_beside(beside: Path, content: bytes, place: Path, mode: int) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+    model = place if place.exists() else place.parent
     beside.chmod(place.stat().st_mode & 0o777 if place.exists() else mode)
+    _give_to_owner_of(model, beside)
+
+
+def _make_folders(folder: Path) -> None:
+    """As an installer makes them, whatever the umask, and for whoever owns the folder above."""
+    if not folder.is_dir():
+        _make_folders(folder.parent)
+        folder.mkdir()
+        folder.chmod(0o755)
+        _give_to_owner_of(folder.parent, folder)
+
+
+def _give_to_owner_of(model: Path, place: Path) -> None:
+    """Root patches an environment of somebody else, who must still be able to uninstall it."""
+    if os.geteuid() == 0:
+        os.chown(place, model.stat().st_uid, model.stat().st_gid)
 
 
 def _remove_bytecode(installed: Installed) -> None:
@@ -211,23 +276,24 @@ def _remove_bytecode(installed: Installed) -> None:
         source = installed.site / change.path
         for stale in source.parent.glob(f"__pycache__/{source.stem}.*.pyc"):
             stale.unlink(missing_ok=True)
-        if not source.parent.is_dir() or source.exists():
+        if source.exists():
             continue
-        for folder in (source.parent / "__pycache__", source.parent):
-            if folder.is_dir() and not any(folder.iterdir()):
+        for folder in (source.parent / "__pycache__", *source.parents):
+            if folder == installed.site or (folder.is_dir() and any(folder.iterdir())):
+                break
+            if folder.is_dir():
                 folder.rmdir()
 
 
-def _write_record(installed: Installed, backup: Path) -> None:
+def _write_record(installed: Installed, stock: bytes) -> None:
     """RECORD with the patched files, so that an uninstall takes all of them along."""
     changed = {change.path: change for change in installed.changed}
-    lines = [line for line in record.parse(backup.read_bytes()) if line.name not in changed]
+    lines = [line for line in record.parse(stock) if line.name not in changed]
     lines += [
         record.line(path, change.content) for path, change in changed.items() if change.content is not None
     ]
     lines.append(record.Line(f"{installed.dist_info.name}/{RECORD_BACKUP}", "", ""))
-    with files.whole_file(installed.dist_info / "RECORD") as unfinished:
-        unfinished.write_bytes(record.render(lines))
+    _put(installed.dist_info / "RECORD", record.render(lines), 0o644)
 
 
 def fingerprint(site: Path) -> dict[str, str]:
