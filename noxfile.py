@@ -34,10 +34,28 @@ def in_process_lane(session: nox.Session) -> None:
     session.install("--no-deps", "-r", "tests/requirements.txt")
 
 
-def releases(default: bool = False) -> list[str]:
-    """The pinned releases, or only the one that is the default."""
-    pins = sorted(Path("patches").glob("*/release.toml"))
-    return [pin.parent.name for pin in pins if not default or nox.project.load_toml(pin).get("default")]
+def releases(default: bool = False, tier: str | None = None) -> list[str]:
+    """The pinned releases, or only the one that is the default, or those of a tier."""
+    pins = {
+        pin.parent.name: nox.project.load_toml(pin) for pin in sorted(Path("patches").glob("*/release.toml"))
+    }
+    return [
+        name
+        for name, pin in pins.items()
+        if (pin.get("default") or not default) and (tier is None or pin.get("tier", "frozen") == tier)
+    ]
+
+
+def with_tier(session: nox.Session) -> list[str]:
+    """The session's arguments, with --tier TIER replaced by the names of its releases."""
+    arguments = list(session.posargs)
+    while "--tier" in arguments:
+        place = arguments.index("--tier")
+        tier = arguments[place + 1] if place + 1 < len(arguments) else ""
+        if not (found := releases(tier=tier)):
+            session.error(f"no release is of the tier {tier!r}; there are maintained and frozen")
+        arguments[place : place + 2] = found
+    return arguments
 
 
 @nox.session
@@ -85,7 +103,7 @@ def apply(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def refresh(session: nox.Session) -> None:
-    """Write the commits of the patched tree back as diffs: -- [RELEASE]."""
+    """Write the commits of the patched tree back as diffs, and what is generated: -- [RELEASE | --all]."""
     patchset(session, "refresh")
 
 
@@ -117,18 +135,18 @@ def new_patch(session: nox.Session) -> None:
 
 @nox.session
 def proofs(session: nox.Session) -> None:
-    """Test the conformance suite; run each patch's proof, red without it, green with it: -- [RELEASE | --all]."""
+    """Test the conformance suite; run each patch's proofs without and with it: -- [RELEASE... | --tier TIER | --all]."""
     in_process_lane(session)
     if not session.posargs:
         session.run("pytest", "-q", "tests/conformance")
-    session.run("python", "-m", "patchset", "prove", *session.posargs)
+    session.run("python", "-m", "patchset", "prove", *with_tier(session))
 
 
 @nox.session(default=False)
 def conformance(session: nox.Session) -> None:
-    """Judge releases or a server by the suite: -- [RELEASE... | --all] [--stock --quick --url URL --case NAME]."""
+    """Judge releases or a server by the suite: -- [RELEASE... | --tier TIER | --all | --stock --quick --url URL]."""
     in_process_lane(session)
-    arguments = list(session.posargs)
+    arguments = with_tier(session)
     result = Path("build/conformance.json").resolve()
     if receipts := "--receipts" in arguments:
         arguments = [argument for argument in arguments if argument != "--receipts"] + ["--json", str(result)]
@@ -189,20 +207,21 @@ def clients(session: nox.Session) -> None:
 
 @nox.session(name="upstream-tests", default=False)
 def upstream_tests(session: nox.Session) -> None:
-    """Run a release's own tests of parsers and serving on the stock and the patched tree: -- [RELEASE...]."""
+    """Run a release's own tests of parsers and serving on the stock and the patched tree: -- [RELEASE... | --tier TIER]."""
     in_process_lane(session)
-    for argument in session.posargs or [""]:
+    arguments = with_tier(session)
+    for argument in arguments or [""]:
         if RELEASE_NAME.fullmatch(argument) or not argument:
             session.run("python", "-m", "patchset", "apply", *filter(None, [argument]))
-    session.run("python", "-m", "upstream", *session.posargs, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "upstream", *arguments, env={"PYTHONPATH": "tests"})
 
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Measure what parsing costs, stock beside patched: -- [RELEASE... --lengths N,N --against REV --json FILE --quick]."""
+    """Measure what parsing costs, stock beside patched: -- [RELEASE... | --tier TIER --lengths N,N --json FILE --quick]."""
     in_process_lane(session)
     groups(session, "bench")
-    session.run("python", "-m", "bench", *session.posargs, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "bench", *with_tier(session), env={"PYTHONPATH": "tests"})
 
 
 @nox.session(name="bench-instructions", default=False)
@@ -210,7 +229,7 @@ def bench_instructions(session: nox.Session) -> None:
     """Count instructions per token under valgrind: -- [RELEASE... --no-peers --json FILE --receipts]."""
     in_process_lane(session)
     groups(session, "bench")
-    session.run("python", "-m", "bench.instructions", *session.posargs, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "bench.instructions", *with_tier(session), env={"PYTHONPATH": "tests"})
 
 
 @nox.session(name="bench-pipeline", default=False)

@@ -16,7 +16,7 @@ from patchset.base import console, entry, files
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
 from patchset.results import bench as kept
-from patchset.series import order
+from patchset.series import patched_files
 
 # Memory comes before the service is started: from then on the release counts its calls, which allocates as well.
 PATHS: tuple[cells.Path, ...] = ("parser", "first-delta", "memory", "serving", "serving-memory")
@@ -174,7 +174,7 @@ def measure(
         console.result(line)
     return {
         "release": pinned.name,
-        "series-sha256": order.sha256(pinned),
+        "series-sha256": patched_files.sha256(pinned),
         "against": against,
         "rounds": rounds,
         "cell-seconds": budget,

@@ -28,7 +28,7 @@ from patchset.base import console, entry, files, release
 from patchset.base.errors import MissingToolError, PatchsetError
 from patchset.base.release import Release
 from patchset.results import bench as kept
-from patchset.series import order
+from patchset.series import patched_files
 
 #: What is counted, in steps of 1 and 4 tokens.
 CELLS = tuple(
@@ -158,7 +158,7 @@ def measure(pinned: Release, peers: bool, log: Path | None) -> dict[str, Any]:
     with console.progress(f"instructions of {pinned.name}", total, unit="counts") as advance:
         found = count(CELLS, who, where, log, advance=lambda _: advance(1))
     console.table(table(pinned.name, found))
-    return {"release": pinned.name, "series-sha256": order.sha256(pinned), "instructions": found}
+    return {"release": pinned.name, "series-sha256": patched_files.sha256(pinned), "instructions": found}
 
 
 def table(name: str, found: Sequence[dict[str, Any]]) -> Table:

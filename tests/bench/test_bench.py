@@ -24,7 +24,7 @@ from patchset.base import console
 from patchset.base.errors import PatchsetError
 from patchset.base.release import load, release_names
 from patchset.results import bench as kept
-from patchset.series import order
+from patchset.series import patched_files
 
 
 def words(text: str) -> int:
@@ -417,7 +417,7 @@ def test_a_receipt_is_the_row_of_its_series_alone(monkeypatch: pytest.MonkeyPatc
             "subjects": {"stock": {"bounded_at": 1_000}, "patched": {"held_bytes": 21_000}}}  # fmt: skip
     run = {
         "release": release.name,
-        "series-sha256": order.sha256(release),
+        "series-sha256": patched_files.sha256(release),
         "cells": [cell, bounded, failed, held],
     }
     row = receipt_of(tmp_path, run)
@@ -538,7 +538,7 @@ def test_instructions_stand_in_the_table_as_shares(monkeypatch: pytest.MonkeyPat
     pinned = load(None)
     cell = cells.Cell("once", "prose", 1_000, 4).document()
     counted = [{**cell, "instructions": {"patched": 50.0, "stock": 200.0, "nothing": 49.0}}]
-    run = {"release": pinned.name, "series-sha256": order.sha256(pinned), "instructions": counted}
+    run = {"release": pinned.name, "series-sha256": patched_files.sha256(pinned), "instructions": counted}
     kept.take_instructions(run)
     row = f"| {pinned.name} | parser | prose | 4 | 50 | 0.250 | 1.020 | – | – |"
     assert row in kept.instructions_table([pinned])

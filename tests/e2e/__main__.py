@@ -12,7 +12,7 @@ from e2e import build_dir, lane, receipt, wheels
 from patchset.base import console, entry, files, release
 from patchset.base.errors import PatchsetError
 from patchset.commands.options import from_dir_option
-from patchset.series import order
+from patchset.series import patched_files
 
 MOST_MTP = 5
 
@@ -81,7 +81,7 @@ def command(
         variants.append(lane.Variant("stock", wheels.stock(pinned, from_dir), None))
     if patched:
         chosen = wheel or wheels.patched(pinned, from_dir)
-        variants.append(lane.Variant("patched", chosen, order.sha256(pinned)))
+        variants.append(lane.Variant("patched", chosen, patched_files.sha256(pinned)))
     papers = []
     for variant in variants:
         for place in lane.run(pinned, variant, ks, soak):

@@ -18,7 +18,7 @@ from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
 from patchset.commands.options import from_dir_option
 from patchset.downloads import fetch
-from patchset.series import order
+from patchset.series import patched_files
 from patchset.wheel import overlay
 
 #: The release whose CPU environment teaches the small model its transcripts.
@@ -148,7 +148,7 @@ def _wheel(pinned: Release, variant: str, from_dir: Path | None) -> tuple[Path, 
         wheel = fetch.artifact(pinned.wheel("cuda", "x86_64"), from_dir=from_dir)
         return wheel, (files.sha256_file(wheel), None)
     wheel = overlay.build(pinned, "cuda", "x86_64", from_dir=from_dir)
-    return wheel, (files.sha256_file(wheel), order.sha256(pinned))
+    return wheel, (files.sha256_file(wheel), patched_files.sha256(pinned))
 
 
 def _revision(model: str | None, asked: str | None) -> str | None:

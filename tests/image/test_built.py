@@ -13,7 +13,7 @@ from conftest import Inside
 from patchset.base.release import Release, Target
 from patchset.downloads import fetch
 from patchset.downloads.index import DEFAULT_INDEX, pip_settings
-from patchset.series import order
+from patchset.series import patched_files
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_nothing_of_the_build_is_left(facts: dict[str, Any]) -> None:
 def test_labels_say_what_is_inside(inside: Inside, release: Release, target: Target) -> None:
     labels = inside.engine.inspect(inside.image)["Labels"]
     assert labels["org.opencontainers.image.version"] == release.built_version(target)
-    assert labels["vllm-mtp-patches.series-sha256"] == order.sha256(release)
+    assert labels["vllm-mtp-patches.series-sha256"] == patched_files.sha256(release)
     assert len(labels["vllm-mtp-patches.wheel-sha256"]) == 64
 
 

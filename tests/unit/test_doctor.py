@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Project
+from conftest import Project, diff_line
 from test_wheel import build, packaged
 
 from patchset.install import doctor
@@ -71,6 +71,15 @@ def test_a_patched_environment_is_well(packaged: Project, patched: Path) -> None
     assert packaged.run("doctor", "--python", str(patched), "--quiet").stdout == ""
     shown = packaged.run("doctor", "--root", str(site(patched))).stdout
     assert "2 of 2 patches" in shown and "import vllm" not in shown
+
+
+def test_a_wheel_of_another_series_than_the_checkouts_is_seen(packaged: Project, patched: Path) -> None:
+    packaged.run("refresh")
+    assert "patched-files.sha256 pins" in packaged.run("doctor", "--python", str(patched)).stdout
+    packaged.add_patch("0003-more.diff", diff_line(30, "thirty", "vllm/parser.py"))
+    packaged.run("refresh")
+    shown = packaged.run("doctor", "--python", str(patched), status=1).stdout
+    assert "WRONG pinned: 1 files are not those that" in shown and "vllm/parser.py" in shown
 
 
 def test_each_patch_is_judged_by_its_own_files(patched: Path) -> None:

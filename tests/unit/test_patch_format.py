@@ -9,6 +9,7 @@ from conftest import HEADER, Project, diff_line
 
 def test_a_whole_project_has_no_fault(project: Project) -> None:
     project.add_patch("0001-first.diff", diff_line(5, "five"))
+    project.run("refresh")
     assert "as it should be" in project.run("lint").stderr
 
 

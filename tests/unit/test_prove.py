@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from conftest import HEADER, Project, diff_line
 
@@ -46,8 +48,47 @@ def test_a_proof_that_a_later_patch_breaks_is_found(proved: Project) -> None:
     assert "WRONG v1.2.0 0001-first, whole series: red, expected green" in done.stderr
 
 
-@pytest.mark.parametrize("body", ["import nothing_of_that_name", "def helper(): pass", "def test(:"])
-def test_a_broken_proof_is_not_red(proved: Project, body: str) -> None:
-    write(proved, "test_two.py", body)
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import nothing_of_that_name",
+        "def helper(): pass",
+        "def test(:",
+        "def test(): import nothing_of_that_name",
+        "def test(): raise KeyError('thirty')",
+        "import pytest\n@pytest.fixture\ndef broken(): assert 0\ndef test(broken): pass",
+        "def test(): os._exit(1)",
+        "import vllm_like\ndef test(): vllm_like.check(text)",
+        "import pytest\ndef test(): pytest.skip('not here')",
+    ],
+)
+def test_an_error_is_not_red(proved: Project, body: str) -> None:
+    site = proved.root / "vllm_like.py"
+    site.write_text("def check(text): assert 'thirty' in text\n")
+    write(proved, "test_two.py", f"import sys; sys.path.insert(0, {str(proved.root)!r})\n{body}")
     done = proved.run("prove", status=1)
-    assert "0002-second, without it: broken, expected red" in done.stderr
+    assert "0002-second, without it: error, expected red" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import pytest\ndef test():\n  if 'thirty' not in text: pytest.fail('no')",
+        "import pytest\ndef test():\n  with pytest.raises(ZeroDivisionError): 1 / ('line 30' in text)",
+        "import helper\ndef test(): helper.check(text)",
+    ],
+)
+def test_an_assertion_of_the_tests_own_is_red(proved: Project, body: str) -> None:
+    write(proved, "helper.py", "def check(text): assert 'thirty' in text")
+    write(proved, "test_two.py", body)
+    assert proved.run("prove").stdout.strip() == "4 passed, 0 failed"
+
+
+def test_a_patch_may_have_several_proofs_and_several_patches_one(proved: Project) -> None:
+    both = "Proof: tests/patches/test_one.py tests/patches/test_two.py"
+    for diff in proved.folder.glob("*.diff"):
+        diff.write_text(re.sub("Proof: .*", both, diff.read_text()))
+    done = proved.run("prove", status=1)
+    assert "ok    v1.2.0 0001-first (test_two), without it: red" in done.stderr
+    assert "WRONG v1.2.0 0002-second (test_one), without it: green, expected red" in done.stderr
+    assert done.stdout.strip() == "7 passed, 1 failed"

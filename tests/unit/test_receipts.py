@@ -14,7 +14,7 @@ from patchset.base import paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import releases
 from patchset.results import lanes, receipts, tables
-from patchset.series import order
+from patchset.series import patched_files
 
 
 def result(kind: str, **columns: tuple[int, int]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def test_lanes_show_what_was_run_and_the_soak_beside_it(
     folder = paths.project_root() / lanes.FOLDERS["cpu"]
     folder.mkdir(parents=True)
     receipt = {
-        "series_sha256": order.sha256(release), "right": 23, "requests": 30, "acceptance": 0.52,
+        "series_sha256": patched_files.sha256(release), "right": 23, "requests": 30, "acceptance": 0.52,
         "by_check": {"everywhere": {"right": 8, "requests": 10}, "soak": {"right": 15, "requests": 20}},
     }  # fmt: skip
     (folder / "v1.2.0-patched-k5.json").write_text(json.dumps(receipt))
@@ -106,6 +106,7 @@ def test_each_document_has_its_tables_and_lint_names_the_one_that_is_out_of_date
     project.add_patch(
         "0001-first.diff", diff_line(5, "five"), HEADER.format(subject="Keep <tool_call> | as text & so on")
     )
+    project.run("refresh")
     summary, patches = (paths.project_root() / name for name in tables.DOCUMENTS)
     summary.write_text("Before\n<!-- table: summary -->\n<!-- end of table -->\nafter\n")
     patches.parent.mkdir()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from patchset.base import files
 from patchset.base.release import Release, Target
-from patchset.series import order
+from patchset.series import patched_files
 
 #: Our own labels start so.
 OWN = "vllm-mtp-patches."
@@ -27,7 +27,7 @@ def labels(release: Release, target: Target, wheel: Path) -> dict[str, str]:
         "org.opencontainers.image.created": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
         OWN + "release": release.name,
         OWN + "target": target,
-        OWN + "series-sha256": order.sha256(release),
+        OWN + "series-sha256": patched_files.sha256(release),
         OWN + "wheel": wheel.name,
         OWN + "wheel-sha256": files.sha256_file(wheel),
     }

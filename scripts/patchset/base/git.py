@@ -62,9 +62,11 @@ def run(
     return done.stdout
 
 
-def attempt(folder: Path, *arguments: str, stdin: bytes | None = None) -> tuple[int, str]:
+def attempt(
+    folder: Path, *arguments: str, stdin: bytes | None = None, index: Path | None = None
+) -> tuple[int, str]:
     """Run git and return its exit status and what it says on standard error."""
-    done = _start(folder, arguments, stdin)
+    done = _start(folder, arguments, stdin, index=index)
     return done.returncode, done.stderr.decode(errors="replace")
 
 
@@ -101,6 +103,8 @@ def _start(
         environment |= {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": mail}
         if epoch is not None:
             environment[f"GIT_{role}_DATE"] = f"@{epoch} +0000"
+    if index is not None:
+        environment["GIT_INDEX_FILE"] = str(index)
     settings = [part for key, value in _SETTINGS for part in ("-c", f"{key}={value}")]
     try:
         return subprocess.run(

@@ -15,6 +15,8 @@ from patchset.base import files, paths
 from patchset.base.errors import PatchsetError, UsageError
 
 Target = Literal["cuda", "cpu"]
+#: Of a *maintained* release every lane has results; a *frozen* one is run when a shared file changes.
+Tier = Literal["maintained", "frozen"]
 Arch = Literal["x86_64", "aarch64"]
 EngineName = Literal["buildah", "podman", "docker"]
 
@@ -64,6 +66,7 @@ class Release(_Pinned):
     name: str
     version: str
     default: bool = False
+    tier: Tier = "frozen"
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{7,40}$")]
     torch: str
     image: str

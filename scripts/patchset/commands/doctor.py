@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from patchset.base import console
+from patchset.base import console, paths
 from patchset.base.errors import EXIT_USAGE, UsageError
 from patchset.commands.options import from_dir_option
 from patchset.install import doctor, in_place
@@ -48,6 +48,7 @@ def command(
     """
     program = [str(python.absolute()), doctor.__file__]
     words = [word for word, on in (("--gpu", gpu), ("--quiet", quiet), ("--json", as_json)) if on]
+    words += ["--patches", str(paths.patches_dir())]
     if root is not None:
         words += ["--root", str(root.absolute())]
     done = subprocess.run([*program, *words], check=False, capture_output=True, text=True)

@@ -37,7 +37,7 @@ def command(
     """
     found = drift(target, load(name), remote=remote, proofs=not no_proofs, jobs=jobs, from_dir=from_dir)
     for outcome in found.outcomes:
-        seen = found.on_stock.get(outcome.patch.header.get("Proof") or "", "not run")
+        seen = ", ".join(found.on_stock.get(proof, "not run") for proof in outcome.patch.header.proofs)
         console.result(f"{outcome.status:20} {outcome.patch.name} (proof on stock: {seen})")
     faults = found.faults()
     for fault in faults:

@@ -13,7 +13,7 @@ from patchset.base import console, files, git, paths, process
 from patchset.base.errors import MissingToolError, PatchsetError
 from patchset.base.release import Release, Target
 from patchset.image import build, dockerfile
-from patchset.series import order
+from patchset.series import patched_files
 from patchset.series.apply import patched_tree
 
 #: vLLM's Dockerfile of a target, the stage that makes the wheel, and the stage that is the image.
@@ -66,7 +66,7 @@ def prepare(release: Release, target: Target, tag: str | None, *, from_dir: Path
         "VERSION": version,
         "RELEASE": release.name,
         "COMMIT": release.commit,
-        "SERIES_SHA256": order.sha256(release),
+        "SERIES_SHA256": patched_files.sha256(release),
         "SOURCE_DATE_EPOCH": str(release.source_date_epoch),
     }
     return Context(folder, variables)

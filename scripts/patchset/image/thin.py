@@ -24,7 +24,7 @@ from patchset.image import layer as layers
 from patchset.image.base_manifest import Base, Origin
 from patchset.image.layer import Place
 from patchset.registry import layout, media
-from patchset.series import order
+from patchset.series import patched_files
 from patchset.wheel import overlay
 
 #: A layer of patched files has no reason to be larger, in bytes.
@@ -118,7 +118,7 @@ def _image(
     config["config"]["Labels"] = {**(config["config"].get("Labels") or {}), **said}
     config["rootfs"]["diff_ids"].append(f"sha256:{hashlib.sha256(content).hexdigest()}")
     if config.get("history"):
-        did = f"vllm-mtp-patches: series {order.sha256(release)} on {release.name}"
+        did = f"vllm-mtp-patches: series {patched_files.sha256(release)} on {release.name}"
         config["history"].append({"created": created, "created_by": did})
     config_bytes = media.dump(config)
     manifest = copy.deepcopy(base.manifest)

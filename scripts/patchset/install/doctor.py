@@ -80,6 +80,20 @@ class Doctor:
             f"{count} of {len(self.live)} patches of {self.manifest['release']} are live (series {series})",
         )
 
+    def pinned(self, sums: Path) -> None:
+        """Compare what the wheel says that it holds with what a checkout pins (``patched-files.sha256``)."""
+        wanted = dict(line.split("  ", 1)[::-1] for line in _text(sums).splitlines() if "  " in line)
+        files = {path: made["patched"] for path, made in self.manifest["files"].items()}
+        others = sorted(path for path in files if wanted.get(path) != files[path])
+        others += sorted(path for path in wanted if path.startswith("vllm/") and path not in files)
+        if others:
+            shown = ", ".join(others[:3])
+            self.say(
+                "pinned", WRONG, f"{len(others)} files are not those that {sums} pins: {shown}; build anew"
+            )
+        else:
+            self.say("pinned", OK, f"the files that {sums} pins")
+
     def bytecode(self) -> None:
         """Find compiled files that Python would run in place of another text than they were made from (PEP 552)."""
         count = 0
@@ -275,6 +289,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--manifest", type=Path, help="what the files should be, for a vLLM that does not say it"
     )
+    parser.add_argument(
+        "--patches", type=Path, help="the folder patches of a checkout, to compare with what it pins"
+    )
     parser.add_argument("--gpu", action="store_true", help="no visible GPU is wrong")
     parser.add_argument(
         "--quiet", action="store_true", help="print what is wrong alone, as for a health check"
@@ -292,6 +309,10 @@ def main(arguments: list[str] | None = None) -> int:
         return NO_MANIFEST
     doctor = Doctor(site, info, manifest, inside=options.root is None)
     doctor.patches()
+    if options.patches and re.fullmatch(r"v[\d.]+", str(manifest["release"])):
+        sums = options.patches / manifest["release"] / "patched-files.sha256"
+        if sums.is_file():
+            doctor.pinned(sums)
     doctor.bytecode()
     doctor.metadata()
     if doctor.inside:

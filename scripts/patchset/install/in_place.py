@@ -23,7 +23,8 @@ from packaging.version import InvalidVersion, Version
 from patchset.base import files
 from patchset.base.errors import PatchsetError, UsageError
 from patchset.base.release import Release, load
-from patchset.series.apply import Change, changes
+from patchset.series.apply import changes
+from patchset.series.replay import Change
 from patchset.wheel import record
 from patchset.wheel.overlay import PROVENANCE, inside_wheel
 

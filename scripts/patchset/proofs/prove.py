@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each patch's proof: red on the series up to the patch, green with it, green on the whole series.
+"""Each patch's proofs: red on the series up to the patch, green with it, green on the whole series.
 
-A patch that upstream has taken leaves its proof in the list of those that must pass on the stock tree.
+Red is a failure of the proof's own assertion; an error (an import that fails, a fixture, a crash) proves nothing.
+A patch may have several proofs, and several patches one. A patch that upstream has taken leaves its proof in the list
+of those that must pass on the stock tree.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,6 +23,7 @@ from queue import SimpleQueue
 from patchset.base import console, files, git, paths
 from patchset.base.errors import UsageError
 from patchset.base.release import Release
+from patchset.proofs import outcomes
 from patchset.series import order, upstreamed
 from patchset.series.apply import STOCK_REF, patched_tree, select
 from patchset.series.patch import Patch
@@ -26,16 +31,13 @@ from patchset.series.patch import Patch
 #: How long one run may take, in seconds; an import of vLLM takes five to twenty.
 PROOF_TIMEOUT = 600
 
-#: pytest's exit statuses: all passed, some failed. Others (no tests, errors in collecting) prove nothing.
+#: pytest's exit statuses: all passed, some failed. After others (no tests, errors in collecting) nothing is shown.
 _PASSED, _FAILED = 0, 1
-
-
-_COLOURS = {_PASSED: "green", _FAILED: "red"}
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Some proofs on the tree of one commit, in one process: (name, path in the checkout) of each."""
+    """Some proofs on the tree of one commit, in one process: (patch, path in the checkout) of each."""
 
     proofs: tuple[tuple[str, str], ...]
     stage: str
@@ -45,7 +47,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one run of one proof showed: ``expected`` and ``seen`` are "red", "green" or "broken"."""
+    """What one run of one proof showed: ``expected`` and ``seen`` are "red", "green" or "error"."""
 
     release: str
     patch: str
@@ -88,12 +90,13 @@ def prove(
         runs.append(_Run(tuple(taken), "stock", "green", commits[0]))
     for number, patch in enumerate(patches):
         if patch in chosen:
-            runs.append(_Run((_proof(patch),), "without it", "red", commits[number]))
+            runs.append(_Run(_proofs(patch), "without it", "red", commits[number]))
             if every_prefix:
-                runs.append(_Run((_proof(patch),), "with it", "green", commits[number + 1]))
+                runs.append(_Run(_proofs(patch), "with it", "green", commits[number + 1]))
     # One process imports vLLM once for all of them; a proof that is not green there is told apart by its own run.
     if chosen:
-        runs.append(_Run(tuple(_proof(patch) for patch in chosen), "whole series", "green", commits[-1]))
+        every = tuple(proof for patch in chosen for proof in _proofs(patch))
+        runs.append(_Run(every, "whole series", "green", commits[-1]))
     runs.sort(key=lambda run: commits.index(run.commit))
     verdicts = []
     with worktrees(release, tree, jobs) as free, ThreadPoolExecutor(jobs) as pool:
@@ -108,13 +111,13 @@ def prove(
 
 
 def proof_on(tree: Path, proof: str) -> tuple[str, str]:
-    """One proof on a tree as it stands: "green", "red" or "broken", and what it printed."""
-    status, output = _pytest(tree, [paths.project_root() / proof], "")
-    return _COLOURS.get(status, "broken"), output
+    """One proof on a tree as it stands: "green", "red" or "error", and what it printed."""
+    place = paths.project_root() / proof
+    return _shown(tree, [place], "")[place]
 
 
-def _proof(patch: Patch) -> tuple[str, str]:
-    return patch.name, patch.header.get("Proof") or ""
+def _proofs(patch: Patch) -> tuple[tuple[str, str], ...]:
+    return tuple((patch.name, proof) for proof in patch.header.proofs)
 
 
 def _checked(patches: list[Patch], names: Sequence[str]) -> set[str]:
@@ -143,25 +146,31 @@ def worktrees(release: Release, tree: Path, count: int) -> Iterator[SimpleQueue[
 
 
 def _run(free: SimpleQueue[Path], release: Release, run: _Run) -> list[Verdict]:
-    proofs = {name: paths.project_root() / proof for name, proof in run.proofs}
-    for name, proof in proofs.items():
-        if not proof.is_file():
+    for name, proof in run.proofs:
+        if not (paths.project_root() / proof).is_file():
             raise UsageError(f"{name}: its proof {proof} does not exist", "write it before the patch")
+    places = sorted({paths.project_root() / proof for _, proof in run.proofs})
     clone = free.get()
     try:
         check_out(clone, run.commit)
-        together = _pytest(clone, sorted(set(proofs.values())), release.name)
-        outcomes = {
-            name: together
-            if len(proofs) == 1 or together[0] == _PASSED
-            else _pytest(clone, [proof], release.name)
-            for name, proof in proofs.items()
-        }
+        shown = _shown(clone, places, release.name)
+        if len(places) > 1:
+            # Together, one file may have broken another: each that is not green is asked again alone.
+            for place in places:
+                if shown[place][0] != "green":
+                    shown |= _shown(clone, [place], release.name)
     finally:
         free.put(clone)
+    several = len({proof for _, proof in run.proofs}) > len({name for name, _ in run.proofs})
     return [
-        Verdict(release.name, name, run.stage, run.expected, _COLOURS.get(status, "broken"), output)
-        for name, (status, output) in outcomes.items()
+        Verdict(
+            release.name,
+            f"{name} ({Path(proof).stem})" if several else name,
+            run.stage,
+            run.expected,
+            *shown[paths.project_root() / proof],
+        )
+        for name, proof in run.proofs
     ]
 
 
@@ -176,11 +185,26 @@ def check_out(clone: Path, commit: str) -> None:
             stale.unlink()
 
 
-def _pytest(clone: Path, proofs: list[Path], release: str) -> tuple[int, str]:
+def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str, str]]:
+    """What each proof shows on a tree, and what it printed."""
+    with tempfile.TemporaryDirectory(prefix=files.UNFINISHED, dir=paths.build_dir()) as name:
+        place = Path(name) / "outcomes.json"
+        status, output = _pytest(tree, proofs, release, place)
+        found = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
+    if status not in (_PASSED, _FAILED):
+        return dict.fromkeys(proofs, ("error", output))
+    return {proof: (found.get(str(proof), "error"), output) for proof in proofs}
+
+
+def _pytest(tree: Path, proofs: list[Path], release: str, result: Path) -> tuple[int, str]:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"VLLM_TREE": str(clone), "VLLM_RELEASE": release, "VLLM_LOGGING_LEVEL": "ERROR"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", "-p", "no:cacheprovider"]
-    command += [str(proof) for proof in proofs]
+    environment |= {"VLLM_TREE": str(tree), "VLLM_RELEASE": release, "VLLM_LOGGING_LEVEL": "ERROR"}
+    environment |= {
+        outcomes.VARIABLE: str(result),
+        outcomes.TESTS: str(paths.project_root() / "tests"),
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"]
+    command += ["-p", outcomes.__name__, *(["-x"] if len(proofs) == 1 else []), *map(str, proofs)]
     try:
         done = subprocess.run(
             command,

@@ -35,7 +35,7 @@ _REF = re.compile(r"^[0-9A-Za-z][0-9A-Za-z._/-]*$")
 @dataclass(frozen=True)
 class Drift:
     """What became of a series on ``source``. ``on_stock``: what each proof shows on the stock tree ("green", "red" or
-    "broken"), by the proof's path; ``must_pass`` those that were green on the series' own release."""
+    "error"), by the proof's path; ``must_pass`` those that were green on the series' own release."""
 
     source: str
     series: str
@@ -47,13 +47,14 @@ class Drift:
         """What somebody has to do something about, one line each."""
         found = []
         for outcome in self.outcomes:
-            proof = outcome.patch.header.get("Proof") or ""
+            proofs = outcome.patch.header.proofs
             if outcome.status is Status.CONFLICT:
                 found.append(f"{outcome.patch.name} conflicts in {', '.join(outcome.conflicts)}")
             elif outcome.status is Status.DROPPED:
                 found.append(f"{outcome.patch.name} is already present: {outcome.note}")
-            elif self.on_stock.get(proof) == "green":
-                found.append(f"{outcome.patch.name} may be dropped: its proof {proof} passes without it")
+            elif proofs and all(self.on_stock.get(proof) == "green" for proof in proofs):
+                words = f"its proof {proofs[0]} passes" if len(proofs) == 1 else "all its proofs pass"
+                found.append(f"{outcome.patch.name} may be dropped: {words} without it")
         for proof in self.must_pass:
             if self.on_stock.get(proof, "green") != "green":
                 found.append(f"{proof} does not pass on the stock tree, as it did on {self.series}'s")
@@ -94,7 +95,7 @@ def drift(
         on_stock = {}
         if proofs:
             git.run(work, "checkout", "--quiet", "--force", "--detach", STOCK_REF)
-            asked = sorted({str(patch.header.get("Proof")) for patch in patches} | set(taken))
+            asked = sorted({proof for patch in patches for proof in patch.header.proofs} | set(taken))
             on_stock = _on_stock(work, asked, jobs)
     return Drift(source, release.name, tuple(outcomes), on_stock, tuple(taken))
 

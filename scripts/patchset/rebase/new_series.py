@@ -16,9 +16,9 @@ from patchset.downloads import fetch
 from patchset.pins import third_party
 from patchset.rebase.port import Outcome, Status
 from patchset.results import tables
-from patchset.series import order, upstreamed
+from patchset.series import order, patched_files, refresh, replay, upstreamed
 from patchset.series.apply import STOCK_REF
-from patchset.series.patch import Patch
+from patchset.series.patch import Header, Patch
 from patchset.series.patch import read as read_patch
 from patchset.series.refresh import patch_of_commit
 
@@ -35,7 +35,7 @@ def of_commits(work: Path, new: Release, old: list[Patch]) -> list[Patch]:
     faults = []
     for commit in listing.split("\n") if listing else []:
         taken = [patch.entry for patch in made]
-        patch = _settled(patch_of_commit(new, work, commit, entries, taken), new, old)
+        patch = _settled(patch_of_commit(new, work, commit, entries, taken), work, commit, new, old)
         faults += [f"{commit[:12]} ({patch.subject}): {fault}" for fault in patch.header.faults()]
         if patch.entry in taken:
             faults.append(f"{commit[:12]}: a second commit for {patch.entry}; squash the two")
@@ -50,14 +50,15 @@ def of_commits(work: Path, new: Release, old: list[Patch]) -> list[Patch]:
 
 def must_pass_proofs(old: Release, new: Release, outcomes: Iterable[Outcome], made: list[Patch]) -> list[str]:
     """Proofs that the new stock tree must pass: of the dropped patches, and, not going back, those of ``old``."""
-    proofs = {str(o.patch.header.get("Proof")) for o in outcomes if o.status is Status.DROPPED}
+    proofs = {proof for o in outcomes if o.status is Status.DROPPED for proof in o.patch.header.proofs}
     if Version(old.version) <= Version(new.version):
         proofs.update(upstreamed.proofs(old))
-    return sorted(proofs.difference(str(patch.header.get("Proof")) for patch in made))
+    return sorted(proofs.difference(proof for patch in made for proof in patch.header.proofs))
 
 
-def write(new: Release, pin: Path, made: list[Patch], proofs: Iterable[str]) -> None:
-    """Replace ``patches/<release>`` in one step, then the tables of the documents."""
+def write(new: Release, pin: Path, work: Path, made: list[Patch], proofs: Iterable[str]) -> None:
+    """Replace ``patches/<release>`` in one step, then what is generated for all releases."""
+    sums = patched_files.sums_of(replay.changes(work, STOCK_REF, "HEAD"))
     target = paths.patches_dir() / new.name
     with files.whole_folder(target) as unfinished:
         if target.is_dir():
@@ -72,22 +73,29 @@ def write(new: Release, pin: Path, made: list[Patch], proofs: Iterable[str]) -> 
         (unfinished / "series").write_text("".join(f"{patch.entry}\n" for patch in made), encoding="utf-8")
         if text := upstreamed.text(proofs):
             (unfinished / upstreamed.FILE).write_text(text, encoding="utf-8")
+        if sums:
+            (unfinished / patched_files.FILE).write_text(patched_files.text(sums), encoding="utf-8")
+    refresh.generate([], refresh.Outcome())
     tables.write()
 
 
-def _settled(patch: Patch, new: Release, old: list[Patch]) -> Patch:
-    name = patch.entry.removeprefix(order.COMMON)
-    common = paths.patches_dir() / "common" / name
-    if common.is_file():
-        shared = read_patch(common, order.COMMON + name)
-        if shared.diff == patch.diff and _same_header(shared, patch):
+def _settled(patch: Patch, work: Path, commit: str, new: Release, old: list[Patch]) -> Patch:
+    """A shared diff that makes the same tree, at an offset if need be; else one of the release's own."""
+    for place in sorted((paths.patches_dir() / "common").glob("*.diff")):
+        shared = read_patch(place, order.COMMON + place.name)
+        if shared.name == patch.name and _same_header(shared, patch) and replay.same(work, commit, shared):
             return shared
+    name = f"{patch.name}.diff"
     before = next((other for other in old if other.name == patch.name), None)
     header = patch.header
     if before is None or before.diff != patch.diff:
         header = header.with_field("Last-Refresh", new.name)
+    header = header.without_field("Releases")
     return Patch(name, new.folder / name, header, patch.diff)
 
 
 def _same_header(one: Patch, other: Patch) -> bool:
-    return one.header.with_field("Last-Refresh", "") == other.header.with_field("Last-Refresh", "")
+    def written(patch: Patch) -> Header:
+        return patch.header.without_field("Last-Refresh").without_field("Releases")
+
+    return written(one) == written(other)

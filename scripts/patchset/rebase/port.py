@@ -86,7 +86,7 @@ def carry(work: Path, patch: Patch, commit: str | None, epoch: int, version: str
     if found.state is State.ALREADY_PRESENT:
         return Outcome(patch, Status.DROPPED, "upstream has it")
     by_lines = _applied(work, patch)
-    if found.state is State.APPLIES and by_lines is not None:
+    if found.state is State.APPLIES and not found.offsets and by_lines is not None:
         _commit(work, patch, epoch)
         return Outcome(patch, Status.CARRIED)
     git.run(work, "reset", "--quiet", "--hard", "HEAD")

@@ -131,7 +131,7 @@ class _Rebase:
         report = self._report(state, made)
         state.phase = "writing"
         states.write(self.folder, state)
-        new_series.write(self.new, self.folder / "release.toml", made, report.must_pass)
+        new_series.write(self.new, self.folder / "release.toml", self.work, made, report.must_pass)
         report.write(self.folder)
         shutil.rmtree(self.work)
         (self.folder / "state.json").unlink()

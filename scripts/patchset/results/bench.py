@@ -10,7 +10,7 @@ from typing import Any
 
 from patchset.base import files, paths
 from patchset.base.release import Release
-from patchset.series import order
+from patchset.series import patched_files
 
 Document = dict[str, Any]
 
@@ -130,7 +130,7 @@ def instructions_table(found: list[Release]) -> str:
         if not place.is_file():
             continue
         receipt = json.loads(place.read_text(encoding="utf-8"))
-        if receipt["series-sha256"] != order.sha256(release):
+        if receipt["series-sha256"] != patched_files.sha256(release):
             rows.append(f"| {release.name} | *series changed since* |" + " |" * (3 + len(COUNTED)))
             continue
         for cell in receipt["instructions"]:
@@ -150,7 +150,7 @@ def _receipt(release: Release) -> Document | str:
     if not place.is_file():
         return "*not run*"
     receipt: Document = json.loads(place.read_text(encoding="utf-8"))
-    return receipt if receipt["series-sha256"] == order.sha256(release) else "*series changed since*"
+    return receipt if receipt["series-sha256"] == patched_files.sha256(release) else "*series changed since*"
 
 
 def _cells(release: Release, count: int) -> list[str]:

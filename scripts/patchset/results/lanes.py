@@ -10,7 +10,7 @@ from typing import Any
 from patchset.base import paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
-from patchset.series import order
+from patchset.series import patched_files
 
 #: Where each lane keeps its receipts, below the project's root.
 FOLDERS = {"cpu": Path("tests/e2e/receipts"), "gpu": Path("tests/gpu/receipts")}
@@ -46,7 +46,7 @@ def _cells(folder: Path, lane: str, release: Release, variant: str, cell: str) -
             cells.append(NO_CELL)
         elif receipt is None:
             cells.append(NOT_RUN)
-        elif variant == "patched" and receipt["series_sha256"] != order.sha256(release):
+        elif variant == "patched" and receipt["series_sha256"] != patched_files.sha256(release):
             cells.append("*series changed since*")
         else:
             checks = receipt["by_check"]

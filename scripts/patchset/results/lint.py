@@ -10,10 +10,11 @@ from patchset.base import paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release, load, release_names, releases
 from patchset.results import tables
-from patchset.series import order, upstreamed
+from patchset.series import order, patched_files, sources, upstreamed
 from patchset.series.native import native_reason
-from patchset.series.patch import Patch
+from patchset.series.patch import Patch, patch_name
 from patchset.series.patch import read as read_patch
+from patchset.series.refresh import spans
 
 
 def lint() -> list[str]:
@@ -37,9 +38,18 @@ def lint() -> list[str]:
     faults += _orphans(found)
     root = paths.project_root()
     for place, patch in used.items():
-        proof = patch.header.get("Proof")
-        if proof and not (root / proof).is_file():
-            faults.append(f"{place}: its proof {proof} does not exist")
+        faults += [
+            f"{place}: its proof {proof} does not exist"
+            for proof in patch.header.proofs
+            if not (root / proof).is_file()
+        ]
+    faults += sources.orphans(list(used.values()))
+    if not faults:
+        faults += [
+            f"common/{place.name}: its field Releases is not the releases that use it; nox -s refresh writes it"
+            for place, text in spans().items()
+            if place.read_text(encoding="utf-8") != text
+        ]
     if not faults:
         faults += [f"{name}: its tables are out of date; run nox -s tables" for name in tables.stale()]
     return faults
@@ -51,6 +61,14 @@ def _lint_release(release: Release, used: dict[str, Patch]) -> Iterator[str]:
     except PatchsetError as error:
         yield error.message
         return
+    names = [patch_name(entry) for entry in entries]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"{release.name}: the series has two diffs of {name}"
+    try:
+        if entries and patched_files.read(release) is None:
+            yield f"{release.name}: {patched_files.FILE} does not exist; nox -s refresh -- {release.name} writes it"
+    except PatchsetError as error:
+        yield error.message
     for entry in entries:
         file = order.entry_file(release, entry)
         place = str(file.relative_to(paths.project_root()))
@@ -82,12 +100,13 @@ def _lint_must_pass(release: Release) -> Iterator[str]:
         yield from (
             f"{place}: {proof} is the proof of {patch.name}, which the series has"
             for patch in patches
-            if patch.header.get("Proof") == proof
+            if proof in patch.header.proofs
         )
 
 
 def _lint_patch(patch: Patch) -> Iterator[str]:
     yield from patch.header.faults()
+    yield from sources.faults(patch)
     if not patch.native:
         for path in patch.paths:
             if reason := native_reason(path):

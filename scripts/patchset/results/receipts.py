@@ -11,7 +11,7 @@ from typing import Any
 from patchset.base import files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release, load
-from patchset.series import order
+from patchset.series import patched_files
 
 #: Columns of the suite's matrix, in the order of the table: how the output was cut.
 COLUMNS = ("not streamed", "k=0", "k=1", "k=2", "k=3", "k=4", "k=5", "fixed", "split", "whole")
@@ -41,7 +41,7 @@ def _take(target: dict[str, Any]) -> Path:
     receipt = {
         "release": release.name,
         "kind": kind,
-        "series-sha256": order.sha256(release) if kind == "patched" else None,
+        "series-sha256": patched_files.sha256(release) if kind == "patched" else None,
         **{
             name: target[name]
             for name in ("right", "all", "white_space_only", "classes", "matrix", "differs")
@@ -75,7 +75,7 @@ def _cells(release: Release, kind: str) -> list[str]:
     if not place.is_file():
         return ["*not run*"] * len(COLUMNS)
     receipt = json.loads(place.read_text(encoding="utf-8"))
-    if kind == "patched" and receipt["series-sha256"] != order.sha256(release):
+    if kind == "patched" and receipt["series-sha256"] != patched_files.sha256(release):
         return ["*series changed since*"] * len(COLUMNS)
     right: dict[str, int] = defaultdict(int)
     every: dict[str, int] = defaultdict(int)

@@ -30,10 +30,12 @@ def releases_table(found: list[Release]) -> str:
         )
         name = f"**{release.name}** (default)" if release.default else release.name
         rows.append(
-            f"| {name} | {release.commit} | {release.torch} | {targets} "
+            f"| {name} | {release.tier} | {release.commit} | {release.torch} | {targets} "
             f"| {len(order.entries(release))} | {release.built_version('cuda')} |"
         )
-    return _table("| release | upstream commit | torch | official wheels | patches | builds version |", rows)
+    return _table(
+        "| release | tier | upstream commit | torch | official wheels | patches | builds version |", rows
+    )
 
 
 def patches_table(found: list[Release]) -> str:
@@ -45,25 +47,11 @@ def patches_table(found: list[Release]) -> str:
     rows = []
     for name, users in by_name.items():
         patch = users[0][1]
-        where = _spans([release for release, _ in users], list(reversed(found)))
+        where = order.spans([release for release, _ in users], list(reversed(found)))
         status = patch.header.get("Upstream-Status")
         what, why = _text(patch.subject), _text(str(patch.header.get("Reason")))
         rows.append(f"| {name} | {what} | {why} | {status} | {where} |")
     return _table("| patch | what it does | why | upstream | releases |", rows)
-
-
-def _spans(users: list[Release], order: list[Release]) -> str:
-    """Names of releases, three and more neighbours as "first to last"; ``order`` is the table's."""
-    numbers = [order.index(release) for release in users]
-    words = []
-    while numbers:
-        length = 1
-        while length < len(numbers) and numbers[length] == numbers[0] + length:
-            length += 1
-        names = [order[number].name for number in numbers[:length]]
-        words += [f"{names[0]} to {names[-1]}"] if length > 2 else names
-        del numbers[:length]
-    return ", ".join(words)
 
 
 def summary_table(found: list[Release]) -> str:

@@ -6,15 +6,15 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from patchset.base import console, files, git, paths
 from patchset.base.errors import AlreadyPresentError, ConflictError, PatchsetError, UsageError
 from patchset.base.release import Release
-from patchset.series import order
-from patchset.series.check import State, fit
+from patchset.series import order, patched_files, replay
+from patchset.series.check import Fit, State, fit
 from patchset.series.patch import Header, Patch
+from patchset.series.replay import Change, Replayed
 from patchset.series.stock_tree import BRANCH, read_stamp, stock_tree, write_stamp
 
 #: The trailer that ties a commit of the patched tree to its line in the series.
@@ -28,16 +28,6 @@ _CACHES = re.compile(r"(^|/| )(__pycache__|\.(pytest|mypy|ruff)_cache)(/|$)|\.py
 
 #: The reference in a patched tree that marks where the series begins.
 STOCK_REF = "refs/patchset/stock"
-
-
-@dataclass(frozen=True)
-class Change:
-    """One file that the series changes: ``path`` relative to the tree; None stands for no file on that side."""
-
-    path: str
-    stock: bytes | None
-    content: bytes | None
-    mode: int
 
 
 def patched_tree(
@@ -56,7 +46,7 @@ def patched_tree(
     Raises:
         ConflictError: a patch does not fit; the tree then stands right before it.
         AlreadyPresentError: the source has a patch's change already.
-        PatchsetError: the tree holds edits, or the series cannot be read.
+        PatchsetError: the tree holds edits, the series cannot be read, or does not make what is pinned.
     """
     with locked_tree(release, upto=upto, without=without, discard=discard, from_dir=from_dir) as tree:
         return tree
@@ -72,11 +62,12 @@ def locked_tree(
     from_dir: Path | None = None,
 ) -> Iterator[Path]:
     """The patched tree, kept from other runs as long as it is read."""
-    patches = select(order.read(release), upto, without)
+    series = order.read(release)
+    patches = select(series, upto, without)
     stock = stock_tree(release, from_dir=from_dir)
     tree = paths.trees_dir(release.name) / "patched"
     with files.lock(tree):
-        wanted = _stamp(stock, patches)
+        wanted = _stamp(release, stock, patches)
         stamp = read_stamp(tree)
         edits = _edits(tree, stamp) if stamp is not None else ""
         if edits and not discard:
@@ -88,7 +79,7 @@ def locked_tree(
         if edits or stamp is None or {**stamp, "head": None} != wanted:
             files.remove_unfinished(tree.parent)
             with console.step(f"apply {len(patches)} patches to {release.name}"):
-                failure = _build(release, tree, stock, patches)
+                failure = _build(release, tree, stock, patches, whole=patches == series)
             if failure is not None:
                 raise failure
         yield tree
@@ -118,22 +109,8 @@ def select(patches: list[Patch], upto: int | str | None, without: Sequence[str])
 
 def changes(release: Release, *, from_dir: Path | None = None) -> list[Change]:
     """What the whole series changes, file by file, sorted by path."""
-    found = []
     with locked_tree(release, from_dir=from_dir) as tree:
-        listing = (
-            git.run(tree, "diff-tree", "-r", "-z", "--no-renames", STOCK_REF, "HEAD").decode().split("\0")
-        )
-        for meta, path in zip(listing[::2], listing[1::2], strict=False):
-            _, mode, before, after, status = meta.removeprefix(":").split(" ")
-            found.append(
-                Change(
-                    path=path,
-                    stock=None if status == "A" else git.run(tree, "cat-file", "blob", before),
-                    content=None if status == "D" else git.run(tree, "cat-file", "blob", after),
-                    mode=0o755 if mode == "100755" else 0o644,
-                )
-            )
-    return sorted(found, key=lambda change: change.path)
+        return replay.changes(tree, STOCK_REF, "HEAD")
 
 
 def commit_message(entry: str, header: Header) -> str:
@@ -142,10 +119,11 @@ def commit_message(entry: str, header: Header) -> str:
     return f"{header.get('Subject')}\n\n{rest.text()}{ENTRY_TRAILER}: {entry}\n"
 
 
-def _stamp(stock: Path, patches: list[Patch]) -> dict[str, object]:
+def _stamp(release: Release, stock: Path, patches: list[Patch]) -> dict[str, object]:
     return {
         "stock": git.text(stock, "rev-parse", "HEAD"),
         "patches": [[patch.entry, git.blob_id(patch.file.read_bytes())] for patch in patches],
+        "pinned": patched_files.read(release),
         "head": None,
     }
 
@@ -161,17 +139,25 @@ def _edits(tree: Path, stamp: dict[str, object]) -> str:
     return ", ".join([line[3:] for line in changed if not _CACHES.search(line)][:5])
 
 
-def _build(release: Release, tree: Path, stock: Path, patches: list[Patch]) -> PatchsetError | None:
-    """Make the tree anew; the error of the first patch that does not fit, with the tree right before it."""
+def _build(
+    release: Release, tree: Path, stock: Path, patches: list[Patch], *, whole: bool
+) -> PatchsetError | None:
+    """Make the tree anew; the error of the first patch that does not fit, with the tree right before it.
+
+    A ``whole`` series must make what is pinned. Of a part, hunks that git has to choose a place for are taken when
+    the whole series, replayed, makes what is pinned.
+    """
     failure: PatchsetError | None = None
     with files.whole_folder(tree) as unfinished:
         git.run(unfinished, "clone", "--quiet", "--local", "--no-tags", str(stock), ".")
         git.run(unfinished, "remote", "remove", "origin")
         git.run(unfinished, "update-ref", STOCK_REF, "HEAD")
         applied: list[Patch] = []
+        steps: list[Replayed] = []
         for number, patch in enumerate(patches, start=1):
             console.note(f"  {patch.name} ({number}/{len(patches)})")
-            failure = _misfit_error(release, tree, patch, number, unfinished)
+            found = fit(patch, unfinished)
+            failure = _misfit_error(release, tree, patch, number, unfinished, found)
             if failure is not None:
                 break
             git.run(unfinished, "apply", "--index", "--whitespace=nowarn", "-", stdin=patch.diff.encode())
@@ -180,7 +166,10 @@ def _build(release: Release, tree: Path, stock: Path, patches: list[Patch]) -> P
                 stdin=commit_message(patch.entry, patch.header).encode(), epoch=release.source_date_epoch,
             )  # fmt: skip
             applied.append(patch)
-        stamp = _stamp(unfinished, applied) | {
+            steps.append(Replayed(patch, found, "", ""))
+        if failure is None:
+            _check_result(release, unfinished, steps, whole=whole)
+        stamp = _stamp(release, unfinished, applied) | {
             "stock": git.text(unfinished, "rev-parse", STOCK_REF),
             "head": git.text(unfinished, "rev-parse", "HEAD"),
         }
@@ -188,17 +177,33 @@ def _build(release: Release, tree: Path, stock: Path, patches: list[Patch]) -> P
     return failure
 
 
+def _check_result(release: Release, tree: Path, steps: list[Replayed], *, whole: bool) -> None:
+    """What came out is what is pinned, and git chose no place for a hunk unless it is."""
+    if whole:
+        sums = patched_files.sums_of(replay.changes(tree, STOCK_REF, "HEAD"))
+        patched_files.check(release, sums)
+        unvouched = patched_files.unvouched(release, steps, sums)
+    else:
+        chosen = any(offset.ambiguous for step in steps for offset in step.fit.offsets)
+        sums = patched_files.compute(release) if chosen else {}
+        unvouched = patched_files.unvouched(release, steps, sums)
+    if unvouched:
+        raise ConflictError(
+            f"git had to choose a place in {release.name}:\n  " + "\n  ".join(unvouched),
+            "give the hunk more context, or the release a diff of its own, whose line numbers say the place",
+        )
+
+
 def _misfit_error(
-    release: Release, tree: Path, patch: Patch, number: int, work: Path
+    release: Release, tree: Path, patch: Patch, number: int, work: Path, found: Fit
 ) -> PatchsetError | None:
-    found = fit(patch, work)
     if found.state is State.APPLIES:
         return None
     if found.state is State.ALREADY_PRESENT:
         return AlreadyPresentError(
             f"{patch.name} ({number}. in the series) is already present in {release.name}",
             f"drop it: take the line {patch.entry} out of {order.series_file(release)} and delete the diff; "
-            f"its proof {patch.header.get('Proof')} stays and must pass on the stock release",
+            f"its proof ({' '.join(patch.header.proofs)}) stays and must pass on the stock release",
         )
     misfits = "\n  ".join(misfit.text() for misfit in found.misfits)
     (work / ".git" / CONFLICT_MESSAGE).write_text(commit_message(patch.entry, patch.header), encoding="utf-8")

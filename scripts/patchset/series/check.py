@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a patch fits a tree: it *applies*, is *already present*, or *conflicts*. No fuzz, no offset."""
+"""Whether a patch fits a tree: it *applies*, is *already present*, or *conflicts*. Offsets are allowed, fuzz is not."""
 
 from __future__ import annotations
 
 import enum
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,32 +45,76 @@ class Misfit:
 
 
 @dataclass(frozen=True)
+class Offset:
+    """One hunk that fits ``lines`` further down than it says; ``places`` are the lines where it would fit as well."""
+
+    path: str
+    hunk: int
+    lines: int
+    places: tuple[int, ...]
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether its lines stand in more than one place, so that git had to choose."""
+        return len(self.places) > 1
+
+    def text(self) -> str:
+        """The offset as it is shown."""
+        where = f"; its lines stand at {', '.join(map(str, self.places))}" if self.ambiguous else ""
+        return f"{self.path}: hunk {self.hunk}, offset {self.lines:+d}{where}"
+
+
+@dataclass(frozen=True)
 class Fit:
-    """The state, and for a conflict the hunks that do not fit."""
+    """The state; the hunks that do not fit, or those that fit at an offset."""
 
     state: State
     misfits: tuple[Misfit, ...] = ()
+    offsets: tuple[Offset, ...] = ()
 
 
-def fit(patch: Patch, tree: Path) -> Fit:
-    """Compare a patch with a tree (a git work tree), at exactly the lines that its hunks name.
+_CHECKING = re.compile(r"Checking patch (.+)\.\.\.$")
+_OFFSET = re.compile(r"Hunk #(\d+) succeeded at \d+ \(offset (-?\d+) lines?\)\.$")
+
+
+def fit(patch: Patch, repository: Path, index: Path | None = None) -> Fit:
+    """Compare a patch with the index of a git repository, its own or the one in the file ``index``.
 
     Git decides; the misfits are found here, because git does not say what stands in a hunk's place.
     """
     diff = patch.diff.encode()
-    code, words = git.attempt(tree, "apply", "--check", "--verbose", "-", stdin=diff)
-    if code == 0 and "(offset " not in words and "with fuzz" not in words:
+    code, words = git.attempt(
+        repository, "apply", "--cached", "--check", "--verbose", "-", stdin=diff, index=index
+    )
+    if code == 0 and "(offset " not in words:
         return Fit(State.APPLIES)
-    if git.attempt(tree, "apply", "--check", "--reverse", "-", stdin=diff)[0] == 0:
+    check = ("apply", "--cached", "--check", "--reverse", "-")
+    if git.attempt(repository, *check, stdin=diff, index=index)[0] == 0:
         return Fit(State.ALREADY_PRESENT)
-    misfits = tuple(misfit for file in patch.files for misfit in _misfits(file, tree))
+    contents = {path: _lines(repository, path, index) for path in patch.paths}
+    if code == 0:
+        return Fit(State.APPLIES, offsets=tuple(_offsets(patch, words, contents)))
+    misfits = tuple(misfit for file in patch.files for misfit in _misfits(file, contents[changed_path(file)]))
     return Fit(State.CONFLICTS, misfits or (Misfit(patch.paths[0], 1, 1, 1, words.strip()[-500:]),))
 
 
-def _misfits(file: PatchedFile, tree: Path) -> Iterator[Misfit]:
+def _offsets(patch: Patch, words: str, contents: dict[str, list[str] | None]) -> Iterator[Offset]:
+    """The hunks that git placed elsewhere than they say, as it reports them."""
+    by_path = {changed_path(file): file for file in patch.files}
+    path = ""
+    for line in words.splitlines():
+        if match := _CHECKING.match(line):
+            path = match[1]
+        elif match := _OFFSET.match(line):
+            number = int(match[1])
+            before = [line.value for line in by_path[path][number - 1].source_lines()]
+            places = tuple(at + 1 for at in _find(contents[path] or [], before))
+            yield Offset(path, number, int(match[2]), places)
+
+
+def _misfits(file: PatchedFile, lines: list[str] | None) -> Iterator[Misfit]:
     path = changed_path(file)
     hunks = max(len(file), 1)
-    lines = _lines(tree / path)
     if file.is_added_file:
         if lines is not None:
             same = lines == [line.value for hunk in file for line in hunk.target_lines()]
@@ -90,18 +135,15 @@ def _misfits(file: PatchedFile, tree: Path) -> Iterator[Misfit]:
         return
     for number, hunk in enumerate(file, start=1):
         before = [line.value for line in hunk.source_lines()]
-        at = max(hunk.source_start - 1, 0)
-        if before not in ([], lines[at : at + len(before)]):
-            yield Misfit(path, number, hunks, hunk.source_start, _why(hunk, lines, before), _show(lines, at))
+        if before and not _find(lines, before):
+            at = max(hunk.source_start - 1, 0)
+            yield Misfit(path, number, hunks, hunk.source_start, _why(hunk, lines), _show(lines, at))
 
 
-def _why(hunk: Hunk, lines: list[str], before: list[str]) -> str:
-    """Why a hunk does not fit where it says that it stands."""
+def _why(hunk: Hunk, lines: list[str]) -> str:
+    """Why a hunk fits nowhere."""
     if _find(lines, [line.value for line in hunk.target_lines()]):
         return "what the patch makes stands there already; the tree has:"
-    if places := _find(lines, before):
-        offsets = ", ".join(f"{place + 1 - hunk.source_start:+d}" for place in places[:3])
-        return f"the lines stand elsewhere (offset {offsets}), and apply takes no offset; the tree has:"
     return "the lines that the patch expects are not there, and no fuzz is taken; the tree has:"
 
 
@@ -112,12 +154,14 @@ def _find(lines: list[str], wanted: list[str]) -> list[int]:
     return [at for at in range(last + 1) if lines[at] == wanted[0] and lines[at : at + len(wanted)] == wanted]
 
 
-def _lines(file: Path) -> list[str] | None:
-    if file.is_symlink() or not file.is_file():
+def _lines(repository: Path, path: str, index: Path | None) -> list[str] | None:
+    """The lines of a plain file in the index; None when there is none."""
+    listed = git.run(repository, "ls-files", "--stage", "-z", "--", f":(literal){path}", index=index).decode()
+    if not listed.startswith("100"):
         return None
     # Not splitlines(): a form feed or U+2028 ends no line of a diff.
-    text = file.read_bytes().decode("utf-8", errors="surrogateescape")
-    return io.StringIO(text, newline="\n").readlines()
+    content = git.run(repository, "cat-file", "blob", listed.split()[1])
+    return io.StringIO(content.decode("utf-8", errors="surrogateescape"), newline="\n").readlines()
 
 
 def _show(lines: list[str], at: int) -> tuple[str, ...]:

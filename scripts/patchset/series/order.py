@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 
@@ -85,16 +84,20 @@ def read(release: Release) -> list[Patch]:
     return patches
 
 
-def sha256(release: Release) -> str:
-    """The sha256 of a series in hex: over names and whole files, in order."""
-    digest = hashlib.sha256()
-    for patch in read(release):
-        content = patch.file.read_bytes()
-        digest.update(f"{patch.name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
-
-
 def users(entry: str, among: list[Release]) -> list[str]:
     """The names of the releases whose series has a line."""
     return [release.name for release in among if series_file(release).is_file() and entry in entries(release)]
+
+
+def spans(users: list[Release], among: list[Release]) -> str:
+    """Names of releases, three and more neighbours as "first to last"; ``among`` gives the order."""
+    numbers = [among.index(release) for release in users]
+    words = []
+    while numbers:
+        length = 1
+        while length < len(numbers) and numbers[length] == numbers[0] + length:
+            length += 1
+        names = [among[number].name for number in numbers[:length]]
+        words += [f"{names[0]} to {names[-1]}"] if length > 2 else names
+        del numbers[:length]
+    return ", ".join(words)

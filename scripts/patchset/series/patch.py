@@ -20,17 +20,24 @@ from unidiff.patch import PatchedFile, PatchSet
 from patchset.base.errors import PatchsetError
 
 REQUIRED = ("Subject", "Reason", "Origin", "Upstream-Status", "Drop-When", "Proof", "Last-Refresh")
-OPTIONAL = ("Native",)
+OPTIONAL = ("Native", "Source", "Releases")
 
 #: A patch larger than this many bytes is no small patch, and is not read.
 MAX_BYTES = 2_000_000
 
 _FIELD = re.compile(r"^([A-Z][A-Za-z-]*): (.*\S)$")
-_DIFF_START = re.compile(r"^(diff --git |--- )", re.MULTILINE)
+#: Where the header ends.
+DIFF_START = re.compile(r"^(diff --git |--- )", re.MULTILINE)
 #: What new-patch leaves to be written.
 _BLANK = re.compile(r"^<.*>$")
 _ORIGIN = re.compile(r"^(own|upstream PR #\d+ \(idea only\))$")
-_UPSTREAM_STATUS = re.compile(r"^(pending|submitted #\d+|merged in v\d+(\.\d+)+|inappropriate \(.+\))$")
+_UPSTREAM_STATUS = re.compile(
+    r"^(not submitted|pending|submitted #\d+|merged in v\d+(\.\d+)+|inappropriate \(.+\))$"
+)
+_PROOF = r"tests/patches/test_\w+\.py"
+_SOURCE = r"patches/src/[0-9A-Za-z_]+(/[0-9A-Za-z_]+)*\.py"
+#: What ends the name of a diff of which there are several, each for a span of releases.
+_OLDEST = re.compile(r"-v\d+(\.\d+)+$")
 
 
 class PatchFormatError(PatchsetError):
@@ -48,8 +55,24 @@ class Header:
         return next((value for field, value in self.fields if field == name), None)
 
     def with_field(self, name: str, value: str) -> Header:
-        """The same header with one field changed."""
+        """The same header with one field changed, or added at the end."""
+        if self.get(name) is None:
+            return Header((*self.fields, (name, value)))
         return Header(tuple((field, value if field == name else old) for field, old in self.fields))
+
+    def without_field(self, name: str) -> Header:
+        """The same header without one field."""
+        return Header(tuple((field, value) for field, value in self.fields if field != name))
+
+    @property
+    def proofs(self) -> tuple[str, ...]:
+        """The proofs that it names, relative to the checkout."""
+        return tuple((self.get("Proof") or "").split())
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The files of ``patches/src`` that the diff carries, relative to the checkout."""
+        return tuple((self.get("Source") or "").split())
 
     def text(self) -> str:
         """The header as it stands in a file."""
@@ -69,11 +92,13 @@ class Header:
             (
                 "Upstream-Status",
                 _UPSTREAM_STATUS,
-                "pending, submitted #n, merged in vX, or inappropriate (why)",
+                "not submitted, submitted #n, merged in vX, or inappropriate (why)",
             ),
-            ("Proof", re.compile(r"^tests/patches/test_\w+\.py$"), "tests/patches/test_<name>.py"),
+            ("Proof", re.compile(rf"^{_PROOF}( {_PROOF})*$"), "tests/patches/test_<name>.py, one or several"),
             ("Last-Refresh", re.compile(r"^v\d+(\.\d+)+$"), "a release, as in v0.33.0"),
             ("Native", re.compile(r"^yes$"), "yes, or no such line"),
+            ("Source", re.compile(rf"^{_SOURCE}( {_SOURCE})*$"), "patches/src/<path>.py, one or several"),
+            ("Releases", re.compile(r"^v\d[\w., ]*$"), "releases, as in v0.24.0 to v0.33.0"),
         )
         for name, pattern, allowed in checks:
             value = self.get(name)
@@ -93,8 +118,8 @@ class Patch:
 
     @property
     def name(self) -> str:
-        """The file name without folder and suffix."""
-        return PurePosixPath(self.entry).stem
+        """The file name without folder, suffix and the oldest release of a diff for a span of them."""
+        return patch_name(self.entry)
 
     @property
     def subject(self) -> str:
@@ -125,6 +150,11 @@ class Patch:
     def text(self) -> str:
         """The whole file."""
         return self.header.text() + "\n" + self.diff
+
+
+def patch_name(entry: str) -> str:
+    """The name of a series' line: without folder, suffix and the oldest release of a diff for a span of them."""
+    return _OLDEST.sub("", PurePosixPath(entry).name.removesuffix(".diff"))
 
 
 def changed_path(file: PatchedFile) -> str:
@@ -159,7 +189,7 @@ def parse(raw: bytes, file: Path, entry: str | None = None) -> Patch:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise PatchFormatError(f"{file} is not UTF-8: {error}") from error
-    start = _DIFF_START.search(text)
+    start = DIFF_START.search(text)
     if start is None:
         raise PatchFormatError(
             f"{file} holds no diff", "a patch is a header, an empty line and a unified diff"

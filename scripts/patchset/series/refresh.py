@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way back: the commits of a patched tree become the diffs of the series."""
+"""The way back: the commits of a patched tree become diffs, and what the tool generates in ``patches/`` is written anew."""
 
 from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchset.base import files, git, paths
-from patchset.base.errors import PatchsetError, UsageError
+from patchset.base.errors import ConflictError, PatchsetError
 from patchset.base.release import Release, releases
-from patchset.series import order, storable
+from patchset.series import order, patched_files, sources, storable
 from patchset.series.apply import ENTRY_TRAILER, STOCK_REF
 from patchset.series.patch import Header, Patch, parse_header
 from patchset.series.patch import read as read_patch
+from patchset.series.replay import same
 from patchset.series.stock_tree import read_stamp, write_stamp
 
 _TRAILER = re.compile(rf"^{ENTRY_TRAILER}: (\S+)$", re.MULTILINE)
+_PLACE = re.compile(r"^@@ -\d+(,\d+)? \+\d+(,\d+)? @@.*$", re.MULTILINE)
 
 
 @dataclass
@@ -28,26 +31,50 @@ class Outcome:
     changed: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    #: Entries in ``common/`` that changed, with the other releases that use them.
-    shared: dict[str, list[str]] = field(default_factory=dict)
+    #: Files below ``patches/`` that were generated and came out different, relative to it.
+    generated: list[str] = field(default_factory=list)
+    #: Releases whose series does not apply as it stands, and why.
+    broken: dict[str, ConflictError] = field(default_factory=dict)
 
 
-def refresh(release: Release) -> Outcome:
-    """Write the commits of the patched tree as the release's diffs and series.
+def refresh(release: Release, *, everything: bool = False, from_dir: Path | None = None) -> Outcome:
+    """Save the commits of the release's patched tree as diffs, if somebody made any; then ``generate``.
 
-    Patches of the series that the tree was made without (``--upto``, ``--without``, a conflict) stay as
-    they are, at their place. Nothing is written when a commit cannot be made a patch.
+    Patches of the series that the tree was made without (``--upto``, ``--without``, a conflict) stay as they
+    are, at their place. Nothing is written when a commit cannot be made a patch. ``everything`` generates for
+    all releases, otherwise for this one and those that share a diff which changed.
 
     Raises:
-        PatchsetError: there is no tree, it has changes that are not committed, or a message lacks header fields.
+        PatchsetError: the tree has changes that are not committed, or a message lacks header fields.
+    """
+    before = {file: file.read_bytes() for file in paths.patches_dir().glob("common/*.diff")}
+    outcome = save(release)
+    fill_sources(outcome)
+    touched = {
+        file for file in paths.patches_dir().glob("common/*.diff") if before.get(file) != file.read_bytes()
+    }
+    chosen = [
+        other
+        for other in releases()
+        if everything
+        or other.name == release.name
+        or any(order.entry_file(other, entry) in touched for entry in order.entries(other))
+    ]
+    generate(chosen, outcome, from_dir=from_dir)
+    return outcome
+
+
+def save(release: Release) -> Outcome:
+    """Write the commits of the patched tree as the release's diffs and series; nothing for a tree without edits.
+
+    Raises:
+        PatchsetError: as ``refresh``.
     """
     tree = paths.trees_dir(release.name) / "patched"
     with files.lock(tree):
         stamp = read_stamp(tree)
         if stamp is None:
-            raise UsageError(
-                f"{release.name} has no patched tree", f"make it: nox -s apply -- {release.name}"
-            )
+            return Outcome(unchanged=order.entries(release))
         if git.text(tree, "status", "--porcelain"):
             raise PatchsetError(
                 f"{tree} has changes that are not committed",
@@ -55,10 +82,12 @@ def refresh(release: Release) -> Outcome:
             )
         files.remove_unfinished(paths.patches_dir(), release.name)
         old = order.entries(release)
-        applied = [str(entry) for entry, _ in _stamped(stamp)]
-        made = _patches_of_commits(release, tree, old)
-        outcome = _compare(release, made, applied)
-        merged = _merge_order(old, applied, [patch.entry for patch in made])
+        if git.text(tree, "rev-parse", "HEAD") == stamp["head"]:
+            return Outcome(unchanged=old)
+        applied = _stamped(stamp)
+        made = _settled(release, tree, stamp, _patches_of_commits(release, tree, old))
+        outcome = _compare(release, made, list(applied))
+        merged = _merge_order(old, list(applied), [patch.entry for patch in made])
         _write(release, made, merged, outcome)
         stamp["patches"] = [
             [patch.entry, git.blob_id(_file(release, patch.entry).read_bytes())] for patch in made
@@ -68,34 +97,157 @@ def refresh(release: Release) -> Outcome:
     return outcome
 
 
-def _stamped(stamp: dict[str, object]) -> list[tuple[str, str]]:
+def fill_sources(outcome: Outcome) -> None:
+    """Bring the files of ``patches/src`` into the diffs that carry them."""
+    for place in sorted(paths.patches_dir().glob("*/*.diff")):
+        if sources.fill(place):
+            _note_generated(outcome, place)
+
+
+def generate(found: Iterable[Release], outcome: Outcome, *, from_dir: Path | None = None) -> None:
+    """Write the spans of shared diffs, what each series makes (``patched-files.sha256``)."""
+    for place, text in spans().items():
+        if place.read_text(encoding="utf-8") != text:
+            files.write_text(place, text)
+            _note_generated(outcome, place)
+    for release in found:
+        try:
+            if patched_files.write(release, patched_files.compute(release, from_dir=from_dir)):
+                _note_generated(outcome, patched_files.file(release))
+        except ConflictError as error:
+            outcome.broken[release.name] = error
+
+
+def spans() -> dict[Path, str]:
+    """Each diff in ``common/`` as it must stand: with the releases that use it in its header."""
+    among = releases()
+    users: dict[str, list[Release]] = {}
+    for release in among:
+        for entry in order.entries(release):
+            users.setdefault(entry, []).append(release)
+    found = {}
+    for place in sorted(paths.patches_dir().glob("common/*.diff")):
+        entry = order.COMMON + place.name
+        patch = read_patch(place, entry)
+        if entry in users:
+            header = patch.header.with_field("Releases", order.spans(users[entry], among))
+            found[place] = Patch(entry, place, header, patch.diff).text()
+    return found
+
+
+def _note_generated(outcome: Outcome, place: Path) -> None:
+    name = place.relative_to(paths.patches_dir()).as_posix()
+    if name not in outcome.generated:
+        outcome.generated.append(name)
+
+
+def _stamped(stamp: dict[str, object]) -> dict[str, str]:
+    """The entries that a tree was made of, each with the git name of its diff's content."""
     patches = stamp.get("patches")
-    return [(entry, blob) for entry, blob in patches] if isinstance(patches, list) else []
+    return {str(entry): str(blob) for entry, blob in patches} if isinstance(patches, list) else {}
+
+
+def _settled(
+    release: Release, tree: Path, stamp: dict[str, object], made: list[tuple[str, Patch]]
+) -> list[Patch]:
+    """Keep of each diff what its commit leaves as it was: the header, and the hunks where they make the same tree.
+
+    So a shared diff stays shared when only its place moved, and a file of ``patches/src`` that was edited since
+    ``apply`` is not overwritten by the tree's older one.
+    """
+    originals = _originals(release, tree, stamp)
+    settled = []
+    for commit, patch in made:
+        if not patch.file.is_file():
+            settled.append(patch)
+            continue
+        there = read_patch(patch.file, patch.entry)
+        old, original = originals.get(patch.entry, ("", there))
+        same_header = old != "" and _written(original.header) == _written(patch.header)
+        same_diff = (old != "" and _hunks(original.diff) == _hunks(patch.diff)) or same(tree, commit, there)
+        if (not same_header and _written(original.header) != _written(there.header)) or (
+            not same_diff and _hunks(original.diff) != _hunks(there.diff) and not same(tree, old, there)
+        ):
+            raise PatchsetError(
+                f"{patch.entry} changed in the tree and, since the tree was made, in {patch.file} as well",
+                "take one of them back: git checkout the diff, or leave the commit as apply made it",
+            )
+        if not same_diff:
+            _save_sources(tree, commit, there)
+        header = there.header if same_header else patch.header
+        settled.append(Patch(patch.entry, patch.file, header, there.diff if same_diff else patch.diff))
+    return settled
+
+
+def _originals(release: Release, tree: Path, stamp: dict[str, object]) -> dict[str, tuple[str, Patch]]:
+    """The commits that ``apply`` made, with their patches, by entry; none where git has forgotten them."""
+    head = str(stamp.get("head"))
+    if git.attempt(tree, "merge-base", "--is-ancestor", STOCK_REF, head)[0] != 0:
+        return {}
+    commits = git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..{head}").split()
+    patches = [patch_of_commit(release, tree, commit, list(_stamped(stamp)), []) for commit in commits]
+    return {patch.entry: (commit, patch) for commit, patch in zip(commits, patches, strict=True)}
+
+
+def _written(header: Header) -> Header:
+    """A header without the field that is generated."""
+    return header.without_field("Releases")
+
+
+def _hunks(diff: str) -> str:
+    """A diff without the places of its hunks."""
+    return _PLACE.sub("@@", diff)
+
+
+def _save_sources(tree: Path, commit: str, before: Patch) -> None:
+    """Take files of ``patches/src`` that were edited in the tree back from the commit that carries them.
+
+    Raises:
+        PatchsetError: a file was edited in both places.
+    """
+    carried = dict(sources.sections(before.diff))
+    for source in before.header.sources:
+        path = sources.tree_path(source)
+        if git.attempt(tree, "cat-file", "-e", f"{commit}:{path}")[0] != 0:
+            continue
+        content = git.run(tree, "cat-file", "blob", f"{commit}:{path}").decode()
+        made = sources.section(path, content)
+        place = paths.project_root() / source
+        if made == carried.get(path):
+            continue
+        if place.is_file() and sources.section(path, place.read_text(encoding="utf-8")) != carried.get(path):
+            raise PatchsetError(
+                f"{path} changed in the tree, and {source} changed as well",
+                f"put one of the two into the other's place; the tree has it in {tree / path}",
+            )
+        files.write_text(place, content)
 
 
 def _file(release: Release, entry: str) -> Path:
     return order.entry_file(release, entry)
 
 
-def _patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[Patch]:
+def _patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[tuple[str, Patch]]:
+    """The commits on top of the stock tree, each with the patch that it is."""
     if git.attempt(tree, "merge-base", "--is-ancestor", STOCK_REF, "HEAD")[0] != 0:
         raise PatchsetError(
             f"{tree}: HEAD does not descend from the stock commit", "rebase onto it: " + STOCK_REF
         )
     listing = git.text(tree, "rev-list", "--reverse", "--parents", f"{STOCK_REF}..HEAD")
-    made: list[Patch] = []
+    made: list[tuple[str, Patch]] = []
     faults: list[str] = []
     for line in listing.split("\n") if listing else []:
         commit, *parents = line.split(" ")
         if len(parents) != 1:
             raise PatchsetError(f"{tree}: {commit[:12]} is a merge", "a series is a line: rebase it away")
-        patch = patch_of_commit(release, tree, commit, old, [patch.entry for patch in made])
+        taken = [patch.entry for _, patch in made]
+        patch = patch_of_commit(release, tree, commit, old, taken)
         faults += [f"{commit[:12]} ({patch.subject}): {fault}" for fault in patch.header.faults()]
         if why := storable.fault(tree, commit, patch):
             faults.append(f"{commit[:12]} ({patch.subject}): {why}")
-        if patch.entry in (other.entry for other in made):
+        if patch.entry in taken:
             faults.append(f"{commit[:12]}: a second commit for {patch.entry}; squash the two (git rebase -i)")
-        made.append(patch)
+        made.append((commit, patch))
     if faults:
         raise PatchsetError(
             "these commits cannot become patches:\n  " + "\n  ".join(faults),
@@ -174,9 +326,6 @@ def _compare(release: Release, made: list[Patch], applied: list[str]) -> Outcome
             outcome.unchanged.append(patch.entry)
             continue
         outcome.changed.append(patch.entry)
-        if patch.entry.startswith(order.COMMON):
-            others = [name for name in order.users(patch.entry, releases()) if name != release.name]
-            outcome.shared[patch.entry] = others
     kept = {patch.entry for patch in made}
     outcome.removed = [entry for entry in applied if entry not in kept]
     return outcome

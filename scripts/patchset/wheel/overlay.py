@@ -15,10 +15,11 @@ from patchset.base import console, files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Arch, Artifact, Release, Target
 from patchset.downloads import fetch
-from patchset.series import order
-from patchset.series.apply import Change, changes
+from patchset.series import order, patched_files
+from patchset.series.apply import changes
 from patchset.series.native import native_reason
 from patchset.series.patch import Patch
+from patchset.series.replay import Change
 from patchset.wheel import archive, metadata, modes, record
 from patchset.wheel.archive import Member, Wheel, WheelError
 from patchset.wheel.modes import inside_wheel as inside_wheel
@@ -161,7 +162,7 @@ def provenance(
         "target": target,
         "version": release.built_version(target),
         "official-wheel": {"file": pinned.file, "sha256": pinned.sha256},
-        "series-sha256": order.sha256(release),
+        "series-sha256": patched_files.sha256(release),
         "patches": [
             {
                 "name": p.name,

@@ -19,7 +19,8 @@ from patchset.base.errors import UsageError
 from patchset.base.release import Arch, Artifact, Release, Target, load
 from patchset.downloads import fetch
 from patchset.series import order
-from patchset.series.apply import Change, changes
+from patchset.series.apply import changes
+from patchset.series.replay import Change
 from patchset.wheel import archive, compiled_modules, metadata, modes, record
 from patchset.wheel.archive import Member, Wheel, WheelError, plain_mode
 from patchset.wheel.overlay import PROVENANCE, assemble, provenance, renamed, wheel_name

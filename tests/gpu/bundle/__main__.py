@@ -18,7 +18,7 @@ from patchset.base.errors import UsageError
 from patchset.base.release import Release
 from patchset.commands.options import from_dir_option
 from patchset.downloads import fetch
-from patchset.series import order
+from patchset.series import patched_files
 from patchset.wheel import overlay
 
 #: Releases whose torch the default host has.
@@ -143,7 +143,7 @@ def _release(
         "checkpoint": f"checkpoint/{model.name}",
         "variants": {
             "stock": {"wheel": _named(official), "series": None},
-            "patched": {"wheel": _named(patched), "series": order.sha256(one)},
+            "patched": {"wheel": _named(patched), "series": patched_files.sha256(one)},
         },
         "bundle": {
             **slimmed,
