@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of sse-line-separators: a client that splits an event stream at every line separator of Unicode loses nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from application import application
+from harness import TOOLS, call
+
+#: All that ``str.splitlines`` splits at and JSON does not escape, beside text that stays as it is.
+TEXT = "one\x85two\u2028three\u2029four é \U0001f600"
+STEPS = ("</think>\n\n", TEXT, "\n\n", call("write", ("path", TEXT), ("content", "x")))
+
+CHAT = {"messages": [{"role": "user", "content": "Hello"}], "tools": TOOLS}
+ASKED: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": CHAT,
+    "/v1/responses": {
+        "input": "Hello",
+        "tools": [{"type": "function", **tool["function"]} for tool in TOOLS],
+    },
+    "/v1/messages": {
+        "messages": CHAT["messages"],
+        "max_tokens": 1000,
+        "tools": [
+            {"name": tool["function"]["name"], "input_schema": tool["function"]["parameters"]}
+            for tool in TOOLS
+        ],
+    },
+}
+
+
+def _texts(found: Any) -> str:
+    """All strings of a document, one behind the other."""
+    if isinstance(found, dict):
+        return "".join(_texts(value) for value in found.values())
+    if isinstance(found, list):
+        return "".join(_texts(value) for value in found)
+    return found if isinstance(found, str) else ""
+
+
+@pytest.mark.parametrize("path", ASKED)
+def test_every_line_of_the_stream_is_whole(path: str) -> None:
+    status, answer = application().post(path, {**ASKED[path], "stream": True}, *STEPS)
+    assert status == 200, answer
+    found = ""
+    for line in answer.splitlines():
+        kind, _, value = line.partition(":")
+        assert kind in ("", "event", "data"), f"half an event: {line!r}"
+        if kind == "data" and value.strip() != "[DONE]":
+            assert value.endswith("}"), f"half an event: {line!r}"
+            found += _texts(json.loads(value))
+    assert (
+        TEXT in found
+    )  # in the content; in the arguments, JSON within JSON, the same characters stand again
+    assert found.count("one\x85two\u2028three\u2029four") >= 2
+
+
+@pytest.mark.parametrize("path", ASKED)
+def test_other_text_goes_out_as_it_was(path: str) -> None:
+    _, answer = application().post(path, {**ASKED[path], "stream": True}, "</think>\n\n", "é \U0001f600\x7f")
+    assert "é \U0001f600\x7f" in answer
