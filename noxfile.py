@@ -108,6 +108,12 @@ def refresh(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def share(session: nox.Session) -> None:
+    """Find the fewest diffs of a patch for all releases that have it: -- [PATCH... --dry-run --context 2]."""
+    patchset(session, "share")
+
+
+@nox.session(default=False)
 def rebase(session: nox.Session) -> None:
     """Carry a series over to another release: -- v0.34.0 [--from RELEASE --dry-run --continue]."""
     patchset(session, "rebase")

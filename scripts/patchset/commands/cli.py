@@ -19,6 +19,7 @@ COMMANDS = {
     "receipt": "receipt",
     "apply": "apply",
     "refresh": "refresh",
+    "share": "share",
     "prove": "prove",
     "rebase": "rebase",
     "drift": "drift",
