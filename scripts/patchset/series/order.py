@@ -77,9 +77,7 @@ def read(release: Release) -> list[Patch]:
             )
         patch = read_patch(file, entry)
         if faults := patch.header.faults():
-            raise PatchFormatError(
-                f"{file}: {'; '.join(faults)}", "the README's 'How to patch' shows a whole header"
-            )
+            raise PatchFormatError(f"{file}: {'; '.join(faults)}", "docs/patching.md shows a whole header")
         patches.append(patch)
     return patches
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One patch: a header in DEP-3 words above a unified diff.
 
-The header is described in the README under "How to patch"; DEP-3 is https://dep-team.pages.debian.net/deps/dep3/.
+The header is described in docs/patching.md; DEP-3 is https://dep-team.pages.debian.net/deps/dep3/.
 """
 
 from __future__ import annotations
