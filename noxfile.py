@@ -78,6 +78,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def kills(session: nox.Session) -> None:
+    """Kill commands at random moments, and compare what the next run makes with an undisturbed one: -- [-k NAME]."""
+    groups(session, "test")
+    session.run("pytest", "-m", "slow", "tests/unit/test_kills.py", *session.posargs)
+
+
+@nox.session(default=False)
 def pin(session: nox.Session) -> None:
     """Pin a release from the package index: -- v0.34.0."""
     patchset(session, "pin")

@@ -60,6 +60,7 @@ def rebase(name: str, options: Options) -> Report:
         files.restore_replaced(paths.patches_dir())
         files.remove_unfinished(paths.patches_dir(), full)
         if state is None:
+            shutil.rmtree(folder / "work", ignore_errors=True)  # of a run that died when all was written
             files.write_text(folder / "release.toml", discover.draft(name)[1])
         return _Rebase(folder, options, state).run()
 
@@ -133,8 +134,8 @@ class _Rebase:
         states.write(self.folder, state)
         new_series.write(self.new, self.folder / "release.toml", self.work, made, report.must_pass)
         report.write(self.folder)
-        shutil.rmtree(self.work)
         (self.folder / "state.json").unlink()
+        shutil.rmtree(self.work)
         return report
 
     def try_out(self) -> Report:
