@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from harness import tokenizer
+from harness import TOOLS, tokenizer
 from triton_words import make_runnable
 
 #: Rows of logits at the next positions: (tokens so far, drafts, logits of len(drafts) + 1 rows) -> None.
@@ -47,6 +47,31 @@ def has_drafts() -> bool:
     return find_spec("vllm.v1.sample.thinking_budget_state") is not None
 
 
+def reasoning_parsers() -> list[str]:
+    """Names of the reasoning parsers of the release, but for the one whose budget is patched."""
+    from vllm.reasoning import ReasoningParserManager
+
+    return [name for name in ReasoningParserManager.list_registered() if name != "qwen3"]
+
+
+def takes_the_tokenizer(parser: str) -> bool:
+    """Whether a reasoning parser can be made with the proofs' tokenizer; some look for tokens of their model."""
+    from vllm.reasoning import ReasoningParserManager
+
+    try:
+        ReasoningParserManager.get_reasoning_parser(parser)(tokenizer())
+    except (AttributeError, ImportError, KeyError, RuntimeError, TypeError, ValueError):
+        return False
+    return True
+
+
+def builds_the_parser() -> bool:
+    """Whether stock makes the reasoning parser also when both strings are given."""
+    from vllm.config.reasoning import ReasoningConfig
+
+    return hasattr(ReasoningConfig, "natural_reasoning_end_token_ids")
+
+
 def configuration(monkeypatch: Any, parser: str, end: str) -> Any:
     """The tree's ``ReasoningConfig`` as the server makes it from the command line."""
     from vllm.config import reasoning
@@ -63,11 +88,20 @@ def configuration(monkeypatch: Any, parser: str, end: str) -> Any:
     return made
 
 
-def _added(prompt: list[int], output: list[int], budget: int) -> Any:
-    from vllm.sampling_params import SamplingParams
+def sampling_params(budget: int, tool_choice: str | None) -> Any:
+    """The sampling parameters that the chat service makes of a request; without tools for no tool choice."""
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+
+    tools = {} if tool_choice is None else {"tools": TOOLS, "tool_choice": tool_choice}
+    request = ChatCompletionRequest(
+        model="m", messages=[{"role": "user", "content": "?"}], thinking_token_budget=budget, **tools
+    )
+    return request.to_sampling_params(4096, {})
+
+
+def _added(prompt: list[int], output: list[int], params: Any) -> Any:
     from vllm.v1.sample.logits_processor.interface import BatchUpdate
 
-    params = SamplingParams(thinking_token_budget=budget)
     return BatchUpdate(batch_size=1, removed=(), added=[(0, params, prompt, output)], moved=())
 
 
@@ -75,14 +109,14 @@ def _to_device(data: list[int], dtype: torch.dtype, device: Any) -> torch.Tensor
     return torch.tensor(data, dtype=dtype)
 
 
-def _v1_holder(monkeypatch: Any, config: Any, prompt: list[int], budget: int, drafts: int) -> Enforcer:
+def _v1_holder(monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int) -> Enforcer:
     from vllm.v1.sample import thinking_budget_state
     from vllm.v1.sample.thinking_budget_state import ThinkingBudgetStateHolder
 
     # The tree's own wants pinned memory, which needs a device.
     monkeypatch.setattr(thinking_budget_state, "async_tensor_h2d", _to_device, raising=False)
     holder = ThinkingBudgetStateHolder(config, 1, drafts, _CPU, False)
-    holder.sync_batch(_added(prompt, [], budget))
+    holder.sync_batch(_added(prompt, [], params))
     # Older samplers hand over the drafts behind the output.
     combined = "spec_len" in ThinkingBudgetStateHolder.update_state.__code__.co_varnames
 
@@ -97,7 +131,7 @@ def _v1_holder(monkeypatch: Any, config: Any, prompt: list[int], budget: int, dr
     return enforce
 
 
-def _v1_processor(monkeypatch: Any, config: Any, prompt: list[int], budget: int, drafts: int) -> Enforcer:
+def _v1_processor(monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int) -> Enforcer:
     from vllm.v1.sample.logits_processor.builtin import ThinkingTokenBudgetLogitsProcessor
 
     server = SimpleNamespace(
@@ -106,7 +140,8 @@ def _v1_processor(monkeypatch: Any, config: Any, prompt: list[int], budget: int,
     processor = ThinkingTokenBudgetLogitsProcessor(server, _CPU, False)
     shared: list[int] = []
     # It lets one token more through than the later releases do.
-    update = [_added(prompt, shared, max(0, budget - 1))]
+    params.thinking_token_budget = max(0, params.thinking_token_budget - 1)
+    update = [_added(prompt, shared, params)]
 
     def enforce(output: list[int], draft: list[int], logits: torch.Tensor) -> None:
         shared[:] = output
@@ -127,9 +162,8 @@ class _Uva:
         return None
 
 
-def v2(monkeypatch: Any, config: Any, prompt: list[int], budget: int) -> Enforcer:
+def v2(monkeypatch: Any, config: Any, prompt: list[int], params: Any) -> Enforcer:
     """The V2 runner's enforcement; its kernels run without a device."""
-    from vllm.sampling_params import SamplingParams
     from vllm.v1.worker.gpu.sample import thinking_budget as module
 
     make_runnable(
@@ -146,18 +180,18 @@ def v2(monkeypatch: Any, config: Any, prompt: list[int], budget: int) -> Enforce
         total_len=SimpleNamespace(gpu=length),
     )
     state = module.ThinkingBudgetState(requests, config)
-    state.add_request(0, SamplingParams(thinking_token_budget=budget))
+    state.add_request(0, params)
     state.apply_staged_writes()
 
     def enforce(output: list[int], draft: list[int], logits: torch.Tensor) -> None:
         committed = prompt + output
         length[0] = len(committed)
         tokens[0, : len(committed)] = torch.tensor(committed)
-        mapping = torch.zeros(1, dtype=torch.int32)
+        mapping = torch.zeros(1, dtype=torch.int64)
         given = {
             "idx_mapping": mapping,
             "idx_mapping_np": mapping.numpy(),
-            "expanded_idx_mapping": torch.zeros(len(draft) + 1, dtype=torch.int32),
+            "expanded_idx_mapping": torch.zeros(len(draft) + 1, dtype=torch.int64),
             "input_ids": torch.tensor([committed[-1], *draft], dtype=torch.int32),
             "expanded_local_pos": torch.arange(len(draft) + 1, dtype=torch.int32),
         }
@@ -169,10 +203,10 @@ def v2(monkeypatch: Any, config: Any, prompt: list[int], budget: int) -> Enforce
     return enforce
 
 
-def v1(monkeypatch: Any, config: Any, prompt: list[int], budget: int, drafts: int) -> Enforcer:
+def v1(monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int) -> Enforcer:
     """The V1 runner's enforcement."""
     make = _v1_holder if has_drafts() else _v1_processor
-    return make(monkeypatch, config, prompt, budget, drafts)
+    return make(monkeypatch, config, prompt, params, drafts)
 
 
 def decode(enforce: Enforcer, script: list[int], draft: Callable[[int], list[int]]) -> list[int]:

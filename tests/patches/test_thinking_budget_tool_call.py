@@ -1,13 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of thinking-budget-tool-call: a call that begins inside the reasoning ends what the budget counts (D8)."""
+"""Proof of thinking-budget-tool-call: a call that begins inside the reasoning ends what the budget counts (D8).
+
+For reasoning parser ``qwen3`` and requests that may call tools; for all others the budget is stock's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from budget import Enforcer, configuration, decode, has_drafts, has_v1, has_v2, ids, v1, v2
+from budget import (
+    Enforcer,
+    builds_the_parser,
+    configuration,
+    decode,
+    has_drafts,
+    has_v1,
+    has_v2,
+    ids,
+    reasoning_parsers,
+    sampling_params,
+    takes_the_tokenizer,
+    v1,
+    v2,
+)
 from harness import call
 
 OPEN = "<|im_start|>assistant\n<think>\n"
@@ -18,6 +34,11 @@ CALL = ids(call("write", ("path", "/a"), ("content", "some longer text")))
 RUNNERS = [*(["v1"] if has_v1() else []), *(["v2"] if has_v2() else [])]
 
 Decode = Callable[..., list[int]]
+
+
+def end_of(output: list[int]) -> int | None:
+    """Where the reasoning ends, by the model's will or by force."""
+    return output.index(END) if END in output else None
 
 
 @pytest.fixture(params=RUNNERS)
@@ -32,16 +53,18 @@ def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Deco
         prompt: str = OPEN,
         parser: str = "qwen3",
         end: str = "</think>",
+        tool_choice: str | None = "auto",
         draft: Callable[[int], list[int]] | None = None,
     ) -> list[int]:
         if drafts and request.param == "v1" and not has_drafts():
             pytest.skip("this release has no budget with speculative decoding")
         config = configuration(monkeypatch, parser, end)
+        params = sampling_params(budget, tool_choice)
         enforce: Enforcer
         if request.param == "v2":
-            enforce = v2(monkeypatch, config, ids(prompt), budget)
+            enforce = v2(monkeypatch, config, ids(prompt), params)
         else:
-            enforce = v1(monkeypatch, config, ids(prompt), budget, drafts)
+            enforce = v1(monkeypatch, config, ids(prompt), params, drafts)
         return decode(enforce, script, draft or (lambda begin: script[begin : begin + drafts]))
 
     return decoded
@@ -56,16 +79,17 @@ def test_call_is_whole(run: Decode, left: int, drafts: int) -> None:
     assert run(script, budget, drafts) == script
 
 
-@pytest.mark.parametrize("drafts", [0, 2, 5])
-def test_reasoning_opened_by_the_model(run: Decode, drafts: int) -> None:
+@pytest.mark.parametrize("drafts", [0, 1, 2, 5])
+@pytest.mark.parametrize("left", [3, 4, 6, 12])
+def test_reasoning_opened_by_the_model(run: Decode, left: int, drafts: int) -> None:
     script = ids("<think>\n") + THOUGHT + CALL
-    assert run(script, len(THOUGHT) + 4, drafts, prompt="<|im_start|>assistant\n") == script
+    assert run(script, len(THOUGHT) + left, drafts, prompt="<|im_start|>assistant\n") == script
 
 
 @pytest.mark.parametrize("drafts", [0, 2, 5])
 def test_budget_holds_before_a_call(run: Decode, drafts: int) -> None:
     output = run(THOUGHT * 4 + CALL, len(THOUGHT) + 1, drafts)
-    assert output.index(END) == len(THOUGHT)
+    assert end_of(output) == len(THOUGHT)
     assert output.count(END) == 1
 
 
@@ -81,7 +105,7 @@ def test_rejected_draft_of_a_call(run: Decode, drafts: int) -> None:
     script = THOUGHT * 8
     output = run(script, 2 * len(THOUGHT), drafts, draft=lambda begin: CALL[:drafts])
     assert output.count(END) == 1
-    assert output.index(END) == 2 * len(THOUGHT) - 1
+    assert end_of(output) == 2 * len(THOUGHT) - 1
 
 
 @pytest.mark.parametrize("drafts", [0, 3])
@@ -96,7 +120,7 @@ def test_call_of_an_earlier_turn(run: Decode, drafts: int) -> None:
     """What the prompt says before the reasoning opens ends nothing."""
     prompt = "<|im_start|>assistant\n" + call("read", ("path", "/a")) + "<|im_end|>\n" + OPEN
     output = run(THOUGHT * 4, len(THOUGHT) + 1, drafts, prompt=prompt)
-    assert output.index(END) == len(THOUGHT)
+    assert end_of(output) == len(THOUGHT)
 
 
 def test_no_budget(run: Decode) -> None:
@@ -117,7 +141,37 @@ def test_longer_end(run: Decode, drafts: int) -> None:
     assert output.count(END) == 1
 
 
-def test_parser_decides(run: Decode) -> None:
-    """To a parser that knows no end but its own, a call inside the reasoning is reasoning."""
-    output: Any = run(THOUGHT + CALL, len(THOUGHT) + 4, parser="deepseek_r1")
-    assert output.index(END) == len(THOUGHT) + 3
+@pytest.mark.parametrize("tool_choice", [None, "none"])
+@pytest.mark.parametrize("drafts", [0, 1, 2, 5])
+def test_no_call_to_make(run: Decode, drafts: int, tool_choice: str | None) -> None:
+    """A model without tools that writes of calls thinks no longer than its budget."""
+    output = run(THOUGHT + CALL, len(THOUGHT) + 4, drafts, tool_choice=tool_choice)
+    assert end_of(output) == len(THOUGHT) + 3
+
+
+def test_required_call(run: Decode) -> None:
+    assert run(THOUGHT + CALL, len(THOUGHT) + 4, tool_choice="required") == THOUGHT + CALL
+
+
+def test_other_parsers(run: Decode) -> None:
+    """The budget of every other reasoning parser that takes this tokenizer is stock's."""
+    seen = {
+        parser: run(THOUGHT + CALL, len(THOUGHT) + 4, parser=parser)
+        for parser in reasoning_parsers()
+        if takes_the_tokenizer(parser)
+    }
+    assert len(seen) >= 5
+    assert {name: end_of(output) for name, output in seen.items() if end_of(output) != len(THOUGHT) + 3} == {}
+
+
+def test_switched_off(run: Decode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_QWEN_TOOL_READER", "0")
+    assert end_of(run(THOUGHT + CALL, len(THOUGHT) + 4)) == len(THOUGHT) + 3
+
+
+def test_parser_of_a_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The strings are given, so the parser need not be known to this process."""
+    if builds_the_parser():
+        pytest.skip("this release makes the reasoning parser whatever is given")
+    config = configuration(monkeypatch, "registered-elsewhere", "</think>")
+    assert config.reasoning_end_token_ids == [END]

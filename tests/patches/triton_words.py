@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a Triton kernel where there is no accelerator.
-
-With ``TRITON_INTERPRET=1`` and Triton installed its own interpreter runs the kernel. Otherwise the kernel, which is
-Python, runs as it stands, with the few words of ``triton.language`` that it uses defined here over NumPy.
+"""Runs a Triton kernel where there is no Triton: the kernel, which is Python, runs as it stands, with the few words of
+``triton.language`` that it uses defined here over NumPy. What Triton itself makes of it: ``nox -s kernels``.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -80,14 +77,6 @@ def make_runnable(module: Any, kernels: tuple[str, ...], set_attribute: Callable
     ``kernels`` are those that are launched; every other function of the module that is jitted is called by them.
     """
     plain = {name: getattr(one, "fn", one) for name, one in vars(module).items() if callable(one)}
-    if os.environ.get("TRITON_INTERPRET") == "1":
-        import triton
-
-        set_attribute(module, "tl", triton.language)
-        for name, function in plain.items():
-            if name in kernels or name in ("_load_effective_token", "_is_implicit_end"):
-                set_attribute(module, name, triton.jit(function))
-        return
     set_attribute(module, "tl", _words(0))
     for name, function in plain.items():
         set_attribute(module, name, _Kernel(module, function) if name in kernels else function)
