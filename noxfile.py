@@ -122,7 +122,7 @@ def share(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def rebase(session: nox.Session) -> None:
-    """Carry a series over to another release: -- v0.34.0 [--from RELEASE --dry-run --continue]."""
+    """Port a series to another release: -- v0.34.0 [--from RELEASE --dry-run --continue]."""
     patchset(session, "rebase")
 
 

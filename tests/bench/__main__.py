@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from bench import cells, places, report, runner, subjects, workloads
 from bench.plot import draw, draw_releases
-from patchset.base import console, entry, files
+from patchset.base import console, files, run_command
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
 from patchset.results import bench as kept
@@ -193,4 +193,4 @@ def _check(names: tuple[str, ...], ways: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)

@@ -24,7 +24,7 @@ from rich.table import Table
 from bench import places
 from bench.cells import Cell
 from bench.subjects import Place, Subject, Worker
-from patchset.base import console, entry, files, release
+from patchset.base import console, files, release, run_command
 from patchset.base.errors import MissingToolError, PatchsetError
 from patchset.base.release import Release
 from patchset.results import bench as kept
@@ -208,4 +208,4 @@ def command(
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)

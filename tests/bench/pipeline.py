@@ -23,7 +23,7 @@ import click
 from rich.table import Table
 
 from bench.stats import ratio, spread
-from patchset.base import console, entry, files, paths, release
+from patchset.base import console, files, paths, release, run_command
 from patchset.base.errors import EXIT_CONFLICT, PatchsetError
 from patchset.base.release import Release
 
@@ -122,7 +122,7 @@ def measure(
         # Whatever the cold runs need is downloaded before they are timed.
         through_once(plan, place, steps)
         for _ in range(rounds):
-            with tempfile.TemporaryDirectory(prefix=files.UNFINISHED, dir=place) as name:
+            with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=place) as name:
                 build = Path(name) / "build"
                 if network:
                     through("empty", build, Path(name) / "downloads")
@@ -134,7 +134,7 @@ def measure(
 
 def through_once(plan: Plan, place: Path, steps: Sequence[Step]) -> None:
     """Run the steps once, untimed."""
-    with tempfile.TemporaryDirectory(prefix=files.UNFINISHED, dir=place) as name:
+    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=place) as name:
         for step in steps:
             run_step(step, plan, Path(name), paths.downloads_dir())
 
@@ -184,4 +184,4 @@ def command(
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)

@@ -64,7 +64,7 @@ def previous(pinned: Release, revision: str) -> Path:
     commit = git.text(root, "rev-parse", "--verify", f"{revision}^{{commit}}")
     export = folder() / "against" / commit[:12]
     if not export.is_dir():
-        with files.whole_folder(export) as unfinished:
+        with files.atomic_folder(export) as unfinished:
             content = git.run(
                 root, "archive", "--format=tar", "--prefix=all/", commit, "patches", "noxfile.py"
             )
@@ -106,7 +106,7 @@ def peer(name: str) -> Path:
     if place.is_dir():
         return place
     archive = fetch.artifact(wheel)
-    with console.step(f"unpack {wheel.file}"), files.whole_folder(place) as unfinished:
+    with console.step(f"unpack {wheel.file}"), files.atomic_folder(place) as unfinished:
         unpack_python(archive, unfinished)
     return place
 

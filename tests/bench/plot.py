@@ -92,7 +92,7 @@ def _figure(salt: str, inches: float) -> Any:
 
 def _save(figure: Any, place: Path) -> Path:
     kind = place.suffix[1:]
-    with files.whole_file(place) as unfinished:
+    with files.atomic_file(place) as unfinished:
         figure.savefig(unfinished, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
     return place
 

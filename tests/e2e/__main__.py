@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from e2e import build_dir, lane, receipt, wheels
-from patchset.base import console, entry, files, release
+from patchset.base import console, files, release, run_command
 from patchset.base.errors import PatchsetError
 from patchset.commands.options import from_dir_option
 from patchset.series import patched_files
@@ -98,4 +98,4 @@ def command(
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)

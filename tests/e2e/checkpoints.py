@@ -39,7 +39,7 @@ def checkpoint(environment: Environment) -> Path:
         if not place.is_dir():
             with (
                 console.step("teach the model its transcripts (some minutes)"),
-                files.whole_folder(place) as folder,
+                files.atomic_folder(place) as folder,
             ):
                 _make(environment, folder)
     return place

@@ -15,7 +15,7 @@ from e2e.asking import Lane
 from e2e.container import Container
 from e2e.surfaces import common
 from e2e.verdict import Answers
-from patchset.base import console, entry
+from patchset.base import console, run_command
 from patchset.base.errors import PatchsetError
 from patchset.base.release import EngineName
 from patchset.image import engine
@@ -126,4 +126,4 @@ async def _ask(running: server.Server, model: Path) -> None:
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)

@@ -12,7 +12,7 @@ import click
 import httpx
 
 from e2e import build_dir, checkpoints, environment, server, transcripts, wheels
-from patchset.base import console, entry, release
+from patchset.base import console, release, run_command
 from patchset.base.errors import PatchsetError
 
 #: A file that documents a tag of the format; in stock its content is cut there.
@@ -81,4 +81,4 @@ def command(mtp: int, keep: bool) -> None:
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)

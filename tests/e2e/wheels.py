@@ -50,7 +50,7 @@ def stock(release: Release, from_dir: Path | None) -> Path:
         if not place.is_file():
             with (
                 console.step(f"repackage {official.name} as {place.name}"),
-                files.whole_file(place) as unfinished,
+                files.atomic_file(place) as unfinished,
             ):
                 rename(official, unfinished)
     return place

@@ -13,7 +13,7 @@ from e2e.__main__ import mtp_range
 
 from gpu import KEPT, build_dir, cells, composite, device, lane
 from gpu.prepared import Prepared, Variant
-from patchset.base import console, entry, files, release
+from patchset.base import console, files, release, run_command
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
 from patchset.commands.options import from_dir_option
@@ -42,7 +42,7 @@ def served(pinned: Release, text: Path) -> Path:
     place = build_dir() / "checkpoints" / f"{text.name}-composite"
     with files.lock(place):
         if not place.is_dir():
-            with files.whole_folder(place) as folder:
+            with files.atomic_folder(place) as folder:
                 composite.write(text, folder)
     return place
 
@@ -197,4 +197,4 @@ def keep(papers: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)

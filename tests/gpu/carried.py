@@ -11,7 +11,7 @@ import click
 
 from gpu import cells, device, lane
 from gpu.prepared import Prepared
-from patchset.base import console, entry
+from patchset.base import console, run_command
 
 #: Exit status when there was no time for all cells.
 TIME_UP = 4
@@ -54,4 +54,4 @@ def command(file: Path, names: str, mtp: str, variants: str, servers: int, secon
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)

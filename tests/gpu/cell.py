@@ -15,7 +15,7 @@ from e2e import server
 
 from gpu import cells, device, real
 from gpu.prepared import Prepared
-from patchset.base import entry, files
+from patchset.base import files, run_command
 
 #: KV cache of the small model in bytes; given, the engine does not measure the GPU that it shares with other cells.
 _KV_CACHE = 4 << 30
@@ -101,4 +101,4 @@ def command(file: Path, variant: str, cell: str, mtp: int, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)

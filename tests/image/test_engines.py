@@ -56,7 +56,7 @@ def base_tag(which: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The real base for cpu, in the engine."""
     rootfs, _ = debian_base.rootfs("cpu", "x86_64", EPOCH)
     tag = which.full_tag("vllm-mtp-patches-check:base")
-    folder = paths.images_dir() / f".unfinished-check-{which.name}"
+    folder = paths.images_dir() / f".tmp-check-{which.name}"
     folder.mkdir(exist_ok=True)
     context.link(rootfs, folder / "rootfs.tar")
     which.build(build._dockerfile("base"), folder, tag, epoch=EPOCH, arch="x86_64")
@@ -137,7 +137,7 @@ def test_full_image(which: Engine, image: str, tmp_path: Path) -> None:
     assert any(name.endswith("site-packages/vllm/__init__.py") for name in names)
     assert not any(name.endswith(".whl") for name in names)
     assert made.size == made.path.stat().st_size
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(files.UNFINISHED)] == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(files.TEMP_PREFIX)] == []
 
 
 def test_building_twice_gives_one_digest(

@@ -167,7 +167,7 @@ def test_the_tree_leaves_out_what_no_module_needs(tree: Path, tmp_path: Path) ->
     time.sleep(0.02)
     worktree.prepare(tree, folder, chosen)
     assert {file: file.stat().st_mtime_ns for file in before} == before
-    # Somebody's edit is no part of the series.
+    # Somebody's edit is not part of the series.
     (folder / "csrc/small.cpp").write_text("int other;\n")
     worktree.prepare(tree, folder, chosen)
     assert (folder / "csrc/small.cpp").read_text() == cmake_files.FILES["csrc/small.cpp"]

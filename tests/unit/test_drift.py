@@ -84,8 +84,8 @@ def test_a_source_that_is_not_there(two: Project, tmp_path: Path) -> None:
     assert (
         "does not give nonsense" in two.run("drift", "nonsense", "--remote", str(tmp_path), status=6).stderr
     )
-    assert "no source tree of vLLM" in two.run("drift", str(tmp_path), status=2).stderr
-    assert "no release, no folder" in two.run("drift", "--", "-x", status=2).stderr
+    assert "not a source tree of vLLM" in two.run("drift", str(tmp_path), status=2).stderr
+    assert "not a release, a folder" in two.run("drift", "--", "-x", status=2).stderr
 
 
 def test_new_patch_is_refused_until_it_is_written(two: Project) -> None:

@@ -84,7 +84,7 @@ def test_the_full_context_holds_what_the_dockerfile_names_and_no_more(tmp_path: 
 def test_a_uv_wheel_without_uv_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "uv.whl", "w") as archive:
         archive.writestr("other", "")
-    with pytest.raises(PatchsetError, match="holds no program uv"):
+    with pytest.raises(PatchsetError, match="does not contain the program uv"):
         context._extract_uv(tmp_path / "uv.whl", tmp_path / "uv")
 
 

@@ -23,7 +23,7 @@ from patchset.image.engine import Engine
 BUILD = """
 import sys
 from pathlib import Path
-from patchset.base import entry
+from patchset.base import run_command
 from patchset.image.engine import Engine
 import click
 
@@ -32,7 +32,7 @@ def command():
     folder = Path(sys.argv[1])
     Engine("buildah").build(folder / "Dockerfile", folder / "images/context", "small", epoch=0, arch="x86_64")
 
-entry.run(command, [])
+run_command.run(command, [])
 """
 SLEEP = f"7{os.getpid():07}"
 DOCKERFILE = f"""\
@@ -97,7 +97,7 @@ def test_an_interrupted_build_leaves_nothing(storage: Path, number: signal.Signa
         which.clean(storage / "images")
     assert which._containers() == {} and temporary() <= before
     assert [path.name for path in (storage / "images").iterdir() if path.name != "context"] == (
-        [path.name for path in (storage / "images").glob(".unfinished-*")] if number == signal.SIGKILL else []
+        [path.name for path in (storage / "images").glob(".tmp-*")] if number == signal.SIGKILL else []
     )
 
 
@@ -157,7 +157,9 @@ def test_the_status_of_a_program_is_its_own(script: str, status: int) -> None:
     assert guard.descendants(os.getpid()) is not None
 
 
-@pytest.mark.parametrize("module", ["patchset.base.errors", "click", "rich.console", "patchset.base.entry"])
+@pytest.mark.parametrize(
+    "module", ["patchset.base.errors", "click", "rich.console", "patchset.base.run_command"]
+)
 def test_an_interruption_while_modules_are_imported_is_no_traceback(project: Project, module: str) -> None:
     started = subprocess.Popen(
         [sys.executable, "-X", "importtime", "-m", "patchset", "apply"],

@@ -107,7 +107,7 @@ def test_what_a_kill_left_goes_with_the_next_run(
             in_place.put_in(found)
         kill(lambda found=found: action(found), dies_at)  # type: ignore[misc]
         in_place.put_in(in_place.look(site(served)))
-        assert in_place.look(site(served)).live and not list(site(served).rglob(".unfinished-*"))
+        assert in_place.look(site(served)).live and not list(site(served).rglob(".tmp-*"))
         in_place.take_out(in_place.look(site(served)))
         assert every_file(served) == stock
         assert not (site(served) / "vllm/new").exists()

@@ -66,7 +66,7 @@ class Killed:
 
     def left(self) -> list[str]:
         """Unfinished work, temporary folders, and processes of the test's folder."""
-        found = [str(path) for folder in self.watched for path in folder.rglob(".unfinished-*")]
+        found = [str(path) for folder in self.watched for path in folder.rglob(".tmp-*")]
         for place in Path("/proc").glob("[0-9]*"):
             try:
                 words = (place / "cmdline").read_bytes().decode(errors="replace")
@@ -199,7 +199,7 @@ def test_build_image_with_an_engine(storage: Path) -> None:
     script = f"""
 import click
 from pathlib import Path
-from patchset.base import entry, files
+from patchset.base import run_command, files
 from patchset.image import archive
 from patchset.image.engine import Engine
 
@@ -212,7 +212,7 @@ def command():
         which.build(folder / "Dockerfile", folder / "images/context", "small", epoch=0, arch="x86_64", cached=False)
         archive.export(which, "small", folder / "images/small.oci.tar", 0)
 
-entry.run(command, [])
+run_command.run(command, [])
 """
 
     def made() -> object:

@@ -71,7 +71,7 @@ def test_a_path_that_only_the_git_line_names_is_refused(project: Project) -> Non
         ("# a comment\n", "is not the name of a diff"),
         ("\n", "is not the name of a diff"),
         ("../v9.9.9/x.diff\n", "is not the name of a diff"),
-        ("0001-first.diff\n0001-first.diff\n", "stands there twice"),
+        ("0001-first.diff\n0001-first.diff\n", "is listed twice"),
         ("\xff\xfe", "cannot be read"),
     ],
 )
@@ -95,7 +95,7 @@ def test_lost_series_and_orphan_diff(project: Project) -> None:
     [
         ("diff --git a/pkg/parser.py b/pkg/parser.py\n", "changes nothing"),
         (diff_line(5, "five").replace("@@ -2,7 +2,7 @@", "@@ -2,9 +2,9 @@"), "cannot be read"),
-        ("no diff at all\n", "holds no diff"),
+        ("no diff at all\n", "has no diff"),
         (diff_line(5, "five").replace("a/pkg", "old/pkg"), "does not begin with a/ or b/"),
     ],
 )
@@ -118,7 +118,7 @@ def test_unrefreshed_form_and_native_paths_are_faults(project: Project) -> None:
         ("sha256", "sha265", "sdist.sha265: Extra inputs"),
         ("revision = 1", "revision = 0", "revision: Input should be greater"),
         ("[sdist]", "[sdist", "cannot be read"),
-        ('version = "1.2.0"', 'version = "1.2.1"', "stands in the folder"),
+        ('version = "1.2.0"', 'version = "1.2.1"', "is in the folder"),
     ],
 )
 def test_malformed_pin(project: Project, old: str, new: str, expected: str) -> None:

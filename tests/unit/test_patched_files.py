@@ -54,7 +54,7 @@ def test_an_offset_is_taken_and_its_result_pinned(project: Project) -> None:
     sums = project.folder / "patched-files.sha256"
     subprocess.run(["sha256sum", "--check", "--quiet", str(sums)], cwd=project.patched, check=True)
     project.run("refresh")
-    assert (project.folder / "0001-shifted.diff").read_bytes() == before, "its place is no change"
+    assert (project.folder / "0001-shifted.diff").read_bytes() == before, "its place is not a change"
 
 
 def test_a_result_that_is_not_pinned_is_refused(project: Project) -> None:

@@ -110,7 +110,7 @@ def test_rebase_pins_what_is_not_pinned_and_a_dry_run_pins_nothing(
     new_file = "diff --git a/vllm/new.py b/vllm/new.py\nnew file mode 100644\n--- /dev/null\n+++ b/vllm/new.py\n@@ -0,0 +1 @@\n+new\n"
     project.add_patch("new-file.diff", new_file)
     folder = project.root / "patches/v1.3.0"
-    assert "carried              new-file" in project.run("rebase", "v1.3.0", "--dry-run").stdout
+    assert "ported               new-file" in project.run("rebase", "v1.3.0", "--dry-run").stdout
     assert not folder.exists()
     project.run("rebase", "1.3.0")
     assert release.load("v1.3.0").commit == "0123abcde"
@@ -164,7 +164,7 @@ def test_pin_stays_when_a_newer_build_is_uploaded(index: PackageIndex, project: 
 def test_pin_refuses_what_it_cannot_know(index: PackageIndex, project: Project) -> None:
     with pytest.raises(UnavailableError, match=r"no source archive of vllm 9\.9"):
         discover.make("v9.9")
-    with pytest.raises(UsageError, match="is no release"):
+    with pytest.raises(UsageError, match="is not a release"):
         discover.make("../../evil")
     index.files[SDIST] = sdist("__commit_id__ = open('/etc/passwd').read()\n")
     with pytest.raises(PatchsetError, match="names no commit"):

@@ -23,7 +23,7 @@ from small_base import SITE, base, released
 from test_thin import archive, build
 from test_wheel import packaged
 
-from patchset.attest import inputs, sidecars
+from patchset.attest import attestation, inputs
 from patchset.base.errors import PatchsetError, UnavailableError
 from patchset.base.release import load
 from patchset.publish import push
@@ -39,15 +39,15 @@ def goal(host: str) -> str:
     return f"{host}/team/{uuid.uuid4().hex[:12]}"
 
 
-def forge(place: Path, forged: dict[sidecars.Paper, bytes | None]) -> None:
+def forge(place: Path, forged: dict[attestation.Attestation, bytes | None]) -> None:
     """Put other attestations into an archive, or take some out, and have its index name what it then holds."""
     with tarfile.open(place) as tar:
         members = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
     index = json.loads(members.pop("index.json"))
-    for paper, content in forged.items():
-        del index["manifests"][0]["annotations"][paper.annotation]
+    for kind, content in forged.items():
+        del index["manifests"][0]["annotations"][kind.annotation]
         if content is not None:
-            index["manifests"][0]["annotations"][paper.annotation] = media.digest(content)
+            index["manifests"][0]["annotations"][kind.annotation] = media.digest(content)
             members[f"blobs/sha256/{media.digest(content).removeprefix('sha256:')}"] = content
     blobs = {f"sha256:{name.rpartition('/')[2]}": data for name, data in members.items() if "/" in name}
     layout.write(place, index, blobs, 0)
@@ -58,7 +58,7 @@ def publish(project: Project, goal: str, *arguments: str, status: int = 0) -> st
     return done.stderr if status else done.stdout
 
 
-def papers_of(reference: str) -> dict[str, dict[str, Any]]:
+def attestations_of(reference: str) -> dict[str, dict[str, Any]]:
     parsed = parse(reference)
     found = {}
     with Repository(parsed) as repository:
@@ -120,7 +120,7 @@ def test_an_engine_runs_the_doctor_on_it(released: Project, base: str, goal: str
 def test_a_fixed_tag_is_never_moved(released: Project, base: str, goal: str) -> None:
     first = build(released, base)["digest"]
     publish(released, goal)
-    assert "6 there" in publish(released, goal)  # the same image again is no fault
+    assert "6 there" in publish(released, goal)  # the same image again is not a fault
     released.add_patch("0003-more.diff", diff_line(30, "thirty", "vllm/parser.py"))
     second = build(released, base)["digest"]
     assert first != second
@@ -195,10 +195,12 @@ def test_a_failing_registry_ends_in_a_clear_error(
     assert network.count("PUT") < 40
 
 
-def test_papers_say_what_is_in_it_and_where_it_came_from(released: Project, base: str, goal: str) -> None:
+def test_attestations_say_what_is_in_it_and_where_it_came_from(
+    released: Project, base: str, goal: str
+) -> None:
     digest = build(released, base)["digest"]
     publish(released, goal)
-    found = papers_of(f"{goal}:latest")
+    found = attestations_of(f"{goal}:latest")
     bill = found["application/vnd.cyclonedx+json"]
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bill)) is None
     changes = {
@@ -242,15 +244,15 @@ def test_a_published_layer_that_nobody_can_make_is_named(
 ) -> None:
     """Somebody publishes another text in the layer, with an inputs.lock that claims to be of it."""
     build(released, base)
-    honest = json.loads(sidecars.read(archive(released))[sidecars.INPUTS])
+    honest = json.loads(attestation.read(archive(released))[attestation.INPUTS])
     evil = Project(tmp_path / "evil", released.downloads)
     shutil.copytree(released.root, evil.root)
     patch = evil.folder / "0002-new.diff"
     patch.write_text(patch.read_text().replace("READ = 1", "READ = 6"))
     monkeypatch.setenv("PATCHSET_ROOT", str(evil.root))
     build(evil, base)
-    lock = json.loads(sidecars.read(archive(evil))[sidecars.INPUTS])
-    forge(archive(evil).path, {sidecars.INPUTS: json.dumps({**lock, "files": honest["files"]}).encode()})
+    lock = json.loads(attestation.read(archive(evil))[attestation.INPUTS])
+    forge(archive(evil).path, {attestation.INPUTS: json.dumps({**lock, "files": honest["files"]}).encode()})
     monkeypatch.setenv("PATCHSET_ROOT", str(released.root))
     publish(released, goal, "--archive", str(archive(evil).path))
     shown = released.run("reproduce", f"{goal}:latest", status=1).stdout
@@ -269,9 +271,9 @@ def test_an_inputs_lock_of_somebody_else_is_read_with_care(
     released: Project, base: str, field: str, value: object
 ) -> None:
     build(released, base)
-    right = json.loads(sidecars.read(archive(released))[sidecars.INPUTS])
+    right = json.loads(attestation.read(archive(released))[attestation.INPUTS])
     inputs.read(json.dumps(right).encode(), "here")
-    with pytest.raises(PatchsetError, match=r"here is no inputs\.lock"):
+    with pytest.raises(PatchsetError, match=r"here is not an inputs\.lock"):
         inputs.read(json.dumps({**right, field: value}).encode(), "here")
 
 
@@ -307,7 +309,7 @@ def test_what_is_no_archive(released: Project, base: str, goal: str, tmp_path: P
     message = publish(released, goal, status=1)
     assert "was changed" in message or "DIGEST_INVALID" in message
     place.write_bytes(b"no archive")
-    assert "is no OCI archive" in publish(released, goal, status=1)
+    assert "is not an OCI archive" in publish(released, goal, status=1)
 
 
 def test_signing(

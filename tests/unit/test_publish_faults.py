@@ -21,8 +21,8 @@ from test_publish import forge, goal
 from test_thin import archive
 from test_wheel import packaged
 
-from patchset.attest import sidecars
-from patchset.attest.sidecars import INPUTS, PROVENANCE, SBOM, Paper
+from patchset.attest import attestation
+from patchset.attest.attestation import INPUTS, PROVENANCE, SBOM, Attestation
 from patchset.base import paths
 from patchset.base.errors import MissingToolError, PatchsetError, UnavailableError
 from patchset.base.release import load
@@ -120,7 +120,7 @@ ALIEN = [{"name": "x", "digest": OTHER}]
 ONE_MORE = [{"alg": "SHA-256", "content": "0" * 64}] * 2
 HASHES = ("metadata", "component", "hashes")
 #: What is put in place of an attestation, made from the right one and the one of another build; None takes it out.
-FORGED: dict[str, Callable[[dict[Paper, bytes], dict[Paper, bytes]], dict[Paper, bytes | None]]] = {
+FORGED: dict[str, Callable[[dict[Attestation, bytes], dict[Attestation, bytes]], dict[Attestation, bytes | None]]] = {
     "another image's inputs.lock": lambda ours, other: {INPUTS: other[INPUTS]},
     "another image's bill": lambda ours, other: {SBOM: other[SBOM]},
     "another image's provenance": lambda ours, other: {PROVENANCE: other[PROVENANCE]},
@@ -156,24 +156,24 @@ def test_manipulated_attestations_are_not_published(
 ) -> None:
     """Each is put into the archive so that its index names it, and each byte of the right ones is protected as well."""
     build(released, base)
-    other = dict(sidecars.read(archive(released)))
+    other = dict(attestation.read(archive(released)))
     (released.folder / "0002-new.diff").write_text(
         (released.folder / "0002-new.diff").read_text().replace("READ = 1", "READ = 2")
     )
     build(released, base)
     place = archive(released).path
-    ours, right = dict(sidecars.read(archive(released))), place.read_bytes()
+    ours, right = dict(attestation.read(archive(released))), place.read_bytes()
     published = []
     for name, forged in FORGED.items():
         place.write_bytes(right)
         forge(place, forged(ours, other))
         if CliRunner().invoke(command, [goal, "v1.2.0", "--archive", str(place)]).exception is None:
             published.append(name)
-    for paper, content in ours.items():
+    for kind, content in ours.items():
         for at in (0, len(content) // 2, len(content) - 2):
             place.write_bytes(right.replace(content, content[:at] + b"#" + content[at + 1 :]))
             if CliRunner().invoke(command, [goal, "v1.2.0", "--archive", str(place)]).exception is None:
-                published.append(f"{paper.title}, byte {at}")
+                published.append(f"{kind.title}, byte {at}")
     assert published == [] and len(FORGED) + 3 * len(ours) == 32
     with Repository(parse(goal)) as repository:
         assert repository.digest_of("v1.2.0-mtp.1") is None
@@ -182,7 +182,7 @@ def test_manipulated_attestations_are_not_published(
 def test_what_the_registry_holds_already_is_checked(released: Project, base: str, goal: str) -> None:
     """Somebody attached another image's attestation to this one, before it was published or after."""
     build(released, base)
-    other = sidecars.read(archive(released))
+    other = attestation.read(archive(released))
     (released.folder / "0002-new.diff").write_text(
         (released.folder / "0002-new.diff").read_text().replace("READ = 1", "READ = 2")
     )

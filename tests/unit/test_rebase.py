@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A series on made-up next releases, carried over as a user does it, with real git."""
+"""A series on made-up next releases, ported over as a user does it, with real git."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 def statuses(output: str) -> dict[str, str]:
     """Patch name to its status, of what the command prints."""
-    words = ("carried", "offset", "merged by three-way", "resolved by hand", "dropped", "conflict")
+    words = ("ported", "offset", "merged by three-way", "resolved by hand", "dropped", "conflict")
     return {
         line[20:].split()[0]: word for line in output.splitlines() for word in words if line.startswith(word)
     }
@@ -79,7 +79,7 @@ def statuses(output: str) -> dict[str, str]:
 def test_same_source_is_carried_unchanged_and_applies(three: Project) -> None:
     folder = next_release(three, SAME)
     done = three.run("rebase", NEW)
-    assert statuses(done.stdout) == dict.fromkeys(("five", "twenty", "thirtyfive"), "carried")
+    assert statuses(done.stdout) == dict.fromkeys(("five", "twenty", "thirtyfive"), "ported")
     assert (folder / "five.diff").read_bytes() == (three.folder / "five.diff").read_bytes()
     three.run("apply", NEW)
     three.run("lint")
@@ -143,7 +143,7 @@ def test_a_header_that_names_the_version_decides_before_the_merge(project: Proje
     (project.root / "tests/patches/test_twenty.py").touch()
     folder = next_release(project, {**SAME, "pkg/parser.py": PARSER + "five, in another way\n"})
     done = project.run("rebase", NEW)
-    assert statuses(done.stdout) == {"five": "dropped", "twenty": "carried"}
+    assert statuses(done.stdout) == {"five": "dropped", "twenty": "ported"}
     assert (folder / "stock-must-pass").read_text() == "tests/patches/test_five.py\n"
     # going back it is needed again, and said
     next_release(project, SAME, "1.2.5")
@@ -158,7 +158,7 @@ def test_lint_knows_the_list_of_proofs(three: Project) -> None:
     assert "test_five.py is the proof of five, which the series has" in said
     assert "test_none.py does not exist" in said
     (three.folder / "stock-must-pass").write_text("../elsewhere.py\n")
-    assert "is no proof" in three.run("lint", status=1).stdout
+    assert "is not a proof" in three.run("lint", status=1).stdout
 
 
 def test_half_merge_keeps_the_rest_and_says_so(project: Project) -> None:
@@ -191,7 +191,7 @@ def test_half_merge_that_upstream_did_otherwise_conflicts(project: Project) -> N
 
 @pytest.fixture
 def stopped(three: Project) -> Project:
-    """A rebase that stands at the conflict of the second patch."""
+    """A rebase that stopped at the conflict in the second patch."""
     next_release(three, {**SAME, "pkg/parser.py": changed(line20="theirs\n")})
     before = snapshot(three.root / "patches")
     said = three.run("rebase", NEW, status=3).stderr
@@ -215,7 +215,7 @@ def resolve(project: Project) -> None:
 
 @pytest.mark.parametrize("by", ["git", "the tool", "commit"])
 def test_conflict_resolved(stopped: Project, by: str) -> None:
-    assert "stands at the conflict" in stopped.run("rebase", NEW, status=1).stderr
+    assert "stopped at the conflict" in stopped.run("rebase", NEW, status=1).stderr
     assert "twenty conflicts" in stopped.run("rebase", NEW, "--continue", status=3).stderr
     resolve(stopped)
     if by == "git":
@@ -224,7 +224,7 @@ def test_conflict_resolved(stopped: Project, by: str) -> None:
         git(work(stopped), "commit", "--no-edit")
     done = stopped.run("rebase", NEW, "--continue")
     assert statuses(done.stdout)["twenty"] == "resolved by hand"
-    assert statuses(done.stdout)["thirtyfive"] == "carried"
+    assert statuses(done.stdout)["thirtyfive"] == "ported"
     text = (stopped.root / "patches/v1.3.0/twenty.diff").read_text()
     assert "-theirs\n+twenty and theirs\n" in text and "Proof: tests/patches/test_twenty.py" in text
     stopped.run("apply", NEW)
@@ -268,7 +268,7 @@ def test_dry_run_changes_nothing(three: Project) -> None:
     three.run("apply", NEW)
     before = snapshot(three.root)
     done = three.run("rebase", NEW, "--dry-run", status=3)
-    assert statuses(done.stdout) == {"five": "carried", "twenty": "conflict", "thirtyfive": "carried"}
+    assert statuses(done.stdout) == {"five": "ported", "twenty": "conflict", "thirtyfive": "ported"}
     after = snapshot(three.root)
     ignored = {name for name in after if name.endswith((".lock", "/.git/index"))}
     assert {k: v for k, v in after.items() if k not in ignored} == {
@@ -281,7 +281,7 @@ def test_dry_run_knows_conflicts_that_were_resolved(stopped: Project) -> None:
     stopped.run("rebase", NEW, "--continue")
     said = stopped.run("rebase", NEW, "--dry-run", status=3).stdout
     assert "resolved before as the series that stands there has it" in said
-    assert "the same series as the one that stands there" in said
+    assert "the same series as the existing one" in said
 
 
 def test_common_diffs_are_copied_only_when_they_change(project: Project) -> None:
@@ -332,7 +332,7 @@ def test_a_changed_common_diff_is_brought_to_the_releases_that_use_it(project: P
     project.run("apply")
     common.write_text(edited)
     done = project.run("rebase", "v1.2.0", "--from", "v1.2.0", "--restart")
-    assert statuses(done.stdout) == {"five": "carried", "seven": "merged by three-way"}
+    assert statuses(done.stdout) == {"five": "ported", "seven": "merged by three-way"}
     assert common.read_text().replace("Releases: v1.2.0\n", "") == edited
     assert " and more\n" in (project.folder / "seven.diff").read_text()
     assert (project.folder / "stock-must-pass").exists()
@@ -344,7 +344,7 @@ def test_an_existing_series_is_compared_and_not_replaced_unasked(three: Project)
     three.run("rebase", NEW)
     before = snapshot(folder)
     assert "has a series already" in three.run("rebase", NEW, status=2).stderr
-    assert "the same series as the one that stands there" in three.run("rebase", NEW, "--dry-run").stdout
+    assert "the same series as the existing one" in three.run("rebase", NEW, "--dry-run").stdout
     (folder / "series").write_text("five.diff\nthirtyfive.diff\n")
     assert "twenty is not in it" in three.run("rebase", NEW, "--dry-run").stdout
     three.run("rebase", NEW, "--replace")
@@ -367,26 +367,26 @@ def test_killed_anywhere_it_can_be_run_again(three: Project, delay: float) -> No
     time.sleep(delay)
     os.killpg(run.pid, signal.SIGKILL)
     run.communicate(timeout=60)
-    between = {k: v for k, v in snapshot(three.root / "patches").items() if ".unfinished-" not in k}
+    between = {k: v for k, v in snapshot(three.root / "patches").items() if ".tmp-" not in k}
     assert between == before or (folder / "twenty.diff").exists(), "all or nothing"
     if between == before:
         three.run("rebase", NEW)
     three.run("apply", NEW)
     three.run("lint")
     assert (folder / "series").read_text() == "five.diff\ntwenty.diff\nthirtyfive.diff\n"
-    assert not list((three.root / "patches").glob(".unfinished-*"))
+    assert not list((three.root / "patches").glob(".tmp-*"))
 
 
 def test_a_folder_that_was_just_being_replaced_is_not_lost(three: Project) -> None:
     folder = next_release(three, SAME)
     (folder / "requirements.cuda.lock").write_text("kept\n")
-    aside = three.root / "patches" / ".unfinished-x-old-v1.3.0"
+    aside = three.root / "patches" / ".tmp-x-old-v1.3.0"
     aside.mkdir()
     folder.rename(aside / NEW)
-    (three.root / "patches" / ".unfinished-y-v1.3.0").mkdir()
+    (three.root / "patches" / ".tmp-y-v1.3.0").mkdir()
     three.run("rebase", NEW)
     assert (folder / "requirements.cuda.lock").read_text() == "kept\n"
-    assert (folder / "twenty.diff").exists() and not list((three.root / "patches").glob(".unfinished-*"))
+    assert (folder / "twenty.diff").exists() and not list((three.root / "patches").glob(".tmp-*"))
 
 
 def test_continue_without_a_rebase(three: Project) -> None:

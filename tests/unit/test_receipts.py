@@ -54,7 +54,7 @@ def test_what_is_no_result_is_refused(project: Project, tmp_path: Path) -> None:
     for text in ("{}", "no json", '{"targets": [{"kind": "tree"}]}'):
         (tmp_path / "bad.json").write_text(text)
         assert (
-            "is no result of the conformance suite"
+            "is not a result of the conformance suite"
             in project.run("receipt", str(tmp_path / "bad.json"), status=1).stderr
         )
 
@@ -81,7 +81,7 @@ def test_lanes_show_what_was_run_and_the_soak_beside_it(
     project.add_patch("0002-second.diff", diff_line(30, "thirty"))
     assert "*series changed since*" in line()
     (folder / "v1.2.0-patched-k5.json").write_text("{")
-    with pytest.raises(PatchsetError, match="is no receipt"):
+    with pytest.raises(PatchsetError, match="is not a receipt"):
         line()
 
 

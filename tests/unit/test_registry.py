@@ -113,7 +113,7 @@ def test_a_blob_is_mounted_from_its_home(host: str, network: Network) -> None:
     with repository(network.host) as found:
         assert upload.put(found, blob(data, "test/nowhere", home.reference.name), nothing) == "mounted"
     assert network.count("PATCH") == 0
-    with repository(network.host) as found:  # a home that has it not is no error
+    with repository(network.host) as found:  # a home that has it not is not an error
         assert upload.put(found, blob(content(seed=9), home.reference.name), nothing) == "sent"
 
 

@@ -127,7 +127,7 @@ def test_bases_that_are_refused(released: Project, base: str, host: str) -> None
             2,
             "not a folder of Python packages",
         ),
-        (("--base", base, "--base-version", "../x"), 2, "is no version"),
+        (("--base", base, "--base-version", "../x"), 2, "is not a version"),
         (("--base", base, "--engine", "buildah"), 2, "needs no engine"),
         (("--site", "/x"), 2, "for a layer on --base REF"),
     ):

@@ -161,7 +161,7 @@ def test_verify_refuses_what_is_no_patched_wheel(packaged: Project) -> None:
     shutil.copy(wheel, other)
     assert "not the name of a patched wheel" in packaged.run("verify", str(other), status=2).stderr
     wheel.write_bytes(wheel.read_bytes()[:1000])
-    assert "no readable wheel" in packaged.run("verify", str(wheel), status=1).stderr
+    assert "not a readable wheel" in packaged.run("verify", str(wheel), status=1).stderr
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_interrupted_build_leaves_no_wheel(packaged: Project) -> None:
             [sys.executable, "-c", script], cwd=packaged.root, capture_output=True, timeout=60
         )
         assert done.returncode in (0, 130, -2)
-        left = [p.name for p in (packaged.root / "build").rglob(".unfinished-*")]
+        left = [p.name for p in (packaged.root / "build").rglob(".tmp-*")]
         assert not left
     assert "0 deviations" in packaged.run("verify", str(build(packaged))).stdout
 
@@ -288,7 +288,7 @@ def test_verify_refuses_a_link(packaged: Project) -> None:
             info.external_attr = 0o120777 << 16
 
     remake(wheel, link)
-    assert "vllm/parser.py is no plain file" in packaged.run("verify", str(wheel), status=1).stderr
+    assert "vllm/parser.py is not a plain file" in packaged.run("verify", str(wheel), status=1).stderr
 
 
 def test_verify_sees_bytes_that_the_directory_does_not_list(packaged: Project) -> None:
@@ -362,8 +362,8 @@ def test_a_patch_that_says_native_is_for_mode_source_alone(packaged: Project) ->
 
 def test_what_a_killed_build_left_is_removed_and_nothing_else(packaged: Project) -> None:
     wheel = build(packaged)
-    own = wheel.with_name(f"{files.UNFINISHED}abc-{wheel.name}")
-    other = wheel.with_name(f"{files.UNFINISHED}abc-{wheel.name.replace('x86_64', 'aarch64')}")
+    own = wheel.with_name(f"{files.TEMP_PREFIX}abc-{wheel.name}")
+    other = wheel.with_name(f"{files.TEMP_PREFIX}abc-{wheel.name.replace('x86_64', 'aarch64')}")
     own.touch()
     other.touch()
     build(packaged)

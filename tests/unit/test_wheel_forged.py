@@ -240,7 +240,7 @@ FORGED: dict[str, Callable[[Path], object]] = {
     "a RECORD with a line twice": lambda wheel: packed(
         wheel, {f"{INFO}/RECORD": contents(wheel)[f"{INFO}/RECORD"] + b"vllm/parser.py,,\n"}
     ),
-    "a RECORD that is no text": put(files={f"{INFO}/RECORD": b"\xff\xfe"}),
+    "a RECORD that is not text": put(files={f"{INFO}/RECORD": b"\xff\xfe"}),
     # what the wheel says of itself
     "modules of its own": claimed("vllm/_C.abi3.so"),
     "a new module": claimed("vllm/_evil.abi3.so"),

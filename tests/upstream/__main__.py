@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from patchset.base import console, entry, paths, release
+from patchset.base import console, paths, release, run_command
 from patchset.base.errors import PatchsetError
 
 #: Where releases keep the tests of what the series touches; a release has some of these places. Other models' are not among them.
@@ -175,4 +175,4 @@ def command(names: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)

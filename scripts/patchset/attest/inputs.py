@@ -131,4 +131,4 @@ def read(content: bytes, where: str) -> Inputs:
     except ValidationError as error:
         fault = error.errors()[0]
         place = ".".join(map(str, fault["loc"]))
-        raise PatchsetError(f"{where} is no inputs.lock: {place}: {fault['msg']}") from error
+        raise PatchsetError(f"{where} is not an inputs.lock: {place}: {fault['msg']}") from error

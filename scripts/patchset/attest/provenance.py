@@ -26,11 +26,11 @@ def provenance(made: Inputs, release: Release) -> bytes:
     """The statement; every input is named by sha256.
 
     Raises:
-        UsageError: the builder's name is no URI.
+        UsageError: the builder's name is not a URI.
     """
     builder = os.environ.get(BUILDER_VARIABLE) or _LOCAL_BUILDER
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]+", builder):
-        raise UsageError(f"{BUILDER_VARIABLE} is no URI: {builder[:200]!r}")
+        raise UsageError(f"{BUILDER_VARIABLE} is not a URI: {builder[:200]!r}")
     base = {}
     if made.base is not None:
         base = {"base": made.base.reference, "site": made.base.site, "base-version": made.base.version}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are there whole or not at all, whatever interrupts the writing."""
+"""Atomic writes: a file or folder is there as a whole or not at all, whatever interrupts the writing."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from patchset.base.errors import PatchsetError
 
 _CHUNK = 1 << 20
 
-#: Names of unfinished work start so; whoever holds the lock of a place may delete them there.
-UNFINISHED = ".unfinished-"
+#: Temporary names start so; whoever holds the lock of a place may delete them there.
+TEMP_PREFIX = ".tmp-"
 
 
 def sha256_file(path: Path, on_bytes: Callable[[int], None] | None = None) -> str:
@@ -55,16 +55,16 @@ def lock(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Write a file beside its place and move it there at the end, or leave nothing."""
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Write a temporary file and rename it to ``path`` at the end, or leave nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with explain_full_disk(path):
-        handle, name = tempfile.mkstemp(prefix=UNFINISHED, suffix="-" + path.name, dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=TEMP_PREFIX, suffix="-" + path.name, dir=path.parent)
         os.close(handle)
         unfinished = Path(name)
         try:
             yield unfinished
-            _settle(unfinished)
+            _fsync(unfinished)
             unfinished.chmod(0o644)
             unfinished.replace(path)
         finally:
@@ -72,21 +72,21 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """Fill a folder beside its place and move it there at the end, or leave nothing.
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Fill a temporary folder and rename it to ``path`` at the end, or leave nothing.
 
     A folder that stands there already is replaced, and kept when filling fails.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with explain_full_disk(path):
-        unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, suffix="-" + path.name, dir=path.parent))
+        unfinished = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, suffix="-" + path.name, dir=path.parent))
         try:
             yield unfinished
             unfinished.chmod(0o755)
             if not path.exists():
                 unfinished.rename(path)
             elif not _exchange(unfinished, path):
-                old = Path(tempfile.mkdtemp(prefix=UNFINISHED, suffix="-old-" + path.name, dir=path.parent))
+                old = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, suffix="-old-" + path.name, dir=path.parent))
                 path.rename(old / path.name)
                 unfinished.rename(path)
                 shutil.rmtree(old)
@@ -103,12 +103,12 @@ def _exchange(one: Path, other: Path) -> bool:
     return swap is not None and swap(here, os.fsencode(one), here, os.fsencode(other), both_ways) == 0
 
 
-def remove_unfinished(folder: Path, name: str = "*") -> None:
+def remove_temp(folder: Path, name: str = "*") -> None:
     """Delete what a killed run left in ``folder``. Call it holding the lock of what is made there.
 
     ``name`` of the one file or folder that the lock is for, where others may be at work beside it.
     """
-    for left in folder.glob(f"{UNFINISHED}*-{name}" if name != "*" else UNFINISHED + "*"):
+    for left in folder.glob(f"{TEMP_PREFIX}*-{name}" if name != "*" else TEMP_PREFIX + "*"):
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left, ignore_errors=True)
         else:
@@ -116,9 +116,9 @@ def remove_unfinished(folder: Path, name: str = "*") -> None:
 
 
 def restore_replaced(folder: Path) -> None:
-    """Bring back what ``whole_folder`` had moved aside in ``folder`` when its run was killed, where folders cannot
+    """Bring back what ``atomic_folder`` had moved aside in ``folder`` when its run was killed, where folders cannot
     change places in one step."""
-    for left in folder.glob(f"{UNFINISHED}*-old-*"):
+    for left in folder.glob(f"{TEMP_PREFIX}*-old-*"):
         for kept in left.iterdir():
             if not (folder / kept.name).exists():
                 kept.rename(folder / kept.name)
@@ -126,11 +126,11 @@ def restore_replaced(folder: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Replace a text file's content in one step."""
-    with whole_file(path) as unfinished:
+    with atomic_file(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
 
 
-def _settle(path: Path) -> None:
+def _fsync(path: Path) -> None:
     """Bring a file's bytes to the disk, so that a full disk is noticed before the file counts as done."""
     with path.open("rb") as file:
         os.fsync(file.fileno())

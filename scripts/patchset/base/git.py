@@ -117,5 +117,5 @@ def _start(
         )
     except FileNotFoundError as error:
         if not folder.is_dir():
-            raise PatchsetError(f"{folder} is no folder") from error
+            raise PatchsetError(f"{folder} is not a folder") from error
         raise MissingToolError("git is not installed", "install it: apt-get install git") from error

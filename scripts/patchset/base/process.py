@@ -29,7 +29,7 @@ class ProgramError(PatchsetError):
     """A program ended with an error; ``tail`` is the end of what it said."""
 
     def __init__(self, message: str, tail: str) -> None:
-        super().__init__(message, "what it said stands above")
+        super().__init__(message, "its output is above")
         self.tail = tail
 
 
@@ -48,11 +48,11 @@ def run(
         ProgramError: it ended with a status other than 0.
         MissingToolError: there is no such program.
     """
-    words = [str(word) for word in arguments]
-    if shutil.which(words[0], path=(env or os.environ).get("PATH")) is None:
-        raise MissingToolError(f"{words[0]} is not installed")
+    argv = [str(word) for word in arguments]
+    if shutil.which(argv[0], path=(env or os.environ).get("PATH")) is None:
+        raise MissingToolError(f"{argv[0]} is not installed")
     child = subprocess.Popen(
-        [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *words],
+        [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *argv],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -67,7 +67,7 @@ def run(
         _end(child)
         raise
     if status := child.wait():
-        raise ProgramError(f"{Path(words[0]).name} {_verb(words)}ended with status {status}", "\n".join(tail))
+        raise ProgramError(f"{Path(argv[0]).name} {_verb(argv)}ended with status {status}", "\n".join(tail))
 
 
 def _show(
@@ -117,6 +117,6 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             return
 
 
-def _verb(words: list[str]) -> str:
+def _verb(argv: list[str]) -> str:
     """The subcommand, for the message: ``build``, ``push``."""
-    return next((f"{word} " for word in words[1:] if word.isalpha()), "")
+    return next((f"{word} " for word in argv[1:] if word.isalpha()), "")

@@ -140,19 +140,19 @@ def read(file: Path) -> Release:
     """Read and check one ``release.toml``.
 
     Raises:
-        PatchsetError: it is no TOML, or a field is missing, unknown or malformed.
+        PatchsetError: it is not TOML, or a field is missing, unknown or malformed.
     """
     try:
         fields = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise PatchsetError(f"{file} cannot be read: {error}", "mend the file by hand") from error
+        raise PatchsetError(f"{file} cannot be read: {error}", "fix the file by hand") from error
     try:
         release = Release.model_validate({"name": file.parent.name, **fields})
     except ValidationError as error:
         where = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise PatchsetError(f"{file}: {where}", "mend the file by hand") from error
+        raise PatchsetError(f"{file}: {where}", "fix the file by hand") from error
     if release.name != f"v{release.version}":
-        raise PatchsetError(f"{file}: version {release.version} stands in the folder {release.name}")
+        raise PatchsetError(f"{file}: version {release.version} is in the folder {release.name}")
     if release.sdist is None and release.git is None:
         raise PatchsetError(f"{file}: neither sdist nor git names a source")
     return release

@@ -71,7 +71,7 @@ _GB = 1_000_000_000
 @click.option(
     "--tag", help="The image's name in the engine; default: vllm-mtp-patches:<release>-mtp.<n>-<target>."
 )
-@click.option("--fresh-base", is_flag=True, help="Make the base anew, with Debian's updates of today.")
+@click.option("--fresh-base", is_flag=True, help="Make the base again, with Debian's updates of today.")
 @from_dir_option
 @click.pass_context
 def command(

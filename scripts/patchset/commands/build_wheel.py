@@ -80,7 +80,7 @@ def command(
     refused by name.
 
     Mode source needs g++, Python's headers and 12 GB of disk space, and no CUDA: the toolkit comes from the package
-    index, as patches/RELEASE/requirements.build.lock says. It goes on where an earlier run was interrupted, and keeps
+    index, as patches/RELEASE/requirements.build.lock says. It resumes where an earlier run was interrupted, and keeps
     what it compiles in ccache when that is installed (CCACHE_DIR, default build/ccache).
     """
     pinned = load(release)

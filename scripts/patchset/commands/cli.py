@@ -7,7 +7,7 @@ import importlib
 
 import click
 
-from patchset.base import entry
+from patchset.base import run_command
 
 #: Command names in the order of the flow, with their modules under ``patchset.commands``.
 COMMANDS = {
@@ -61,4 +61,4 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command of the tool."""
-    entry.run(cli, arguments)
+    run_command.run(cli, arguments)

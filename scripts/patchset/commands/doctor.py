@@ -47,19 +47,19 @@ def command(
     Exit status 0 when all is well, 1 when something is wrong, 2 when there is no vLLM of a pinned release.
     """
     program = [str(python.absolute()), doctor.__file__]
-    words = [word for word, on in (("--gpu", gpu), ("--quiet", quiet), ("--json", as_json)) if on]
-    words += ["--patches", str(paths.patches_dir())]
+    argv = [word for word, on in (("--gpu", gpu), ("--quiet", quiet), ("--json", as_json)) if on]
+    argv += ["--patches", str(paths.patches_dir())]
     if root is not None:
-        words += ["--root", str(root.absolute())]
-    done = subprocess.run([*program, *words], check=False, capture_output=True, text=True)
+        argv += ["--root", str(root.absolute())]
+    done = subprocess.run([*program, *argv], check=False, capture_output=True, text=True)
     if done.returncode == doctor.NO_MANIFEST:
         # Not a wheel of ours, so perhaps one that was patched in place: what it should be is made from the pin.
         found = in_place.look(root, from_dir=from_dir) if root else in_place.find(python, from_dir=from_dir)
         with tempfile.NamedTemporaryFile(suffix=".json") as manifest:
             manifest.write(_manifest(found))
             manifest.flush()
-            words += ["--manifest", manifest.name]
-            done = subprocess.run([*program, *words], check=False, capture_output=True, text=True)
+            argv += ["--manifest", manifest.name]
+            done = subprocess.run([*program, *argv], check=False, capture_output=True, text=True)
     if done.returncode == EXIT_USAGE:
         raise UsageError(done.stderr.strip()[-500:], "--python names the interpreter that serves")
     for line in done.stdout.splitlines():

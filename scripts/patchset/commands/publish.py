@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from patchset.attest import inputs, sidecars
+from patchset.attest import attestation, inputs
 from patchset.base import console, files, paths
 from patchset.base.errors import PatchsetError, UsageError
 from patchset.base.release import Release, Target, load
@@ -96,7 +96,7 @@ def _built(release: Release, target: Target, only_thin: bool) -> list[Path]:
 
 def _inputs(archive: Path, release: Release, target: Target) -> bytes:
     """The archive's inputs.lock; it must be of what the tags will say, made from this checkout."""
-    content = sidecars.read(Layout(archive))[sidecars.INPUTS]
+    content = attestation.read(Layout(archive))[attestation.INPUTS]
     made = inputs.read(content, str(archive))
     if (made.release, made.target, made.version) != (release.name, target, release.built_version(target)):
         raise PatchsetError(

@@ -11,7 +11,8 @@ import click
 from patchset.base import console
 from patchset.base.errors import EXIT_CONFLICT
 from patchset.commands.options import from_dir_option
-from patchset.rebase.run import Options, rebase, try_out, work_folder
+from patchset.rebase import run
+from patchset.rebase.run import Options, rebase, work_folder
 
 
 @click.command()
@@ -20,31 +21,31 @@ from patchset.rebase.run import Options, rebase, try_out, work_folder
     "--from",
     "old",
     metavar="RELEASE",
-    help="Whose series is carried over; else the nearest one that has any.",
+    help="Whose series is ported; else the nearest one that has any.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would come out; change nothing.")
-@click.option("--continue", "go_on", is_flag=True, help="Go on after a conflict was resolved or skipped.")
-@click.option("--restart", is_flag=True, help="Begin anew; throws away conflicts that were resolved.")
+@click.option("--continue", "resume", is_flag=True, help="Resume after a conflict was resolved or skipped.")
+@click.option("--restart", is_flag=True, help="Start over; throws away conflicts that were resolved.")
 @click.option("--replace", is_flag=True, help="Replace the series that RELEASE has already.")
 @from_dir_option
 def command(
     release: str,
     old: str | None,
     dry_run: bool,
-    go_on: bool,
+    resume: bool,
     restart: bool,
     replace: bool,
     from_dir: Path | None,
 ) -> None:
-    """Carry a series over to RELEASE, newer or older: pin it, and write patches/RELEASE.
+    """Port a series to RELEASE, newer or older: pin it, and write patches/RELEASE.
 
-    Each patch is carried as it stands, at an offset, or by a three-way merge; one that upstream has is dropped,
+    Each patch is ported as it stands, at an offset, or by a three-way merge; one that upstream has is dropped,
     and its proof must pass on the stock tree from then on. A conflict stops the run in an ordinary git
     cherry-pick (exit status 3). Nothing below patches/ changes before the end. The report: build/rebase/RELEASE.
     --from RELEASE itself refreshes its series after a diff in patches/common changed.
     """
-    options = Options(old=old, go_on=go_on, restart=restart, replace=replace, from_dir=from_dir)
-    report = try_out(release, options) if dry_run else rebase(release, options)
+    options = Options(old=old, resume=resume, restart=restart, replace=replace, from_dir=from_dir)
+    report = run.dry_run(release, options) if dry_run else rebase(release, options)
     report.show(dry=dry_run)
     if not dry_run:
         console.result(str(work_folder(report.new) / "report.md"))

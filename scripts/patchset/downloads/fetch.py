@@ -26,7 +26,7 @@ _SPARE = 64 << 20
 def artifact(pinned: Artifact, *, from_dir: Path | None = None) -> Path:
     """The verified file of a pin: from ``build/downloads``, else from ``from_dir``, else from a package index.
 
-    An interrupted download goes on where it stopped; it takes its name only when the whole file has the
+    An interrupted download resumes where it stopped; it takes its name only when the whole file has the
     pinned sha256. Two runs at once wait for each other.
 
     Raises:
@@ -68,7 +68,7 @@ def git_source(source: GitSource, folder: Path) -> None:
     """
     with (
         console.step(f"fetch {source.commit[:12]} from {source.remote}"),
-        tempfile.TemporaryDirectory(dir=folder.parent, prefix=files.UNFINISHED) as name,
+        tempfile.TemporaryDirectory(dir=folder.parent, prefix=files.TEMP_PREFIX) as name,
     ):
         bare = Path(name)
         git.run(bare, "init", "--quiet", "--bare")
@@ -103,9 +103,9 @@ def _verify(file: Path, pinned: Artifact, origin: str) -> None:
 
 def _copy(source: Path, place: Path, pinned: Artifact) -> None:
     _need_space(place.parent, pinned.size)
-    with files.whole_file(place) as unfinished:
-        shutil.copyfile(source, unfinished)
-        _verify(unfinished, pinned, str(source.parent))
+    with files.atomic_file(place) as temp:
+        shutil.copyfile(source, temp)
+        _verify(temp, pinned, str(source.parent))
 
 
 def _download(pinned: Artifact, place: Path) -> None:
@@ -165,7 +165,7 @@ def _fill(source: index.Index, pinned: Artifact, part: Path) -> None:
             pause *= 2
     raise UnavailableError(
         f"{pinned.file} could not be downloaded: {failure}",
-        "run the same command again to go on from there, or give the file with --from-dir DIR",
+        "run the same command again to continue from there, or give the file with --from-dir DIR",
     )
 
 
@@ -175,19 +175,21 @@ def _stream(source: index.Index, url: str, part: Path, size: int, advance: Calla
     if have == size:
         return
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-    with source.client.get_stream(url, headers=headers) as answer:
-        if answer.status_code in (401, 403, 404, 410):
-            raise NotFoundError(f"{url} answers {answer.status_code}", "check the index and its credentials")
-        answer.raise_for_status()
-        at = answer.headers.get("Content-Range", "")
-        resumed = have > 0 and answer.status_code == 206 and at.startswith(f"bytes {have}-")
-        if answer.status_code == 206 and not resumed:
+    with source.client.get_stream(url, headers=headers) as response:
+        if response.status_code in (401, 403, 404, 410):
+            raise NotFoundError(
+                f"{url} answers {response.status_code}", "check the index and its credentials"
+            )
+        response.raise_for_status()
+        at = response.headers.get("Content-Range", "")
+        resumed = have > 0 and response.status_code == 206 and at.startswith(f"bytes {have}-")
+        if response.status_code == 206 and not resumed:
             raise UnavailableError(f"{url} was asked for bytes from {have} and sends {at or 'no range'}")
         if have and not resumed:
             advance(-have)
         with part.open("ab" if resumed else "wb") as file:
             # As the pieces come: a larger size would be collected first, and lost when the connection breaks.
-            for piece in answer.iter_raw():
+            for piece in response.iter_raw():
                 if file.tell() + len(piece) > size:
                     file.close()
                     part.unlink()

@@ -27,7 +27,7 @@ def sdist(archive: Path, folder: Path) -> None:
     repository is left out, as git would read that one's configuration.
 
     Raises:
-        PatchsetError: it is no readable archive, has more than one top folder, is larger than the bounds, or a
+        PatchsetError: it is not a readable archive, has more than one top folder, is larger than the bounds, or a
             member would leave the folder.
     """
     try:

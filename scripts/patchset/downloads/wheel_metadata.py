@@ -31,12 +31,12 @@ def size(source: index.Index, link: Link) -> int:
     if link.is_file:
         return link.file_path.stat().st_size
     try:
-        with source.client.get_stream(link.url_without_fragment, headers=_range(0, 0)) as answer:
-            answer.raise_for_status()
-            if answer.status_code == 206:
-                said = answer.headers.get("Content-Range", "").rpartition("/")[2]
+        with source.client.get_stream(link.url_without_fragment, headers=_range(0, 0)) as response:
+            response.raise_for_status()
+            if response.status_code == 206:
+                said = response.headers.get("Content-Range", "").rpartition("/")[2]
             else:
-                said = answer.headers.get("Content-Length", "")
+                said = response.headers.get("Content-Length", "")
     except index.HTTP_ERRORS as error:
         raise UnavailableError(
             f"{link.filename} cannot be asked for its size: {error}", "run it again"
@@ -52,15 +52,15 @@ def wheel_metadata(source: index.Index, link: Link, whole: Callable[[], Path]) -
 
     Raises:
         UnavailableError: the server does not answer.
-        PatchsetError: the file is no wheel.
+        PatchsetError: the file is not a wheel.
     """
     if link.is_file:
         return read_metadata(link.file_path)
     try:
         if link.dist_info_link is not None:
-            answer = source.client.get(link.dist_info_link.url)
-            if answer.status_code == 200:
-                return _parse(answer.content, link.filename)
+            response = source.client.get(link.dist_info_link.url)
+            if response.status_code == 200:
+                return _parse(response.content, link.filename)
         if (total := _ranged_size(source, link)) is not None:
             ranges: io.RawIOBase = _Ranges(source, link, total)
             return _from_zip(io.BufferedReader(ranges, buffer_size=_BLOCK), link.filename)
@@ -90,7 +90,7 @@ def _from_zip(file: IO[bytes], name: str) -> Message:
             with archive.open(found[0]) as member:
                 return _parse(member.read(MAX_METADATA + 1), name)
     except zipfile.BadZipFile as error:
-        raise PatchsetError(f"{name} is no wheel: {error}") from error
+        raise PatchsetError(f"{name} is not a wheel: {error}") from error
 
 
 def _parse(content: bytes, name: str) -> Message:
@@ -105,10 +105,10 @@ def _range(first: int, last: int) -> dict[str, str]:
 
 def _ranged_size(source: index.Index, link: Link) -> int | None:
     """The size of a file whose server answers range requests, else None."""
-    with source.client.get_stream(link.url_without_fragment, headers=_range(0, 0)) as answer:
-        answer.raise_for_status()
-        total = answer.headers.get("Content-Range", "").rpartition("/")[2]
-        return int(total) if answer.status_code == 206 and total.isdecimal() else None
+    with source.client.get_stream(link.url_without_fragment, headers=_range(0, 0)) as response:
+        response.raise_for_status()
+        total = response.headers.get("Content-Range", "").rpartition("/")[2]
+        return int(total) if response.status_code == 206 and total.isdecimal() else None
 
 
 class _Ranges(io.RawIOBase):
@@ -134,10 +134,10 @@ class _Ranges(io.RawIOBase):
         last = min(self._at + len(buffer), self._total) - 1
         if last < self._at:
             return 0
-        answer = self._source.client.get(self._link.url_without_fragment, headers=_range(self._at, last))
-        answer.raise_for_status()
-        piece = answer.content
-        if answer.status_code != 206 or len(piece) != last - self._at + 1:
+        response = self._source.client.get(self._link.url_without_fragment, headers=_range(self._at, last))
+        response.raise_for_status()
+        piece = response.content
+        if response.status_code != 206 or len(piece) != last - self._at + 1:
             raise ConnectionError(f"a range of {self._link.filename} came back wrong")
         buffer[: len(piece)] = piece
         self._at += len(piece)

@@ -44,8 +44,8 @@ def export(engine: Engine, tag: str, place: Path, epoch: int, attest: Attest = l
     with (
         console.step(f"write {place.name}"),
         files.lock(place),
-        files.whole_file(place) as unfinished,
-        tempfile.TemporaryDirectory(dir=place.parent, prefix=files.UNFINISHED) as folder,
+        files.atomic_file(place) as temp,
+        tempfile.TemporaryDirectory(dir=place.parent, prefix=files.TEMP_PREFIX) as folder,
     ):
         layout = Path(folder) / "layout"
         if engine.name == "docker":
@@ -60,7 +60,7 @@ def export(engine: Engine, tag: str, place: Path, epoch: int, attest: Attest = l
             process.run(words, prefix=engine.name, env={**os.environ, "TMPDIR": folder})
         name = engine.full_tag(tag)
         digest, layers = _name(layout, name, attest)
-        _pack(layout, unfinished, epoch)
+        _pack(layout, temp, epoch)
     return Archive(place, digest, place.stat().st_size, layers)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from patchset.base import console
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Arch
-from patchset.image.base_manifest import Base, Origin
+from patchset.image.base_manifest import Base, BaseManifest
 from patchset.image.layer import Place
 from patchset.registry import media
 from patchset.registry.client import Repository
@@ -98,12 +98,12 @@ def check(base: Base, where: Place, wheels: Mapping[Arch, Path]) -> None:
         PatchsetError: the release is not at that place, or its files are not those that the patches were made for.
     """
     with Repository(base.reference.at(base.digest)) as repository:
-        for origin in base.origins:
+        for origin in base.manifests:
             with console.step(f"look into the base for {origin.platform['architecture']}"):
                 _check(repository, origin, where, wheels[origin.arch])
 
 
-def _check(repository: Repository, origin: Origin, where: Place, wheel_file: Path) -> None:
+def _check(repository: Repository, origin: BaseManifest, where: Place, wheel_file: Path) -> None:
     root = where.site.strip("/")
     info = f"{root}/vllm-{where.version}.dist-info/METADATA"
     with Wheel(wheel_file) as wheel:

@@ -19,7 +19,7 @@ _MAX_LAYERS = 500
 
 
 @dataclass(frozen=True)
-class Origin:
+class BaseManifest:
     """The base for one processor: ``digest`` and ``kind`` (media type) of its manifest, manifest and configuration."""
 
     arch: Arch
@@ -37,7 +37,7 @@ class Base:
     reference: Reference
     digest: str
     index: bool
-    origins: tuple[Origin, ...]
+    manifests: tuple[BaseManifest, ...]
 
 
 def look(text: str, archs: Sequence[Arch]) -> Base:
@@ -47,7 +47,7 @@ def look(text: str, archs: Sequence[Arch]) -> Base:
 
     Raises:
         UsageError: it is for none of them.
-        PatchsetError: it is no image, or one with the patches already.
+        PatchsetError: it is not an image, or one with the patches already.
         UnavailableError: the registry has it not, or does not answer.
     """
     reference = parse(text)
@@ -56,19 +56,19 @@ def look(text: str, archs: Sequence[Arch]) -> Base:
         top = media.parse(content, str(reference))
         pinned = reference.at(digest)
         if not (is_index := kind in media.INDEXES or "manifests" in top):
-            origins = [_origin(repository, digest, kind, top, str(pinned), None)]
+            manifests = [_base_manifest(repository, digest, kind, top, str(pinned), None)]
         else:
-            origins = [
+            manifests = [
                 _from_index(repository, media.check_descriptor(entry, str(pinned)))
                 for arch in archs
                 for entry in _entries(top, arch, str(pinned))
             ]
-    origins = [origin for origin in origins if origin.arch in archs]
-    if not origins:
+    manifests = [origin for origin in manifests if origin.arch in archs]
+    if not manifests:
         raise UsageError(
             f"{reference} is not for {' or '.join(GOARCH[arch] for arch in archs)}", "choose another --arch"
         )
-    return Base(reference, digest, is_index, tuple(origins))
+    return Base(reference, digest, is_index, tuple(manifests))
 
 
 def _entries(index: dict[str, Any], arch: Arch, what: str) -> list[dict[str, Any]]:
@@ -84,20 +84,20 @@ def _entries(index: dict[str, Any], arch: Arch, what: str) -> list[dict[str, Any
     return found[:1]
 
 
-def _from_index(repository: Repository, entry: dict[str, Any]) -> Origin:
+def _from_index(repository: Repository, entry: dict[str, Any]) -> BaseManifest:
     digest, kind, content = repository.manifest(entry["digest"])
     what = str(repository.reference.at(digest))
-    return _origin(repository, digest, kind, media.parse(content, what), what, entry["platform"])
+    return _base_manifest(repository, digest, kind, media.parse(content, what), what, entry["platform"])
 
 
-def _origin(
+def _base_manifest(
     repository: Repository,
     digest: str,
     kind: str,
     manifest: dict[str, Any],
     what: str,
     platform: dict[str, Any] | None,
-) -> Origin:
+) -> BaseManifest:
     config_entry, *layers = media.parts(manifest, what)
     content = repository.blob(config_entry["digest"], config_entry["size"], media.MAX_CONFIG)
     config = media.parse(content, f"the configuration of {what}")
@@ -116,7 +116,7 @@ def _origin(
     kind = str(manifest.get("mediaType") or kind)
     if kind not in media.MANIFESTS:
         raise PatchsetError(f"{what} is of a kind that is not known here: {kind[:100]}")
-    return Origin(
+    return BaseManifest(
         arch,
         platform or {"os": "linux", "architecture": made_for, **variant},
         digest,

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.attest import inputs, labels, sidecars
+from patchset.attest import attestation, inputs, labels
 from patchset.attest.inputs import Inputs
 from patchset.base import console, files, paths
 from patchset.base.errors import UsageError
@@ -65,14 +65,14 @@ def build(
     place = images / f"{release.name}-{target}-{arch}.oci.tar"
     with files.lock(images / "work"):
         engine.clean(images)
-        files.remove_unfinished(images)
+        files.remove_temp(images)
         wheel = overlay.build(release, target, arch, from_dir=from_dir)
         locks, rootfs = _full(release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base, cached)
 
         def attest(digest: str) -> dict[str, bytes]:
             locked = _inputs(release, target, arch, engine, digest, rootfs)
-            return sidecars.by_annotation(
-                sidecars.write(locked, release, {arch: wheel}, locks=locks, rootfs=rootfs)
+            return attestation.by_annotation(
+                attestation.write(locked, release, {arch: wheel}, locks=locks, rootfs=rootfs)
             )
 
         made = archive.export(engine, tag, place, release.source_date_epoch, attest)
@@ -113,7 +113,7 @@ def _full(
     if not engine.exists(base_tag):
         with (
             console.step(f"put the base into {engine.name}"),
-            tempfile.TemporaryDirectory(dir=paths.images_dir(), prefix=files.UNFINISHED) as folder,
+            tempfile.TemporaryDirectory(dir=paths.images_dir(), prefix=files.TEMP_PREFIX) as folder,
         ):
             context.link(rootfs, Path(folder) / "rootfs.tar")
             engine.build(_dockerfile("base"), Path(folder), base_tag, epoch=epoch, arch=arch)
@@ -126,7 +126,7 @@ def _full(
     )
     with (
         console.step(f"build {tag} with {engine.name}"),
-        tempfile.TemporaryDirectory(dir=paths.images_dir(), prefix=files.UNFINISHED) as folder,
+        tempfile.TemporaryDirectory(dir=paths.images_dir(), prefix=files.TEMP_PREFIX) as folder,
     ):
         context.full(Path(folder), wheel=wheel, wheels=wheels, locks=locks, uv_wheel=uv_wheel)
         engine.build(

@@ -69,6 +69,8 @@ def _extract_uv(wheel: Path, place: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         found = [info for info in archive.infolist() if info.filename.endswith(".data/scripts/uv")]
         if len(found) != 1 or found[0].file_size > _MAX_UV:
-            raise PatchsetError(f"{wheel.name} holds no program uv", "docker/uv.lock pins the wrong file")
+            raise PatchsetError(
+                f"{wheel.name} does not contain the program uv", "docker/uv.lock pins the wrong file"
+            )
         place.write_bytes(archive.read(found[0]))
     place.chmod(0o755)

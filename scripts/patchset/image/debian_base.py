@@ -75,7 +75,7 @@ def rootfs(target: Target, arch: Arch, epoch: int, *, fresh: bool = False) -> tu
         if place.is_file() and not fresh:
             console.note(f"base {place.name} is there (--fresh-base makes it anew)")
             return place, files.sha256_file(place)[:16]
-        files.remove_unfinished(place.parent)
+        files.remove_temp(place.parent)
         _bootstrap(place, names, arch, epoch)
     return place, files.sha256_file(place)[:16]
 
@@ -93,16 +93,16 @@ def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int) -> None:
             f"{_KEYRING} is missing: Debian's packages cannot be verified",
             "install it: sudo apt-get install debian-archive-keyring",
         )
-    words = ["mmdebstrap", "--variant=minbase", "--format=tar", f"--include={','.join(names)}"]
-    words.append(f"--architectures={ {'x86_64': 'amd64', 'aarch64': 'arm64'}[arch] }")
-    words += [f"--aptopt={option}" for option in _host_apt_options()]
+    argv = ["mmdebstrap", "--variant=minbase", "--format=tar", f"--include={','.join(names)}"]
+    argv.append(f"--architectures={ {'x86_64': 'amd64', 'aarch64': 'arm64'}[arch] }")
+    argv += [f"--aptopt={option}" for option in _host_apt_options()]
     quoted = " ".join(f"'{line}'" for line in SOURCES)
-    words.append(f"--customize-hook={_CLEAN.format(quoted)}")
+    argv.append(f"--customize-hook={_CLEAN.format(quoted)}")
     signed = [line.replace("deb ", f"deb [signed-by={_KEYRING}] ", 1) for line in host_sources()]
     with (
         console.step(f"make the base from Debian packages: {', '.join(names)}"),
-        files.whole_file(place) as unfinished,
-        tempfile.TemporaryDirectory(dir=place.parent, prefix=files.UNFINISHED) as scratch,
+        files.atomic_file(place) as temp,
+        tempfile.TemporaryDirectory(dir=place.parent, prefix=files.TEMP_PREFIX) as scratch,
     ):
         env = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
         if os.geteuid() == 0:
@@ -110,7 +110,7 @@ def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int) -> None:
                 scratch  # /tmp is small on some machines; without root it must be a place of other users too
             )
         try:
-            process.run([*words, SUITE, unfinished, *signed], prefix="mmdebstrap", env=env)
+            process.run([*argv, SUITE, temp, *signed], prefix="mmdebstrap", env=env)
         except process.ProgramError as error:
             if any(
                 sign in error.tail for sign in ("Could not resolve", "Failed to fetch", "Could not connect")
@@ -120,7 +120,7 @@ def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int) -> None:
                     "check the network and /etc/apt/sources.list; then run the same command",
                 ) from error
             raise
-        if unfinished.stat().st_size < 50_000_000:
+        if temp.stat().st_size < 50_000_000:
             raise PatchsetError(
                 "mmdebstrap made a base that is too small to be one", "its output stands above"
             )
@@ -136,10 +136,10 @@ def sources_from(targets: str) -> list[str]:
     """Sources from ``apt-get indextargets`` output: those of this suite that serve Debian's own archives."""
     found: dict[str, None] = {}
     for line in targets.splitlines():
-        words = line.split()
-        if len(words) != 4 or words[3] != "Packages" or words[2] != "main":
+        argv = line.split()
+        if len(argv) != 4 or argv[3] != "Packages" or argv[2] != "main":
             continue
-        uri, suite = words[0].rstrip("/"), words[1]
+        uri, suite = argv[0].rstrip("/"), argv[1]
         debian = uri.endswith(("/debian", "/debian-security"))
         if debian and suite in (SUITE, f"{SUITE}-updates", f"{SUITE}-security"):
             found[f"deb {uri} {suite} main"] = None
@@ -156,9 +156,9 @@ def _host_apt_options() -> list[str]:
     return [f'{name} "{value}"' for name, value in values.items()]
 
 
-def _ask(*words: str) -> str:
+def _ask(*argv: str) -> str:
     """What a program of apt prints; nothing where there is no apt."""
     try:
-        return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
     except OSError:
         return ""

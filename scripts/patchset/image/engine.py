@@ -63,16 +63,16 @@ class Engine:
         Temporary files are beside the ``context``.
         """
         platform = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}[arch]
-        words = [self.name, {"buildah": "bud", "podman": "build", "docker": "build"}[self.name]]
-        words += ["--platform", platform]
+        argv = [self.name, {"buildah": "bud", "podman": "build", "docker": "build"}[self.name]]
+        argv += ["--platform", platform]
         if self.name == "docker":
-            words += ["--network", "none", "--progress", "plain"]
+            argv += ["--network", "none", "--progress", "plain"]
         else:
             # chroot isolation is the one that works everywhere, in containers and without privileges too; it
             # has no network of its own, which is why each installer in the Dockerfiles is told to stay offline.
             isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
-            words += ["--isolation", isolation, "--network", "host" if isolation == "chroot" else "none"]
-            words += [
+            argv += ["--isolation", isolation, "--network", "host" if isolation == "chroot" else "none"]
+            argv += [
                 "--layers",
                 "--format",
                 "oci",
@@ -82,21 +82,21 @@ class Engine:
                 str(epoch),
             ]
         for name, value in {"SOURCE_DATE_EPOCH": str(epoch), **(arguments or {})}.items():
-            words += ["--build-arg", f"{name}={value}"]
+            argv += ["--build-arg", f"{name}={value}"]
         for name, value in (labels or {}).items():
-            words += ["--label", f"{name}={value}"]
+            argv += ["--label", f"{name}={value}"]
         if stage:
-            words += ["--target", stage]
+            argv += ["--target", stage]
         if not cached:
-            words.append("--no-cache")
-        words += ["--file", str(dockerfile), "--tag", tag, str(context)]
+            argv.append("--no-cache")
+        argv += ["--file", str(dockerfile), "--tag", tag, str(context)]
         journal = context.parent / _JOURNAL
         kept = {"base": (arguments or {}).get("BASE", ""), "containers": sorted(self._containers())}
         files.write_text(journal, json.dumps(kept))
-        with tempfile.TemporaryDirectory(dir=context.parent, prefix=files.UNFINISHED) as scratch:
+        with tempfile.TemporaryDirectory(dir=context.parent, prefix=files.TEMP_PREFIX) as scratch:
             env = {**os.environ, "DOCKER_BUILDKIT": "1", "TMPDIR": scratch}
             try:
-                process.run(words, prefix=self.name, env=env)
+                process.run(argv, prefix=self.name, env=env)
             finally:
                 self.clean(context.parent)
 
@@ -129,9 +129,9 @@ class Engine:
         """The unpacked size in bytes, as far as the engine tells."""
         if self.name == "buildah":
             text = self._ask(["images", "--json", tag], check=False)
-            words = json.loads(text)[0].get("size", "").split() if text else []
+            argv = json.loads(text)[0].get("size", "").split() if text else []
             scale = {"KB": 1e3, "MB": 1e6, "GB": 1e9}
-            return int(float(words[0]) * scale[words[1]]) if len(words) == 2 and words[1] in scale else None
+            return int(float(argv[0]) * scale[argv[1]]) if len(argv) == 2 and argv[1] in scale else None
         answer = json.loads(self._ask(["inspect", "--type", "image", tag]) or "[{}]")
         found = answer[0].get("Size")
         return found if isinstance(found, int) else None
@@ -234,10 +234,10 @@ def _unusable(name: EngineName) -> tuple[str, str] | None:
     return None
 
 
-def _output(words: list[str]) -> str | None:
+def _output(argv: list[str]) -> str | None:
     """What a quick question printed, or none when it failed or did not end in time."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None if done.returncode == 0 else None

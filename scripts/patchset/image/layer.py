@@ -55,7 +55,7 @@ def place(release: Release, target: Target, site: str | None, version: str | Non
     """Where the official image of a release has vLLM, unless said otherwise."""
     version = version or release.version + ("+cpu" if target == "cpu" else "")
     if not re.fullmatch(r"[0-9][A-Za-z0-9.+_]*", version):
-        raise UsageError(f"{version!r} is no version", f"it looks like {release.version}")
+        raise UsageError(f"{version!r} is not a version", f"it looks like {release.version}")
     found = Place(site or SITES[target], version)
     _ = found.python
     return found

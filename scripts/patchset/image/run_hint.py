@@ -26,13 +26,13 @@ _OWN_FLAGS: dict[Target, tuple[str, ...]] = {
 def command(engine: Engine, tag: str, target: Target) -> str:
     """A whole command line. buildah builds but does not run: podman runs from the same storage."""
     docker = engine.name == "docker"
-    words = ["docker" if docker else "podman", "run", "--rm", "--publish", "127.0.0.1:8000:8000"]
+    argv = ["docker" if docker else "podman", "run", "--rm", "--publish", "127.0.0.1:8000:8000"]
     if target == "cuda":
         # podman finds GPUs through CDI (nvidia-ctk cdi generate); vLLM's workers talk through shared memory.
-        words += ["--gpus", "all"] if docker else ["--device", "nvidia.com/gpu=all"]
-    words += ["--ipc", "host", "--volume", "vllm-models:/home/vllm/.cache/huggingface", tag]
-    words += [_MODELS[target], "--served-model-name", "qwen", *_FLAGS, *_OWN_FLAGS[target]]
-    line = shlex.join(words)
+        argv += ["--gpus", "all"] if docker else ["--device", "nvidia.com/gpu=all"]
+    argv += ["--ipc", "host", "--volume", "vllm-models:/home/vllm/.cache/huggingface", tag]
+    argv += [_MODELS[target], "--served-model-name", "qwen", *_FLAGS, *_OWN_FLAGS[target]]
+    line = shlex.join(argv)
     if not docker and shutil.which("podman") is None:
         line += "  (after: apt-get install podman)"
     return line

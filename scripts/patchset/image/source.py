@@ -44,18 +44,18 @@ def prepare(release: Release, target: Target, tag: str | None, *, from_dir: Path
     folder = paths.images_dir() / "source" / f"{release.name}-{target}"
     version = release.built_version(target)
     with console.step(f"make the context of {release.name}"), files.lock(folder):
-        files.remove_unfinished(folder.parent, folder.name)
-        with files.whole_folder(folder) as unfinished:
-            git.run(unfinished, "clone", "--quiet", "--local", "--no-hardlinks", str(tree), ".")
-            git.run(unfinished, "remote", "remove", "origin")
+        files.remove_temp(folder.parent, folder.name)
+        with files.atomic_folder(folder) as temp:
+            git.run(temp, "clone", "--quiet", "--local", "--no-hardlinks", str(tree), ".")
+            git.run(temp, "remote", "remove", "origin")
             # setuptools-scm and the Rust build ask git for a version.
-            git.run(unfinished, "tag", release.name)
-            text = (unfinished / "docker" / name).read_text(encoding="utf-8")
-            (unfinished / DOCKERFILE).write_text(
+            git.run(temp, "tag", release.name)
+            text = (temp / "docker" / name).read_text(encoding="utf-8")
+            (temp / DOCKERFILE).write_text(
                 dockerfile.with_version(text, wheel_stage, version), encoding="utf-8"
             )
             stages = dockerfile.needed(dockerfile.read(text), image_stage)
-            if lacking := dockerfile.missing(stages, unfinished):
+            if lacking := dockerfile.missing(stages, temp):
                 raise PatchsetError(
                     f"docker/{name} of {release.name} takes what its source has not: {', '.join(lacking)}",
                     "pin the release by git commit: a source archive may leave files out",
@@ -80,7 +80,7 @@ def bake(made: Context, target: Target, *, print_only: bool = False) -> str:
         ProgramError: the build failed.
     """
     place = paths.project_root() / "docker" / "source" / "docker-bake.hcl"
-    words = ["docker", "buildx", "bake", "--file", str(place)]
+    argv = ["docker", "buildx", "bake", "--file", str(place)]
     env = {**os.environ, **made.variables}
     try:
         found = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False, timeout=20)
@@ -90,14 +90,14 @@ def bake(made: Context, target: Target, *, print_only: bool = False) -> str:
         said = " ".join(f"{name}={shlex.quote(value)}" for name, value in made.variables.items())
         raise MissingToolError(
             f"docker has no buildx; the context {made.folder} is whole",
-            f"install it (docker-buildx-plugin), or build there: {said} {shlex.join(words)} {target}",
+            f"install it (docker-buildx-plugin), or build there: {said} {shlex.join(argv)} {target}",
         )
     if print_only:
         done = subprocess.run(
-            [*words, "--print", target], env=env, capture_output=True, text=True, check=False
+            [*argv, "--print", target], env=env, capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise PatchsetError(f"buildx does not take the bake file: {done.stderr.strip()[-1000:]}")
         return done.stdout
-    process.run([*words, target], prefix="buildx", env=env)
+    process.run([*argv, target], prefix="buildx", env=env)
     return ""

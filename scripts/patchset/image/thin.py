@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchset.attest import inputs, labels, sidecars
+from patchset.attest import attestation, inputs, labels
 from patchset.attest.inputs import Inputs
 from patchset.base import console, files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Arch, Release, Target
 from patchset.image import base_check, base_manifest, deflate
 from patchset.image import layer as layers
-from patchset.image.base_manifest import Base, Origin
+from patchset.image.base_manifest import Base, BaseManifest
 from patchset.image.layer import Place
 from patchset.registry import layout, media
 from patchset.series import patched_files
@@ -76,7 +76,7 @@ def build(
     entries: list[dict[str, Any]] = []
     made: dict[Arch, tuple[str, int]] = {}
     wheels: dict[Arch, Path] = {}
-    for found in base.origins:
+    for found in base.manifests:
         wheel = wheels[found.arch] = overlay.build(release, target, found.arch, from_dir=from_dir)
         with console.step(f"make the layer for {found.platform['architecture']}"):
             content = layers.layer(wheel, where, release.source_date_epoch)
@@ -86,7 +86,7 @@ def build(
         base_check.check(base, where, wheels)
     top = entries[0] if not base.index else _index(entries, blobs)
     locked = _inputs(release, target, base, where, top["digest"])
-    attestations = sidecars.by_annotation(sidecars.write(locked, release, wheels))
+    attestations = attestation.by_annotation(attestation.write(locked, release, wheels))
     annotations = {
         "org.opencontainers.image.ref.name": f"{release.name}-mtp.{release.revision}",
         BASE: str(base.reference.at(base.digest)),
@@ -100,7 +100,7 @@ def build(
 
 
 def _image(
-    release: Release, target: Target, base: Origin, wheel: Path, content: bytes, blobs: dict[str, bytes]
+    release: Release, target: Target, base: BaseManifest, wheel: Path, content: bytes, blobs: dict[str, bytes]
 ) -> tuple[dict[str, Any], tuple[str, int]]:
     """Put an image's parts into ``blobs``; its descriptor, and its new layer's digest and size."""
     docker = base.kind == media.DOCKER_MANIFEST
@@ -146,7 +146,7 @@ def _index(entries: list[dict[str, Any]], blobs: dict[str, bytes]) -> dict[str, 
 
 
 def _inputs(release: Release, target: Target, base: Base, where: Place, digest: str) -> Inputs:
-    archs = [found.arch for found in base.origins]
+    archs = [found.arch for found in base.manifests]
     return Inputs(
         kind="thin",
         release=release.name,
@@ -157,7 +157,7 @@ def _inputs(release: Release, target: Target, base: Base, where: Place, digest: 
         base=inputs.OnBase(
             reference=str(base.reference),
             digest=base.digest,
-            manifests={found.arch: found.digest for found in base.origins},
+            manifests={found.arch: found.digest for found in base.manifests},
             site=where.site,
             version=where.version,
         ),

@@ -189,7 +189,7 @@ def _stock_record(installed: Installed, backup: Path) -> bytes:
 
 
 def _beside(place: Path) -> Path:
-    return place.with_name(f"{files.UNFINISHED}{place.name}")
+    return place.with_name(f"{files.TEMP_PREFIX}{place.name}")
 
 
 def _put(place: Path, content: bytes, mode: int) -> None:

@@ -69,7 +69,7 @@ def make(
 ) -> list[Path]:
     """Resolve the official wheel's requirements and write the lock: the files written, the lock first.
 
-    For ``cpu`` a second lock holds the same with the CPU build of torch, where one can be had. Without
+    For ``cpu`` a second lock holds the same with the CPU build of torch, where one is available. Without
     ``upgrade`` the versions of a lock that stands there are kept as far as the requirements allow.
 
     Raises:
@@ -107,7 +107,7 @@ def make(
     second = cpu_torch_file(release)
     if not builds:
         console.note(
-            f"  no CPU build of torch {release.torch} is to be had here: {second.name} is not written"
+            f"  no CPU build of torch {release.torch} is available here: {second.name} is not written"
         )
         return [place]
     covered: list[Arch] = [
@@ -135,7 +135,7 @@ def make(
 def wheel_requirements(pinned: Artifact, python: str, arch: Arch, from_dir: Path | None = None) -> list[str]:
     """The Requires-Dist of an official wheel that hold on Linux without extras.
 
-    Read from the verified file where it is at hand, else from the index without downloading the wheel.
+    Read from the verified file where it is available, else from the index without downloading the wheel.
     """
     return requirements(_metadata(pinned, from_dir), pinned.file, python, arch)
 
@@ -175,7 +175,7 @@ def read_overrides(file: Path) -> list[str]:
     """The requirements of an override or constraint file; each stands below or beside a comment that says why.
 
     Raises:
-        PatchsetError: a line is no requirement, or has no reason.
+        PatchsetError: a line is not a requirement, or has no reason.
     """
     if not file.is_file():
         return []
@@ -235,7 +235,7 @@ def resolve(
         try:
             return uv.resolve(wanted, python=python, arch=arch, overrides=overrides, constraints=kept)
         except uv.NoSolutionError:
-            console.note("  the versions locked before do not fit any more; resolved anew")
+            console.note("  the versions locked before do not fit any more; resolved again")
     try:
         return uv.resolve(wanted, python=python, arch=arch, overrides=overrides, constraints=[])
     except uv.NoSolutionError as error:

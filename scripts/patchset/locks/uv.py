@@ -117,10 +117,10 @@ def resolve(
             command, cwd=folder, env=environment(settings), capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            words = done.stderr.strip()[-3000:]
-            if "No solution found" in words:
-                raise NoSolutionError(f"the index has no set of versions that fits together:\n{words}")
-            raise PatchsetError(f"uv could not resolve: {words}", "check the network and 'pip config list'")
+            stderr = done.stderr.strip()[-3000:]
+            if "No solution found" in stderr:
+                raise NoSolutionError(f"the index has no set of versions that fits together:\n{stderr}")
+            raise PatchsetError(f"uv could not resolve: {stderr}", "check the network and 'pip config list'")
         return _read(tomllib.loads((folder / "pylock.toml").read_text(encoding="utf-8")))
 
 

@@ -76,18 +76,18 @@ def read_lock(text: str, arch: Arch, *, origin: str) -> list[Locked]:
             requirement = Requirement(line.partition("--hash")[0].strip())
         except InvalidRequirement as error:
             raise PatchsetError(
-                f"{origin}: {line.strip()[:120]!r} is no pinned requirement", _MEND
+                f"{origin}: {line.strip()[:120]!r} is not a pinned requirement", _FIX
             ) from error
         pins = list(requirement.specifier)
         hashes = frozenset(_HASH.findall(line))
         if len(pins) != 1 or pins[0].operator != "==" or pins[0].version.endswith(".*") or not hashes:
-            raise PatchsetError(f"{origin}: {requirement} is not pinned with == and a sha256", _MEND)
+            raise PatchsetError(f"{origin}: {requirement} is not pinned with == and a sha256", _FIX)
         if requirement.marker is None or requirement.marker.evaluate(environment):
             found.append(Locked(requirement, hashes))
     return found
 
 
-_MEND = "nox -s lock writes the file anew"
+_FIX = "nox -s lock writes the file again"
 
 
 def image_tags(arch: Arch) -> list[Tag]:
@@ -134,17 +134,17 @@ def dependencies(lock: Path, arch: Arch, *, from_dir: Path | None = None) -> tup
     """What an image installs by a lock, and the verified files.
 
     Beside ``requirements.cpu.lock``, whose torch is the package index's and brings CUDA's libraries, may stand
-    ``requirements.cpu.cpu-torch.lock``: it is taken where its CPU build of torch can be had.
+    ``requirements.cpu.cpu-torch.lock``: it is taken where its CPU build of torch is available.
     """
     small = lock.with_name(lock.name.replace(".lock", ".cpu-torch.lock"))
     if small.is_file():
         locks = read_lock(small.read_text(encoding="utf-8"), arch, origin=str(small))
         torch = [locked for locked in locks if locked.name == "torch"]
         if torch and _offered(torch[0], arch, from_dir):
-            console.note(f"a CPU build of torch {torch[0].version} is at hand: {small.name} is taken")
+            console.note(f"a CPU build of torch {torch[0].version} is available: {small.name} is taken")
             locks = without_cuda_companions(locks)
             return locks, gather(locks, arch, from_dir=from_dir)
-        console.note(f"no CPU build of torch is at hand for {arch}: {lock.name} is taken")
+        console.note(f"no CPU build of torch is available for {arch}: {lock.name} is taken")
     locks = read_lock(lock.read_text(encoding="utf-8"), arch, origin=str(lock))
     return locks, gather(locks, arch, from_dir=from_dir)
 
@@ -203,7 +203,7 @@ def _pin(index: Index, locked: Locked, tags: list[Tag], from_dir: Path | None) -
     if chosen is None:
         raise UnavailableError(
             f"{from_dir or 'no configured package index'} has no wheel of {locked.requirement} with a locked sha256",
-            "'pip config list' shows which indexes are asked; nox -s lock writes the lock anew",
+            "'pip config list' shows which indexes are asked; nox -s lock writes the lock again",
         )
     link, digest = chosen
     return Artifact(project=locked.name, file=link.filename, sha256=digest, size=_size(index, link))
@@ -230,6 +230,6 @@ def _size(index: Index, link: Link) -> int:
     """The size in bytes, as the file system or the server says."""
     if link.is_file:
         return link.file_path.stat().st_size
-    answer = index.client.head(link.url_without_fragment, headers={"Accept-Encoding": "identity"})
-    answer.raise_for_status()
-    return int(answer.headers["Content-Length"])
+    response = index.client.head(link.url_without_fragment, headers={"Accept-Encoding": "identity"})
+    response.raise_for_status()
+    return int(response.headers["Content-Length"])

@@ -42,7 +42,7 @@ def make(name: str, *, cpu_project: str = CPU_PROJECT, check: bool = False) -> t
     be) added to it.
 
     Raises:
-        UsageError: ``name`` is no version.
+        UsageError: ``name`` is not a version.
         UnavailableError: the index has no such release, or does not answer.
         PatchsetError: the index offers another hash than the pin, or the inputs say something else.
     """
@@ -67,7 +67,7 @@ def _sdist(pin: TOMLDocument) -> Path | None:
 
 
 def draft(name: str, *, cpu_project: str = CPU_PROJECT) -> tuple[str, str]:
-    """A release's full name, and the text of its pin: the one that stands there, else a new one from the index.
+    """A release's full name, and the text of its pin: the existing one, else a new one from the index.
 
     Nothing is written below ``patches/``. Raises as ``make`` does.
     """
@@ -84,7 +84,7 @@ def full_name(name: str) -> str:
     """A release's name as its folder has it: v0.34.0 for 0.34.0.
 
     Raises:
-        UsageError: ``name`` is no version.
+        UsageError: ``name`` is not a version.
     """
     return f"v{_version(name)}"
 
@@ -93,7 +93,7 @@ def _version(name: str) -> str:
     try:
         return str(Version(name.removeprefix("v")))
     except InvalidVersion as error:
-        raise UsageError(f"{name!r} is no release", "a version of vLLM such as v0.33.0") from error
+        raise UsageError(f"{name!r} is not a release", "a version of vLLM such as v0.33.0") from error
 
 
 def _read(file: Path) -> TOMLDocument:
@@ -102,7 +102,7 @@ def _read(file: Path) -> TOMLDocument:
     try:
         return tomlkit.parse(file.read_text(encoding="utf-8"))
     except (TOMLKitError, UnicodeDecodeError) as error:
-        raise PatchsetError(f"{file} cannot be read: {error}", "mend the file by hand") from error
+        raise PatchsetError(f"{file} cannot be read: {error}", "fix the file by hand") from error
 
 
 def _found(version: str, cpu_project: str, pin: TOMLDocument) -> dict[str, object]:
@@ -304,7 +304,7 @@ def _fill(
                 )
             inner = table[key]
             if not isinstance(inner, Table):
-                raise PatchsetError(f"{file}: {where} is no table", "mend the file by hand")
+                raise PatchsetError(f"{file}: {where} is not a table", "fix the file by hand")
             _fill(inner, value, f"{where}.", added, file)
         elif key not in table:
             table[key] = value
@@ -312,5 +312,5 @@ def _fill(
         elif key not in ("revision", "image") and table[key] != value:
             raise PatchsetError(
                 f"{file}: {where} is {table[key]}, the index says {value}",
-                "a pin never changes; look into it, and mend the file by hand if it was wrong from the start",
+                "a pin never changes; look into it, and fix the file by hand if it was wrong from the start",
             )

@@ -94,4 +94,4 @@ def check_pin(release: Release, stock: Path) -> None:
     text = place.read_text(encoding="utf-8") if place.is_file() else None
     if text != _HEAD.format(release=release.name) + _render(cmake.third_party(stock)):
         what = "is not what the CMake files of the source say" if text else "does not exist"
-        raise PatchsetError(f"{place} {what}", f"nox -s pin -- {release.name} writes it anew")
+        raise PatchsetError(f"{place} {what}", f"nox -s pin -- {release.name} writes it again")

@@ -105,7 +105,7 @@ def judge(tree: Path, case: str, step: str) -> Verdict:
         UsageError: there is no such case.
         PatchsetError: the suite could not run.
     """
-    with tempfile.TemporaryDirectory(prefix=files.UNFINISHED, dir=paths.build_dir()) as name:
+    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as name:
         result = Path(name) / "result.json"
         command = [sys.executable, "-m", "conformance", str(tree), "--case", case]
         command += ["--jobs", "1", "--failures", "0", "--json", str(result)]

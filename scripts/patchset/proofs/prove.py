@@ -133,12 +133,12 @@ def worktrees(release: Release, tree: Path, count: int) -> Iterator[SimpleQueue[
     free: SimpleQueue[Path] = SimpleQueue()
     with files.lock(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        files.remove_unfinished(folder)
+        files.remove_temp(folder)
         for number in range(count):
             clone = folder / str(number)
             if not clone.is_dir():
-                with files.whole_folder(clone) as unfinished:
-                    git.run(unfinished, "clone", "--quiet", "--local", str(tree), ".")
+                with files.atomic_folder(clone) as temp:
+                    git.run(temp, "clone", "--quiet", "--local", str(tree), ".")
             (clone / ".git" / "index.lock").unlink(missing_ok=True)
             git.run(clone, "fetch", "--quiet", str(tree), "HEAD")
             free.put(clone)
@@ -187,7 +187,7 @@ def check_out(clone: Path, commit: str) -> None:
 
 def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str, str]]:
     """What each proof shows on a tree, and what it printed."""
-    with tempfile.TemporaryDirectory(prefix=files.UNFINISHED, dir=paths.build_dir()) as name:
+    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as name:
         place = Path(name) / "outcomes.json"
         status, output = _pytest(tree, proofs, release, place)
         found = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From archives to a registry that people pull from: parts, papers, tags, signature; and back again to be checked."""
+"""From archives to a registry that people pull from: parts, attestations, tags, signature; and back again to be checked."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchset.attest import sidecars
-from patchset.attest.sidecars import Contents
+from patchset.attest import attestation
+from patchset.attest.attestation import Contents
 from patchset.base.errors import PatchsetError, UsageError
 from patchset.image.thin import BASE
 from patchset.registry import media
@@ -53,7 +53,7 @@ def opened(archives: list[Path], goal: Reference) -> Iterator[Image]:
         tops = []
         for path in archives:
             layout = Layout(path)
-            found.attestations.append(sidecars.read(layout))
+            found.attestations.append(attestation.read(layout))
             entry = layout.index["manifests"][0]
             base_text = (entry.get("annotations") or {}).get(BASE)
             base = None

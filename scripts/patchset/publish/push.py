@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.attest.sidecars import Contents
+from patchset.attest.attestation import Contents
 from patchset.base import console
 from patchset.base.errors import PatchsetError, UsageError
 from patchset.base.release import Release, Target

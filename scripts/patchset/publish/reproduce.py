@@ -13,7 +13,7 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchset.attest import inputs, sidecars
+from patchset.attest import attestation, inputs
 from patchset.attest.inputs import Inputs
 from patchset.base import console, files, paths
 from patchset.base.errors import NotFoundError, PatchsetError, UsageError
@@ -69,7 +69,7 @@ def _locks(what: str) -> tuple[list[Inputs], str | None]:
         digest = repository.digest_of(reference.wanted)
         if digest is None:
             raise NotFoundError(f"{reference} does not exist", "check the name and the tag")
-        contents = attached.read(repository, digest)[sidecars.INPUTS]
+        contents = attached.read(repository, digest)[attestation.INPUTS]
     if not contents:
         raise UsageError(f"nothing with an inputs.lock refers to {reference}", "publish attaches one")
     locks = [inputs.read(content, f"inputs.lock of {reference}") for content in contents]
@@ -86,7 +86,7 @@ def _one(made: Inputs, reference: str | None, from_dir: Path | None) -> Report:
     report.notes += inputs.differing(made.tool, inputs.tool_files())
     if report.differences:
         return report
-    with tempfile.TemporaryDirectory(prefix=files.UNFINISHED) as folder:
+    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX) as folder:
         if made.kind == "thin":
             _thin(made, release, Path(folder), reference, report, from_dir)
         else:

@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchset.attest import inputs, sidecars
-from patchset.attest.sidecars import Contents
+from patchset.attest import attestation, inputs
+from patchset.attest.attestation import Contents
 from patchset.base import console, process
 from patchset.base.errors import MissingToolError
 from patchset.publish.push import Signer
@@ -36,19 +36,19 @@ def signer(*, key: str | None, wanted: bool | None) -> Signer | None:
         with console.step(f"sign {reference.repository}@{digest}"), tempfile.TemporaryDirectory() as folder:
             _cosign("sign", "--recursive", *options, f"{reference.repository}@{digest}")
             for contents in held:
-                image = inputs.read(contents[sidecars.INPUTS], "inputs.lock").digest
-                statement = media.parse(contents[sidecars.PROVENANCE], "provenance")
+                image = inputs.read(contents[attestation.INPUTS], "inputs.lock").digest
+                statement = media.parse(contents[attestation.PROVENANCE], "provenance")
                 for kind, predicate in (
                     ("slsaprovenance1", json.dumps(statement["predicate"]).encode()),
-                    ("cyclonedx", contents[sidecars.SBOM]),
+                    ("cyclonedx", contents[attestation.SBOM]),
                 ):
                     file = Path(folder) / f"{kind}.json"
                     file.write_bytes(predicate)
-                    words = ["--type", kind, "--predicate", str(file), *options]
-                    _cosign("attest", *words, f"{reference.repository}@{image}")
+                    argv = ["--type", kind, "--predicate", str(file), *options]
+                    _cosign("attest", *argv, f"{reference.repository}@{image}")
 
     return sign
 
 
-def _cosign(*words: str) -> None:
-    process.run(["cosign", *words], prefix="cosign", env=dict(os.environ))
+def _cosign(*argv: str) -> None:
+    process.run(["cosign", *argv], prefix="cosign", env=dict(os.environ))

@@ -82,7 +82,7 @@ def drift(
     patches = order.read(release)
     patched = patched_tree(release, from_dir=from_dir)
     paths.build_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=files.UNFINISHED, dir=paths.build_dir()) as name:
+    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as name:
         place = Path(name)
         source, stock = _stock(target, place, remote, from_dir)
         work = place / "work"
@@ -90,7 +90,7 @@ def drift(
         port.work_repository(work, stock, patched)
         with console.step(f"try the series of {release.name} on {source}"):
             version = source.removeprefix("v") if _RELEASE.match(source) else None
-            outcomes = port.carry_all(work, patches, release.source_date_epoch, version)
+            outcomes = port.port_series(work, patches, release.source_date_epoch, version)
         taken = upstreamed.proofs(release)
         on_stock = {}
         if proofs:
@@ -131,7 +131,7 @@ def _stock(target: str | None, place: Path, remote: str, from_dir: Path | None) 
         return name, stock_tree(read_pin(place / name / "release.toml"), from_dir=from_dir)
     if not _REF.match(target):
         raise UsageError(
-            f"{target!r} is no release, no folder and no git ref", "such as v0.34.0, ../vllm or main"
+            f"{target!r} is not a release, a folder or a git ref", "such as v0.34.0, ../vllm or main"
         )
     return f"{remote} {target}", _of_remote(remote, target, place / "stock")
 
@@ -139,7 +139,7 @@ def _stock(target: str | None, place: Path, remote: str, from_dir: Path | None) 
 def _of_folder(folder: Path, stock: Path) -> Path:
     """A copy of a source tree; what its own .gitignore names is left out."""
     if not (folder / "vllm").is_dir():
-        raise UsageError(f"{folder} is no source tree of vLLM: it has no folder vllm/")
+        raise UsageError(f"{folder} is not a source tree of vLLM: it has no folder vllm/")
     stock.mkdir()
     git.run(stock, "init", "--quiet", f"--initial-branch={BRANCH}")
     git.run(stock, f"--work-tree={folder}", "add", "--all")

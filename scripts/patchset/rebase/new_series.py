@@ -43,7 +43,7 @@ def of_commits(work: Path, new: Release, old: list[Patch]) -> list[Patch]:
     if faults:
         raise PatchsetError(
             "these commits cannot become patches:\n  " + "\n  ".join(faults),
-            f"mend their messages in {work} (git rebase -i {STOCK_REF}), then run it again",
+            f"fix their messages in {work} (git rebase -i {STOCK_REF}), then run it again",
         )
     return made
 
@@ -60,21 +60,21 @@ def write(new: Release, pin: Path, work: Path, made: list[Patch], proofs: Iterab
     """Replace ``patches/<release>`` in one step, then what is generated for all releases."""
     sums = patched_files.sums_of(replay.changes(work, STOCK_REF, "HEAD"))
     target = paths.patches_dir() / new.name
-    with files.whole_folder(target) as unfinished:
+    with files.atomic_folder(target) as temp:
         if target.is_dir():
-            shutil.copytree(target, unfinished, dirs_exist_ok=True)
-        for gone in [*unfinished.glob("*.diff"), unfinished / upstreamed.FILE]:
+            shutil.copytree(target, temp, dirs_exist_ok=True)
+        for gone in [*temp.glob("*.diff"), temp / upstreamed.FILE]:
             gone.unlink(missing_ok=True)
-        shutil.copyfile(pin, unfinished / "release.toml")
-        third_party.write_pin(unfinished, new.name, fetch.artifact(new.sdist) if new.sdist else None)
+        shutil.copyfile(pin, temp / "release.toml")
+        third_party.write_pin(temp, new.name, fetch.artifact(new.sdist) if new.sdist else None)
         for patch in made:
             if not patch.entry.startswith(order.COMMON):
-                (unfinished / patch.entry).write_text(patch.text(), encoding="utf-8", newline="\n")
-        (unfinished / "series").write_text("".join(f"{patch.entry}\n" for patch in made), encoding="utf-8")
+                (temp / patch.entry).write_text(patch.text(), encoding="utf-8", newline="\n")
+        (temp / "series").write_text("".join(f"{patch.entry}\n" for patch in made), encoding="utf-8")
         if text := upstreamed.text(proofs):
-            (unfinished / upstreamed.FILE).write_text(text, encoding="utf-8")
+            (temp / upstreamed.FILE).write_text(text, encoding="utf-8")
         if sums:
-            (unfinished / patched_files.FILE).write_text(patched_files.text(sums), encoding="utf-8")
+            (temp / patched_files.FILE).write_text(patched_files.text(sums), encoding="utf-8")
     refresh.generate([], refresh.Outcome())
     tables.write()
 

@@ -16,7 +16,7 @@ from patchset.series.apply import ENTRY_TRAILER, STOCK_REF, commit_message
 from patchset.series.check import State, fit
 from patchset.series.patch import Patch
 
-#: In the work repository: the stock commit and the last commit of the series that is carried over.
+#: In the work repository: the stock commit and the last commit of the series that is ported.
 OLD_STOCK_REF = "refs/patchset/old-stock"
 OLD_REF = "refs/patchset/old"
 
@@ -24,7 +24,7 @@ OLD_REF = "refs/patchset/old"
 class Status(enum.StrEnum):
     """What became of a patch."""
 
-    CARRIED = "carried"
+    PORTED = "ported"
     OFFSET = "offset"
     MERGED = "merged by three-way"
     RESOLVED = "resolved by hand"
@@ -63,13 +63,15 @@ def work_repository(work: Path, new_stock: Path, old_patched: Path) -> None:
 
 
 def old_commits(work: Path) -> dict[str, str]:
-    """The commits of the series that is carried over, by entry."""
+    """The commits of the series that is ported, by entry."""
     form = f"--format=%H %(trailers:key={ENTRY_TRAILER},valueonly,separator=%x20)"
     listing = git.text(work, "log", form, f"{OLD_STOCK_REF}..{OLD_REF}").splitlines()
     return {entry: commit for commit, _, entry in (line.partition(" ") for line in listing)}
 
 
-def carry(work: Path, patch: Patch, commit: str | None, epoch: int, version: str | None = None) -> Outcome:
+def port_patch(
+    work: Path, patch: Patch, commit: str | None, epoch: int, version: str | None = None
+) -> Outcome:
     """Put one patch on top of ``HEAD``; ``commit`` is the one that it makes on the old source, if it is known.
 
     A patch whose header says that ``version`` has its change is dropped unseen: upstream seldom makes it line by
@@ -88,16 +90,16 @@ def carry(work: Path, patch: Patch, commit: str | None, epoch: int, version: str
     by_lines = _applied(work, patch)
     if found.state is State.APPLIES and not found.offsets and by_lines is not None:
         _commit(work, patch, epoch)
-        return Outcome(patch, Status.CARRIED)
+        return Outcome(patch, Status.PORTED)
     git.run(work, "reset", "--quiet", "--hard", "HEAD")
     if commit is None:
         raise PatchsetError(
             f"{patch.name} does not fit, and the old tree has no commit of it to merge",
             "make the old tree from before the change: git stash, nox -s apply, git stash pop",
         )
-    code, words = git.attempt(work, "cherry-pick", commit)
+    code, stderr = git.attempt(work, "cherry-pick", commit)
     if code != 0:
-        return _unfinished(work, patch, words)
+        return _unfinished(work, patch, stderr)
     if git.text(work, "rev-parse", "HEAD^{tree}") == by_lines:
         return Outcome(patch, Status.OFFSET)
     return Outcome(patch, Status.MERGED)
@@ -119,14 +121,14 @@ def skip(work: Path) -> None:
     git.run(work, "cherry-pick", "--skip")
 
 
-def carry_all(
+def port_series(
     work: Path,
     patches: Sequence[Patch],
     epoch: int,
     version: str | None = None,
     known: Mapping[str, Patch] | None = None,
 ) -> list[Outcome]:
-    """Carry a whole series and stop nowhere: a patch that conflicts is left out, and said.
+    """Port a whole series and stop nowhere: a patch that conflicts is left out, and said.
 
     ``known`` has patches by name that somebody resolved before; one that fits stands in for what conflicts, so
     that the patches after it are tried on what they will meet.
@@ -134,7 +136,7 @@ def carry_all(
     outcomes = []
     commits = old_commits(work)
     for patch in patches:
-        outcome = carry(work, patch, commits.get(patch.entry), epoch, version)
+        outcome = port_patch(work, patch, commits.get(patch.entry), epoch, version)
         if outcome.status is Status.CONFLICT:
             skip(work)
             if (other := (known or {}).get(patch.name)) and _applied(work, other) is not None:
@@ -150,7 +152,7 @@ def size_note(outcome: Outcome, made: Patch) -> Outcome:
         tuple((sum(f.added for f in patch.files), sum(f.removed for f in patch.files)))
         for patch in (outcome.patch, made)
     )
-    if before == after or outcome.status is Status.CARRIED:
+    if before == after or outcome.status is Status.PORTED:
         return outcome
     note = f"+{after[0]} −{after[1]} lines, was +{before[0]} −{before[1]}: look at what is left of it"
     return replace(outcome, note=f"{outcome.note}; {note}" if outcome.note else note)
@@ -169,14 +171,14 @@ def _commit(work: Path, patch: Patch, epoch: int) -> None:
     )  # fmt: skip
 
 
-def _unfinished(work: Path, patch: Patch, words: str) -> Outcome:
+def _unfinished(work: Path, patch: Patch, stderr: str) -> Outcome:
     undecided = conflicts(work)
     if undecided:
         return Outcome(patch, Status.CONFLICT, conflicts=undecided)
     if not picking(work):
-        raise PatchsetError(f"git could not merge {patch.name}: {words.strip()[-500:]}")
+        raise PatchsetError(f"git could not merge {patch.name}: {stderr.strip()[-500:]}")
     if git.text(work, "write-tree") != git.text(work, "rev-parse", "HEAD^{tree}"):
-        raise PatchsetError(f"git could not commit {patch.name}: {words.strip()[-500:]}")
+        raise PatchsetError(f"git could not commit {patch.name}: {stderr.strip()[-500:]}")
     skip(work)
     return Outcome(patch, Status.DROPPED, "nothing of it is left after the merge: upstream has it")
 

@@ -72,7 +72,7 @@ class Report:
         for line in self.differences or ():
             console.result(f"{'not as committed':20} {line}")
         if self.differences == ():
-            console.result("the same series as the one that stands there")
+            console.result("the same series as the existing one")
         for line in self.range_diff.splitlines():
             if not line.startswith("    "):
                 console.note(f"  {line}")
@@ -202,7 +202,7 @@ def _differences(new: Release, made: list[Patch]) -> tuple[str, ...] | None:
         elif there[patch.name].entry != patch.entry:
             lines.append(f"{patch.name} stands as {there[patch.name].entry}, would as {patch.entry}")
     names = {patch.name for patch in made}
-    lines += [f"{name} is in it, and not carried over" for name in there if name not in names]
+    lines += [f"{name} is in it, and not ported" for name in there if name not in names]
     kept = [read_patch(order.entry_file(new, entry), entry).name for entry in entries]
     if not lines and kept != [patch.name for patch in made]:
         lines.append("the patches stand in another order")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A series carried over to another release. Nothing below ``patches/`` changes before all of it is decided."""
+"""A series ported to another release. Nothing below ``patches/`` changes before all of it is decided."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from patchset.series.stock_tree import read_stamp, stock_tree
 
 @dataclass(frozen=True)
 class Options:
-    """``old``: the release whose series is carried (the nearest one without it); ``go_on`` after a conflict was
+    """``old``: the release whose series is ported (the nearest one without it); ``resume`` after a conflict was
     resolved; ``restart`` throws away what an earlier run left; ``replace`` a series that stands there."""
 
     old: str | None = None
-    go_on: bool = False
+    resume: bool = False
     restart: bool = False
     replace: bool = False
     from_dir: Path | None = None
 
 
 def rebase(name: str, options: Options) -> Report:
-    """Carry a series over to the release ``name``: pin, patches, list of proofs, tables; the report of it.
+    """Port a series to the release ``name``: pin, patches, list of proofs, tables; the report of it.
 
     Raises:
         ConflictError: a patch needs a decision; the work repository then has an open cherry-pick of it.
-        PatchsetError: an input cannot be had, or an earlier rebase is not finished.
+        PatchsetError: an input are not available, or an earlier rebase is not finished.
     """
-    if options.go_on and options.restart:
+    if options.resume and options.restart:
         raise UsageError("--continue and --restart say opposite things")
     folder = work_folder(discover.full_name(name))
     full = folder.name
@@ -52,32 +52,32 @@ def rebase(name: str, options: Options) -> Report:
         if options.restart:
             shutil.rmtree(folder, ignore_errors=True)
         state = states.read(folder)
-        if options.go_on and state is None:
+        if options.resume and state is None:
             raise UsageError(
                 f"no rebase to {full} is under way", f"nox -s rebase -- {full} [--from RELEASE] begins one"
             )
-        files.remove_unfinished(folder)
+        files.remove_temp(folder)
         files.restore_replaced(paths.patches_dir())
-        files.remove_unfinished(paths.patches_dir(), full)
+        files.remove_temp(paths.patches_dir(), full)
         if state is None:
             shutil.rmtree(folder / "work", ignore_errors=True)  # of a run that died when all was written
             files.write_text(folder / "release.toml", discover.draft(name)[1])
         return _Rebase(folder, options, state).run()
 
 
-def try_out(name: str, options: Options) -> Report:
+def dry_run(name: str, options: Options) -> Report:
     """The report of a rebase that is not made; patches that conflict are left out and said. Keeps nothing but
     downloads and source trees.
 
     Raises:
-        PatchsetError: an input cannot be had.
+        PatchsetError: an input are not available.
     """
     full, pin_text = discover.draft(name)
     paths.build_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=files.UNFINISHED, dir=paths.build_dir()) as place:
+    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as place:
         folder = Path(place) / full
         files.write_text(folder / "release.toml", pin_text)
-        return _Rebase(folder, options, None).try_out()
+        return _Rebase(folder, options, None).dry_run()
 
 
 def work_folder(name: str) -> Path:
@@ -95,7 +95,7 @@ def nearest(name: str) -> Release:
     others = [release for release in releases() if release.name != name and order.entries(release)]
     below = [release for release in others if Version(release.version) < version]
     if not others:
-        raise UsageError("no other release has a series", "--from RELEASE names the one to carry over")
+        raise UsageError("no other release has a series", "--from RELEASE names the one to port")
     return below[-1] if below else others[0]
 
 
@@ -120,7 +120,7 @@ class _Rebase:
             number = len(state.steps)
             patch = self.patches[number]
             commit = port.old_commits(self.work).get(patch.entry)
-            outcome = port.carry(self.work, patch, commit, self.new.source_date_epoch, self.new.version)
+            outcome = port.port_patch(self.work, patch, commit, self.new.source_date_epoch, self.new.version)
             console.note(
                 f"  {number + 1}/{len(self.patches)} {patch.name}: {outcome.status} {outcome.note}".rstrip()
             )
@@ -138,11 +138,11 @@ class _Rebase:
         shutil.rmtree(self.work)
         return report
 
-    def try_out(self) -> Report:
+    def dry_run(self) -> Report:
         state = self._begin()
         epoch, version = self.new.source_date_epoch, self.new.version
         known = {patch.name: patch for patch in order.read(self.new)} if self._has_series() else {}
-        for outcome in port.carry_all(self.work, self.patches, epoch, version, known):
+        for outcome in port.port_series(self.work, self.patches, epoch, version, known):
             state.record(outcome)
         return self._report(state, new_series.of_commits(self.work, self.new, self.patches))
 
@@ -155,12 +155,12 @@ class _Rebase:
         if state.inputs != self._inputs():
             raise PatchsetError(
                 f"the series of {state.old} or a source changed since the rebase to {state.new} began",
-                f"begin anew: nox -s rebase -- {state.new} --from {state.old} --restart",
+                f"start over: nox -s rebase -- {state.new} --from {state.old} --restart",
             )
         if state.phase == "stopped":
-            if not self.options.go_on:
+            if not self.options.resume:
                 raise PatchsetError(
-                    f"the rebase to {state.new} stands at the conflict of {state.steps[-1].entry}",
+                    f"the rebase to {state.new} stopped at the conflict in {state.steps[-1].entry}",
                     _ways(state.new),
                 )
             self._resolved(state)
@@ -202,9 +202,9 @@ class _Rebase:
         inputs = self._inputs()
         with console.step(f"put {self.old.name} and {self.new.name} side by side"):
             shutil.rmtree(self.work, ignore_errors=True)
-            with files.whole_folder(self.work) as unfinished:
+            with files.atomic_folder(self.work) as temp:
                 port.work_repository(
-                    unfinished,
+                    temp,
                     paths.trees_dir(self.new.name) / "stock",
                     paths.trees_dir(self.old.name) / "patched",
                 )
@@ -266,7 +266,7 @@ class _Rebase:
             f"  git status; edit the files; git add FILE...\n"
             f"  git cherry-pick --continue     # or --skip: leave the patch out\n"
             f"  nox -s rebase -- {new} --continue\n"
-            f"(--restart begins anew; nothing below patches/ has changed)",
+            f"(--restart starts over; nothing below patches/ has changed)",
         )
 
     def _report(self, state: states.State, made: list[Patch]) -> Report:
@@ -287,4 +287,4 @@ def _has_markers(file: Path) -> bool:
 
 
 def _ways(name: str) -> str:
-    return f"nox -s rebase -- {name} --continue goes on, --restart begins anew"
+    return f"nox -s rebase -- {name} --continue continues, --restart starts over"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a rebase came, written after each patch: a run that was killed goes on from there."""
+"""How far a rebase came, written after each patch: a run that was killed continues from there."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read(folder: Path) -> State | None:
     """What a run left in ``folder``, or None.
 
     Raises:
-        PatchsetError: something stands there that is no state.
+        PatchsetError: something stands there that is not a state.
     """
     file = folder / _FILE
     with contextlib.suppress(FileNotFoundError):

@@ -36,12 +36,12 @@ class Repository:
 
     def digest_of(self, wanted: str) -> str | None:
         """The digest of the manifest that a tag or digest names, or None when there is none."""
-        answer, _ = self.transport.ask(
+        response, _ = self.transport.ask(
             "HEAD", f"manifests/{wanted}", expect=(200, 404), headers={"Accept": _ACCEPT}
         )
-        if answer.status_code == 404:
+        if response.status_code == 404:
             return None
-        found = answer.headers.get("Docker-Content-Digest", "")
+        found = response.headers.get("Docker-Content-Digest", "")
         if not DIGEST.fullmatch(found):
             found = self.manifest(wanted)[0]
         return str(found)
@@ -53,7 +53,7 @@ class Repository:
             NotFoundError: there is none.
             PatchsetError: what came is not of the digest that was asked for.
         """
-        answer, content = self.transport.ask(
+        response, content = self.transport.ask(
             "GET",
             f"manifests/{wanted}",
             expect=(200,),
@@ -63,7 +63,7 @@ class Repository:
         found = media.digest(content)
         if wanted.startswith("sha256:") and found != wanted:
             raise PatchsetError(f"{self.reference.host} sends another manifest than {wanted}")
-        kind = answer.headers.get("Content-Type", "").partition(";")[0].strip()
+        kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
         return found, kind, content
 
     def put_manifest(self, wanted: str, kind: str, content: bytes, *, new: bool = False) -> bool:
@@ -74,22 +74,22 @@ class Repository:
         Raises:
             PatchsetError: the registry stored something else, or refuses it.
         """
-        answer, _ = self.transport.ask(
+        response, _ = self.transport.ask(
             "PUT",
             f"manifests/{wanted}",
             expect=(201, 202),
             headers={"Content-Type": kind} | ({"If-None-Match": "*"} if new else {}),
             content=content,
         )
-        said = answer.headers.get("Docker-Content-Digest", media.digest(content))
+        said = response.headers.get("Docker-Content-Digest", media.digest(content))
         if said != media.digest(content):
             raise PatchsetError(f"{self.reference.host} stored {said} in place of {media.digest(content)}")
-        return "OCI-Subject" in answer.headers
+        return "OCI-Subject" in response.headers
 
     def has_blob(self, digest: str) -> bool:
         """Whether the repository has a blob."""
-        answer, _ = self.transport.ask("HEAD", f"blobs/{digest}", expect=(200, 404))
-        return answer.status_code == 200
+        response, _ = self.transport.ask("HEAD", f"blobs/{digest}", expect=(200, 404))
+        return response.status_code == 200
 
     def blob(self, digest: str, size: int, limit: int) -> bytes:
         """A small blob.
@@ -116,25 +116,25 @@ class Repository:
             return
         headers = {"Range": f"bytes={start}-{size - 1}"} if start else {}
         try:
-            with self.transport.stream("GET", f"blobs/{digest}", headers=headers) as answer:
-                if answer.status_code == 404:
+            with self.transport.stream("GET", f"blobs/{digest}", headers=headers) as response:
+                if response.status_code == 404:
                     raise NotFoundError(f"{self.reference} has no blob {digest}")
-                if answer.status_code not in (200, 206):
+                if response.status_code not in (200, 206):
                     raise UnavailableError(
-                        f"{self.reference.host} answers {answer.status_code} for blob {digest}"
+                        f"{self.reference.host} answers {response.status_code} for blob {digest}"
                     )
-                yield self._pieces(answer, digest, size, start)
+                yield self._pieces(response, digest, size, start)
         except httpx.RequestError as error:
             raise UnavailableError(f"{self.reference.host} broke off in blob {digest}: {error}") from error
 
-    def _pieces(self, answer: httpx.Response, digest: str, size: int, start: int) -> Iterator[bytes]:
-        skip = start if answer.status_code == 200 else 0
-        if answer.status_code == 206 and not answer.headers.get("Content-Range", "").startswith(
+    def _pieces(self, response: httpx.Response, digest: str, size: int, start: int) -> Iterator[bytes]:
+        skip = start if response.status_code == 200 else 0
+        if response.status_code == 206 and not response.headers.get("Content-Range", "").startswith(
             f"bytes {start}-"
         ):
             raise UnavailableError(f"{self.reference.host} sends another range of {digest}")
         done, whole = start - skip, hashlib.sha256()
-        for piece in answer.iter_raw(1 << 20):
+        for piece in response.iter_raw(1 << 20):
             done += len(piece)
             if done > size:
                 raise UnavailableError(f"{self.reference.host} sends more than {size} bytes for {digest}")
@@ -151,17 +151,17 @@ class Repository:
 
     def referrers(self, digest: str) -> list[dict[str, Any]]:
         """Descriptors of the manifests whose ``subject`` is ``digest``: by the API, else by the fallback tag."""
-        answer, content = self.transport.ask(
+        response, content = self.transport.ask(
             "GET", f"referrers/{digest}", expect=(200, 404), limit=media.MAX_MANIFEST
         )
-        if answer.status_code == 404:
+        if response.status_code == 404:
             try:
                 content = self.manifest(referrers_tag(digest))[2]
             except NotFoundError:
                 return []
         found = media.parse(content, f"the list of what refers to {digest}").get("manifests")
         if not isinstance(found, list):
-            raise PatchsetError(f"{self.reference.host} gives no list of what refers to {digest}")
+            raise PatchsetError(f"{self.reference.host} does not list what refers to {digest}")
         return [media.check_descriptor(entry, "a list of referrers") for entry in found]
 
     def attach(self, subject: dict[str, Any], manifest: dict[str, Any]) -> str:

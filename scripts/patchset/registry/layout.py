@@ -25,7 +25,7 @@ class Layout:
     """A layout opened for reading. Blobs may be missing: those of a base that stays in its registry.
 
     Raises:
-        PatchsetError: it is no layout.
+        PatchsetError: it is not a layout.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,7 +42,7 @@ class Layout:
             index = self._scan(path)
         self.index = media.parse(index or b"null", f"{path}: index.json")
         if not isinstance(self.index.get("manifests"), list):
-            raise PatchsetError(f"{path} is no OCI image layout: its index.json lists no manifests")
+            raise PatchsetError(f"{path} is not an OCI image layout: its index.json lists no manifests")
 
     def _scan(self, path: Path) -> bytes:
         index = b""
@@ -59,7 +59,7 @@ class Layout:
                         content = tar.extractfile(member)
                         index = content.read() if content else b""
         except (tarfile.TarError, OSError) as error:
-            raise PatchsetError(f"{path} is no OCI archive: {error}", "build the image again") from error
+            raise PatchsetError(f"{path} is not an OCI archive: {error}", "build the image again") from error
         return index
 
     def __contains__(self, digest: str) -> bool:
@@ -100,8 +100,8 @@ def write(path: Path, index: object, blobs: Mapping[str, bytes], epoch: int) -> 
     members["index.json"] = media.dump(index)
     members["oci-layout"] = json.dumps({"imageLayoutVersion": "1.0.0"}).encode()
     with (
-        files.whole_file(path) as unfinished,
-        tarfile.open(unfinished, "w", format=tarfile.USTAR_FORMAT) as tar,
+        files.atomic_file(path) as temp,
+        tarfile.open(temp, "w", format=tarfile.USTAR_FORMAT) as tar,
     ):
         for name, content in sorted(members.items()):
             info = tarfile.TarInfo(name)

@@ -46,9 +46,9 @@ def parse(content: bytes, what: str) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise PatchsetError(f"{what} is no JSON: {error}") from error
+        raise PatchsetError(f"{what} is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise PatchsetError(f"{what} is no JSON object")
+        raise PatchsetError(f"{what} is not a JSON object")
     return found
 
 
@@ -78,9 +78,9 @@ def parts(manifest: dict[str, Any], what: str) -> list[dict[str, Any]]:
     """The descriptors of a manifest's configuration and layers.
 
     Raises:
-        PatchsetError: it is no image manifest.
+        PatchsetError: it is not an image manifest.
     """
     layers = manifest.get("layers")
     if not isinstance(layers, list) or "config" not in manifest:
-        raise PatchsetError(f"{what} is no image manifest")
+        raise PatchsetError(f"{what} is not an image manifest")
     return [check_descriptor(found, what) for found in (manifest["config"], *layers)]

@@ -80,7 +80,7 @@ def parse(text: str) -> Reference:
         or (at and not DIGEST.fullmatch(digest))
     ):
         raise UsageError(
-            f"{text[:200]!r} is no image reference",
+            f"{text[:200]!r} is not an image reference",
             "it looks like registry.example/team/vllm:v0.33.0 or registry.example/team/vllm@sha256:<64 hex digits>",
         )
     return Reference(host, name, tag or None, digest or None)

@@ -87,12 +87,14 @@ class Transport:
         failure, pause = "", FIRST_PAUSE
         for attempt in range(1, (tries or TRIES) + 1):
             try:
-                with self.stream(method, path, headers=headers, content=content, patience=patience) as answer:
-                    if answer.status_code not in _AGAIN:
-                        self._check(answer, method, expect)
-                        return answer, _bounded(answer, limit, self.reference)
-                    failure = f"answers {answer.status_code}{_said(answer)}"
-                    pause = max(pause, _retry_after(answer))
+                with self.stream(
+                    method, path, headers=headers, content=content, patience=patience
+                ) as response:
+                    if response.status_code not in _AGAIN:
+                        self._check(response, method, expect)
+                        return response, _bounded(response, limit, self.reference)
+                    failure = f"answers {response.status_code}{_said(response)}"
+                    pause = max(pause, _retry_after(response))
             except httpx.RequestError as error:
                 failure = f"fails: {error or type(error).__name__}"
             if attempt < (tries or TRIES):
@@ -126,25 +128,26 @@ class Transport:
             )
             if self._authorization and self._is_ours(request.url):
                 request.headers["Authorization"] = self._authorization
-            answer = self.http.send(request, stream=True, follow_redirects=method in ("GET", "HEAD"))
+            response = self.http.send(request, stream=True, follow_redirects=method in ("GET", "HEAD"))
             try:
-                if answer.status_code == 401 and not last and self._is_ours(answer.request.url):
-                    self._log_in(answer.headers.get_list("WWW-Authenticate"))
+                if response.status_code == 401 and not last and self._is_ours(response.request.url):
+                    self._log_in(response.headers.get_list("WWW-Authenticate"))
                     continue
-                yield answer
+                yield response
                 return
             finally:
-                answer.close()
+                response.close()
 
     def _is_ours(self, url: httpx.URL) -> bool:
         api = httpx.URL(self.reference.api)
         return (url.scheme, url.host, url.port) == (api.scheme, api.host, api.port)
 
-    def _check(self, answer: httpx.Response, method: str, expect: tuple[int, ...]) -> None:
-        status = answer.status_code
+    def _check(self, response: httpx.Response, method: str, expect: tuple[int, ...]) -> None:
+        status = response.status_code
         if status in expect:
             return
-        what = f"the registry {self.reference.host} answers {status} to {method} {answer.request.url.path}{_said(answer)}"
+        asked = f"{method} {response.request.url.path}"
+        what = f"the registry {self.reference.host} answers {status} to {asked}{_said(response)}"
         if status in (401, 403):
             raise LoginError(
                 what,
@@ -173,7 +176,7 @@ class Transport:
         try:
             realm = httpx.URL(fields["realm"])
         except httpx.InvalidURL as error:
-            raise LoginError(f"{self.reference.host} names no address for the login: {error}") from error
+            raise LoginError(f"{self.reference.host} names no login address: {error}") from error
         if realm.scheme != "https" and not (realm.scheme == "http" and self.reference.plain):
             raise LoginError(
                 f"{self.reference.host} wants the login to be sent to {realm}, which is not https"
@@ -191,14 +194,14 @@ class Transport:
             request = self.http.build_request("GET", realm.copy_merge_params(query))
             if login is not None:
                 request.headers["Authorization"] = login.basic
-        answer = self.http.send(request, stream=True)
+        response = self.http.send(request, stream=True)
         try:
-            if answer.status_code in _AGAIN:
-                raise httpx.ReadError(f"{realm.host} answers {answer.status_code} to the login")
-            self._check(answer, request.method, (200,))
-            said = _json(_bounded(answer, _MAX_TOKEN, self.reference))
+            if response.status_code in _AGAIN:
+                raise httpx.ReadError(f"{realm.host} answers {response.status_code} to the login")
+            self._check(response, request.method, (200,))
+            said = _json(_bounded(response, _MAX_TOKEN, self.reference))
         finally:
-            answer.close()
+            response.close()
         token = said.get("token") or said.get("access_token")
         if not isinstance(token, str) or not token.isascii() or "\n" in token:
             raise LoginError(f"{realm.host} gives no token for {self.reference.repository}")
@@ -211,22 +214,22 @@ def _json(content: bytes) -> dict[str, Any]:
     return parse(content, "the answer to the login")
 
 
-def _bounded(answer: httpx.Response, limit: int, reference: Reference) -> bytes:
+def _bounded(response: httpx.Response, limit: int, reference: Reference) -> bytes:
     content = bytearray()
-    for piece in answer.iter_raw():
+    for piece in response.iter_raw():
         content += piece
         if len(content) > limit:
             raise PatchsetError(
-                f"{reference.host} answers {answer.request.url.path} with more than {limit} bytes"
+                f"{reference.host} answers {response.request.url.path} with more than {limit} bytes"
             )
     return bytes(content)
 
 
-def _said(answer: httpx.Response) -> str:
+def _said(response: httpx.Response) -> str:
     """The beginning of an answer's text, in one line."""
     text = bytearray()
     with contextlib.suppress(httpx.HTTPError):
-        for piece in answer.iter_raw():
+        for piece in response.iter_raw():
             text += piece
             if len(text) > _SHOWN:
                 break
@@ -234,6 +237,6 @@ def _said(answer: httpx.Response) -> str:
     return f": {line[:300]}" if line and line.isprintable() else ""
 
 
-def _retry_after(answer: httpx.Response) -> float:
-    text = answer.headers.get("Retry-After", "")
+def _retry_after(response: httpx.Response) -> float:
+    text = response.headers.get("Retry-After", "")
     return min(float(text), LONGEST_PAUSE) if text.isdecimal() else 0.0

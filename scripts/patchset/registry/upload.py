@@ -77,19 +77,19 @@ def put(repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> 
             continue
         repository.transport.allow_reading(home)
         query = urlencode({"mount": blob.digest, "from": home})
-        answer, _ = repository.transport.ask("POST", f"blobs/uploads/?{query}", expect=(201, 202))
-        if answer.status_code == 201:
+        response, _ = repository.transport.ask("POST", f"blobs/uploads/?{query}", expect=(201, 202))
+        if response.status_code == 201:
             on_bytes(blob.size)
             return "mounted"
-        _cancel(repository, answer)
+        _cancel(repository, response)
     _Upload(repository, blob, on_bytes).run()
     return "sent"
 
 
-def _cancel(repository: Repository, answer: httpx.Response) -> None:
+def _cancel(repository: Repository, response: httpx.Response) -> None:
     """A mount that was not done has begun an upload; it is ended where the registry can."""
     with contextlib.suppress(PatchsetError):
-        repository.transport.ask("DELETE", answer.headers["Location"], expect=(204, 404), tries=1)
+        repository.transport.ask("DELETE", response.headers["Location"], expect=(204, 404), tries=1)
 
 
 class _Upload:
@@ -133,11 +133,11 @@ class _Upload:
 
     def _begin(self) -> str:
         self.offset = 0
-        answer, _ = self.transport.ask("POST", "blobs/uploads/", expect=(202,))
-        least = answer.headers.get("OCI-Chunk-Min-Length", "")
+        response, _ = self.transport.ask("POST", "blobs/uploads/", expect=(202,))
+        least = response.headers.get("OCI-Chunk-Min-Length", "")
         if least.isdecimal():
             self.chunk = max(self.chunk, min(int(least), _LARGEST_CHUNK))
-        return self._located(answer)
+        return self._located(response)
 
     def _continued(self, location: str | None, earlier: bool) -> str | None:
         """Where an upload stands that was begun, as the registry says; None when it does not know it any more.
@@ -147,16 +147,16 @@ class _Upload:
         if location is None:
             return None
         try:
-            answer, _ = self.transport.ask("GET", location, expect=(204,), tries=1)
+            response, _ = self.transport.ask("GET", location, expect=(204,), tries=1)
         except PatchsetError as error:
             if isinstance(error, UnavailableError) and not isinstance(error, NotFoundError) and not earlier:
                 raise
             self._forget()
             return None
-        self.offset = self._received(answer)
+        self.offset = self._received(response)
         if self.offset:
             console.note(f"  {self.blob.digest[:19]}: goes on at {self.offset} of {self.blob.size} bytes")
-        return self._located(answer)
+        return self._located(response)
 
     def _send(self, location: str) -> None:
         self._report()
@@ -168,12 +168,12 @@ class _Upload:
                     "Content-Type": "application/octet-stream",
                     "Content-Range": f"{self.offset}-{end - 1}",
                 }
-                answer = self._write("PATCH", location, (202, 204), headers, chunk)
-                received = self._received(answer) if "Range" in answer.headers else end
+                response = self._write("PATCH", location, (202, 204), headers, chunk)
+                received = self._received(response) if "Range" in response.headers else end
                 if received != end and (received, end) != (0, 1):
                     raise _CutError(f"the registry has {received} bytes after {end}")
                 self.offset = end
-                location = self._located(answer)
+                location = self._located(response)
                 self._report()
         joint = "&" if "?" in location else "?"
         self._write("PUT", f"{location}{joint}{urlencode({'digest': self.blob.digest})}", (201, 204), {}, b"")
@@ -183,7 +183,7 @@ class _Upload:
     ) -> httpx.Response:
         """One request that must not be repeated blindly: what the registry took of it is to be asked first."""
         try:
-            answer, _ = self.transport.ask(
+            response, _ = self.transport.ask(
                 method,
                 location,
                 expect=(*expect, 404, 416),
@@ -196,14 +196,14 @@ class _Upload:
             if method == "PUT" and self.repository.has_blob(self.blob.digest):
                 return httpx.Response(201)
             raise
-        if answer.status_code in (404, 416):
+        if response.status_code in (404, 416):
             self._forget()
-            raise _CutError(f"the registry has lost the upload ({answer.status_code})")
-        return answer
+            raise _CutError(f"the registry has lost the upload ({response.status_code})")
+        return response
 
-    def _received(self, answer: httpx.Response) -> int:
+    def _received(self, response: httpx.Response) -> int:
         """How many bytes the registry has; ``0-0`` stands for none, as it does for one."""
-        match = re.fullmatch(r"(?:bytes=)?0-(\d{1,18})", answer.headers.get("Range", ""))
+        match = re.fullmatch(r"(?:bytes=)?0-(\d{1,18})", response.headers.get("Range", ""))
         if match is None:
             raise _CutError("the registry does not say how much it has")
         received = int(match[1]) + 1 if int(match[1]) else 0
@@ -211,11 +211,11 @@ class _Upload:
             raise _CutError(f"the registry has {received} bytes of a blob of {self.blob.size}")
         return received
 
-    def _located(self, answer: httpx.Response) -> str:
+    def _located(self, response: httpx.Response) -> str:
         """The upload's address, which changes with each answer; kept for a later run."""
-        location = answer.headers.get("Location", "")
+        location = response.headers.get("Location", "")
         if not location:
-            raise PatchsetError(f"{self.repository.reference.host} gives no address for an upload")
+            raise PatchsetError(f"{self.repository.reference.host} gave no upload address")
         url = self.transport.url(location)
         files.write_text(self.journal, json.dumps({"digest": self.blob.digest, "location": url}) + "\n")
         return url

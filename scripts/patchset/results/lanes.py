@@ -34,7 +34,7 @@ def _receipt(folder: Path, release: Release, variant: str, cell: str, mtp: int) 
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise PatchsetError(f"{place} is no receipt: {error}") from error
+        raise PatchsetError(f"{place} is not a receipt: {error}") from error
     return found
 
 

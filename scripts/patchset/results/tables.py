@@ -79,7 +79,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
 
 
 def render(text: str) -> str:
-    """The same text with every marked table made anew.
+    """The same text with every marked table made again.
 
     Raises:
         PatchsetError: a marker names no table.
@@ -112,7 +112,7 @@ def write() -> list[Path]:
 
 
 def _documents() -> dict[Path, tuple[str, str]]:
-    """Each document that exists: its text, and the same with the tables made anew."""
+    """Each document that exists: its text, and the same with the tables made again."""
     texts = {
         name: (paths.project_root() / name).read_text(encoding="utf-8")
         for name in DOCUMENTS

@@ -77,7 +77,7 @@ def locked_tree(
                 f"or throw them away with nox -s apply -- {release.name} --discard",
             )
         if edits or stamp is None or {**stamp, "head": None} != wanted:
-            files.remove_unfinished(tree.parent)
+            files.remove_temp(tree.parent)
             with console.step(f"apply {len(patches)} patches to {release.name}"):
                 failure = _build(release, tree, stock, patches, whole=patches == series)
             if failure is not None:
@@ -142,38 +142,38 @@ def _edits(tree: Path, stamp: dict[str, object]) -> str:
 def _build(
     release: Release, tree: Path, stock: Path, patches: list[Patch], *, whole: bool
 ) -> PatchsetError | None:
-    """Make the tree anew; the error of the first patch that does not fit, with the tree right before it.
+    """Make the tree again; the error of the first patch that does not fit, with the tree right before it.
 
     A ``whole`` series must make what is pinned. Of a part, hunks that git has to choose a place for are taken when
     the whole series, replayed, makes what is pinned.
     """
     failure: PatchsetError | None = None
-    with files.whole_folder(tree) as unfinished:
-        git.run(unfinished, "clone", "--quiet", "--local", "--no-tags", str(stock), ".")
-        git.run(unfinished, "remote", "remove", "origin")
-        git.run(unfinished, "update-ref", STOCK_REF, "HEAD")
+    with files.atomic_folder(tree) as temp:
+        git.run(temp, "clone", "--quiet", "--local", "--no-tags", str(stock), ".")
+        git.run(temp, "remote", "remove", "origin")
+        git.run(temp, "update-ref", STOCK_REF, "HEAD")
         applied: list[Patch] = []
         steps: list[Replayed] = []
         for number, patch in enumerate(patches, start=1):
             console.note(f"  {patch.name} ({number}/{len(patches)})")
-            found = fit(patch, unfinished)
-            failure = _misfit_error(release, tree, patch, number, unfinished, found)
+            found = fit(patch, temp)
+            failure = _conflict_error(release, tree, patch, number, temp, found)
             if failure is not None:
                 break
-            git.run(unfinished, "apply", "--index", "--whitespace=nowarn", "-", stdin=patch.diff.encode())
+            git.run(temp, "apply", "--index", "--whitespace=nowarn", "-", stdin=patch.diff.encode())
             git.run(
-                unfinished, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "-F", "-",
+                temp, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "-F", "-",
                 stdin=commit_message(patch.entry, patch.header).encode(), epoch=release.source_date_epoch,
             )  # fmt: skip
             applied.append(patch)
             steps.append(Replayed(patch, found, "", ""))
         if failure is None:
-            _check_result(release, unfinished, steps, whole=whole)
-        stamp = _stamp(release, unfinished, applied) | {
-            "stock": git.text(unfinished, "rev-parse", STOCK_REF),
-            "head": git.text(unfinished, "rev-parse", "HEAD"),
+            _check_result(release, temp, steps, whole=whole)
+        stamp = _stamp(release, temp, applied) | {
+            "stock": git.text(temp, "rev-parse", STOCK_REF),
+            "head": git.text(temp, "rev-parse", "HEAD"),
         }
-        write_stamp(unfinished, stamp)
+        write_stamp(temp, stamp)
     return failure
 
 
@@ -194,7 +194,7 @@ def _check_result(release: Release, tree: Path, steps: list[Replayed], *, whole:
         )
 
 
-def _misfit_error(
+def _conflict_error(
     release: Release, tree: Path, patch: Patch, number: int, work: Path, found: Fit
 ) -> PatchsetError | None:
     if found.state is State.APPLIES:
@@ -205,10 +205,10 @@ def _misfit_error(
             f"drop it: take the line {patch.entry} out of {order.series_file(release)} and delete the diff; "
             f"its proof ({' '.join(patch.header.proofs)}) stays and must pass on the stock release",
         )
-    misfits = "\n  ".join(misfit.text() for misfit in found.misfits)
+    rejected = "\n  ".join(hunk.text() for hunk in found.rejected)
     (work / ".git" / CONFLICT_MESSAGE).write_text(commit_message(patch.entry, patch.header), encoding="utf-8")
     return ConflictError(
-        f"{patch.name} ({number}. in the series of {release.name}) conflicts:\n  {misfits}",
+        f"{patch.name} ({number}. in the series of {release.name}) conflicts:\n  {rejected}",
         f"the tree stands right before it; make the change there and take it back as a diff:\n"
         f"  cd {tree}\n"
         f"  git apply --reject {patch.file}   # puts in what fits, the rest into .rej files\n"

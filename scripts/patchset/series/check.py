@@ -15,7 +15,7 @@ from unidiff.patch import Hunk, PatchedFile
 from patchset.base import git
 from patchset.series.patch import Patch, changed_path
 
-#: How many lines of the tree a misfit shows around the place where the hunk should stand.
+#: How many lines of the tree a rejected hunk shows around the place where the hunk should stand.
 _SHOWN = 12
 
 
@@ -28,7 +28,7 @@ class State(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Misfit:
+class RejectedHunk:
     """One hunk that does not fit: ``line`` counts from 1, ``why`` is one line, ``stands`` what the tree has there."""
 
     path: str
@@ -39,7 +39,7 @@ class Misfit:
     stands: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """The misfit as it is shown."""
+        """The rejected hunk as it is shown."""
         shown = "".join(f"\n    {self.line + number:6d} | {line}" for number, line in enumerate(self.stands))
         return f"{self.path}: hunk {self.hunk} of {self.hunks}, line {self.line}: {self.why}{shown}"
 
@@ -69,7 +69,7 @@ class Fit:
     """The state; the hunks that do not fit, or those that fit at an offset."""
 
     state: State
-    misfits: tuple[Misfit, ...] = ()
+    rejected: tuple[RejectedHunk, ...] = ()
     offsets: tuple[Offset, ...] = ()
 
 
@@ -80,29 +80,31 @@ _OFFSET = re.compile(r"Hunk #(\d+) succeeded at \d+ \(offset (-?\d+) lines?\)\.$
 def fit(patch: Patch, repository: Path, index: Path | None = None) -> Fit:
     """Compare a patch with the index of a git repository, its own or the one in the file ``index``.
 
-    Git decides; the misfits are found here, because git does not say what stands in a hunk's place.
+    Git decides; the rejected hunks are found here, because git does not say what stands in a hunk's place.
     """
     diff = patch.diff.encode()
-    code, words = git.attempt(
+    code, stderr = git.attempt(
         repository, "apply", "--cached", "--check", "--verbose", "-", stdin=diff, index=index
     )
-    if code == 0 and "(offset " not in words:
+    if code == 0 and "(offset " not in stderr:
         return Fit(State.APPLIES)
     check = ("apply", "--cached", "--check", "--reverse", "-")
     if git.attempt(repository, *check, stdin=diff, index=index)[0] == 0:
         return Fit(State.ALREADY_PRESENT)
     contents = {path: _lines(repository, path, index) for path in patch.paths}
     if code == 0:
-        return Fit(State.APPLIES, offsets=tuple(_offsets(patch, words, contents)))
-    misfits = tuple(misfit for file in patch.files for misfit in _misfits(file, contents[changed_path(file)]))
-    return Fit(State.CONFLICTS, misfits or (Misfit(patch.paths[0], 1, 1, 1, words.strip()[-500:]),))
+        return Fit(State.APPLIES, offsets=tuple(_offsets(patch, stderr, contents)))
+    rejected = tuple(
+        hunk for file in patch.files for hunk in _rejected_hunks(file, contents[changed_path(file)])
+    )
+    return Fit(State.CONFLICTS, rejected or (RejectedHunk(patch.paths[0], 1, 1, 1, stderr.strip()[-500:]),))
 
 
-def _offsets(patch: Patch, words: str, contents: dict[str, list[str] | None]) -> Iterator[Offset]:
+def _offsets(patch: Patch, stderr: str, contents: dict[str, list[str] | None]) -> Iterator[Offset]:
     """The hunks that git placed elsewhere than they say, as it reports them."""
     by_path = {changed_path(file): file for file in patch.files}
     path = ""
-    for line in words.splitlines():
+    for line in stderr.splitlines():
         if match := _CHECKING.match(line):
             path = match[1]
         elif match := _OFFSET.match(line):
@@ -112,7 +114,7 @@ def _offsets(patch: Patch, words: str, contents: dict[str, list[str] | None]) ->
             yield Offset(path, number, int(match[2]), places)
 
 
-def _misfits(file: PatchedFile, lines: list[str] | None) -> Iterator[Misfit]:
+def _rejected_hunks(file: PatchedFile, lines: list[str] | None) -> Iterator[RejectedHunk]:
     path = changed_path(file)
     hunks = max(len(file), 1)
     if file.is_added_file:
@@ -123,7 +125,7 @@ def _misfits(file: PatchedFile, lines: list[str] | None) -> Iterator[Misfit]:
                 if same
                 else "the file to be made exists, with:"
             )
-            yield Misfit(path, 1, hunks, 1, why, () if same else _show(lines, 0))
+            yield RejectedHunk(path, 1, hunks, 1, why, () if same else _show(lines, 0))
         return
     if lines is None:
         why = (
@@ -131,13 +133,13 @@ def _misfits(file: PatchedFile, lines: list[str] | None) -> Iterator[Misfit]:
             if file.is_removed_file
             else "the file to be changed does not exist"
         )
-        yield Misfit(path, 1, hunks, 1, why)
+        yield RejectedHunk(path, 1, hunks, 1, why)
         return
     for number, hunk in enumerate(file, start=1):
         before = [line.value for line in hunk.source_lines()]
         if before and not _find(lines, before):
             at = max(hunk.source_start - 1, 0)
-            yield Misfit(path, number, hunks, hunk.source_start, _why(hunk, lines), _show(lines, at))
+            yield RejectedHunk(path, number, hunks, hunk.source_start, _why(hunk, lines), _show(lines, at))
 
 
 def _why(hunk: Hunk, lines: list[str]) -> str:

@@ -52,7 +52,7 @@ def new_patch(name: str, release: Release, *, from_dir: Path | None = None) -> N
     name = name.removesuffix(".diff")
     if not _NAME.match(name):
         raise UsageError(
-            f"{name!r} is no name for a patch", "small letters, digits and hyphens: ordered-deltas"
+            f"{name!r} is not a valid name for a patch", "small letters, digits and hyphens: ordered-deltas"
         )
     if name in (patch.name for patch in order.read(release)):
         raise UsageError(f"{release.name} has a patch {name} already", f"nox -s apply -- {release.name}")

@@ -32,7 +32,7 @@ def entries(release: Release) -> list[str]:
     """The lines of the series.
 
     Raises:
-        PatchsetError: the file is missing or unreadable, or a line is no file name or stands twice.
+        PatchsetError: the file is missing or unreadable, or a line is not a file name or stands twice.
     """
     file = series_file(release)
     try:
@@ -50,7 +50,7 @@ def entries(release: Release) -> list[str]:
                 "one file name a line, as NAME.diff or ../common/NAME.diff; no comments, no empty lines",
             )
         if line in lines[: number - 1]:
-            raise PatchsetError(f"{file}:{number}: {line} stands there twice")
+            raise PatchsetError(f"{file}:{number}: {line} is listed twice")
     return lines
 
 

@@ -191,9 +191,7 @@ def parse(raw: bytes, file: Path, entry: str | None = None) -> Patch:
         raise PatchFormatError(f"{file} is not UTF-8: {error}") from error
     start = DIFF_START.search(text)
     if start is None:
-        raise PatchFormatError(
-            f"{file} holds no diff", "a patch is a header, an empty line and a unified diff"
-        )
+        raise PatchFormatError(f"{file} has no diff", "a patch is a header, an empty line and a unified diff")
     patch = Patch(entry or file.name, file, parse_header(text[: start.start()], file), text[start.start() :])
     _check_diff(patch)
     return patch

@@ -80,7 +80,7 @@ def save(release: Release) -> Outcome:
                 f"{tree} has changes that are not committed",
                 "commit them (git commit --amend, or a commit of their own)",
             )
-        files.remove_unfinished(paths.patches_dir(), release.name)
+        files.remove_temp(paths.patches_dir(), release.name)
         old = order.entries(release)
         if git.text(tree, "rev-parse", "HEAD") == stamp["head"]:
             return Outcome(unchanged=old)
@@ -355,13 +355,13 @@ def _write(release: Release, made: list[Patch], entries: list[str], outcome: Out
     }
     gone = [entry for entry in outcome.removed if not entry.startswith(order.COMMON)]
     if own or gone or entries != order.entries(release):
-        with files.whole_folder(release.folder) as unfinished:
-            shutil.copytree(release.folder, unfinished, dirs_exist_ok=True)
+        with files.atomic_folder(release.folder) as temp:
+            shutil.copytree(release.folder, temp, dirs_exist_ok=True)
             for entry, patch in own.items():
-                (unfinished / entry).write_text(patch.text(), encoding="utf-8", newline="\n")
+                (temp / entry).write_text(patch.text(), encoding="utf-8", newline="\n")
             for entry in gone:
-                (unfinished / entry).unlink(missing_ok=True)
-            (unfinished / "series").write_text("".join(f"{entry}\n" for entry in entries), encoding="utf-8")
+                (temp / entry).unlink(missing_ok=True)
+            (temp / "series").write_text("".join(f"{entry}\n" for entry in entries), encoding="utf-8")
     for entry in outcome.removed:
         if entry.startswith(order.COMMON) and not order.users(entry, releases()):
             _file(release, entry).unlink(missing_ok=True)

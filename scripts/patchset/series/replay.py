@@ -80,7 +80,7 @@ def index_over(repository: Path) -> Iterator[Index]:
     """An index over the objects of ``repository``, which is left as it is."""
     objects = Path(git.text(repository, "rev-parse", "--path-format=absolute", "--git-path", "objects"))
     paths.build_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=files.UNFINISHED, dir=paths.build_dir()) as name:
+    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as name:
         folder = Path(name)
         git.run(folder, "init", "--quiet", "--bare", ".")
         (folder / "objects" / "info" / "alternates").write_text(f"{objects}\n", encoding="utf-8")
@@ -118,7 +118,7 @@ def changes(repository: Path, before: str, after: str) -> list[Change]:
     for meta, path in zip(listing[::2], listing[1::2], strict=False):
         _, mode, old, new, status = meta.removeprefix(":").split(" ")
         if mode not in ("100644", "100755", "000000"):
-            raise PatchsetError(f"{path} is no plain file")
+            raise PatchsetError(f"{path} is not a plain file")
         found.append(
             Change(
                 path=path,

@@ -23,7 +23,7 @@ def stock_tree(release: Release, *, from_dir: Path | None = None) -> Path:
     the source alone.
 
     Raises:
-        PatchsetError: the source cannot be had, or somebody changed the tree.
+        PatchsetError: the source are not available, or somebody changed the tree.
     """
     tree = paths.trees_dir(release.name) / "stock"
     with files.lock(tree):
@@ -36,15 +36,15 @@ def stock_tree(release: Release, *, from_dir: Path | None = None) -> Path:
             ):
                 raise PatchsetError(
                     f"the stock tree {tree} was changed",
-                    f"the stock tree is the reference: edit the patched one, and delete {tree} to have it made anew",
+                    f"the stock tree is the reference: edit the patched one, and delete {tree} to have it made again",
                 )
             return tree
-        files.remove_unfinished(tree.parent)
-        with files.whole_folder(tree) as unfinished:
-            _unpack_source(release, unfinished, from_dir)
+        files.remove_temp(tree.parent)
+        with files.atomic_folder(tree) as temp:
+            _unpack_source(release, temp, from_dir)
             with console.step(f"commit the stock tree of {release.name}"):
-                _commit_everything(unfinished, release)
-            write_stamp(unfinished, _source(release) | {"head": git.text(unfinished, "rev-parse", "HEAD")})
+                _commit_everything(temp, release)
+            write_stamp(temp, _source(release) | {"head": git.text(temp, "rev-parse", "HEAD")})
     return tree
 
 

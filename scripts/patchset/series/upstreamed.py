@@ -27,7 +27,7 @@ def proofs(release: Release) -> list[str]:
     """The proofs that the release's stock tree must pass, relative to the checkout; none without a list.
 
     Raises:
-        PatchsetError: the list cannot be read, or a line is no path of a proof.
+        PatchsetError: the list cannot be read, or a line is not a path of a proof.
     """
     place = file(release)
     try:
@@ -39,7 +39,8 @@ def proofs(release: Release) -> list[str]:
     for number, line in enumerate(lines, start=1):
         if not _PROOF.match(line):
             raise PatchsetError(
-                f"{place}:{number}: {line[:80]!r} is no proof", "one path a line: tests/patches/test_NAME.py"
+                f"{place}:{number}: {line[:80]!r} is not a proof",
+                "one path a line: tests/patches/test_NAME.py",
             )
     return lines
 

@@ -115,7 +115,7 @@ def drive(
             what = "cannot be configured" if action == "configure" else "did not compile"
             raise PatchsetError(
                 f"the modules {what}:\n{reader.explanation()}",
-                "mend it and run the same command again: what is compiled already stays",
+                "fix it and run the same command again: what is compiled already stays",
             ) from error
     return reader
 

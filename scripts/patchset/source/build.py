@@ -55,11 +55,11 @@ def run(
 ) -> Compiled:
     """Compile the chosen modules; ``changed`` are the paths that the series changes.
 
-    What was compiled stays in ``build/source/<release>-<arch>``: the next run goes on from there.
+    What was compiled stays in ``build/source/<release>-<arch>``: the next run continues from there.
 
     Raises:
         UsageError: a module or architecture does not exist, or the series changes a module that is not chosen.
-        MissingToolError: the machine lacks a program; UnavailableError: a source or package cannot be had.
+        MissingToolError: the machine lacks a program; UnavailableError: a source or package are not available.
         PatchsetError: the build failed.
     """
     if not _ARCHS.match(options.archs):

@@ -57,9 +57,9 @@ def build(
         release, target, pinned
     )
     with files.lock(place), Wheel(official) as stock:
-        files.remove_unfinished(place.parent, place.name)
+        files.remove_temp(place.parent, place.name)
         _compare_symbols(stock, made)
-        with console.step(f"write {place.name}"), files.whole_file(place) as unfinished:
+        with console.step(f"write {place.name}"), files.atomic_file(place) as temp:
             contents = _contents(stock, made, {change.path for change in changed})
             notes = overlay.provenance(
                 release,
@@ -71,7 +71,7 @@ def build(
                 compiled=_words(stock, made, contents),
             )
             members = overlay.assemble(stock, release, target, pinned, changed, notes, contents)
-            archive.write(unfinished, members, stock, release.source_date_epoch)
+            archive.write(temp, members, stock, release.source_date_epoch)
     return place
 
 

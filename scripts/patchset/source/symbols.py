@@ -38,7 +38,7 @@ def exported(module: Path) -> set[str]:
 
     Raises:
         MissingToolError: binutils are not installed.
-        PatchsetError: the file is no shared library.
+        PatchsetError: the file is not a shared library.
     """
     listing = _ask(module, "nm", "--dynamic", "--defined-only", "--format=posix")
     return {line.split(" ", 1)[0] for line in listing.splitlines() if line.strip()}

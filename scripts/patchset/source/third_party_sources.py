@@ -26,7 +26,7 @@ _MAX_MEMBER = 1 << 20
 
 @dataclass(frozen=True)
 class Had:
-    """A source that is at hand: its folder, and in words what it is."""
+    """A source that is available: its folder, and in words what it is."""
 
     source: Source
     folder: Path
@@ -40,7 +40,7 @@ def bring(sources: list[Source], official: Path, *, given: Path | None = None) -
     give it.
 
     Raises:
-        UnavailableError: naming every source that cannot be had.
+        UnavailableError: naming every source that are not available.
     """
     found: dict[str, Had | None] = {}
     missing: list[str] = []
@@ -58,7 +58,7 @@ def bring(sources: list[Source], official: Path, *, given: Path | None = None) -
     if missing:
         names = ", ".join(line.partition(":")[0] for line in missing)
         raise UnavailableError(
-            "third-party sources that the build needs cannot be had:\n  " + "\n  ".join(missing),
+            "third-party sources that the build needs are not available:\n  " + "\n  ".join(missing),
             f"put checkouts of these revisions into one folder, named {names}, and give it with --third-party DIR",
         )
     brought = [found[source.name] or _fetch(source) for source in sources]
@@ -98,18 +98,18 @@ def _fetch(source: Source) -> Had:
     with (
         files.lock(folder),
         console.step(f"fetch {source.name} at {source.revision[:16]}"),
-        files.whole_folder(folder) as unfinished,
+        files.atomic_folder(folder) as temp,
     ):
         try:
-            git.run(unfinished, "init", "--quiet")
+            git.run(temp, "init", "--quiet")
             wanted = source.revision if source.commit else f"refs/tags/{source.revision}"
-            git.run(unfinished, "fetch", "--quiet", "--depth=1", "--", source.repository, wanted)
-            git.run(unfinished, "checkout", "--quiet", "--force", "FETCH_HEAD")
+            git.run(temp, "fetch", "--quiet", "--depth=1", "--", source.repository, wanted)
+            git.run(temp, "checkout", "--quiet", "--force", "FETCH_HEAD")
             if source.submodules is None or source.submodules:
                 update = ["submodule", "--quiet", "update", "--init", "--recursive", "--depth=1", "--"]
                 # A relative address of a submodule is one beside this repository.
-                git.run(unfinished, "remote", "add", "origin", source.repository)
-                git.run(unfinished, *update, *(source.submodules or ()))
+                git.run(temp, "remote", "add", "origin", source.repository)
+                git.run(temp, *update, *(source.submodules or ()))
         except git.GitError as error:
             raise UnavailableError(
                 f"{source.repository} does not give {source.revision}: {error.stderr.strip()[-300:]}",
@@ -156,10 +156,10 @@ def _cutlass_of_wheel(source: Source, official: Path) -> Had | None:
         folder = paths.build_dir() / "third-party" / f"{source.name}-of-{official.stem}"
         with files.lock(folder):
             if not folder.is_dir():
-                with files.whole_folder(folder) as unfinished:
+                with files.atomic_folder(folder) as temp:
                     for name in wheel.members:
                         if name.startswith(tuple(parts)):
-                            place = unfinished / name.removeprefix(f"{top}/")
+                            place = temp / name.removeprefix(f"{top}/")
                             place.parent.mkdir(parents=True, exist_ok=True)
                             place.write_bytes(wheel.read(name))
     version = cutlass_version(folder)

@@ -72,12 +72,12 @@ def locked(release: Release, arch: Arch, *, from_dir: Path | None = None) -> Too
     """The toolchain of ``requirements.build.lock``, installed when it is not there yet.
 
     Raises:
-        UnavailableError: a package cannot be had.
+        UnavailableError: a package are not available.
         MissingToolError: there is no Python of the lock's version with its headers.
     """
     folder = place(release)
     with files.lock(folder):
-        files.remove_unfinished(folder.parent, folder.name)
+        files.remove_temp(folder.parent, folder.name)
         if not folder.is_dir():
             interpreter = find_python()
             lock = toolchain_lock.lock_file(release)
@@ -85,10 +85,10 @@ def locked(release: Release, arch: Arch, *, from_dir: Path | None = None) -> Too
             wheels = wheelhouse.gather(pins, arch, from_dir=from_dir)
             with (
                 console.step(f"install the compiler's environment into {folder}"),
-                files.whole_folder(folder) as unfinished,
+                files.atomic_folder(folder) as temp,
             ):
-                _install(unfinished, interpreter, wheels)
-                _complete(next(unfinished.glob("lib/python3.*/site-packages")) / _CUDA_ROOT)
+                _install(temp, interpreter, wheels)
+                _complete(next(temp.glob("lib/python3.*/site-packages")) / _CUDA_ROOT)
     return _looked_at(folder / "bin" / "python", None, release)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheel files (PEP 427) as zip archives whose members can be carried over without being compressed anew."""
+"""Wheel files (PEP 427) as zip archives whose members can be carried over without being compressed again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 class WheelError(PatchsetError):
-    """A file is no wheel, or not one that can be trusted."""
+    """A file is not a wheel, or not one that can be trusted."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Wheel:
     """A wheel opened for reading.
 
     Raises:
-        WheelError: it is no zip archive, has two members of one name, or a name that leads outside.
+        WheelError: it is not a zip archive, has two members of one name, or a name that leads outside.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,7 +54,7 @@ class Wheel:
             self._zip = zipfile.ZipFile(path)
         except (*_DAMAGE, struct.error) as error:
             raise WheelError(
-                f"{path.name} is no readable wheel: {error}", "build or fetch it again"
+                f"{path.name} is not a readable wheel: {error}", "build or fetch it again"
             ) from error
         self._file: BinaryIO = path.open("rb")
         self.members = {info.filename: info for info in self._zip.infolist()}
@@ -81,7 +81,7 @@ class Wheel:
             if info.orig_filename != name or "\\" in name or {"", ".", ".."} & set(name.split("/")):
                 raise WheelError(f"{self.path.name}: the member {info.orig_filename!r} leads outside")
             if info.external_attr >> 16 & 0o170000 not in (0, _REGULAR):
-                raise WheelError(f"{self.path.name}: {name} is no plain file")
+                raise WheelError(f"{self.path.name}: {name} is not a plain file")
             if info.flag_bits & 0x1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise WheelError(f"{self.path.name}: {name} is packed in a way that wheels do not use")
 

@@ -47,11 +47,11 @@ def build(
         files.lock(place),
         Wheel(official) as stock,
     ):
-        files.remove_unfinished(place.parent, place.name)
+        files.remove_temp(place.parent, place.name)
         notes = provenance(release, target, pinned, patches, changed)
         members = assemble(stock, release, target, pinned, changed, notes)
-        with files.whole_file(place) as unfinished:
-            archive.write(unfinished, members, stock, release.source_date_epoch)
+        with files.atomic_file(place) as temp:
+            archive.write(temp, members, stock, release.source_date_epoch)
     return place
 
 
@@ -81,7 +81,7 @@ def assemble(
     for change in changed:
         if not inside_wheel(change.path):
             if compiled is None or native_reason(change.path) is None:
-                console.note(f"  {change.path} is no part of a wheel; left out")
+                console.note(f"  {change.path} is not part of a wheel; left out")
             continue
         if change.path == metadata.VERSION_FILE:
             raise PatchsetError(

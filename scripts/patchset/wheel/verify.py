@@ -61,7 +61,7 @@ def verify(file: Path, *, allow_compiled: bool = False, from_dir: Path | None = 
 
     Raises:
         UsageError: its name is not that of a patched wheel.
-        WheelError: it is no readable wheel.
+        WheelError: it is not a readable wheel.
     """
     release, target, pinned = identify(file.name)
     official = fetch.artifact(pinned, from_dir=from_dir)
@@ -161,7 +161,7 @@ class _Comparison:
         """Build the wheel again, of what was found in it, and compare every byte."""
         folder = paths.build_dir()
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=files.UNFINISHED, suffix=".whl") as again:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=files.TEMP_PREFIX, suffix=".whl") as again:
             archive.write(Path(again.name), self._members(), self.stock, self.release.source_date_epoch)
             if not filecmp.cmp(again.name, self.wheel.path, shallow=False):
                 self.report.deviations.append(

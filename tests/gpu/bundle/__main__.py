@@ -13,7 +13,7 @@ import click
 from gpu import __main__ as connected
 from gpu import build_dir
 from gpu.bundle import content, parts, resolve, slim
-from patchset.base import console, entry, files, release
+from patchset.base import console, files, release, run_command
 from patchset.base.errors import UsageError
 from patchset.base.release import Release
 from patchset.commands.options import from_dir_option
@@ -79,7 +79,7 @@ def command(
     cache = build_dir() / "packed"
     entries = parts.listed(sorted(items.items()), cache)
     place = (out or build_dir() / "bundle").resolve()
-    with files.lock(place), files.whole_folder(place) as folder:
+    with files.lock(place), files.atomic_folder(place) as folder:
         manifest = {
             "host": {"python": resolve.PYTHON, **{r.name: _version(str(r.specifier)) for r in has}},
             "releases": releases,
@@ -161,4 +161,4 @@ def _named(wheel: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)

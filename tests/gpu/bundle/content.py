@@ -17,7 +17,7 @@ _LANE = (
     "tests/e2e/*.py", "tests/e2e/*.json", "tests/e2e/*.jinja", "tests/e2e/site/*.py", "tests/e2e/surfaces/*.py",
     "tests/e2e/transcripts/*.json", "tests/gpu/*.py", "tests/gpu/*.json", "tests/gpu/host/*.py",
     "scripts/patchset/__init__.py", "scripts/patchset/base/__init__.py",
-    "scripts/patchset/base/console.py", "scripts/patchset/base/entry.py",
+    "scripts/patchset/base/console.py", "scripts/patchset/base/run_command.py",
     "scripts/patchset/base/errors.py", "scripts/patchset/base/files.py", "scripts/patchset/base/paths.py",
     "scripts/patchset/base/release.py",
 )  # fmt: skip

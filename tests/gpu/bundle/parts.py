@@ -37,9 +37,9 @@ def packed(file: Path, cache: Path) -> Path:
             ]
             with (
                 console.step(f"compress {file.name} ({size / 1e6:.0f} MB)"),
-                files.whole_file(place) as unfinished,
+                files.atomic_file(place) as temp,
                 file.open("rb") as source,
-                lzma.open(unfinished, "wb", format=lzma.FORMAT_XZ, filters=filters) as target,
+                lzma.open(temp, "wb", format=lzma.FORMAT_XZ, filters=filters) as target,
                 console.progress(file.name, size, unit="bytes") as advance,
             ):
                 while piece := source.read(_CHUNK):

@@ -25,7 +25,7 @@ MAX_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
-class Paper:
+class Attestation:
     """One kind of attestation: its media type, what messages call it, and the annotation that names its blob."""
 
     media_type: str
@@ -33,12 +33,12 @@ class Paper:
     annotation: str
 
 
-INPUTS = Paper(INPUTS_TYPE, "inputs.lock", OWN + "inputs")
-SBOM = Paper(sboms.MEDIA_TYPE, "bill of materials", OWN + "sbom")
-PROVENANCE = Paper(provenances.MEDIA_TYPE, "provenance", OWN + "provenance")
+INPUTS = Attestation(INPUTS_TYPE, "inputs.lock", OWN + "inputs")
+SBOM = Attestation(sboms.MEDIA_TYPE, "bill of materials", OWN + "sbom")
+PROVENANCE = Attestation(provenances.MEDIA_TYPE, "provenance", OWN + "provenance")
 ALL = (INPUTS, SBOM, PROVENANCE)
 
-Contents = Mapping[Paper, bytes]
+Contents = Mapping[Attestation, bytes]
 
 
 def write(
@@ -59,7 +59,7 @@ def write(
 
 def by_annotation(contents: Contents) -> dict[str, bytes]:
     """The attestations by the annotations of an archive's index that name them."""
-    return {paper.annotation: content for paper, content in contents.items()}
+    return {kind.annotation: content for kind, content in contents.items()}
 
 
 def read(layout: Layout) -> Contents:
@@ -74,36 +74,36 @@ def read(layout: Layout) -> Contents:
     digest = media.check_descriptor(entries[0], str(layout.path))["digest"]
     said = entries[0].get("annotations") or {}
     found = {}
-    for paper in ALL:
-        if not isinstance(blob := said.get(paper.annotation), str):
-            raise PatchsetError(f"{layout.path} has no {paper.title}", "build the image again")
-        found[paper] = layout.read(blob, MAX_BYTES)
-        check_subject(paper, found[paper], {digest}, str(layout.path))
+    for kind in ALL:
+        if not isinstance(blob := said.get(kind.annotation), str):
+            raise PatchsetError(f"{layout.path} has no {kind.title}", "build the image again")
+        found[kind] = layout.read(blob, MAX_BYTES)
+        check_subject(kind, found[kind], {digest}, str(layout.path))
     return found
 
 
-def check_subject(paper: Paper, content: bytes, digests: Collection[str], where: str) -> None:
+def check_subject(kind: Attestation, content: bytes, digests: Collection[str], where: str) -> None:
     """Refuse an attestation that is not about one of these images alone.
 
     Raises:
         PatchsetError: it names another image, none, or several.
     """
     try:
-        found = _subject(paper, content, f"{where}: its {paper.title}")
+        found = _subject(kind, content, f"{where}: its {kind.title}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PatchsetError(f"{where}: its {paper.title} names no image ({error!r})") from error
+        raise PatchsetError(f"{where}: its {kind.title} names no image ({error!r})") from error
     if found not in digests:
         raise PatchsetError(
-            f"{where}: its {paper.title} is of {found}, not of {' or '.join(sorted(digests))}",
+            f"{where}: its {kind.title} is of {found}, not of {' or '.join(sorted(digests))}",
             "build the image again; what stands in a registry is to be deleted there",
         )
 
 
-def _subject(paper: Paper, content: bytes, what: str) -> str:
-    if paper == INPUTS:
+def _subject(kind: Attestation, content: bytes, what: str) -> str:
+    if kind == INPUTS:
         return inputs.read(content, what).digest
     found: dict[str, Any] = media.parse(content, what)
-    if paper == SBOM:
+    if kind == SBOM:
         (entry,) = found["metadata"]["component"]["hashes"]
         return f"{entry['alg']}:{entry['content']}".replace("SHA-256", "sha256")
     (subject,) = found["subject"]
