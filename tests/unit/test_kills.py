@@ -199,7 +199,7 @@ def test_build_image_with_an_engine(storage: Path) -> None:
     script = f"""
 import click
 from pathlib import Path
-from patchset.base import run_command, files
+from patchset.base import files, run_command
 from patchset.image import archive
 from patchset.image.engine import Engine
 
@@ -208,7 +208,7 @@ def command():
     folder, which = Path({str(storage)!r}), Engine("buildah")
     with files.lock(folder / "images/work"):
         which.clean(folder / "images")
-        files.remove_unfinished(folder / "images")
+        files.remove_temp(folder / "images")
         which.build(folder / "Dockerfile", folder / "images/context", "small", epoch=0, arch="x86_64", cached=False)
         archive.export(which, "small", folder / "images/small.oci.tar", 0)
 

@@ -101,7 +101,7 @@ def compute(release: Release, *, from_dir: Path | None = None) -> dict[str, str]
         if steps and (last := steps[-1]).fit.state is not State.APPLIES:
             raise ConflictError(
                 f"{release.name}: {last.patch.name} {last.fit.state.value}"
-                + "".join(f"\n  {misfit.text()}" for misfit in last.fit.misfits[:3]),
+                + "".join(f"\n  {hunk.text()}" for hunk in last.fit.rejected[:3]),
                 f"nox -s apply -- {release.name} shows it, and how to go on",
             )
         sums = sums_of(changes(index.folder, steps[0].before, steps[-1].after)) if steps else {}
