@@ -230,6 +230,20 @@ def upstream_tests(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def kernels(session: nox.Session) -> None:
+    """Compile the Triton kernels that a series touches, and run them without a GPU: -- [RELEASE... | --all]."""
+    in_process_lane(session)
+    session.run("python", "-m", "kernels", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session(name="kernel-cells", default=False)
+def kernel_cells(session: nox.Session) -> None:
+    """Pack the kernels, stock and patched, as one script for a host with a GPU: -- [--out FILE]."""
+    session.install("-e", ".")
+    session.run("python", "-m", "kernels.pack", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Measure what parsing costs, stock beside patched: -- [RELEASE... | --tier TIER --lengths N,N --json FILE --quick]."""
     in_process_lane(session)

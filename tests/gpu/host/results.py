@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receipts of the cells: handed back in one file, and taken from such a file on a host that has none of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+FILE = "results.json"
+#: The most that is read of such a file, in bytes.
+MOST = 16 << 20
+_WORDS = ("release", "variant", "cell")
+_PLAIN = re.compile(r"[a-z0-9.]{1,20}")
+
+
+def write(folder: Path, out: Path) -> None:
+    """Write the receipts of ``folder`` as one file; replaced whole, so that a run cut off leaves the one before."""
+    found = [_read(file) for file in sorted(folder.glob("receipts/*.json"))]
+    text = json.dumps([paper for paper in found if paper], ensure_ascii=False, indent=1) + "\n"
+    unfinished = out / f".{FILE}.unfinished"
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(out / FILE)
+
+
+def carry(places: Sequence[Path], folder: Path) -> int:
+    """Put receipts of an earlier host, delivered as ``results.json`` in one of ``places``, where this one keeps its own.
+
+    Whether a receipt is of this bundle's wheels, the lane asks. Returns how many were taken.
+    """
+    taken = 0
+    for place in places:
+        file = place / FILE
+        if not file.is_file() or file.stat().st_size > MOST:
+            continue
+        try:
+            papers = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError:
+            continue
+        for paper in papers if isinstance(papers, list) else ():
+            words = [str(paper.get(word)) for word in _WORDS] if isinstance(paper, dict) else []
+            if not words or not all(map(_PLAIN.fullmatch, words)) or not isinstance(paper.get("mtp"), int):
+                continue
+            kept = folder / "receipts" / f"{'-'.join(words)}-k{paper['mtp']}.json"
+            if not kept.is_file():
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_text(json.dumps(paper, ensure_ascii=False), encoding="utf-8")
+                taken += 1
+    return taken
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        paper = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None  # another process is writing it
+    return paper if isinstance(paper, dict) else None

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles a module's kernels ahead of time, for accelerators that are not there."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from kernels.batches import MARKERS, Batches, Markers
+
+#: What vLLM's wheels for CUDA and ROCm are run on: backend, architecture, threads of a warp.
+TARGETS: dict[str, tuple[str, int | str, int]] = {
+    "sm_80": ("cuda", 80, 32),
+    "sm_89": ("cuda", 89, 32),
+    "sm_90": ("cuda", 90, 32),
+    "sm_100": ("cuda", 100, 32),
+    "sm_120": ("cuda", 120, 32),
+    "gfx942": ("hip", "gfx942", 64),
+}
+_TYPES = {torch.int32: "*i32", torch.int64: "*i64", torch.float32: "*fp32", torch.bfloat16: "*bf16"}
+
+
+class _Recorder:
+    """Stands where a kernel stood, and keeps what it was launched with."""
+
+    def __init__(self, kernel: Any, launches: list[tuple[Any, tuple[Any, ...], dict[str, Any]]]) -> None:
+        self._kernel = kernel
+        self._launches = launches
+
+    def __getitem__(self, grid: Any) -> Any:
+        return lambda *given, **named: self._launches.append((self._kernel, given, named))
+
+
+def launches(
+    module: ModuleType, patched: bool, index: torch.dtype, markers: Markers
+) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+    """The kernels that one step of the sampler launches, with their arguments; nothing runs."""
+    from triton import JITFunction
+
+    found: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+    kernels = {name: one for name, one in vars(module).items() if isinstance(one, JITFunction)}
+    batch = Batches(module, patched, "cpu", 0, index, markers)
+    try:
+        for name, kernel in kernels.items():
+            setattr(module, name, _Recorder(kernel, found))
+        batch.add(0, budget=3, tools=True)
+        batch.state.apply_staged_writes()
+        batch.prepared(torch.zeros((2, 128)), [0], [0, 0], [0, 1], [10, 11])()
+    finally:
+        for name, kernel in kernels.items():
+            setattr(module, name, kernel)
+    return found
+
+
+def compile_all(
+    module: ModuleType,
+    patched: bool,
+    targets: dict[str, tuple[str, int | str, int]],
+    kinds: tuple[tuple[torch.dtype, Markers], ...] = ((torch.int64, MARKERS[0]), (torch.int32, MARKERS[1])),
+) -> dict[str, int]:
+    """Compile every kernel for every target; returns the size of the machine code by "kernel target index".
+
+    Raises:
+        Exception: Triton refuses one; the text says which and why.
+    """
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    sizes = {}
+    for index, markers in kinds:
+        for kernel, given, named in launches(module, patched, index, markers):
+            signature: dict[str, str] = {}
+            constants: dict[tuple[int, ...], Any] = {}
+            aligned: dict[tuple[int, ...], Any] = {}
+            for number, name in enumerate(kernel.arg_names):
+                if name in named:
+                    signature[name] = "constexpr"
+                    constants[(number,)] = named[name]
+                elif isinstance(value := given[number], torch.Tensor):
+                    signature[name] = _TYPES[value.dtype]
+                    aligned[(number,)] = [["tt.divisibility", 16]]
+                else:
+                    signature[name] = "i32" if value < 2**31 else "i64"
+            for target, words in targets.items():
+                source = ASTSource(kernel, signature, constants, aligned)
+                what = f"{kernel.__name__} {target} {str(index).removeprefix('torch.')}"
+                try:
+                    made = triton.compile(source, target=GPUTarget(*words))
+                except Exception as error:
+                    raise CompileError(f"{what}: {type(error).__name__}: {str(error)[:600]}") from error
+                code = made.asm.get("cubin") or made.asm.get("hsaco")
+                if not code:
+                    raise CompileError(f"{what}: no machine code")
+                sizes[what] = len(code)
+    return sizes
+
+
+class CompileError(Exception):
+    """A kernel does not compile for a target."""

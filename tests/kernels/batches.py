@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random batches for the kernels of the thinking budget, and a reference in Python that says what must come out.
+
+Requests come, go and come back in another slot, with and without a budget, with and without tools; a step takes any of
+them in any order, each with drafts of which the model takes some.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+
+#: The start of a tool call, where it ends the reasoning.
+CALL = 100
+VOCABULARY = 128
+FORCED = 1.0e9
+_WORDS = (10, 11, 12)
+_LENGTH = 4096
+
+
+@dataclass(frozen=True)
+class Markers:
+    """Token ids around the reasoning: how it opens, how the model closes it, what is forced."""
+
+    start: tuple[int, ...] = (90,)
+    end: tuple[int, ...] = (91,)
+    forced: tuple[int, ...] = (91,)
+
+
+#: One token each, as Qwen's are, and longer ones.
+MARKERS = (Markers(), Markers((90, 95), (92, 91), (96, 92, 91)), Markers((90,), (91,), (96, 91)))
+
+
+@dataclass
+class Request:
+    """A request in its slot."""
+
+    tokens: list[int]
+    budget: int | None
+    tools: bool
+
+
+def _last(tokens: Sequence[int], wanted: Sequence[int]) -> int:
+    """Where ``wanted`` last begins, or -1."""
+    for begin in range(len(tokens) - len(wanted), -1, -1):
+        if tuple(tokens[begin : begin + len(wanted)]) == tuple(wanted):
+            return begin
+    return -1
+
+
+def reference(tokens: Sequence[int], budget: int | None, markers: Markers, call_ends: bool) -> int | None:
+    """The token that is forced behind ``tokens``, or None."""
+    if budget is None:
+        return None
+    opened = _last(tokens, markers.start)
+    closed = _last(tokens, markers.end)
+    if call_ends:
+        closed = max(closed, _last(tokens, (CALL,)))
+    if opened < 0 or opened <= closed or len(tokens) - opened - len(markers.start) < budget:
+        return None
+    begun = 0
+    for length in range(1, len(markers.forced)):
+        if tuple(tokens[-length:]) == markers.forced[:length]:
+            begun = length
+    return markers.forced[begun]
+
+
+@dataclass
+class Batches:
+    """A run of steps over a tree's ``ThinkingBudgetState``; ``patched`` says whether a call may end the reasoning."""
+
+    module: ModuleType
+    patched: bool
+    device: str
+    seed: int
+    index: torch.dtype = torch.int64
+    markers: Markers = MARKERS[0]
+    slots: int = 4
+    requests: dict[int, Request] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)
+        where = torch.device(self.device)
+        # What stands behind a request's tokens is what an earlier one left.
+        self.tokens = torch.full((self.slots, _LENGTH), CALL, dtype=torch.int32, device=where)
+        self.lengths = torch.zeros(self.slots, dtype=torch.int32, device=where)
+        rows = SimpleNamespace(
+            max_num_reqs=self.slots,
+            device=where,
+            all_token_ids=SimpleNamespace(gpu=self.tokens),
+            total_len=SimpleNamespace(gpu=self.lengths),
+        )
+        config = SimpleNamespace(
+            reasoning_start_token_ids=list(self.markers.start),
+            reasoning_end_token_ids=list(self.markers.forced),
+            natural_reasoning_end_token_ids=list(self.markers.end),
+        )
+        if self.patched:
+            config.implicit_reasoning_end_token_id = CALL
+        self.state = self.module.ThinkingBudgetState(rows, config)
+
+    def steps(self, count: int) -> int:
+        """Take steps; returns how many rows were compared.
+
+        Raises:
+            AssertionError: logits differ from the reference's.
+        """
+        return sum(self._step() for _ in range(count))
+
+    def words(self, count: int, dense: bool = False) -> list[int]:
+        """Random tokens, some of them (most, if ``dense``) markers, parts of markers, and calls around them."""
+        start, end, forced = self.markers.start, self.markers.end, self.markers.forced
+        motifs = (
+            start, start, end, forced, (CALL,), start[:1], end[:1], forced[:1], (*start, 10, CALL, 11, 12, 10),
+            (*start, CALL), (CALL, *start, *end), (CALL, *start), (*start, 10, 11, 12, 10),
+        )  # fmt: skip
+        found: list[int] = []
+        while len(found) < count:
+            marks = self.random.random() < (0.6 if dense else 0.12)
+            found += self.random.choice(motifs) if marks else (self.random.choice(_WORDS),)
+        return found[:count]
+
+    def _arrive(self) -> None:
+        free = [slot for slot in range(self.slots) if slot not in self.requests]
+        slot = self.random.choice(free)
+        count = self.random.choice((1, 2, 5, 5, 30, 30, 30, 1100, 2300))
+        request = Request(
+            tokens=self.words(count, dense=count < 30)
+            if count < 1000
+            else [*self.words(9), *self.words(count)],
+            budget=self.random.choice((None, 0, 1, 2, 3, 10, 2**40)),
+            tools=self.random.random() < 0.6,
+        )
+        if count > 1000 and self.random.random() < 0.5:
+            # Reasoning that opened some blocks before the end, and nothing but words behind it.
+            request.tokens[20:] = [10] * len(request.tokens[20:])
+            request.tokens[12 : 12 + len(self.markers.start)] = self.markers.start
+        if self.random.random() < 0.6:
+            request.tokens += [*self.markers.start, 10, *self.random.choice(((CALL,), ())), 11, 12]
+        self.requests[slot] = request
+        self.add(slot, request.budget, request.tools)
+        self._commit(slot, 0)
+
+    def add(self, slot: int, budget: int | None, tools: bool) -> None:
+        """Tell the sampler of a request, as the chat service describes it."""
+        named: dict[str, Any] = {"thinking_token_budget": budget}
+        if self.patched:
+            named["tool_call_ends_thinking"] = tools
+        self.state.add_request(slot, SimpleNamespace(**named))
+
+    def _commit(self, slot: int, begin: int) -> None:
+        """Tokens from ``begin`` on go to the device; what an earlier request left behind them stays there."""
+        tokens = self.requests[slot].tokens
+        self.tokens[slot, begin : len(tokens)] = torch.tensor(tokens[begin:], dtype=torch.int32)
+        self.lengths[slot] = len(tokens)
+
+    def _step(self) -> int:
+        while not self.requests or (len(self.requests) < self.slots and self.random.random() < 0.4):
+            self._arrive()
+        if len(self.requests) > 1 and self.random.random() < 0.4:
+            del self.requests[self.random.choice(list(self.requests))]
+        self.state.apply_staged_writes()
+        chosen = self.random.sample(list(self.requests), self.random.randint(1, len(self.requests)))
+        drafts = {slot: self.words(self.random.randint(0, 5), dense=True) for slot in chosen}
+        given, rows, positions, expected = [], [], [], []
+        for slot in chosen:
+            request = self.requests[slot]
+            given += [request.tokens[-1], *drafts[slot]]
+            for count in range(len(drafts[slot]) + 1):
+                rows.append(slot)
+                positions.append(count)
+                seen = [*request.tokens, *drafts[slot][:count]]
+                expected.append(reference(seen, request.budget, self.markers, self.patched and request.tools))
+        before = torch.rand((len(rows), VOCABULARY), device=self.device)
+        after = before.clone()
+        self.prepared(after, chosen, rows, positions, given)()
+        for row, forced in enumerate(expected):
+            if forced is not None:
+                before[row, forced] = FORCED
+        if not torch.equal(before, after):
+            wrong = (before != after).any(dim=1).nonzero().flatten().tolist()
+            seen = [(rows[row], positions[row], expected[row], int(after[row].argmax())) for row in wrong]
+            raise AssertionError(
+                f"seed {self.seed}: (slot, drafts, token expected, greatest) differ: {seen[:4]}"
+            )
+        self._sample(drafts, dict(zip(zip(rows, positions, strict=True), expected, strict=True)))
+        return len(rows)
+
+    def _sample(self, drafts: dict[int, list[int]], forced: dict[tuple[int, int], int | None]) -> None:
+        """The model takes some drafts and one token of its own; the others are rejected."""
+        for slot, drafted in drafts.items():
+            request = self.requests[slot]
+            begin = len(request.tokens)
+            for count, token in enumerate([*drafted, *self.words(1, dense=True)]):
+                wanted = forced[(slot, count)]
+                own = token if wanted is None else wanted
+                request.tokens.append(own)
+                if own != token or self.random.random() < 0.25:
+                    break
+            if len(request.tokens) > _LENGTH - 16:
+                del self.requests[slot]
+                continue
+            self._commit(slot, begin)
+
+    def prepared(
+        self,
+        logits: torch.Tensor,
+        chosen: Sequence[int],
+        rows: Sequence[int],
+        positions: Sequence[int],
+        given: Sequence[int],
+    ) -> Callable[[], None]:
+        """One step of the sampler, its tensors of the types that the model runner makes."""
+        slots = torch.tensor(chosen, dtype=self.index, device=self.device)
+        named: dict[str, Any] = {
+            "idx_mapping": slots,
+            "idx_mapping_np": slots.cpu().numpy(),
+            "expanded_idx_mapping": torch.tensor(rows, dtype=self.index, device=self.device),
+            "input_ids": torch.tensor(given, dtype=torch.int32, device=self.device),
+            "expanded_local_pos": torch.tensor(positions, dtype=torch.int32, device=self.device),
+        }
+        if "ctx" in inspect.signature(self.state.apply).parameters:
+            return lambda: self.state.apply(logits, SimpleNamespace(**named))
+        return lambda: self.state.apply(logits, **named)
