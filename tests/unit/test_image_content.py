@@ -166,3 +166,11 @@ def test_the_run_command_fits_engine_and_target(name: str, target: str, words: s
     assert ("gpu" in line) == (target == "cuda")
     assert "--tool-call-parser qwen3_coder --reasoning-parser qwen3" in line
     assert ('"method":"mtp"' in line) == (target == "cuda")
+
+
+def test_the_run_command_says_what_to_install_where_podman_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_hint.shutil, "which", lambda name: None)
+    assert "apt-get install podman" in run_hint.command(Engine("buildah"), "localhost/x:1", "cpu")
+    assert "apt-get" not in run_hint.command(Engine("docker"), "x:1", "cpu")
