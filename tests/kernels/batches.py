@@ -185,9 +185,11 @@ class Batches:
                 before[row, forced] = FORCED
         if not torch.equal(before, after):
             wrong = (before != after).any(dim=1).nonzero().flatten().tolist()
-            seen = [(rows[row], positions[row], expected[row], int(after[row].argmax())) for row in wrong]
+            shown = [
+                (rows[row], positions[row], expected[row], int(after[row].argmax())) for row in wrong[:4]
+            ]
             raise AssertionError(
-                f"seed {self.seed}: (slot, drafts, token expected, greatest) differ: {seen[:4]}"
+                f"seed {self.seed}: (slot, drafts, token expected, greatest) differ: {shown}"
             )
         self._sample(drafts, dict(zip(zip(rows, positions, strict=True), expected, strict=True)))
         return len(rows)

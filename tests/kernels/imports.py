@@ -58,7 +58,7 @@ class Nothing(metaclass=_Anything):
 class _Empty(ModuleType):
     """A module that has every name, and is a package."""
 
-    __path__ = []
+    __path__ = []  # noqa: RUF012 - as ModuleType has it
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
