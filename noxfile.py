@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions are thin: each runs one command of the tool in scripts/patchset, or one folder of tests."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import nox
 
 nox.needs_version = ">=2024.10.9"
-# pip, because it is pip's configuration (index, certificates, find-links) that users set up.
-nox.options.default_venv_backend = "virtualenv"
+# pip, because it is pip's configuration (index, certificates, find-links) that users set up. Help needs no environment.
+HELP = "--" in sys.argv and not {"-h", "--help"}.isdisjoint(sys.argv[sys.argv.index("--") :])
+nox.options.default_venv_backend = "none" if HELP else "virtualenv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_external_run = True
 nox.options.sessions = ["lint", "tests", "proofs"]
@@ -17,21 +21,54 @@ RELEASE_NAME = re.compile(r"v\d+(\.\d+)+")
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
 
+#: What a session runs, where that is not the command of the tool that is called as it is.
+MODULES = {
+    "proofs": "patchset prove", "conformance": "conformance", "upstream-tests": "upstream", "bench": "bench",
+    "bench-instructions": "bench.instructions", "bench-pipeline": "bench.pipeline", "clients": "clients",
+    "e2e-cpu": "e2e", "try": "e2e.tryout", "gpu-tests": "gpu", "gpu-bundle": "gpu.bundle", "image-smoke": "e2e.smoke",
+}  # fmt: skip
+
+
+def install(session: nox.Session, *packages: str) -> None:
+    """Install packages into the session's environment; with ``-- --help`` show the session's options instead."""
+    if HELP:
+        show_help(session)
+    session.install(*packages)
+
+
+def show_help(session: nox.Session) -> None:
+    """The options, by any environment that is there already; nothing is made, installed or changed."""
+    own = Path(".nox") / session.name / "bin" / "python"
+    pythons = [own, *sorted(Path(".nox").glob("*/bin/python")), Path(sys.executable)]
+    command = MODULES.get(session.name, f"patchset {session.name}").split()
+    for python in filter(Path.exists, pythons):
+        done = subprocess.run(
+            [python, "-B", "-m", *command, "--help"],
+            env={**os.environ, "PYTHONPATH": "scripts:tests"}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode == 0:
+            print(done.stdout)
+            session.skip("this was its help")
+    session.skip(
+        "no options, or none that can be shown before an environment is made: nox -l, README.md, tests/*/README.md"
+    )
+
+
 def patchset(session: nox.Session, command: str) -> None:
     """Run one command of the tool with the session's own arguments."""
-    session.install("-e", ".")
+    install(session, "-e", ".")
     session.run("python", "-m", "patchset", command, *session.posargs)
 
 
 def groups(session: nox.Session, *names: str) -> None:
     """Install the project with some of its dependency groups (PEP 735)."""
-    session.install("-e", ".", *nox.project.dependency_groups(PYPROJECT, *names))
+    install(session, "-e", ".", *nox.project.dependency_groups(PYPROJECT, *names))
 
 
 def in_process_lane(session: nox.Session) -> None:
     """Install what importing a vLLM tree needs; its torch computes nothing, so any build of it does."""
-    session.install("-e", ".", "torch==2.13.0")
-    session.install("--no-deps", "-r", "tests/requirements.txt")
+    install(session, "-e", ".", "torch==2.13.0")
+    install(session, "--no-deps", "-r", "tests/requirements.txt")
 
 
 def releases(default: bool = False, tier: str | None = None) -> list[str]:
@@ -163,7 +200,7 @@ def conformance(session: nox.Session) -> None:
     result = Path("build/conformance.json").resolve()
     if receipts := "--receipts" in arguments:
         arguments = [argument for argument in arguments if argument != "--receipts"] + ["--json", str(result)]
-    if not ({"--url", "--list", "-h", "--help"} & set(arguments)):
+    if not ({"--url", "--list"} & set(arguments)):
         named = [
             argument for argument in arguments if argument == "--all" or RELEASE_NAME.fullmatch(argument)
         ]
@@ -210,11 +247,10 @@ def before_after(session: nox.Session) -> None:
 def clients(session: nox.Session) -> None:
     """Let real agents write real files, and judge them: -- [NAME... --release RELEASE --stock --k 0,3,5]."""
     in_process_lane(session)
-    if not {"-h", "--help"} & set(session.posargs):
-        # The default release's source has the chat templates.
-        named = [argument for argument in session.posargs if RELEASE_NAME.fullmatch(argument)]
-        for release in dict.fromkeys([*releases(default=True), *named]):
-            session.run("python", "-m", "patchset", "apply", release)
+    # The default release's source has the chat templates.
+    named = [argument for argument in session.posargs if RELEASE_NAME.fullmatch(argument)]
+    for release in dict.fromkeys([*releases(default=True), *named]):
+        session.run("python", "-m", "patchset", "apply", release)
     session.run("python", "-m", "clients", *session.posargs, env={"PYTHONPATH": "tests"})
 
 
@@ -262,14 +298,14 @@ def bench_instructions(session: nox.Session) -> None:
 @nox.session(name="bench-pipeline", default=False)
 def bench_pipeline(session: nox.Session) -> None:
     """Time the pipeline's steps, with a cold and a warm cache: -- [RELEASE --target cuda|cpu --base REF --json FILE]."""
-    session.install("-e", ".")
+    install(session, "-e", ".")
     session.run("python", "-m", "bench.pipeline", *session.posargs, env={"PYTHONPATH": "tests"})
 
 
 @nox.session(name="lock-tests", default=False)
 def lock_tests(session: nox.Session) -> None:
     """Lock anew what the in-process lane installs."""
-    session.install("uv")
+    install(session, "uv")
     session.run(
         "uv", "pip", "compile", "--quiet", "--upgrade", "--python-version", "3.11", "--override", "tests/overrides.txt",
         "--no-annotate", "--no-header", "--no-emit-index-url", "tests/requirements.in", "-o", "tests/requirements.txt",
