@@ -90,6 +90,7 @@ def command(**given: Any) -> None:
         cells.chosen(given["names"]),
         ["patched"] * given["patched"] + ["stock"] * given["stock"],
         mtp_range(given["mtp"]),
+        control_first=given["model"] is not None,
     )
     prepared = _prepared(pinned, given)
     out = build_dir() / "runs" / ("small" if prepared.checkpoint else _plain(given["model"]))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from patchset.base.errors import UsageError
 
+#: Numbers of drafted tokens in the order in which they are worth running: bursts of some tokens, the longest, none.
+TELLING = (3, 5, 1, 0, 2, 4)
 #: Requests in flight.
 AT_ONCE = 64
 
@@ -58,6 +60,12 @@ def chosen(names: str) -> list[Cell]:
     return [CELLS[name] for name in CELLS if name in wanted]
 
 
-def plan(cells: Sequence[Cell], variants: Sequence[str], ks: Sequence[int]) -> list[Job]:
-    """The servers to run, the most telling first: a cell for all variants before the next cell."""
-    return [Job(variant, cell, k) for cell in cells for variant in variants for k in ks if k in cell.mtp]
+def plan(
+    cells: Sequence[Cell], variants: Sequence[str], ks: Sequence[int], *, control_first: bool = False
+) -> list[Job]:
+    """The servers to run, in the order of what they prove: all of a cell before the next cell, patched before stock.
+
+    ``control_first`` puts k = 0 first, for a model whose answers are held against those of k = 0.
+    """
+    order = sorted(ks) if control_first else [k for k in TELLING if k in ks]
+    return [Job(variant, cell, k) for cell in cells for variant in variants for k in order if k in cell.mtp]

@@ -29,7 +29,7 @@ if cell == "eager":
 place = pathlib.Path(out) / "receipts" / f"{name}.json"
 place.parent.mkdir(exist_ok=True)
 place.write_text(json.dumps({
-    "variant": variant, "cell": cell, "mtp": int(mtp), "wheel": json.loads(wheel), "series_sha256": None,
+    "release": "v0.26.0", "variant": variant, "cell": cell, "mtp": int(mtp), "wheel": json.loads(wheel), "series_sha256": None,
     "revision": None, "checkpoint": {"key": "made"}, "model": "the cpu lane's checkpoint", "right": 3, "requests": 3,
     "acceptance": 0.5, "complaints": [], "seconds": {"all": float(seconds)},
 }))
@@ -103,7 +103,7 @@ def test_what_runs_when_the_time_is_up_is_stopped_and_resumed(
     start = time.monotonic()
     outcome = lane.run(prepared(), jobs(ks=(0, 1)), out, program(out, 60), servers=1, seconds=2.5)
     assert time.monotonic() - start < 15
-    assert [job.mtp for job in outcome.left] == [0, 1]
+    assert [job.mtp for job in outcome.left] == [1, 0]
     left = set(psutil.Process().children()) - others
     assert not [child for child in left if child.status() != psutil.STATUS_ZOMBIE]
     resumed = lane.run(prepared(), jobs(ks=(0, 1)), out, program(out), servers=2, seconds=None)
@@ -113,12 +113,17 @@ def test_what_runs_when_the_time_is_up_is_stopped_and_resumed(
 def test_the_plan_begins_with_what_tells_most() -> None:
     planned = cells.plan(cells.chosen("eager,graphs"), ["patched", "stock"], (0, 3, 5))
     assert [(job.cell.name, job.variant, job.mtp) for job in planned[:4]] == [
-        ("graphs", "patched", 0),
         ("graphs", "patched", 3),
         ("graphs", "patched", 5),
-        ("graphs", "stock", 0),
+        ("graphs", "patched", 0),
+        ("graphs", "stock", 3),
     ]
-    assert [job.mtp for job in planned if job.cell.name == "eager"] == [0, 3, 0, 3]
+    assert [job.mtp for job in planned if job.cell.name == "eager"] == [3, 0, 3, 0]
+    everything = cells.plan(cells.chosen(",".join(cells.CELLS)), ["patched", "stock"], range(6))
+    assert [job.mtp for job in everything[:6]] == [3, 5, 1, 0, 2, 4]
+    assert [job.cell.name for job in everything if job.variant == "stock"][::6][:2] == ["graphs", "prefix"]
+    real = cells.plan(cells.chosen("graphs"), ["patched"], (0, 3, 5), control_first=True)
+    assert [job.mtp for job in real] == [0, 3, 5]
     with pytest.raises(UsageError, match="no cell is called grafs"):
         cells.chosen("grafs")
 

@@ -2,8 +2,9 @@
 """The gpu lane on a host without a network.
 
 Run it once for each delivery of parts, with the same --store, and then until it says that all cells are done. What
-an earlier run did is not done again. Exit status: 0 all cells are done and right; 1 something is wrong; 3 parts are
-missing; 4 the time was up, run it again.
+an earlier run did is not done again; on another host, or when the store was lost, deliver its results.json beside the
+parts. Exit status: 0 all cells are done and right; 1 something is wrong; 3 parts are missing; 4 the time was up, run it
+again.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from typing import Any
 
 import gpus  # type: ignore[import-not-found]  # these lie beside this file in the script
 import install  # type: ignore[import-not-found]
+import results  # type: ignore[import-not-found]
 import store as parts  # type: ignore[import-not-found]
 
 MISSING, TIME_UP = 3, 4
 #: Seconds kept back for stopping servers and writing results.
 RESERVE = 15
-#: Bounds of what is handed back: a log's bytes, and the wrong answers that a receipt shows in full.
+#: What one run may take, in seconds: a host that is lost takes no more than this with it.
+SLICE = 480
+#: Bound of the log that is handed back, in bytes.
 MOST_LOG = 4 << 20
-MOST_WRONG = 20
 
 
 def main() -> int:
@@ -49,7 +52,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", type=Path, help="folders in which parts were delivered")
     parser.add_argument("--store", type=Path, required=True, help="where everything is kept between runs")
     parser.add_argument("--out", type=Path, required=True, help="where results.json and lane.log are written")
-    parser.add_argument("--seconds", type=float, required=True, help="how long this run may take")
+    parser.add_argument(
+        "--seconds", type=float, default=SLICE, help="how long this run may take; default: %(default)s"
+    )
     parser.add_argument("--release", action="append", help="only this release of the bundle")
     parser.add_argument("--variants", default="patched,stock", help="default: %(default)s")
     parser.add_argument("--cells", default="graphs,prefix,eager,sync", help="default: %(default)s")
@@ -67,6 +72,8 @@ def _run(manifest: dict[str, Any], chosen: argparse.Namespace, deadline: float) 
         print(f"{len(left)} of {len(manifest['parts'])} parts are missing: {', '.join(left)}")
         return MISSING
     print("all parts are here", flush=True)
+    if carried := results.carry(chosen.parts, store / "results"):
+        print(f"{carried} cells were done by an earlier host", flush=True)
     files = parts.unpack(manifest, store)
     names = [name for name in manifest["releases"] if not chosen.release or name in chosen.release]
     if not names:
@@ -197,18 +204,13 @@ def _lane(
             sys.stdout.flush()
             if log.tell() < MOST_LOG:
                 log.write(line)
+            _collect(store, out)  # a run that is cut off leaves what is done
         return process.wait()
 
 
 def _collect(store: Path, out: Path) -> None:
     """Hand back all receipts in one file, and the ends of the logs of what failed in another."""
-    found = [
-        json.loads(file.read_text(encoding="utf-8"))
-        for file in sorted((store / "results").glob("receipts/*.json"))
-    ]
-    (out / "results.json").write_text(
-        json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-    )
+    results.write(store / "results", out)
     text = "".join(
         f"== {file.stem}\n{file.read_text(encoding='utf-8', errors='replace')[-40_000:]}\n"
         for file in sorted((store / "results").glob("failed/*.txt"))
