@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from patchset.base.errors import PatchsetError
+from patchset.base.errors import PatchsetError, redact
 
 err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
@@ -35,7 +35,7 @@ _WIDEST = 1000
 
 def note(text: str) -> None:
     """One line that says what is going on."""
-    err.print(escape(text), soft_wrap=True)
+    err.print(escape(redact(text)), soft_wrap=True)
 
 
 def result(text: str) -> None:
@@ -72,6 +72,7 @@ def quiet() -> Iterator[None]:
 @contextlib.contextmanager
 def step(name: str) -> Iterator[None]:
     """Announce a step, and say how long it took."""
+    name = redact(name)
     err.print(f"[bold cyan]>[/] {escape(name)}", soft_wrap=True)
     start = time.monotonic()
     yield

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 #: Exit statuses. 2 is click's own for a wrong command line, 130 the shell's for Ctrl-C.
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -13,15 +15,23 @@ EXIT_UNAVAILABLE = 6
 EXIT_INTERRUPTED = 130
 
 
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s@'\"]+@")
+
+
+def redact(text: str) -> str:
+    """A text without the credentials of the addresses in it."""
+    return _CREDENTIALS.sub("***@", text)
+
+
 class PatchsetError(Exception):
     """What happened, and (``hint``) what to do next. Shown without a traceback."""
 
     exit_code = EXIT_FAILED
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = redact(message)
+        self.hint = hint and redact(hint)
+        super().__init__(self.message)
 
 
 class UsageError(PatchsetError):

@@ -75,6 +75,16 @@ def blob_id(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
+def name_remote(repository: Path, address: str) -> None:
+    """Call a remote "origin" in a bare repository, or in a ``.git`` folder; an address with credentials would be seen by
+    everybody as an argument of a program."""
+    if any(ord(sign) < 32 for sign in address):
+        raise PatchsetError("the address of a git remote has a control character", "mend it in release.toml")
+    quoted = address.replace("\\", "\\\\").replace('"', '\\"')
+    with (repository / "config").open("a", encoding="utf-8") as config:
+        config.write(f'[remote "origin"]\n\turl = "{quoted}"\n')
+
+
 def text(folder: Path, *arguments: str) -> str:
     """What git prints, as text without the last newline."""
     return run(folder, *arguments).decode().removesuffix("\n")

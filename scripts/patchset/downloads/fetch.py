@@ -12,6 +12,7 @@ from pathlib import Path
 from patchset.base import console, files, git, paths
 from patchset.base.errors import NotFoundError, PatchsetError, UnavailableError
 from patchset.base.release import Arch, Artifact, GitSource, Release, Target
+from patchset.base.steady import steady
 from patchset.downloads import index
 
 #: How often a download is taken up again before it is given up, and the first pause in seconds (doubled each time).
@@ -38,8 +39,8 @@ def artifact(pinned: Artifact, *, from_dir: Path | None = None) -> Path:
         if place.is_file():
             if _matches(place, pinned):
                 return place
-            console.note(f"{place} is not the pinned file any more; it is fetched again")
-            place.unlink()
+            # It stays until the right one is there: the pin may be what is wrong.
+            console.note(f"{place} is not the pinned file; that is fetched")
         if from_dir is not None and (from_dir / pinned.file).is_file():
             _copy(from_dir / pinned.file, place, pinned)
         elif from_dir is not None:
@@ -72,8 +73,9 @@ def git_source(source: GitSource, folder: Path) -> None:
     ):
         bare = Path(name)
         git.run(bare, "init", "--quiet", "--bare")
+        git.name_remote(bare, source.remote)
         try:
-            git.run(bare, "fetch", "--quiet", "--depth=1", "--", source.remote, source.commit)
+            git.run(bare, "fetch", "--quiet", "--depth=1", "origin", source.commit)
         except git.GitError as error:
             raise UnavailableError(
                 f"{source.remote} does not give commit {source.commit}: {error.stderr.strip()[-300:]}",
@@ -83,7 +85,13 @@ def git_source(source: GitSource, folder: Path) -> None:
 
 
 def _matches(file: Path, pinned: Artifact) -> bool:
-    return file.stat().st_size == pinned.size and files.sha256_file(file) == pinned.sha256
+    size = file.stat().st_size
+    if size != pinned.size and files.sha256_file(file) == pinned.sha256:
+        raise PatchsetError(
+            f"{file} has the pinned sha256, but {size} bytes, where the pin says {pinned.size}",
+            "the size in release.toml is wrong; the file was kept",
+        )
+    return size == pinned.size and files.sha256_file(file) == pinned.sha256
 
 
 def _verify(file: Path, pinned: Artifact, origin: str) -> None:
@@ -111,6 +119,8 @@ def _copy(source: Path, place: Path, pinned: Artifact) -> None:
 def _download(pinned: Artifact, place: Path) -> None:
     """Fetch into ``.NAME.part``, whose length says how far it came, and move it into place when it is right."""
     part = place.parent / f".{place.name}.part"
+    if part.is_symlink():  # this folder may be everybody's, and the link lead anywhere
+        part.unlink()
     place.parent.mkdir(parents=True, exist_ok=True)
     if part.is_file() and part.stat().st_size > pinned.size:
         part.unlink()
@@ -189,7 +199,7 @@ def _stream(source: index.Index, url: str, part: Path, size: int, advance: Calla
             advance(-have)
         with part.open("ab" if resumed else "wb") as file:
             # As the pieces come: a larger size would be collected first, and lost when the connection breaks.
-            for piece in response.iter_raw():
+            for piece in steady(response.iter_raw(), url):
                 if file.tell() + len(piece) > size:
                     file.close()
                     part.unlink()

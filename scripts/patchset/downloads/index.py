@@ -22,10 +22,13 @@ from unearth import Link, PackageFinder
 from unearth.fetchers import PyPIClient
 
 from patchset.base.errors import MissingToolError, NotFoundError, UnavailableError
+from patchset.base.steady import steady
 
 #: Where pip looks when nothing is configured; pip's own constant, so that the two cannot differ.
 DEFAULT_INDEX: str = PyPI.simple_url
 _DEFAULT_TIMEOUT = 60.0
+#: Bound of an index's page in bytes; PyPI's largest has some 30 MB.
+MAX_PAGE = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,29 @@ def _location(text: str) -> str:
     return text if "://" in text else os.path.abspath(text)  # noqa: PTH100 - not resolved, as in pip
 
 
+class _Client(PyPIClient):
+    """Reads pages within bounds, and leaves http only for https."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(event_hooks={"response": [_stay_on_the_net]}, **options)
+
+    def get(self, url: Any, **options: Any) -> Any:
+        """A whole answer, of bounded size and time."""
+        with self.stream("GET", url, **options) as answer:
+            content = b"".join(steady(answer.iter_bytes(), str(answer.url), MAX_PAGE))
+        headers = {
+            name: value for name, value in answer.headers.items() if name.lower() != "content-encoding"
+        }
+        return type(answer)(answer.status_code, headers=headers, content=content, request=answer.request)
+
+
+def _stay_on_the_net(answer: Any) -> None:
+    goal = answer.headers.get("Location", "")
+    scheme = goal.partition(":")[0].lower() if ":" in goal.partition("/")[0] else "https"
+    if answer.is_redirect and scheme not in ("http", "https"):
+        raise UnavailableError(f"{answer.request.url} leads to {goal[:200]}", "use another index")
+
+
 class Index:
     """The configured indexes as one: what files a project has, and a client to fetch them with."""
 
@@ -98,7 +124,7 @@ class Index:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             options: dict[str, Any] = {"proxy": settings.proxy} if settings.proxy else {}
-            return PyPIClient(
+            return _Client(
                 trusted_hosts=settings.trusted_hosts,
                 verify=settings.cert or True,
                 cert=settings.client_cert,

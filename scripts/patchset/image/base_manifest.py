@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel, Field, ValidationError
+
 from patchset.attest.labels import OWN
 from patchset.base import console
 from patchset.base.errors import PatchsetError, UsageError
@@ -16,6 +18,25 @@ from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
 
 _MAX_LAYERS = 500
+
+
+class _Inner(BaseModel):
+    labels: dict[str, str] | None = Field(default=None, alias="Labels")
+
+
+class _Layers(BaseModel):
+    diff_ids: list[str]
+
+
+class _Config(BaseModel):
+    """The parts of an image's configuration that are read or written here."""
+
+    architecture: str
+    os: str
+    variant: str | None = None
+    config: _Inner | None = None
+    rootfs: _Layers
+    history: list[dict[str, object]] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +100,9 @@ def _entries(index: dict[str, Any], arch: Arch, what: str) -> list[dict[str, Any
     found = [
         entry
         for entry in entries
-        if isinstance(entry, dict) and wanted.items() <= dict(entry.get("platform") or {}).items()
+        if isinstance(entry, dict)
+        and isinstance(platform := entry.get("platform"), dict)
+        and all(platform.get(name) == value for name, value in wanted.items())
     ]
     return found[:1]
 
@@ -101,6 +124,12 @@ def _base_manifest(
     config_entry, *layers = media.parts(manifest, what)
     content = repository.blob(config_entry["digest"], config_entry["size"], media.MAX_CONFIG)
     config = media.parse(content, f"the configuration of {what}")
+    try:
+        _Config.model_validate(config)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(map(str, fault["loc"]))
+        raise PatchsetError(f"the configuration of {what} is malformed: {place}: {fault['msg']}") from error
     made_for = str(config.get("architecture"))
     arch = next((arch for arch, name in GOARCH.items() if name == made_for), None)
     diff_ids = (config.get("rootfs") or {}).get("diff_ids")

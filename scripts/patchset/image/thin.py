@@ -82,7 +82,7 @@ def build(
             content = layers.layer(wheel, where, release.source_date_epoch)
             entry, made[found.arch] = _image(release, target, found, wheel, content, blobs)
             entries.append(entry)
-    if look_inside:
+    if look_inside or site or version:  # what somebody says of a base is not taken on their word
         base_check.check(base, where, wheels)
     top = entries[0] if not base.index else _index(entries, blobs)
     locked = _inputs(release, target, base, where, top["digest"])
@@ -122,7 +122,9 @@ def _image(
         config["history"].append({"created": created, "created_by": did})
     config_bytes = media.dump(config)
     manifest = copy.deepcopy(base.manifest)
-    manifest["config"] = media.descriptor(config_bytes, base.manifest["config"]["mediaType"])
+    manifest["config"] = media.descriptor(
+        config_bytes, base.manifest["config"].get("mediaType", media.CONFIG)
+    )
     manifest["layers"].append(new)
     manifest["mediaType"] = base.kind
     if not docker:  # docker's older form knows no annotations

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 import re
@@ -66,7 +65,7 @@ def _read(file: Path) -> dict[str, Any] | None:
         if file.stat().st_size > _MAX_CONFIG:
             return None
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -79,11 +78,11 @@ def _from_config(config: dict[str, Any], reference: Reference) -> Login | None:
     keys += [f"https://{reference.host}", f"http://{reference.host}"]
     if reference.host == "docker.io":
         keys += [_DOCKER_HUB, "index.docker.io"]
-    helpers = config.get("credHelpers") or {}
+    helpers = _table(config.get("credHelpers"))
     for key in keys:
         if isinstance(helper := helpers.get(key), str) and (login := _ask_helper(helper, key)):
             return login
-    auths = config.get("auths") or {}
+    auths = _table(config.get("auths"))
     for key in keys:
         entry = auths.get(key)
         if isinstance(entry, dict) and (login := _from_entry(entry)) is not None:
@@ -95,15 +94,20 @@ def _from_config(config: dict[str, Any], reference: Reference) -> Login | None:
     return None
 
 
+def _table(found: object) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
 def _from_entry(entry: dict[str, Any]) -> Login | None:
     user, password = str(entry.get("username") or ""), str(entry.get("password") or "")
     if encoded := entry.get("auth"):
         try:
             user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError, TypeError):
+        except (ValueError, TypeError):
             return None
     token = entry.get("identitytoken")
-    return Login(user, password.rstrip("\0"), token or None) if user or token else None
+    token = token if isinstance(token, str) and token else None
+    return Login(user, password.rstrip("\0"), token) if user or token else None
 
 
 def _ask_helper(name: str, server: str) -> Login | None:
@@ -119,8 +123,8 @@ def _ask_helper(name: str, server: str) -> Login | None:
             check=False,
             timeout=30,
         )
-        found = json.loads(done.stdout) if done.returncode == 0 else {}
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+        found = _table(json.loads(done.stdout) if done.returncode == 0 else {})
+    except (OSError, ValueError, RecursionError, subprocess.TimeoutExpired):
         return None
     user, secret = found.get("Username"), found.get("Secret")
     if not isinstance(user, str) or not isinstance(secret, str):

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from patchset.base.errors import NotFoundError, PatchsetError, UnavailableError
+from patchset.base.steady import steady
 from patchset.registry import media
 from patchset.registry.reference import DIGEST, Reference
 from patchset.registry.transport import Transport
@@ -134,7 +135,7 @@ class Repository:
         ):
             raise UnavailableError(f"{self.reference.host} sends another range of {digest}")
         done, whole = start - skip, hashlib.sha256()
-        for piece in response.iter_raw(1 << 20):
+        for piece in steady(response.iter_raw(), self.reference.host):
             done += len(piece)
             if done > size:
                 raise UnavailableError(f"{self.reference.host} sends more than {size} bytes for {digest}")

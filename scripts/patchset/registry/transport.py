@@ -13,6 +13,7 @@ import httpx
 
 from patchset.base import console
 from patchset.base.errors import NotFoundError, PatchsetError, UnavailableError
+from patchset.base.steady import steady
 from patchset.registry import auth
 from patchset.registry.reference import Reference
 
@@ -215,21 +216,14 @@ def _json(content: bytes) -> dict[str, Any]:
 
 
 def _bounded(response: httpx.Response, limit: int, reference: Reference) -> bytes:
-    content = bytearray()
-    for piece in response.iter_raw():
-        content += piece
-        if len(content) > limit:
-            raise PatchsetError(
-                f"{reference.host} answers {response.request.url.path} with more than {limit} bytes"
-            )
-    return bytes(content)
+    return b"".join(steady(response.iter_raw(), f"{reference.host}{response.request.url.path}", limit))
 
 
 def _said(response: httpx.Response) -> str:
     """The beginning of an answer's text, in one line."""
     text = bytearray()
-    with contextlib.suppress(httpx.HTTPError):
-        for piece in response.iter_raw():
+    with contextlib.suppress(httpx.HTTPError, UnavailableError):
+        for piece in steady(response.iter_raw(), "it"):
             text += piece
             if len(text) > _SHOWN:
                 break

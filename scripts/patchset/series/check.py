@@ -146,6 +146,10 @@ def _why(hunk: Hunk, lines: list[str]) -> str:
     """Why a hunk fits nowhere."""
     if _find(lines, [line.value for line in hunk.target_lines()]):
         return "what the patch makes stands there already; the tree has:"
+    if _find(
+        [line.rstrip("\r\n") for line in lines], [line.value.rstrip("\r\n") for line in hunk.source_lines()]
+    ):
+        return "line ends differ (CRLF, or a last line without newline), and nothing else; the tree has:"
     return "the lines that the patch expects are not there, and no fuzz is taken; the tree has:"
 
 

@@ -189,6 +189,12 @@ def parse(raw: bytes, file: Path, entry: str | None = None) -> Patch:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise PatchFormatError(f"{file} is not UTF-8: {error}") from error
+    if text.partition("\n")[0].endswith("\r"):
+        raise PatchFormatError(f"{file} has Windows line ends (CRLF)", "save it with plain line ends (LF)")
+    if not text.endswith("\n"):
+        raise PatchFormatError(
+            f"{file} lacks its last newline, and perhaps more", "bring it back with git checkout"
+        )
     start = DIFF_START.search(text)
     if start is None:
         raise PatchFormatError(f"{file} has no diff", "a patch is a header, an empty line and a unified diff")

@@ -103,12 +103,12 @@ def _fetch(source: Source) -> Had:
         try:
             git.run(temp, "init", "--quiet")
             wanted = source.revision if source.commit else f"refs/tags/{source.revision}"
-            git.run(temp, "fetch", "--quiet", "--depth=1", "--", source.repository, wanted)
+            git.name_remote(temp / ".git", source.repository)
+            git.run(temp, "fetch", "--quiet", "--depth=1", "origin", wanted)
             git.run(temp, "checkout", "--quiet", "--force", "FETCH_HEAD")
             if source.submodules is None or source.submodules:
                 update = ["submodule", "--quiet", "update", "--init", "--recursive", "--depth=1", "--"]
-                # A relative address of a submodule is one beside this repository.
-                git.run(temp, "remote", "add", "origin", source.repository)
+                # A relative address of a submodule is one beside "origin".
                 git.run(temp, *update, *(source.submodules or ()))
         except git.GitError as error:
             raise UnavailableError(

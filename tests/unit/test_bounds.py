@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that dribble, never end, or lead elsewhere; files and settings that are odd; credentials in messages."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_base
+from conftest import Project, diff_line
+from registry_server import host, own_places
+from small_base import released
+from test_wheel import packaged
+
+from patchset.base import console, git, steady
+from patchset.base.errors import PatchsetError, UnavailableError
+from patchset.base.release import GitSource, load
+from patchset.downloads import fetch, index
+from patchset.image import base_manifest
+from patchset.registry import auth, media, upload
+from patchset.registry.client import Repository
+from patchset.registry.reference import Reference, parse
+from patchset.series.apply import patched_tree
+
+__all__ = ["host", "own_places", "packaged", "released"]
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+@contextlib.contextmanager
+def server(answer: Answer) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            with contextlib.suppress(OSError):
+                answer(self)
+
+        do_HEAD = do_POST = do_GET
+
+    found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    found.daemon_threads = True
+    threading.Thread(target=found.serve_forever, daemon=True).start()
+    try:
+        yield f"127.0.0.1:{found.server_address[1]}"
+    finally:
+        found.shutdown()
+        found.server_close()
+
+
+def dribble(handler: BaseHTTPRequestHandler) -> None:
+    """A byte now and then, of a body that is said to be large."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000000")
+    handler.send_header("Content-Type", "text/html")
+    handler.end_headers()
+    for _ in range(1000):
+        handler.wfile.write(b" ")
+        handler.wfile.flush()
+        time.sleep(0.02)
+
+
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.send_header("Connection", "close")
+    handler.send_header("Content-Type", "text/html")
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b"<a href=x></a>" * 10_000)
+
+
+def leads_to(goal: str) -> Answer:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(302)
+        handler.send_header("Location", goal)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    return answer
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steady, "PATIENCE", 0.3)
+    monkeypatch.setattr(index, "MAX_PAGE", 1 << 20)
+    monkeypatch.setattr(fetch, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(fetch, "TRIES", 2)
+
+
+def settings(url: str) -> index.PipSettings:
+    return index.PipSettings((url,), (), (), None, None, None, 5.0)
+
+
+@pytest.mark.parametrize("answer", [dribble, endless, leads_to("file:///etc/passwd"), leads_to("ftp://x/y")])
+def test_an_index_that_never_ends_or_leads_elsewhere(answer: Answer) -> None:
+    with server(answer) as where:
+        start = time.monotonic()
+        with pytest.raises(UnavailableError):
+            index.Index(settings(f"http://{where}/simple")).link("pkg", "pkg-1.tar.gz")
+        assert time.monotonic() - start < 8
+
+
+@pytest.mark.parametrize("answer", [dribble, endless])
+def test_a_registry_that_never_ends(answer: Answer) -> None:
+    with server(answer) as where, Repository(Reference(where, "a/b")) as repository:
+        start = time.monotonic()
+        for ask in (
+            lambda: repository.manifest("v1"),
+            lambda: repository.referrers("sha256:" + "0" * 64),
+            lambda: repository.blob("sha256:" + "0" * 64, 1000, 10_000),
+        ):
+            with pytest.raises(PatchsetError):
+                ask()
+        with pytest.raises(UnavailableError), repository.open_blob("sha256:" + "0" * 64, 1_000_000) as pieces:
+            list(pieces)
+        assert time.monotonic() - start < 15
+
+
+def test_a_download_that_dribbles_is_given_up(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    pinned = load("v1.2.0").sdist
+    assert pinned is not None
+    (project.downloads / pinned.file).unlink()
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if handler.path.endswith("/pkg/"):
+            page = f'<a href="{pinned.file}">{pinned.file}</a>'.encode()
+            handler.send_response(200)
+            handler.send_header("Content-Type", "text/html")
+            handler.send_header("Content-Length", str(len(page)))
+            handler.end_headers()
+            handler.wfile.write(page)
+        else:
+            dribble(handler)
+
+    with server(answer) as where:
+        monkeypatch.setattr(index, "pip_settings", lambda: settings(f"http://{where}/simple"))
+        with pytest.raises(UnavailableError, match="could not be downloaded"):
+            fetch.artifact(pinned)
+
+
+def test_a_wrong_pin_costs_no_good_download(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    pinned = load("v1.2.0").sdist
+    assert pinned is not None
+    place = project.downloads / pinned.file
+    content = place.read_bytes()
+    monkeypatch.setattr(index, "pip_settings", lambda: settings("http://127.0.0.1:1/simple"))
+    for wrong in (pinned.model_copy(update={"size": 7}), pinned.model_copy(update={"sha256": "0" * 64})):
+        with pytest.raises(PatchsetError):
+            fetch.artifact(wrong)
+        assert place.read_bytes() == content
+
+
+def test_a_part_that_is_a_link_is_not_followed(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned = load("v1.2.0").sdist
+    assert pinned is not None
+    content = (project.downloads / pinned.file).read_bytes()
+    (project.downloads / pinned.file).unlink()
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / pinned.file).write_bytes(content)
+    victim = tmp_path / "victim"
+    victim.write_text("mine\n")
+    (project.downloads / f".{pinned.file}.part").symlink_to(victim)
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        page = f'<a href="/{pinned.file}">{pinned.file}</a>'.encode()
+        body = page if handler.path.endswith("/pkg/") else content
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/html")
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    with server(answer) as where:
+        monkeypatch.setattr(index, "pip_settings", lambda: settings(f"http://{where}/simple"))
+        assert fetch.artifact(pinned).read_bytes() == content
+    assert victim.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [[], {"auths": []}, {"auths": "x"}, {"credHelpers": ["x"]}, {"auths": {"a.b": 3}}, {"auths": {"a.b": {"auth": 3}}},
+     {"auths": {"a.b": {"auth": "\u00e9"}}}, {"auths": {"a.b": {"auth": "AA=="}}}, {"auths": {"a.b": {"identitytoken": 3}}},
+     {"credHelpers": {"a.b": "../../x"}}, {"credsStore": 3}, {"auths": {"a.b": {"username": []}}}],
+)  # fmt: skip
+def test_odd_files_of_logins_are_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: object
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "config.json"))
+    found = auth.find(Reference("a.b", "x/y"))
+    assert found is None or isinstance(found.basic, str)
+
+
+def test_a_login_that_is_nested_too_deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text("[" * 200_000)
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "config.json"))
+    assert auth.find(Reference("a.b", "x/y")) is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"rootfs": []}, {"rootfs": {"diff_ids": 3}}, {"rootfs": {"diff_ids": [3]}}, {"config": []}, {"config": {"Labels": []}},
+     {"config": {"Labels": {"a": 3}}}, {"history": {}}, {"history": ["x"]}, {"architecture": []}, {"os": None}, {"rootfs": None}],
+)  # fmt: skip
+def test_a_malformed_configuration_of_a_base_is_said(
+    released: Project, host: str, changed: dict[str, Any]
+) -> None:
+    reference = small_base.push(host, f"official/odd{time.monotonic_ns()}", ("x86_64",), index=False)
+    with Repository(parse(reference), push=True) as repository:
+        _, kind, content = repository.manifest("v1")
+        manifest = media.parse(content, "manifest")
+        old = manifest["config"]
+        config = media.dump({**json.loads(repository.blob(old["digest"], old["size"], 1 << 20)), **changed})
+        upload.put(repository, upload.in_memory(config), lambda count: None)
+        manifest["config"] = media.descriptor(config, media.CONFIG)
+        repository.put_manifest("v1", kind, media.dump(manifest))
+    with pytest.raises(PatchsetError):
+        base_manifest.look(reference, ["x86_64"])
+
+
+def test_credentials_stay_out_of_messages_and_arguments(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    error = PatchsetError("https://me:hunter2@index.example/simple fails", "try git+ssh://me:hunter2@host/x")
+    assert "hunter2" not in f"{error} {error.message} {error.hint}" and "index.example" in error.message
+    assert PatchsetError("mail to me@example.org").message == "mail to me@example.org"
+    console.note("https://me:hunter2@index.example/simple")
+    with console.step("fetch from https://me:hunter2@index.example/"):
+        pass
+    # A program in git's place says what it is given.
+    real = subprocess.run(["sh", "-c", "command -v git"], capture_output=True, text=True).stdout.strip()
+    program = tmp_path / "bin/git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    remote = GitSource(remote="http://me:hunter2@127.0.0.1:1/x.git", commit="0" * 40)
+    (tmp_path / "tree").mkdir()
+    with pytest.raises(UnavailableError) as caught:
+        fetch.git_source(remote, tmp_path / "tree")
+    with pytest.raises(UnavailableError) as other, server(lambda handler: handler.send_error(403)) as where:
+        index.Index(settings(f"http://me:hunter2@{where}/simple")).link("pkg", "pkg-1.tar.gz")
+    said = capfd.readouterr()
+    everything = (
+        said.out + said.err + str(caught.value) + str(other.value) + (tmp_path / "arguments").read_text()
+    )
+    assert "hunter2" not in everything and "127.0.0.1:1/x.git" in str(caught.value)
+
+
+def test_a_remote_with_quotes_is_one_remote(tmp_path: Path) -> None:
+    git.run(tmp_path, "init", "--quiet", "--bare")
+    git.name_remote(tmp_path, 'https://h/a"b\\c#d;e')
+    assert git.text(tmp_path, "config", "remote.origin.url") == 'https://h/a"b\\c#d;e'
+    with pytest.raises(PatchsetError):
+        git.name_remote(tmp_path, "x\n[core]\n\tfsmonitor = evil")
+
+
+def test_a_diff_with_other_line_ends_is_named_as_that(project: Project) -> None:
+    file = project.add_patch("0001-first.diff", diff_line(5, "five"))
+    right = file.read_bytes()
+    file.write_bytes(right.replace(b"\n", b"\r\n"))
+    with pytest.raises(PatchsetError, match="CRLF"):
+        patched_tree(load("v1.2.0"))
+    file.write_bytes(right.removesuffix(b"\n"))
+    with pytest.raises(PatchsetError, match="last newline"):
+        patched_tree(load("v1.2.0"))
+    file.write_bytes(right.replace(b"line 4\n", b"line 4\r\n"))
+    with pytest.raises(PatchsetError, match="line ends differ"):
+        patched_tree(load("v1.2.0"))
