@@ -104,7 +104,7 @@ def hold(killed: Killed) -> None:
     assert not [
         path
         for path in new
-        if path.name.startswith((".unfinished", "patchset", "buildah", "storage", "container"))
+        if path.name.startswith((".tmp-", "patchset", "buildah", "storage", "container"))
     ]
     print(
         f"{killed.command[-2:]}: {died} of {KILLS} died, seed {os.environ.get('SEED', '1')}, {seconds:.1f} s undisturbed"

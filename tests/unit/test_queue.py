@@ -218,7 +218,7 @@ def test_interrupted_anywhere_a_second_run_completes(project: Project, delay: fl
     project.run("apply")
     assert len(subjects(project)) == 7
     left = [
-        p.name for p in (project.root / "build/trees/v1.2.0").iterdir() if p.name.startswith(".unfinished")
+        p.name for p in (project.root / "build/trees/v1.2.0").iterdir() if p.name.startswith(".tmp-")
     ]
     assert not left
 

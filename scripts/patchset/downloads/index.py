@@ -95,20 +95,20 @@ class _Client(PyPIClient):
         super().__init__(event_hooks={"response": [_stay_on_the_net]}, **options)
 
     def get(self, url: Any, **options: Any) -> Any:
-        """A whole answer, of bounded size and time."""
-        with self.stream("GET", url, **options) as answer:
-            content = b"".join(steady(answer.iter_bytes(), str(answer.url), MAX_PAGE))
+        """A whole response, of bounded size and time."""
+        with self.stream("GET", url, **options) as response:
+            content = b"".join(steady(response.iter_bytes(), str(response.url), MAX_PAGE))
         headers = {
-            name: value for name, value in answer.headers.items() if name.lower() != "content-encoding"
+            name: value for name, value in response.headers.items() if name.lower() != "content-encoding"
         }
-        return type(answer)(answer.status_code, headers=headers, content=content, request=answer.request)
+        return type(response)(response.status_code, headers=headers, content=content, request=response.request)
 
 
-def _stay_on_the_net(answer: Any) -> None:
-    goal = answer.headers.get("Location", "")
+def _stay_on_the_net(response: Any) -> None:
+    goal = response.headers.get("Location", "")
     scheme = goal.partition(":")[0].lower() if ":" in goal.partition("/")[0] else "https"
-    if answer.is_redirect and scheme not in ("http", "https"):
-        raise UnavailableError(f"{answer.request.url} leads to {goal[:200]}", "use another index")
+    if response.is_redirect and scheme not in ("http", "https"):
+        raise UnavailableError(f"{response.request.url} leads to {goal[:200]}", "use another index")
 
 
 class Index:
