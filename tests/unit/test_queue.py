@@ -217,9 +217,7 @@ def test_interrupted_anywhere_a_second_run_completes(project: Project, delay: fl
     assert run.returncode in (0, 130, -signal.SIGINT)
     project.run("apply")
     assert len(subjects(project)) == 7
-    left = [
-        p.name for p in (project.root / "build/trees/v1.2.0").iterdir() if p.name.startswith(".tmp-")
-    ]
+    left = [p.name for p in (project.root / "build/trees/v1.2.0").iterdir() if p.name.startswith(".tmp-")]
     assert not left
 
 
