@@ -15,7 +15,6 @@ from patchset.attest.inputs import Inputs
 from patchset.attest.labels import OWN
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Arch, Release
-from patchset.locks.wheelhouse import Locked
 from patchset.registry import media
 from patchset.registry.layout import Layout
 
@@ -46,13 +45,13 @@ def write(
     release: Release,
     wheels: dict[Arch, Path],
     *,
-    locks: Iterable[Locked] = (),
+    installed: Iterable[Path] = (),
     rootfs: Path | None = None,
 ) -> Contents:
     """All attestations of an image that was made."""
     return {
         INPUTS: made.text().encode(),
-        SBOM: sboms.sbom(made, release, wheels, locks=locks, rootfs=rootfs),
+        SBOM: sboms.sbom(made, release, wheels, installed=installed, rootfs=rootfs),
         PROVENANCE: provenances.provenance(made, release),
     }
 

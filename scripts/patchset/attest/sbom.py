@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import tarfile
 import uuid
 from collections.abc import Iterable
@@ -12,11 +14,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from packaging.utils import parse_wheel_filename
+
 from patchset.attest.inputs import Inputs
 from patchset.base import files
 from patchset.base.errors import PatchsetError
 from patchset.base.release import GOARCH, Arch, Release
-from patchset.locks.wheelhouse import Locked
+from patchset.downloads.wheel_metadata import read_metadata
 from patchset.series import order
 from patchset.wheel.archive import Wheel
 from patchset.wheel.changed_files import changed_files
@@ -26,6 +30,12 @@ MEDIA_TYPE = "application/vnd.cyclonedx+json"
 #: Names of properties start so.
 _OWN = "vllm-mtp-patches:"
 _MAX_STATUS = 64 << 20
+_STATUS = "var/lib/dpkg/status"
+_SAID = re.compile(rf"{_STATUS}|var/lib/dpkg/info/[^/]+\.md5sums|usr/share/doc/[^/]+/copyright")
+#: A paragraph's licence in a machine-readable copyright file (DEP-5).
+_LICENCE = re.compile(r"^License: (\S.{0,99})$", re.MULTILINE)
+#: Some METADATA has the whole text of a licence where its name belongs.
+_SHORT = 100
 
 
 def sbom(
@@ -33,12 +43,13 @@ def sbom(
     release: Release,
     wheels: dict[Arch, Path],
     *,
-    locks: Iterable[Locked] = (),
+    installed: Iterable[Path] = (),
     rootfs: Path | None = None,
 ) -> bytes:
     """The bill of materials, the same whenever it is written.
 
-    ``locks`` are the dependencies and ``rootfs`` the base of a full image; a thin one's base has a bill of its own.
+    ``installed`` are the wheels of the dependencies and ``rootfs`` the base of a full image; a thin one's base has a bill
+    of its own.
     """
     components = [_vllm(release, arch, wheel) for arch, wheel in sorted(wheels.items())]
     components += _delta(next(iter(wheels.values())), made)
@@ -54,7 +65,7 @@ def sbom(
         }
         components.append(base)
         incomplete.append("base")
-    components += [_python(locked) for locked in sorted(locks, key=lambda entry: entry.name)]
+    components += sorted(map(_python, installed), key=lambda component: str(component["bom-ref"]))
     if rootfs is not None:
         components += debian_packages(rootfs)
     created = datetime.fromtimestamp(release.source_date_epoch, UTC)
@@ -144,25 +155,41 @@ def _delta(wheel_file: Path, made: Inputs) -> list[dict[str, Any]]:
     return found
 
 
-def _python(locked: Locked) -> dict[str, Any]:
+def _python(wheel: Path) -> dict[str, Any]:
+    """An installed wheel: its own hash, and the licence that its METADATA names."""
+    said = read_metadata(wheel)
+    name, version, *_ = parse_wheel_filename(wheel.name)
+    licence = str(said.get("License") or "").strip()
+    named = [licence] if licence and len(licence) <= _SHORT and "\n" not in licence else []
+    named += [
+        text.rpartition(" :: ")[2] for text in said.get_all("Classifier", ()) if text.startswith("License ::")
+    ]
+    if expression := said.get("License-Expression"):
+        licences: list[dict[str, Any]] = [{"expression": str(expression)}]
+    else:
+        licences = [{"license": {"name": text}} for text in dict.fromkeys(named)]
     return {
         "type": "library",
-        "bom-ref": f"pypi-{locked.name}",
-        "name": locked.name,
-        "version": str(locked.version),
-        "purl": f"pkg:pypi/{locked.name}@{quote(str(locked.version), safe='')}",
-        "hashes": [_sha256(digest) for digest in sorted(locked.sha256)],
-    }
+        "bom-ref": f"pypi-{name}",
+        "name": str(name),
+        "version": str(version),
+        "purl": f"pkg:pypi/{name}@{quote(str(version), safe='')}?file_name={quote(wheel.name, safe='')}",
+        "hashes": [_sha256(files.sha256_file(wheel))],
+    } | ({"licenses": licences} if licences else {})
 
 
 def debian_packages(rootfs: Path) -> list[dict[str, Any]]:
-    """The packages that dpkg's own list in a root file system names.
+    """The packages that dpkg's own list in a root file system names, with the licences of their copyright files, and the
+    digest of dpkg's list of the files that are installed.
 
     Raises:
         PatchsetError: the tar file has no such list.
     """
+    texts, links = _dpkg(rootfs)
+    if _STATUS not in texts:
+        raise PatchsetError(f"{rootfs} has no list of Debian packages")
     found = []
-    for paragraph in _status(rootfs).split("\n\n"):
+    for paragraph in texts[_STATUS].decode("utf-8", "replace").split("\n\n"):
         fields = dict(
             line.split(": ", 1) for line in paragraph.splitlines() if ": " in line and line[:1] != " "
         )
@@ -171,25 +198,39 @@ def debian_packages(rootfs: Path) -> list[dict[str, Any]]:
         ):
             continue
         name, version, arch = fields["Package"], fields["Version"], fields["Architecture"]
-        found.append(
-            {
-                "type": "library",
-                "bom-ref": f"deb-{name}-{arch}",
-                "name": name,
-                "version": version,
-                "purl": f"pkg:deb/debian/{quote(name, safe='')}@{quote(version, safe='')}?arch={arch}",
-            }
+        component: dict[str, Any] = {
+            "type": "library",
+            "bom-ref": f"deb-{name}-{arch}",
+            "name": name,
+            "version": version,
+            "purl": f"pkg:deb/debian/{quote(name, safe='')}@{quote(version, safe='')}?arch={arch}",
+        }
+        copyright_file = texts.get(f"usr/share/doc/{links.get(name, name)}/copyright", b"").decode(
+            "utf-8", "replace"
         )
-    return sorted(found, key=lambda component: component["bom-ref"])
+        if licences := dict.fromkeys(_LICENCE.findall(copyright_file)):
+            component["licenses"] = [{"license": {"name": licence}} for licence in licences]
+        for place in (f"var/lib/dpkg/info/{name}.md5sums", f"var/lib/dpkg/info/{name}:{arch}.md5sums"):
+            if place in texts:
+                digest = hashlib.sha256(texts[place]).hexdigest()
+                component["properties"] = [{"name": f"{_OWN}md5sums-sha256", "value": digest}]
+        found.append(component)
+    return sorted(found, key=lambda component: str(component["bom-ref"]))
 
 
-def _status(rootfs: Path) -> str:
+def _dpkg(rootfs: Path) -> tuple[dict[str, bytes], dict[str, str]]:
+    """What dpkg and the packages say of themselves, by path; and whose documents stand in another package's folder."""
+    texts: dict[str, bytes] = {}
+    links: dict[str, str] = {}
     try:
         with tarfile.open(rootfs, "r|*") as tar:
             for member in tar:
-                if member.name.removeprefix("./") == "var/lib/dpkg/status" and member.size <= _MAX_STATUS:
+                name = member.name.removeprefix("./")
+                if member.issym() and name.startswith("usr/share/doc/"):
+                    links[name.removeprefix("usr/share/doc/")] = member.linkname.rpartition("/")[2]
+                elif member.isreg() and _SAID.fullmatch(name) and member.size <= _MAX_STATUS:
                     content = tar.extractfile(member)
-                    return content.read().decode("utf-8", "replace") if content else ""
+                    texts[name] = content.read() if content else b""
     except (tarfile.TarError, OSError) as error:
         raise PatchsetError(f"{rootfs} cannot be read: {error}") from error
-    raise PatchsetError(f"{rootfs} has no list of Debian packages")
+    return texts, links

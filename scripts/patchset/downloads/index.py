@@ -101,7 +101,9 @@ class _Client(PyPIClient):
         headers = {
             name: value for name, value in response.headers.items() if name.lower() != "content-encoding"
         }
-        return type(response)(response.status_code, headers=headers, content=content, request=response.request)
+        return type(response)(
+            response.status_code, headers=headers, content=content, request=response.request
+        )
 
 
 def _stay_on_the_net(response: Any) -> None:

@@ -16,7 +16,6 @@ from patchset.image import archive, context, debian_base, space
 from patchset.image.archive import Archive
 from patchset.image.engine import Engine
 from patchset.locks import wheelhouse
-from patchset.locks.wheelhouse import Locked
 from patchset.wheel import overlay
 
 #: Built here from Debian packages, and kept in the engine under names of this repository.
@@ -67,12 +66,14 @@ def build(
         engine.clean(images)
         files.remove_temp(images)
         wheel = overlay.build(release, target, arch, from_dir=from_dir)
-        locks, rootfs = _full(release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base, cached)
+        installed, rootfs = _full(
+            release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base, cached
+        )
 
         def attest(digest: str) -> dict[str, bytes]:
             locked = _inputs(release, target, arch, engine, digest, rootfs)
             return attestation.by_annotation(
-                attestation.write(locked, release, {arch: wheel}, locks=locks, rootfs=rootfs)
+                attestation.write(locked, release, {arch: wheel}, installed=installed, rootfs=rootfs)
             )
 
         made = archive.export(engine, tag, place, release.source_date_epoch, attest)
@@ -105,7 +106,7 @@ def _full(
     from_dir: Path | None,
     fresh_base: bool,
     cached: bool,
-) -> tuple[list[Locked], Path]:
+) -> tuple[list[Path], Path]:
     """Build the image in the engine; the dependencies in it, and the base's root file system."""
     epoch = release.source_date_epoch
     rootfs, key = debian_base.rootfs(target, arch, epoch, fresh=fresh_base)
@@ -141,7 +142,7 @@ def _full(
             labels=labels.labels(release, target, wheel),
             cached=cached,
         )
-    return locks, rootfs
+    return [*wheels, uv_wheel], rootfs
 
 
 def _inputs(
