@@ -9,8 +9,9 @@ import random
 import time
 from typing import Any
 
-from e2e import metrics
+from e2e import metrics, transcripts
 from e2e.asking import Asked, Lane, gather
+from e2e.server import MODEL_NAME
 from e2e.surfaces import SURFACES
 from e2e.transcripts import tool_schemas
 from e2e.verdict import Verdict
@@ -126,21 +127,26 @@ async def _asked(what: str, lane: Lane, makers: list[functools.partial[Any]]) ->
         return await lane.judge(asked)
 
 
+def long_stream() -> dict[str, Any]:
+    """The body of a chat request for the longest answer."""
+    transcript = transcripts.load()[_LONG]
+    return {
+        "model": MODEL_NAME,
+        "messages": [{"role": "user", "content": transcript.user}],
+        "tools": [
+            {"type": "function", "function": {"name": name, "parameters": schema}}
+            for name, schema in tool_schemas(transcript.tools).items()
+        ],
+        "temperature": 0,
+        "chat_template_kwargs": {"enable_thinking": transcript.thinking},
+    }
+
+
 async def _leave(lane: Lane, chunks: int) -> bool:
     """Read some chunks of a long stream and close the connection; False when the stream was over before that."""
-    transcript = lane.transcripts[_LONG]
-    tools = [
-        {"type": "function", "function": {"name": name, "parameters": schema}}
-        for name, schema in tool_schemas(transcript.tools).items()
-    ]
-    stream = await lane.clients.openai.chat.completions.create(
-        model=lane.clients.model,
-        messages=[{"role": "user", "content": transcript.user}],
-        tools=tools,  # type: ignore[arg-type]
-        temperature=0,
-        stream=True,
-        extra_body={"chat_template_kwargs": {"enable_thinking": transcript.thinking}},
-    )
+    body = long_stream()
+    template = {"chat_template_kwargs": body.pop("chat_template_kwargs")}
+    stream: Any = await lane.clients.openai.chat.completions.create(**body, stream=True, extra_body=template)
     seen = 0
     try:
         async for _ in stream:

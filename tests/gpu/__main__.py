@@ -11,7 +11,7 @@ import click
 from e2e import checkpoints, environment
 from e2e.__main__ import mtp_range
 
-from gpu import KEPT, build_dir, cells, composite, device, lane
+from gpu import KEPT, build_dir, cells, composite, device, lane, pace
 from gpu.prepared import Prepared, Variant
 from patchset.base import console, files, release, run_command
 from patchset.base.errors import PatchsetError
@@ -195,6 +195,8 @@ def keep(papers: list[dict[str, Any]]) -> None:
         folder = KEPT if paper.get("checkpoint") else KEPT / _plain(str(paper["model"]))
         files.write_text(folder / f"{name}.json", json.dumps(short, indent=1, ensure_ascii=False) + "\n")
     console.note(f"{len(papers)} receipts kept in {KEPT}")
+    for line in pace.compared(papers):
+        console.note(line)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from e2e import checks, server
 from e2e import lane as shared
-from e2e import server
 
-from gpu import cells, device, real
+from gpu import cells, device, pace, real
 from gpu.prepared import Prepared
 from patchset.base import files, run_command
 
@@ -55,6 +55,7 @@ def run(prepared: Prepared, job: cells.Job, out: Path) -> dict[str, Any]:
             # The transcripts' own tokens are the control: cells do not wait for each other.
             found = asyncio.run(shared.judge(running, Path(model), None, prepared.soak))
             said = shared.findings(found, job.mtp, Path(model), controlled=job.mtp == 0)
+            said["pace"] = asyncio.run(pace.measure(running.url, checks.long_stream(), how.at_once))
         else:
             control = out / "control" / f"{prepared.release}-{job.variant}-{job.cell.name}.json"
             said = asyncio.run(real.judge(running, control))

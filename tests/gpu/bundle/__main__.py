@@ -13,6 +13,7 @@ import click
 from gpu import __main__ as connected
 from gpu import build_dir
 from gpu.bundle import content, parts, resolve, slim
+from kernels import pack
 from patchset.base import console, files, release, run_command
 from patchset.base.errors import UsageError
 from patchset.base.release import Release
@@ -87,6 +88,7 @@ def command(
             "parts": parts.split(entries, cache, folder, part_mib << 20),
         }
         parts.script(manifest, folder)
+        pack.pack(folder / pack.SCRIPT)
         (folder / "README.md").write_text(content.readme(manifest), encoding="utf-8")
     size = sum(part["size"] for part in manifest["parts"])
     console.result(f"bundle  {place}")
