@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from kernels import pack
 
 from gpu import __main__ as connected
 from gpu import build_dir
 from gpu.bundle import content, parts, resolve, slim
-from kernels import pack
 from patchset.base import console, files, release, run_command
 from patchset.base.errors import UsageError
 from patchset.base.release import Release
