@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from patchset.base import console, entry, files, paths, process, release
+from patchset.base import console, files, paths, process, release, run_command
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
 from patchset.series import apply
@@ -86,8 +86,8 @@ def _triton(pinned: Release) -> Path:
     place = paths.build_dir() / "kernels" / f"triton-{version}"
     with files.lock(place):
         if not place.is_dir():
-            files.remove_unfinished(place.parent)
-            with files.whole_folder(place) as folder, console.step(f"install triton {version}"):
+            files.remove_temp(place.parent)
+            with files.atomic_folder(place) as folder, console.step(f"install triton {version}"):
                 pip = [
                     sys.executable,
                     "-m",
@@ -124,4 +124,4 @@ def _worker(triton: Path, words: list[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)

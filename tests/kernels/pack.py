@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from kernels.__main__ import KNOWN, TRITON
-from patchset.base import console, entry, files, paths, release
+from patchset.base import console, files, paths, release, run_command
 from patchset.base.errors import PatchsetError
 from patchset.series import apply
 from patchset.series.stock_tree import stock_tree
@@ -55,7 +55,7 @@ def pack(out: Path) -> list[dict[str, Any]]:
             trees.setdefault(name, tree)
             found = versions.setdefault(name, {"name": name, "sha256": digest, "releases": []})
             found["releases"].append(pinned.name)
-    with files.whole_file(out) as place, zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+    with files.atomic_file(out) as place, zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
         _write(archive, "__main__.py", _MAIN.encode())
         for file in _OURS:
             _write(archive, f"kernels/{file}", Path(__file__).with_name(file).read_bytes())
@@ -88,4 +88,4 @@ def command(out: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    entry.run(command)
+    run_command.run(command)
