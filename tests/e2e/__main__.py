@@ -12,7 +12,7 @@ from e2e import build_dir, lane, receipt, wheels
 from patchset.base import console, files, release, run_command
 from patchset.base.errors import PatchsetError
 from patchset.commands.options import from_dir_option
-from patchset.series import patched_files
+from patchset.results.key import key
 
 MOST_MTP = 5
 
@@ -55,9 +55,7 @@ def mtp_range(text: str) -> list[int]:
     help="Requests of the soak at the largest k, 32 at a time; 0: no soak.",
 )
 @from_dir_option
-@click.option(
-    "--receipts", is_flag=True, help="Keep the receipts in tests/e2e/receipts, for docs/results.md."
-)
+@click.option("--receipts", is_flag=True, help="Keep the totals in results/cpu, for docs/results.md.")
 def command(
     name: str,
     mtp: str,
@@ -78,10 +76,10 @@ def command(
     ks = mtp_range(mtp)
     variants = []
     if stock:
-        variants.append(lane.Variant("stock", wheels.stock(pinned, from_dir), None))
+        variants.append(lane.Variant("stock", wheels.stock(pinned, from_dir), key(pinned, "stock", "cpu")))
     if patched:
         chosen = wheel or wheels.patched(pinned, from_dir)
-        variants.append(lane.Variant("patched", chosen, patched_files.sha256(pinned)))
+        variants.append(lane.Variant("patched", chosen, key(pinned, "patched", "cpu")))
     papers = []
     for variant in variants:
         for place in lane.run(pinned, variant, ks, soak):

@@ -25,11 +25,11 @@ _CHECKS = (("everywhere", checks.everywhere), ("cut", checks.cuts), ("budget", c
 
 @dataclass(frozen=True)
 class Variant:
-    """A wheel under test: ``stock`` or ``patched``, and the sha256 of the series in it."""
+    """A wheel under test: ``stock`` or ``patched``, and the key of what the lane finds of it."""
 
     name: str
     wheel: Path
-    series: str | None
+    key: str
 
 
 @dataclass
@@ -81,7 +81,7 @@ def run(release: Release, variant: Variant, ks: Sequence[int], soak: int) -> lis
             "release": release.name,
             "variant": variant.name,
             "wheel": {"file": variant.wheel.name, "sha256": files.sha256_file(variant.wheel)},
-            "series_sha256": variant.series,
+            "key": variant.key,
             **findings(found, k, model, controlled=control is not None),
             "versions": server_environment.versions,
         }

@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from e2e.verdict import Verdict
-from patchset.base import files
 
 #: A receipt shows at most so many wrong answers in full, one of each sort; all of them are counted.
 MOST_SHOWN = 200
-#: Receipts that the table in docs/results.md is made from.
-KEPT = Path(__file__).parent / "receipts"
 _COLUMNS = [
     (surface, streamed) for surface in ("chat", "responses", "messages") for streamed in (False, True)
 ]
@@ -90,11 +87,12 @@ def table(receipts: Sequence[dict[str, Any]]) -> str:
 
 
 def keep(receipts: Sequence[dict[str, Any]]) -> None:
-    """Put receipts in short where ``python -m patchset tables`` reads them; whole ones stay in the build folder."""
+    """Put the totals of receipts where ``python -m patchset tables`` reads them; receipts stay in the build folder."""
+    # Not above: on the host of a gpu bundle there is nothing of patchset.results.
+    from patchset.results import lanes, totals
+
     for receipt in receipts:
-        short = {key: value for key, value in receipt.items() if key not in ("wrong", "delivered_widths")}
-        place = KEPT / f"{receipt['release']}-{receipt['variant']}-k{receipt['mtp']}.json"
-        files.write_text(place, json.dumps(short, indent=1, ensure_ascii=False) + "\n")
+        totals.keep("cpu", receipt["release"], *lanes.cell_of(receipt))
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

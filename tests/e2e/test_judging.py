@@ -11,6 +11,7 @@ from e2e.__main__ import mtp_range
 from e2e.surfaces.common import Got
 from e2e.transcripts import Call, Message
 from e2e.verdict import Verdict, differences, only_space
+from patchset.results import totals
 
 METRICS = """\
 # TYPE vllm:num_requests_running gauge
@@ -133,18 +134,15 @@ def test_mtp_range() -> None:
             mtp_range(wrong)
 
 
-def test_kept_receipts_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receipt, "KEPT", tmp_path / "receipts")
+def test_kept_totals_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(totals, "file", lambda lane, release: tmp_path / lane / f"{release}.json")
     whole = {
-        "release": "v1.2.0",
-        "variant": "stock",
-        "mtp": 3,
-        "right": 1,
-        "wrong": ["long"],
-        "delivered_widths": {},
-    }
+        "release": "v1.2.0", "variant": "stock", "mtp": 3, "key": "k", "wheel": {}, "right": 5, "requests": 9,
+        "by_check": {"soak": {"right": 4, "requests": 4}}, "acceptance": 0.5, "wrong": ["long"],
+    }  # fmt: skip
     receipt.keep([whole])
-    assert receipt.read(tmp_path / "receipts") == [
-        {"release": "v1.2.0", "variant": "stock", "mtp": 3, "right": 1}
-    ]
-    assert (tmp_path / "receipts" / "v1.2.0-stock-k3.json").is_file()
+    assert totals.read("cpu", "v1.2.0") == {
+        "stock k3": {
+            "key": "k", "right": 1, "requests": 5, "acceptance": 0.5, "soak": [4, 4], "wheel": {}, "finished": None,
+        }
+    }  # fmt: skip

@@ -3,9 +3,6 @@
 
 from pathlib import Path
 
-#: Receipts that the table in docs/results.md is made from.
-KEPT = Path(__file__).parent / "receipts"
-
 
 def build_dir() -> Path:
     """What the lane makes: receipts, logs, bundles."""

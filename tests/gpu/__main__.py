@@ -11,14 +11,15 @@ import click
 from e2e import checkpoints, environment
 from e2e.__main__ import mtp_range
 
-from gpu import KEPT, build_dir, cells, composite, device, lane, pace
+from gpu import build_dir, cells, composite, device, lane, pace
 from gpu.prepared import Prepared, Variant
 from patchset.base import console, files, release, run_command
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
 from patchset.commands.options import from_dir_option
 from patchset.downloads import fetch
-from patchset.series import patched_files
+from patchset.results import lanes, totals
+from patchset.results.key import key
 from patchset.wheel import overlay
 
 #: The release whose CPU environment teaches the small model its transcripts.
@@ -70,9 +71,7 @@ def served(pinned: Release, text: Path) -> Path:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Run nothing: keep the receipts in the results.json that a bundle's script wrote.",
 )
-@click.option(
-    "--receipts", is_flag=True, help="Keep the receipts in tests/gpu/receipts, for docs/results.md."
-)
+@click.option("--receipts", is_flag=True, help="Keep the totals in results/gpu, for docs/results.md.")
 def command(**given: Any) -> None:
     """Serve with MTP on the GPU, and judge every answer. Fails in one line where no GPU is visible.
 
@@ -143,13 +142,13 @@ def _prepared(pinned: Release, given: dict[str, Any]) -> Prepared:
     )
 
 
-def _wheel(pinned: Release, variant: str, from_dir: Path | None) -> tuple[Path, tuple[str, str | None]]:
-    """The wheel of a variant, its sha256 and its series'."""
+def _wheel(pinned: Release, variant: str, from_dir: Path | None) -> tuple[Path, tuple[str, str]]:
+    """The wheel of a variant, its sha256, and the key of what the lane finds of it."""
     if variant == "stock":
         wheel = fetch.artifact(pinned.wheel("cuda", "x86_64"), from_dir=from_dir)
-        return wheel, (files.sha256_file(wheel), None)
+        return wheel, (files.sha256_file(wheel), key(pinned, variant, "gpu"))
     wheel = overlay.build(pinned, "cuda", "x86_64", from_dir=from_dir)
-    return wheel, (files.sha256_file(wheel), patched_files.sha256(pinned))
+    return wheel, (files.sha256_file(wheel), key(pinned, variant, "gpu"))
 
 
 def _revision(model: str | None, asked: str | None) -> str | None:
@@ -175,7 +174,7 @@ def _plain(text: str) -> str:
 
 
 def keep(papers: list[dict[str, Any]]) -> None:
-    """Put receipts in short where ``python -m patchset tables`` reads them.
+    """Put the totals of receipts where ``python -m patchset tables`` reads them.
 
     Raises:
         PatchsetError: one is no receipt of this lane.
@@ -188,13 +187,9 @@ def keep(papers: list[dict[str, Any]]) -> None:
             or paper.get("variant") not in ("stock", "patched")
         ):
             raise PatchsetError("the file holds something that is no receipt of the gpu lane")
-        short = {key: value for key, value in paper.items() if key not in ("wrong", "delivered_widths")}
-        name = cells.Job(paper["variant"], cells.CELLS[paper["cell"]], int(paper["mtp"])).name(
-            paper["release"]
-        )
-        folder = KEPT if paper.get("checkpoint") else KEPT / _plain(str(paper["model"]))
-        files.write_text(folder / f"{name}.json", json.dumps(short, indent=1, ensure_ascii=False) + "\n")
-    console.note(f"{len(papers)} receipts kept in {KEPT}")
+        weights = "" if paper.get("checkpoint") else f"/{_plain(str(paper['model']))}"
+        totals.keep(f"gpu{weights}", paper["release"], *lanes.cell_of(paper))
+    console.note(f"totals of {len(papers)} receipts kept in {totals.file('gpu', '').parent}")
     for line in pace.compared(papers):
         console.note(line)
 

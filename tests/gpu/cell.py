@@ -72,7 +72,7 @@ def run(prepared: Prepared, job: cells.Job, out: Path) -> dict[str, Any]:
         "variant": job.variant,
         "cell": job.cell.name,
         "wheel": variant.wheel,
-        "series_sha256": variant.series,
+        "key": variant.key,
         "bundle": prepared.bundle,
         "model": prepared.model or "the cpu lane's checkpoint",
         "revision": prepared.revision,

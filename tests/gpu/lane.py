@@ -122,7 +122,7 @@ def receipt(prepared: Prepared, job: Job, out: Path) -> dict[str, Any] | None:
     checkpoint = Path(prepared.checkpoint).name if prepared.checkpoint else None
     same = (
         paper["wheel"] == variant.wheel
-        and paper["series_sha256"] == variant.series
+        and paper.get("key") == variant.key
         and paper["revision"] == prepared.revision
         and paper.get("checkpoint", {}).get("key") == checkpoint
         and paper["model"] == (prepared.model or "the cpu lane's checkpoint")

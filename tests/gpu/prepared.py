@@ -17,7 +17,7 @@ class Variant:
 
     folder: str
     wheel: dict[str, str]
-    series: str | None
+    key: str
 
 
 @dataclass(frozen=True)

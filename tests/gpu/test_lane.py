@@ -15,7 +15,7 @@ from gpu.cells import Job
 from gpu.lane import Command
 from gpu.prepared import Prepared, Variant
 from patchset.base.errors import PatchsetError, UsageError
-from patchset.results import lanes
+from patchset.results import lanes, totals
 
 WHEEL = {"file": "vllm.whl", "sha256": "0" * 64}
 
@@ -29,7 +29,7 @@ if cell == "eager":
 place = pathlib.Path(out) / "receipts" / f"{name}.json"
 place.parent.mkdir(exist_ok=True)
 place.write_text(json.dumps({
-    "release": "v0.26.0", "variant": variant, "cell": cell, "mtp": int(mtp), "wheel": json.loads(wheel), "series_sha256": None,
+    "release": "v0.26.0", "variant": variant, "cell": cell, "mtp": int(mtp), "wheel": json.loads(wheel), "key": "k",
     "revision": None, "checkpoint": {"key": "made"}, "model": "the cpu lane's checkpoint", "right": 3, "requests": 3,
     "acceptance": 0.5, "complaints": [], "seconds": {"all": float(seconds)},
 }))
@@ -37,7 +37,7 @@ place.write_text(json.dumps({
 
 
 def prepared(wheel: dict[str, str] = WHEEL) -> Prepared:
-    return Prepared("v0.26.0", {"patched": Variant("/nowhere", wheel, None)}, checkpoint="/nowhere/made")
+    return Prepared("v0.26.0", {"patched": Variant("/nowhere", wheel, "k")}, checkpoint="/nowhere/made")
 
 
 def program(out: Path, seconds: float = 0.0, wheel: dict[str, str] = WHEEL) -> Command:
@@ -144,20 +144,19 @@ def test_without_a_gpu_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_receipts_that_come_back_are_kept_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import gpu.__main__ as connected
-
-    monkeypatch.setattr(connected, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(totals, "file", lambda lane, release: tmp_path / lane / f"{release}.json")
     paper = {
         "lane": "gpu", "release": "v0.26.0", "variant": "patched", "cell": "graphs", "mtp": 3, "right": 1,
+        "requests": 1, "by_check": {}, "acceptance": 0.5, "wheel": WHEEL, "key": "k",
         "model": "the cpu lane's checkpoint", "checkpoint": {"key": "made"}, "wrong": ["long"],
     }  # fmt: skip
     real = paper | {"checkpoint": None, "model": "/models/Some Model"}
     results = tmp_path / "results.json"
     results.write_text(json.dumps([paper, real]))
     gpu_tests.main(["--import", str(results)], standalone_mode=False)
-    kept = json.loads((tmp_path / "kept" / "v0.26.0-patched-graphs-k3.json").read_text())
+    kept = json.loads((tmp_path / "gpu" / "v0.26.0.json").read_text())["patched graphs k3"]
     assert kept["right"] == 1 and "wrong" not in kept
-    assert (tmp_path / "kept" / "models-Some-Model" / "v0.26.0-patched-graphs-k3.json").is_file()
+    assert (tmp_path / "gpu" / "models-Some-Model" / "v0.26.0.json").is_file()
     results.write_text(json.dumps([paper | {"release": "../../v0.26.0"}]))
     with pytest.raises(PatchsetError, match="no receipt of the gpu lane"):
         gpu_tests.main(["--import", str(results)], standalone_mode=False)

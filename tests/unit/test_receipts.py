@@ -13,8 +13,8 @@ from conftest import HEADER, Project, diff_line
 from patchset.base import paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import releases
-from patchset.results import lanes, receipts, tables
-from patchset.series import patched_files
+from patchset.results import lanes, receipts, tables, totals
+from patchset.results.key import key
 
 
 def result(kind: str, **columns: tuple[int, int]) -> dict[str, Any]:
@@ -44,10 +44,10 @@ def test_table_is_made_of_receipts_and_says_what_was_not_run(project: Project, t
     project.run("receipt", str(file))
     assert " 2/8 " in rows(project)["stock"]
     assert " 8/8 " in rows(project)["patched"]
-    assert "long" not in (receipts.folder() / "v1.2.0-stock.json").read_text()
+    assert "long" not in totals.file("conformance", "v1.2.0").read_text()
     project.add_patch("0002-second.diff", diff_line(30, "thirty"))
-    assert "8/8" not in rows(project)["patched"], "figures of another series are not shown for this one"
-    assert "*series changed since*" in rows(project)["patched"]
+    assert " 8/8 † " in rows(project)["patched"], "figures of another series are marked"
+    assert " 2/8 " in rows(project)["stock"]
 
 
 def test_what_is_no_result_is_refused(project: Project, tmp_path: Path) -> None:
@@ -70,18 +70,17 @@ def test_lanes_show_what_was_run_and_the_soak_beside_it(
         return lanes.table(releases()).splitlines()[3]
 
     assert line().count("*not run*") == 7
-    folder = paths.project_root() / lanes.FOLDERS["cpu"]
-    folder.mkdir(parents=True)
-    receipt = {
-        "series_sha256": patched_files.sha256(release), "right": 23, "requests": 30, "acceptance": 0.52,
+    paper = {
+        "variant": "patched", "mtp": 5, "key": key(release, "patched", "cpu"), "wheel": {},
+        "right": 23, "requests": 30, "acceptance": 0.52,
         "by_check": {"everywhere": {"right": 8, "requests": 10}, "soak": {"right": 15, "requests": 20}},
     }  # fmt: skip
-    (folder / "v1.2.0-patched-k5.json").write_text(json.dumps(receipt))
+    place = totals.keep("cpu", release.name, *lanes.cell_of(paper))
     assert "| 8/10 (52%) | 15/20 |" in line()
     project.add_patch("0002-second.diff", diff_line(30, "thirty"))
-    assert "*series changed since*" in line()
-    (folder / "v1.2.0-patched-k5.json").write_text("{")
-    with pytest.raises(PatchsetError, match="is not a receipt"):
+    assert "| 8/10 (52%) † | 15/20 † |" in line()
+    place.write_text("{")
+    with pytest.raises(PatchsetError, match="cannot be read"):
         line()
 
 
@@ -93,10 +92,11 @@ def test_the_gpu_lane_has_a_row_for_each_cell_and_real_weights_only_where_they_w
     assert [row.split(" | ")[0] for row in rows[::2]] == [f"| gpu {cell}" for cell in lanes.CELLS["gpu"]]
     eager = next(row for row in rows if "gpu eager" in row)
     assert (eager.count("*not run*"), eager.count("–")) == (3, 4)  # k = 0 and 3, and the soak
-    folder = paths.project_root() / lanes.FOLDERS["gpu"] / "Some-Model"
-    folder.mkdir(parents=True)
-    receipt = {"series_sha256": None, "right": 7, "requests": 9, "acceptance": 0.5, "by_check": {}}
-    (folder / "v1.2.0-stock-graphs-k0.json").write_text(json.dumps(receipt))
+    paper = {
+        "variant": "stock", "cell": "graphs", "mtp": 0, "key": key(releases()[0], "stock", "gpu"), "wheel": {},
+        "right": 7, "requests": 9, "acceptance": 0.5, "by_check": {},
+    }  # fmt: skip
+    totals.keep("gpu/Some-Model", "v1.2.0", *lanes.cell_of(paper))
     more = lanes.table(releases()).splitlines()[2 + len(rows) :]
     assert len(more) == 1
     assert more[0].startswith("| gpu graphs Some-Model | v1.2.0 | stock | 7/9 | *not run* |")

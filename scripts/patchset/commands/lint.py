@@ -9,6 +9,8 @@ import click
 
 from patchset.base import console
 from patchset.base.errors import EXIT_FAILED
+from patchset.base.release import releases
+from patchset.results import totals
 from patchset.results.lint import lint
 
 
@@ -21,5 +23,8 @@ def command() -> None:
     faults = lint()
     for fault in faults:
         console.result(fault)
+    if not faults:
+        for line in (line for release in releases() for line in totals.stale(release)):
+            console.note(f"warning: {line}")
     console.note(f"lint: {len(faults)} faults" if faults else "lint: patches/ is as it should be")
     sys.exit(EXIT_FAILED if faults else 0)

@@ -16,6 +16,7 @@ from patchset.image import thin
 from patchset.publish import push, sign
 from patchset.registry.layout import Layout
 from patchset.registry.reference import parse
+from patchset.results import totals
 
 
 @click.command(
@@ -58,6 +59,12 @@ def command(
     """
     pinned = load(release)
     goal = parse(repository)
+    if old := totals.stale(pinned):
+        raise PatchsetError(
+            "the results of this release are not of its series and suites as they stand:\n  "
+            + "\n  ".join(old),
+            f"run the lane again: nox -s conformance -- {pinned.name} --receipts (e2e-cpu, gpu-tests)",
+        )
     chosen = list(archives) or _built(pinned, target, only_thin)
     names = push.tags(pinned, target)
     signer = sign.signer(key=key, wanted=signed)

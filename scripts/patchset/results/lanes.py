@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lanes that ask a real server: right answers of all, for each number of drafted tokens, from their receipts."""
+"""The lanes that ask a real server: right answers of all, for each number of drafted tokens, from their totals."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-from patchset.base import paths
-from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
-from patchset.series import patched_files
+from patchset.results import totals
+from patchset.results.key import key
 
-#: Where each lane keeps its receipts, below the project's root.
-FOLDERS = {"cpu": Path("tests/e2e/receipts"), "gpu": Path("tests/gpu/receipts")}
 #: Releases that each lane is for.
 RELEASES = {"cpu": ("v0.32.0",), "gpu": ("v0.26.0", "v0.23.0")}
 MTP = range(6)
@@ -26,37 +21,38 @@ NOT_RUN = "*not run*"
 NO_CELL = "–"
 
 
-def _receipt(folder: Path, release: Release, variant: str, cell: str, mtp: int) -> dict[str, Any] | None:
-    name = "-".join(word for word in (release.name, variant, cell, f"k{mtp}") if word)
-    place = folder / f"{name}.json"
-    try:
-        found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise PatchsetError(f"{place} is not a receipt: {error}") from error
-    return found
-
-
-def _cells(folder: Path, lane: str, release: Release, variant: str, cell: str) -> list[str]:
+def _cells(lane: str, weights: str, release: Release, variant: str, cell: str) -> list[str]:
+    found = totals.read(f"{lane}/{weights}" if weights else lane, release.name)
+    wanted = key(release, variant, lane)
     cells, soak = [], NOT_RUN
     for mtp in MTP:
-        receipt = _receipt(folder, release, variant, cell, mtp)
+        one = found.get(" ".join(word for word in (variant, cell, f"k{mtp}") if word))
         if mtp not in CELLS[lane][cell]:
             cells.append(NO_CELL)
-        elif receipt is None:
+        elif one is None:
             cells.append(NOT_RUN)
-        elif variant == "patched" and receipt["series_sha256"] != patched_files.sha256(release):
-            cells.append("*series changed since*")
         else:
-            checks = receipt["by_check"]
-            long = checks.get("soak")
-            right, asked = receipt["right"], receipt["requests"]
-            if long:
-                soak = f"{long['right']}/{long['requests']}"
-                right, asked = right - long["right"], asked - long["requests"]
-            cells.append(f"{right}/{asked}" + (f" ({receipt['acceptance']:.0%})" if mtp else ""))
+            mark = "" if one["key"] == wanted else totals.STALE
+            if one["soak"]:
+                soak = f"{one['soak'][0]}/{one['soak'][1]}{mark}"
+            accepted = f" ({one['acceptance']:.0%})" if mtp else ""
+            cells.append(f"{one['right']}/{one['requests']}{accepted}{mark}")
     return [*cells, soak]
+
+
+def cell_of(paper: dict[str, Any]) -> tuple[str, totals.Cell]:
+    """The totals' cell of one server that a lane judged, and its name; the soak is counted for itself."""
+    soak = paper["by_check"].get("soak")
+    words = (paper["variant"], paper.get("cell", ""), f"k{paper['mtp']}")
+    return " ".join(word for word in words if word), {
+        "key": paper["key"],
+        "right": paper["right"] - (soak["right"] if soak else 0),
+        "requests": paper["requests"] - (soak["requests"] if soak else 0),
+        "acceptance": paper["acceptance"],
+        "soak": [soak["right"], soak["requests"]] if soak else None,
+        "wheel": paper["wheel"],
+        "finished": paper.get("finished"),
+    }
 
 
 def table(found: list[Release]) -> str:
@@ -65,22 +61,22 @@ def table(found: list[Release]) -> str:
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     by_name = {release.name: release for release in found}
     for lane, names in RELEASES.items():
-        folder = paths.project_root() / FOLDERS[lane]
         for release in (by_name[name] for name in names if name in by_name):
-            rows += _rows(lane, folder, release, "")
+            rows += _rows(lane, release, "")
         # Real weights have a folder each; only what was run with them is shown.
+        folder = totals.file(lane, "").parent
         for weights in sorted(place for place in folder.glob("*") if place.is_dir()):
             for release in reversed(found):
-                if any(weights.glob(f"{release.name}-*.json")):
-                    rows += _rows(lane, weights, release, weights.name)
+                if (weights / f"{release.name}.json").is_file():
+                    rows += _rows(lane, release, weights.name)
     return "\n".join(rows) + "\n"
 
 
-def _rows(lane: str, folder: Path, release: Release, weights: str) -> list[str]:
+def _rows(lane: str, release: Release, weights: str) -> list[str]:
     rows = []
     for cell in CELLS[lane]:
         for variant in ("stock", "patched"):
-            found = _cells(folder, lane, release, variant, cell)
+            found = _cells(lane, weights, release, variant, cell)
             if weights and set(found) <= {NOT_RUN, NO_CELL}:
                 continue
             where = [" ".join(word for word in (lane, cell, weights) if word), release.name, variant]

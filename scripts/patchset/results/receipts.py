@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts of the in-process lane: what the conformance suite found of a release, stock or patched, in short."""
+"""Totals of the in-process lane: what the conformance suite found of a release, stock or patched."""
 
 from __future__ import annotations
 
@@ -8,25 +8,22 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from patchset.base import files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release, load
-from patchset.series import patched_files
+from patchset.results import totals
+from patchset.results.key import key
+
+LANE = "conformance"
 
 #: Columns of the suite's matrix, in the order of the table: how the output was cut.
 COLUMNS = ("not streamed", "k=0", "k=1", "k=2", "k=3", "k=4", "k=5", "fixed", "split", "whole")
 
 
-def folder() -> Path:
-    """Where the receipts stand."""
-    return paths.project_root() / "tests" / "conformance" / "receipts"
-
-
 def take(result: Path) -> list[Path]:
-    """Condense what ``python -m conformance --json FILE`` wrote into one receipt for each tree that it judged.
+    """Condense what ``python -m conformance --json FILE`` wrote into totals for each tree that it judged.
 
     Raises:
-        PatchsetError: the file is no such result, or judged a patched tree whose series is not today's.
+        PatchsetError: the file is no such result.
     """
     try:
         targets = json.loads(result.read_text(encoding="utf-8"))["targets"]
@@ -38,22 +35,22 @@ def take(result: Path) -> list[Path]:
 def _take(target: dict[str, Any]) -> Path:
     release = load(target["release"])
     kind = "stock" if target["kind"] == "stock" else "patched"
-    receipt = {
-        "release": release.name,
-        "kind": kind,
-        "series-sha256": patched_files.sha256(release) if kind == "patched" else None,
-        **{
-            name: target[name]
-            for name in ("right", "all", "white_space_only", "classes", "matrix", "differs")
-        },
+    right: dict[str, int] = defaultdict(int)
+    every: dict[str, int] = defaultdict(int)
+    for row in target["matrix"]:
+        for name in COLUMNS:
+            right[name] += row.get(name, {}).get("right", 0)
+            every[name] += row.get(name, {}).get("all", 0)
+    cell = {
+        "key": key(release, kind, LANE),
+        **{name: target[name] for name in ("right", "all", "white_space_only", "classes")},
+        "columns": {name: [right[name], every[name]] for name in COLUMNS if every[name]},
     }
-    place = folder() / f"{release.name}-{kind}.json"
-    files.write_text(place, json.dumps(receipt, indent=1, ensure_ascii=False) + "\n")
-    return place
+    return totals.keep(LANE, release.name, kind, cell)
 
 
 def table(found: list[Release]) -> str:
-    """Right of all responses, over the three surfaces and both reasoning settings; *not run* where there is no receipt."""
+    """Right of all responses, over the three surfaces and both reasoning settings; *not run* where there is none."""
     rows = [f"| release | |{'|'.join(f' {name} ' for name in COLUMNS)}|", "|---|---|" + "---|" * len(COLUMNS)]
     for release in reversed(found):
         for kind in ("stock", "patched"):
@@ -65,22 +62,16 @@ def table(found: list[Release]) -> str:
 def share(release: Release, kind: str, column: str) -> str:
     """The share of right responses in one column, in per cent; or why there is none."""
     cell = _cells(release, kind)[COLUMNS.index(column)]
-    right, _, every = cell.partition("/")
+    mark = totals.STALE if cell.endswith(totals.STALE) else ""
+    right, _, every = cell.removesuffix(mark).partition("/")
     # Rounded down: 100 % means all.
-    return f"{100 * int(right) // int(every)} %" if every else cell
+    return f"{100 * int(right) // int(every)} %{mark}" if every else cell
 
 
 def _cells(release: Release, kind: str) -> list[str]:
-    place = folder() / f"{release.name}-{kind}.json"
-    if not place.is_file():
+    cell = totals.read(LANE, release.name).get(kind)
+    if cell is None:
         return ["*not run*"] * len(COLUMNS)
-    receipt = json.loads(place.read_text(encoding="utf-8"))
-    if kind == "patched" and receipt["series-sha256"] != patched_files.sha256(release):
-        return ["*series changed since*"] * len(COLUMNS)
-    right: dict[str, int] = defaultdict(int)
-    every: dict[str, int] = defaultdict(int)
-    for row in receipt["matrix"]:
-        for name in COLUMNS:
-            right[name] += row.get(name, {}).get("right", 0)
-            every[name] += row.get(name, {}).get("all", 0)
-    return [f"{right[name]}/{every[name]}" if every[name] else "*not run*" for name in COLUMNS]
+    mark = "" if cell["key"] == key(release, kind, LANE) else totals.STALE
+    counts = (cell["columns"].get(name) for name in COLUMNS)
+    return [f"{count[0]}/{count[1]}{mark}" if count else "*not run*" for count in counts]

@@ -19,7 +19,7 @@ from patchset.base.errors import UsageError
 from patchset.base.release import Release
 from patchset.commands.options import from_dir_option
 from patchset.downloads import fetch
-from patchset.series import patched_files
+from patchset.results.key import key
 from patchset.wheel import overlay
 
 #: Releases whose torch the default host has.
@@ -144,8 +144,8 @@ def _release(
         "removed": removed,
         "checkpoint": f"checkpoint/{model.name}",
         "variants": {
-            "stock": {"wheel": _named(official), "series": None},
-            "patched": {"wheel": _named(patched), "series": patched_files.sha256(one)},
+            "stock": {"wheel": _named(official), "key": key(one, "stock", "gpu")},
+            "patched": {"wheel": _named(patched), "key": key(one, "patched", "gpu")},
         },
         "bundle": {
             **slimmed,

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a result belongs to: the patched files, the pin, and the suite that judged them.
+
+A header's words and the fold of two patches into one change no file, so results stay good. A case of a suite that
+changes makes the results of all releases stale, stock's as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from patchset.base import files, paths
+from patchset.base.release import Release
+from patchset.series import patched_files
+
+#: The files that decide what a lane finds: cases, runner, requirements.
+SUITES: dict[str, tuple[str, ...]] = {
+    "conformance": ("tests/conformance/**/*", "tests/requirements.txt"),
+    "cpu": ("tests/e2e/**/*",),
+    "gpu": ("tests/e2e/**/*", "tests/gpu/**/*"),
+}
+#: Of these folders, what decides nothing: how cases are generated, tests of the suite itself, documents.
+_LEFT_OUT = (
+    "tests/conformance/writers/",
+    *(f"tests/conformance/{name}.py" for name in ("generate", "html", "before_after", "documented")),
+)
+_READ = (".py", ".json", ".txt", ".jinja", ".toml")
+
+
+def key(release: Release, kind: str, lane: str) -> str:
+    """The key of a lane's results for a release, ``stock`` or ``patched``: sha256 in hex."""
+    content: dict[str, object] = {"source": patched_files.source(release), "suite": suite(lane)}
+    if lane != "conformance":
+        content["wheels"] = {
+            f"{target} {arch}": wheel.sha256
+            for target, by_arch in release.wheels.items()
+            for arch, wheel in by_arch.items()
+        }
+    if kind == "patched":
+        content["patched"] = patched_files.sha256(release)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def suite(lane: str) -> str:
+    """The sha256 of a lane's suite: over the names and contents of its files."""
+    root = paths.project_root()
+    found = {file.relative_to(root).as_posix(): files.sha256_file(file) for file in _files(root, lane)}
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+
+
+def _files(root: Path, lane: str) -> Iterator[Path]:
+    for pattern in SUITES[lane]:
+        for file in root.glob(pattern):
+            name = file.relative_to(root).as_posix()
+            if (
+                file.suffix in _READ
+                and file.is_file()
+                and not name.startswith(_LEFT_OUT)
+                and not file.name.startswith("test_")
+                and "__pycache__" not in name
+            ):
+                yield file

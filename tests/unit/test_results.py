@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results belong to content: words change nothing, a case changes everything."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from conftest import Project, diff_line
+
+from patchset.base.errors import PatchsetError
+from patchset.base.release import load
+from patchset.results import totals
+from patchset.results.key import key
+
+
+@pytest.fixture
+def run(project: Project, tmp_path: Path) -> Project:
+    """A release of two patches with results of the suite, stock and patched."""
+    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    project.add_patch("0002-second.diff", diff_line(30, "thirty"))
+    case = project.root / "tests/conformance/cases/one.json"
+    case.parent.mkdir(parents=True)
+    case.write_text('{"name": "one"}\n')
+    (project.root / "tests/conformance/case.py").write_text("RIGHT = 1\n")
+    project.run("refresh")
+    row = {"surface": "chat", "reasoning": "none", "k=0": {"right": 3, "all": 4, "near": 0}}
+    target = {
+        "release": "1.2.0", "right": 3, "all": 4, "white_space_only": 0, "classes": {}, "matrix": [row],
+    }  # fmt: skip
+    found = tmp_path / "result.json"
+    found.write_text(json.dumps({"targets": [target | {"kind": "stock"}, target | {"kind": "tree"}]}))
+    project.run("receipt", str(found))
+    assert not totals.stale(load())
+    return project
+
+
+def keys() -> dict[str, str]:
+    return {kind: key(load(), kind, "conformance") for kind in ("stock", "patched")}
+
+
+def test_a_word_in_a_header_keeps_results(run: Project) -> None:
+    before = keys()
+    diff = run.folder / "0001-first.diff"
+    diff.write_text(diff.read_text().replace("a test needs it", "other words"))
+    run.run("refresh")
+    assert keys() == before and not totals.stale(load())
+
+
+def test_a_fold_of_two_patches_keeps_results(run: Project) -> None:
+    before = keys()
+    first, second = (run.folder / name for name in ("0001-first.diff", "0002-second.diff"))
+    hunk = second.read_text().partition("+++ b/pkg/parser.py\n")[2]
+    first.write_text(first.read_text() + hunk)
+    second.unlink()
+    (run.folder / "series").write_text("0001-first.diff\n")
+    run.run("refresh")
+    run.run("apply")
+    assert keys() == before and not totals.stale(load())
+
+
+def test_one_changed_case_makes_all_results_stale(run: Project) -> None:
+    before = keys()
+    (run.root / "tests/conformance/cases/one.json").write_text('{"name": "another"}\n')
+    assert all(keys()[kind] != before[kind] for kind in ("stock", "patched"))
+    assert totals.stale(load()) == ["v1.2.0: stale results of lane conformance: patched, stock; run it again"]
+
+
+@pytest.mark.parametrize("name", ["tests/conformance/case.py", "tests/requirements.txt"])
+def test_runner_and_requirements_are_of_the_suite(run: Project, name: str) -> None:
+    (run.root / name).write_text("# another\n")
+    assert "patched, stock" in totals.stale(load())[0]
+
+
+def test_tests_of_the_suite_and_generators_are_not(run: Project) -> None:
+    for name in ("test_cases.py", "generate.py", "README.md", "writers/prose.py"):
+        file = run.root / "tests/conformance" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("another\n")
+    assert not totals.stale(load())
+
+
+def test_a_changed_series_makes_the_patched_results_stale_alone(run: Project) -> None:
+    run.add_patch("0003-third.diff", diff_line(38, "more"))
+    run.run("refresh")
+    assert totals.stale(load()) == ["v1.2.0: stale results of lane conformance: patched; run it again"]
+    said = run.run("lint").stderr
+    assert "warning: v1.2.0: stale results" in said and "as it should be" in said
+    message = run.run("publish", "registry.example/name", status=1).stderr
+    assert "stale results of lane conformance" in message and "nox -s conformance" in message
+
+
+def test_the_file_is_small_and_has_no_matrix(run: Project) -> None:
+    place = totals.file("conformance", "v1.2.0")
+    assert place.stat().st_size < 1000 and not re.search("surface|matrix", place.read_text())
+    place.write_text('{"stock": {"right": 3}}')
+    with pytest.raises(PatchsetError, match="a cell without a key"):
+        totals.read("conformance", "v1.2.0")
