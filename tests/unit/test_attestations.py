@@ -22,7 +22,7 @@ from test_wheel import packaged
 from patchset.attest import attestation, provenance, sbom
 from patchset.base import files
 from patchset.base.release import load
-from patchset.image import thin
+from patchset.image import debian_base, thin
 from patchset.registry.layout import Layout
 
 __all__ = ["base", "host", "own_places", "packaged", "released", "small_base"]
@@ -135,3 +135,28 @@ def test_the_root_of_debian_is_no_package_of_an_index(released: Project, base: s
     source = made.sources[0].model_copy(update={"file": "debian-bookworm-cuda-x86_64-0.tar"})
     found = provenance._dependencies(made.model_copy(update={"sources": [source]}), load("v1.2.0"))
     assert found[0]["uri"] == "file:build/images/base/debian-bookworm-cuda-x86_64-0.tar"
+
+
+def test_the_base_has_no_setuid_no_package_lists_and_nothing_that_everybody_writes(tmp_path: Path) -> None:
+    """The hook as mmdebstrap runs it, on a root of a few files."""
+    root = tmp_path / "a root"
+    modes = {
+        "usr/bin/su": 0o4755, "usr/bin/wall": 0o2755, "etc/shared": 0o666, "etc/plain": 0o644, "bin/tool": 0o755,
+        "var/lib/apt/lists/deb_Packages": 0o644, "var/cache/apt/pkgcache.bin": 0o644, "var/log/apt/term.log": 0o644,
+        "etc/apt/apt.conf.d/99mmdebstrap": 0o644,
+    }  # fmt: skip
+    for name, mode in modes.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x\n")
+        (root / name).chmod(mode)
+    for folder, mode in {"tmp": 0o1777, "srv": 0o777}.items():
+        (root / folder).mkdir()
+        (root / folder).chmod(mode)
+    hook = debian_base._CLEAN.format("'deb http://deb.debian.org/debian bookworm main'")
+    subprocess.run(["sh", "-c", hook, "hook", str(root)], check=True)
+    left = {str(path.relative_to(root)): path.stat().st_mode & 0o7777 for path in root.rglob("*")}
+    assert left["usr/bin/su"] == left["usr/bin/wall"] == left["bin/tool"] == 0o755
+    assert (left["etc/shared"], left["etc/plain"]) == (0o664, 0o644)
+    assert left["tmp"] == 0o1777 and left["srv"] == 0o775
+    assert not [name for name in left if "lists/" in name or name.endswith((".bin", ".log", "99mmdebstrap"))]
+    assert (root / "etc/apt/sources.list").read_text() == "deb http://deb.debian.org/debian bookworm main\n"

@@ -25,7 +25,7 @@ SOURCES = (
     f"deb http://deb.debian.org/debian-security {SUITE}-security main",
 )
 #: Raised when this module makes something else from the same packages.
-_RECIPE = 1
+_RECIPE = 2
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 #: Settings of the host's apt that the bootstrap needs and the image must not keep.
 _APT_OPTIONS = (
@@ -39,7 +39,11 @@ _APT_OPTIONS = (
 _CLEAN = (
     'rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/resolv.conf "$1"/etc/machine-id'
     ' "$1"/var/cache/ldconfig/aux-cache "$1"/var/cache/debconf/*-old'
-    ' && rm -rf "$1"/var/log/apt && find "$1"/var/log -type f -delete'
+    ' && rm -rf "$1"/var/log/apt "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin && find "$1"/var/log -type f -delete'
+    # Nobody in the image needs another user's rights, nor writes where everybody may.
+    ' && find "$1" -xdev -type f -perm /6000 -exec chmod ug-s {{}} +'
+    ' && find "$1" -xdev -type f -perm /0002 -exec chmod o-w {{}} +'
+    ' && find "$1" -xdev -type d -perm -0002 ! -perm -1000 -exec chmod o-w {{}} +'
     ' && echo localhost > "$1"/etc/hostname && printf "%s\\n" {} > "$1"/etc/apt/sources.list'
 )
 
