@@ -16,9 +16,12 @@ import pytest
 from gpu import build_dir
 from gpu.bundle import resolve
 from gpu.bundle.parts import MOST_PART, SCRIPT
+from gpu.rehearsal import Host, deliveries
 
 from patchset.locks import uv
 
+#: What one run of the script may take, and the script of the kernels.
+SLICE, KERNELS = 480, "kernel-cells.pyz"
 #: A process of its own without any network device but an inactive loopback, and root of nothing.
 ALONE = ["unshare", "--map-root-user", "--net"]
 
@@ -133,3 +136,50 @@ def test_a_bundle_runs_up_to_the_gpu(
     again = run(host, bundle, kept)  # nothing is delivered, unpacked or installed a second time
     assert again.stdout.splitlines()[-1] == lines[-1]
     assert "modules of the server" not in again.stdout
+
+
+def test_a_delivery_with_a_lent_hosts_limits(
+    host: Path, bundle: Path, manifest: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first host is lost with half of the parts; the second gets as far as the GPU, with time left for slices."""
+    parts = [bundle / part["name"] for part in manifest["parts"]]
+    scripts = [bundle / SCRIPT]
+    for name, lost in (("first", True), ("second", False)):
+        lent = Host(tmp_path / name)
+        calls = deliveries(parts, lent.most_bytes - scripts[0].stat().st_size)
+        for number, delivered in enumerate(calls[: len(calls) // 2] if lost else calls):
+            said = lent.call(
+                f"{name} host: parts {', '.join(file.name for file in delivered)}"
+                + (", install, import" if not lost and number == len(calls) - 1 else ""),
+                [*delivered, *scripts],
+                lambda disk, folder: run(host, bundle, disk / "store", folder),
+            )
+            assert said.returncode == (1 if not lost and number == len(calls) - 1 else 3), (
+                said.stdout + said.stderr
+            )
+        if lost:
+            lent.lose()
+    assert said.stdout.splitlines()[-1].startswith("no GPU is visible"), said.stdout + said.stderr
+    slices = int((lent.most_held - lent.held) // SLICE)
+    with capsys.disabled():
+        print("", *lent.minutes(), f"{slices} slices of {SLICE} s are left", sep="\n")
+    assert slices >= 2
+
+
+def test_the_kernel_cells_run_on_the_hosts_triton(host: Path, bundle: Path, tmp_path: Path) -> None:
+    """In Triton's interpreter, since there is no GPU; upstream's tests want pytest, which this host need not have."""
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copyfile(bundle / KERNELS, alone / KERNELS)
+    words = ["--out", str(tmp_path), "--device", "cpu", "--seeds", "1", "--seconds", "600"]
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    said = subprocess.run(
+        [*ALONE, str(host), str(alone / KERNELS), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=bare,
+    )
+    found = json.loads((tmp_path / "kernels.json").read_text())
+    assert len(found["versions"]) == 4, said.stdout + said.stderr
+    assert all(version["rows"] and "wrong" not in version for version in found["versions"]), said.stdout
