@@ -9,24 +9,43 @@ from pathlib import Path
 import click
 
 from patchset.base import console
-from patchset.base.errors import EXIT_FAILED
+from patchset.base.errors import EXIT_FAILED, UsageError
 from patchset.commands.options import from_dir_option
+from patchset.publish import check
 from patchset.wheel.verify import verify
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("what", metavar="FILE|REGISTRY/NAME:TAG")
 @click.option(
     "--allow-compiled",
     is_flag=True,
     help="Take modules that the wheel's builder compiled on that builder's word.",
 )
+@click.option("--key", help="Of an image: who must have signed it, as a public key of cosign.")
+@click.option("--identity", metavar="REGEXP", help="Of an image: the workflow that must have signed it.")
+@click.option("--issuer", metavar="URL", help="Of an image: who vouches for that identity.")
 @from_dir_option
-def command(file: Path, allow_compiled: bool, from_dir: Path | None) -> None:
-    """Prove that the wheel FILE is the official files plus the series, file by file and byte by byte.
+def command(
+    what: str,
+    allow_compiled: bool,
+    key: str | None,
+    identity: str | None,
+    issuer: str | None,
+    from_dir: Path | None,
+) -> None:
+    """Prove that the wheel FILE is the official files plus the series, file by file and byte by byte; or that a published
+    image has its attestations, signed by whom you name.
 
     Exit status 1, with the name of each file that is something else, when it is not.
     """
+    file = Path(what)
+    if not file.exists() and file.suffix != ".whl":
+        for line in check.verify(what, key=key, identity=identity, issuer=issuer):
+            console.result(line)
+        return
+    if not file.is_file():
+        raise UsageError(f"{what} is no file", "nox -s build-wheel writes one, and says where")
     report = verify(file, allow_compiled=allow_compiled, from_dir=from_dir)
     console.result(f"{len(report.official)} files are the official wheel's")
     for word, names in (("patched", report.patched), ("removed", report.removed)):

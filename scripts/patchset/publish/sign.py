@@ -12,11 +12,14 @@ from pathlib import Path
 
 from patchset.attest import attestation, inputs
 from patchset.attest.attestation import Contents
-from patchset.base import console, process
+from patchset.base import console, files, paths, process
 from patchset.base.errors import MissingToolError
 from patchset.publish.push import Signer
 from patchset.registry import media
 from patchset.registry.reference import Reference
+
+#: What cosign calls the provenance and the bill of materials.
+KINDS = ("slsaprovenance1", "cyclonedx")
 
 
 def signer(*, key: str | None, wanted: bool | None) -> Signer | None:
@@ -27,27 +30,50 @@ def signer(*, key: str | None, wanted: bool | None) -> Signer | None:
     """
     if wanted is False or (wanted is None and key is None):
         return None
-    if shutil.which("cosign") is None:
-        raise MissingToolError("cosign is not installed", "install it, or publish with --no-sign")
+    _need("install it, or publish with --no-sign")
+    paths.build_dir().mkdir(parents=True, exist_ok=True)
 
     def sign(reference: Reference, digest: str, held: Sequence[Contents]) -> None:
         options = ["--yes", *(["--key", key] if key is not None else [])]
         options += ["--allow-http-registry"] if reference.plain else []
-        with console.step(f"sign {reference.repository}@{digest}"), tempfile.TemporaryDirectory() as folder:
+        with console.step(f"sign {reference.repository}@{digest}"), _scratch() as folder:
             _cosign("sign", "--recursive", *options, f"{reference.repository}@{digest}")
             for contents in held:
                 image = inputs.read(contents[attestation.INPUTS], "inputs.lock").digest
                 statement = media.parse(contents[attestation.PROVENANCE], "provenance")
-                for kind, predicate in (
-                    ("slsaprovenance1", json.dumps(statement["predicate"]).encode()),
-                    ("cyclonedx", contents[attestation.SBOM]),
-                ):
+                predicates = (json.dumps(statement["predicate"]).encode(), contents[attestation.SBOM])
+                for kind, predicate in zip(KINDS, predicates, strict=True):
                     file = Path(folder) / f"{kind}.json"
                     file.write_bytes(predicate)
                     argv = ["--type", kind, "--predicate", str(file), *options]
                     _cosign("attest", *argv, f"{reference.repository}@{image}")
 
     return sign
+
+
+def verify(image: Reference, parts: Sequence[str], signer: list[str]) -> None:
+    """Ask cosign for the signature of an image, and of the attestations of its ``parts``.
+
+    Raises:
+        MissingToolError: cosign is not installed.
+        ProgramError: something is not signed by that ``signer``.
+    """
+    _need("install it, or check without --key and --identity")
+    options = [*signer, *(["--allow-http-registry"] if image.plain else [])]
+    with console.step(f"verify the signatures of {image}"):
+        _cosign("verify", *options, str(image))
+        for part in parts:
+            for kind in KINDS:
+                _cosign("verify-attestation", "--type", kind, *options, part)
+
+
+def _need(hint: str) -> None:
+    if shutil.which("cosign") is None:
+        raise MissingToolError("cosign is not installed", hint)
+
+
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(dir=paths.build_dir(), prefix=files.TEMP_PREFIX)
 
 
 def _cosign(*argv: str) -> None:
