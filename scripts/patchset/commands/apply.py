@@ -30,8 +30,9 @@ def command(
 ) -> None:
     """Make the patched tree of RELEASE: its source, and one commit for each patch of its series.
 
-    The tree is build/trees/RELEASE/patched. A patch applies exactly, with no fuzz and no offset, or the
-    command stops there: exit status 3 for a conflict, 4 for a patch whose change the source has already.
+    The tree is build/trees/RELEASE/patched. A patch applies with its exact context, at an offset if need be and never
+    with fuzz, and the whole series must make what patched-files.sha256 pins, or the command stops: exit status 3 for
+    a conflict, 4 for a patch whose change the source has already.
     """
     tree = patched_tree(load(release), upto=upto, without=without, discard=discard, from_dir=from_dir)
     console.result(str(tree))

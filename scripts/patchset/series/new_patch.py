@@ -65,7 +65,7 @@ def new_patch(name: str, release: Release, *, from_dir: Path | None = None) -> N
             ("Subject", f"<one line: what {name} does>"),
             ("Reason", "<why it must exist: what breaks without it, for whom>"),
             ("Origin", "own"),
-            ("Upstream-Status", "pending"),
+            ("Upstream-Status", "not submitted"),
             ("Drop-When", "<a condition that can be checked>"),
             ("Proof", proof),
             ("Last-Refresh", release.name),
