@@ -37,9 +37,10 @@ def arch() -> Arch:
 
 def patched(release: Release, from_dir: Path | None) -> Path:
     """The overlay wheel of the release's CPU build and its series."""
+    from patchset.series.patched_release import PatchedRelease
     from patchset.wheel import overlay
 
-    return overlay.build(release, "cpu", arch(), from_dir=from_dir)
+    return overlay.build(PatchedRelease(release, from_dir=from_dir), "cpu", arch())
 
 
 def stock(release: Release, from_dir: Path | None) -> Path:

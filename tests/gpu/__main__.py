@@ -20,6 +20,7 @@ from patchset.commands.options import from_dir_option
 from patchset.downloads import fetch
 from patchset.results import lanes, totals
 from patchset.results.key import key
+from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
 
 #: The release whose CPU environment teaches the small model its transcripts.
@@ -147,7 +148,7 @@ def _wheel(pinned: Release, variant: str, from_dir: Path | None) -> tuple[Path, 
     if variant == "stock":
         wheel = fetch.artifact(pinned.wheel("cuda", "x86_64"), from_dir=from_dir)
         return wheel, (files.sha256_file(wheel), key(pinned, variant, "gpu"))
-    wheel = overlay.build(pinned, "cuda", "x86_64", from_dir=from_dir)
+    wheel = overlay.build(PatchedRelease(pinned, from_dir=from_dir), "cuda", "x86_64")
     return wheel, (files.sha256_file(wheel), key(pinned, variant, "gpu"))
 
 

@@ -24,6 +24,7 @@ from patchset.base import files
 from patchset.base.release import load
 from patchset.image import debian_base, thin
 from patchset.registry.layout import Layout
+from patchset.series.patched_release import PatchedRelease
 
 __all__ = ["base", "host", "own_places", "packaged", "released", "small_base"]
 
@@ -73,14 +74,18 @@ def wheel(folder: Path, name: str, metadata: str) -> Path:
 
 
 def test_every_component_has_its_licence_and_one_hash(released: Project, base: str, tmp_path: Path) -> None:
-    made = thin.build(load("v1.2.0"), "cuda", ["x86_64"], base)
+    made = thin.build(PatchedRelease(load("v1.2.0")), "cuda", ["x86_64"], base)
     installed = [
         wheel(tmp_path, "one", "License-Expression: MIT OR Apache-2.0"),
         wheel(tmp_path, "two", "License: BSD\nClassifier: License :: OSI Approved :: BSD License"),
         wheel(tmp_path, "long", f"License: {'word ' * 100}"),
     ]
     content = sbom.sbom(
-        made.inputs, load("v1.2.0"), made.wheels, installed=installed, rootfs=rootfs(tmp_path / "x.tar")
+        made.inputs,
+        PatchedRelease(load("v1.2.0")),
+        made.wheels,
+        installed=installed,
+        rootfs=rootfs(tmp_path / "x.tar"),
     )
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(content.decode()) is None
     found = {component["bom-ref"]: component for component in json.loads(content)["components"]}
@@ -100,7 +105,7 @@ def test_every_component_has_its_licence_and_one_hash(released: Project, base: s
 def test_the_provenance_names_the_state_of_the_checkout(
     released: Project, base: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = thin.build(load("v1.2.0"), "cuda", ["x86_64"], base)
+    made = thin.build(PatchedRelease(load("v1.2.0")), "cuda", ["x86_64"], base)
 
     def said() -> tuple[str, list[str]]:
         found = json.loads(provenance.provenance(made.inputs, load("v1.2.0")))["predicate"]["buildDefinition"]
@@ -131,7 +136,7 @@ def test_the_provenance_names_the_state_of_the_checkout(
 
 
 def test_the_root_of_debian_is_no_package_of_an_index(released: Project, base: str) -> None:
-    made = thin.build(load("v1.2.0"), "cuda", ["x86_64"], base).inputs
+    made = thin.build(PatchedRelease(load("v1.2.0")), "cuda", ["x86_64"], base).inputs
     source = made.sources[0].model_copy(update={"file": "debian-bookworm-cuda-x86_64-0.tar"})
     found = provenance._dependencies(made.model_copy(update={"sources": [source]}), load("v1.2.0"))
     assert found[0]["uri"] == "file:build/images/base/debian-bookworm-cuda-x86_64-0.tar"

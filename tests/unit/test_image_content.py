@@ -16,6 +16,7 @@ from patchset.base.release import load
 from patchset.image import build, context, debian_base, run_hint, space
 from patchset.image.engine import Engine
 from patchset.locks import wheelhouse
+from patchset.series.patched_release import PatchedRelease
 
 DOCKER = paths.project_root() / "docker"
 DOCKERFILES = sorted(DOCKER.glob("Dockerfile.*"))
@@ -92,12 +93,12 @@ def test_labels_name_release_series_and_wheel(tmp_path: Path) -> None:
     wheel = tmp_path / "vllm-0.33.0+mtp.1-cp38-abi3-manylinux_2_28_x86_64.whl"
     wheel.write_bytes(b"")
     release = load("v0.33.0")
-    found = labels.labels(release, "cuda", wheel)
+    found = labels.labels(PatchedRelease(release), "cuda", wheel)
     assert found["org.opencontainers.image.version"] == release.built_version("cuda")
     assert found["org.opencontainers.image.created"].endswith("Z")
     assert found["vllm-mtp-patches.wheel-sha256"].startswith("e3b0c44298fc1c14")
     assert re.fullmatch("[0-9a-f]{64}", found["vllm-mtp-patches.series-sha256"])
-    assert found == labels.labels(release, "cuda", wheel)
+    assert found == labels.labels(PatchedRelease(release), "cuda", wheel)
 
 
 def test_every_package_of_the_base_has_its_reason() -> None:

@@ -33,6 +33,7 @@ from patchset.publish.reproduce import reproduce
 from patchset.registry import media
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
+from patchset.series.patched_release import PatchedRelease
 
 __all__ = ["base", "goal", "host", "network", "own_places", "packaged", "released"]
 
@@ -46,7 +47,7 @@ def through(goal: str, network: Network) -> Reference:
 
 def build(project: Project, base: str) -> None:
     """As build-image, but in this process."""
-    thin.build(load("v1.2.0"), "cuda", ["x86_64", "aarch64"], base)
+    thin.build(PatchedRelease(load("v1.2.0")), "cuda", ["x86_64", "aarch64"], base)
 
 
 def publish(project: Project, goal: Reference) -> push.Published:

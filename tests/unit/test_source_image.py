@@ -17,6 +17,7 @@ from patchset.base import paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Target, load
 from patchset.image import dockerfile, source
+from patchset.series.patched_release import PatchedRelease
 
 DOCKER = paths.project_root() / "docker"
 
@@ -80,7 +81,7 @@ def sources(project: Project) -> Project:
 def test_the_context_is_the_patched_tree_with_our_version(
     sources: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = source.prepare(load("v1.2.0"), "cuda", None)
+    made = source.prepare(PatchedRelease(load("v1.2.0")), "cuda", None)
     assert "VLLM_VERSION_OVERRIDE=1.2.0+mtp.1" in (made.folder / source.DOCKERFILE).read_text()
     describe = ["git", "-C", str(made.folder), "describe", "--tags"]
     assert subprocess.run(describe, capture_output=True, text=True).stdout == "v1.2.0\n"
@@ -107,7 +108,7 @@ def bake_file() -> dict[str, Any]:
 
 
 def test_the_session_fills_in_variables_that_the_bake_file_has(sources: Project) -> None:
-    made = source.prepare(load("v1.2.0"), "cuda", "some:tag")
+    made = source.prepare(PatchedRelease(load("v1.2.0")), "cuda", "some:tag")
     assert set(made.variables) <= bake_file()["variables"]
 
 

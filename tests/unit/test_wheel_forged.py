@@ -15,6 +15,7 @@ from test_wheel import NAME, packaged
 
 from patchset.base.errors import PatchsetError
 from patchset.base.release import load
+from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import archive, overlay, record
 from patchset.wheel.archive import Member, Wheel
 from patchset.wheel.verify import verify
@@ -260,7 +261,7 @@ def accepted(wheel: Path) -> bool:
 
 
 def test_no_forged_wheel_is_accepted(packaged: Project, tmp_path: Path) -> None:
-    right = overlay.build(load("v1.2.0"), "cuda", "x86_64").read_bytes()
+    right = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64").read_bytes()
     found = []
     for name, forge in FORGED.items():
         wheel = tmp_path / NAME
@@ -278,18 +279,18 @@ def test_no_forged_wheel_is_accepted(packaged: Project, tmp_path: Path) -> None:
 
 def test_a_wheel_of_an_older_series_or_another_target(packaged: Project, tmp_path: Path) -> None:
     release = load("v1.2.0")
-    cpu = overlay.build(release, "cpu", "x86_64")
+    cpu = overlay.build(PatchedRelease(release), "cpu", "x86_64")
     wheel = tmp_path / NAME
     wheel.write_bytes(cpu.read_bytes())
     assert not accepted(wheel)
-    wheel.write_bytes(overlay.build(release, "cuda", "x86_64").read_bytes())
+    wheel.write_bytes(overlay.build(PatchedRelease(release), "cuda", "x86_64").read_bytes())
     (packaged.folder / "series").write_text("0001-first.diff\n")
     assert not accepted(wheel)
 
 
 def test_compiled_modules_are_taken_only_when_asked_for(packaged: Project, tmp_path: Path) -> None:
     name = "vllm/_C.abi3.so"
-    wheel = overlay.build(load("v1.2.0"), "cuda", "x86_64", out=tmp_path)
+    wheel = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64", out=tmp_path)
     claimed(name)(wheel)
     report = verify(wheel)
     assert [line.partition(":")[0] for line in report.deviations] == [name]

@@ -14,9 +14,10 @@ from patchset.attest import sbom as sboms
 from patchset.attest.inputs import Inputs
 from patchset.attest.labels import OWN
 from patchset.base.errors import PatchsetError
-from patchset.base.release import Arch, Release
+from patchset.base.release import Arch
 from patchset.registry import media
 from patchset.registry.layout import Layout
+from patchset.series.patched_release import PatchedRelease
 
 INPUTS_TYPE = "application/vnd.vllm-mtp-patches.inputs+json"
 #: Bound of one attestation in bytes; the bill of a full image has half a megabyte.
@@ -42,7 +43,7 @@ Contents = Mapping[Attestation, bytes]
 
 def write(
     made: Inputs,
-    release: Release,
+    patched: PatchedRelease,
     wheels: dict[Arch, Path],
     *,
     installed: Iterable[Path] = (),
@@ -51,8 +52,8 @@ def write(
     """All attestations of an image that was made."""
     return {
         INPUTS: made.text().encode(),
-        SBOM: sboms.sbom(made, release, wheels, installed=installed, rootfs=rootfs),
-        PROVENANCE: provenances.provenance(made, release),
+        SBOM: sboms.sbom(made, patched, wheels, installed=installed, rootfs=rootfs),
+        PROVENANCE: provenances.provenance(made, patched.pin),
     }
 
 

@@ -12,6 +12,7 @@ from patchset.base import files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Arch, Artifact, EngineName, Release, Target
 from patchset.series import order
+from patchset.series.patched_release import PatchedRelease
 
 #: Raised when the file's form changes.
 SCHEMA = 1
@@ -78,11 +79,11 @@ def sources(release: Release, target: Target, archs: list[Arch]) -> list[Source]
     return [Source(file=pin.file, sha256=pin.sha256) for pin in pins]
 
 
-def checkout_files(release: Release, target: Target, kind: str) -> dict[str, str]:
+def checkout_files(patched: PatchedRelease, target: Target, kind: str) -> dict[str, str]:
     """The sha256 of every file of the checkout that decides what is in an image."""
-    root = paths.project_root()
+    root, release = paths.project_root(), patched.pin
     found = [release.folder / "release.toml", order.series_file(release)]
-    found += [order.entry_file(release, entry) for entry in order.entries(release)]
+    found += [patch.file for patch in patched.patches]
     if kind == "full":
         found += [path for path in (root / "docker").iterdir() if path.is_file()]
         found += release.folder.glob(f"requirements.{target}*.lock")

@@ -7,15 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from patchset.base import files
-from patchset.base.release import Release, Target
-from patchset.series import patched_files
+from patchset.base.release import Target
+from patchset.series.patched_release import PatchedRelease
 
 #: Our own labels start so.
 OWN = "vllm-mtp-patches."
 
 
-def labels(release: Release, target: Target, wheel: Path) -> dict[str, str]:
+def labels(patched: PatchedRelease, target: Target, wheel: Path) -> dict[str, str]:
     """The labels of an image of ``release``; ``created`` is the release's source-date-epoch, not the clock."""
+    release = patched.pin
     created = datetime.fromtimestamp(release.source_date_epoch, UTC)
     return {
         "org.opencontainers.image.title": "vllm-mtp-patches",
@@ -27,7 +28,7 @@ def labels(release: Release, target: Target, wheel: Path) -> dict[str, str]:
         "org.opencontainers.image.created": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
         OWN + "release": release.name,
         OWN + "target": target,
-        OWN + "series-sha256": patched_files.sha256(release),
+        OWN + "series-sha256": patched.digest,
         OWN + "wheel": wheel.name,
         OWN + "wheel-sha256": files.sha256_file(wheel),
     }

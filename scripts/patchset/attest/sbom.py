@@ -21,7 +21,7 @@ from patchset.base import files
 from patchset.base.errors import PatchsetError
 from patchset.base.release import GOARCH, Arch, Release
 from patchset.downloads.wheel_metadata import read_metadata
-from patchset.series import order
+from patchset.series.patched_release import PatchedRelease
 from patchset.wheel.archive import Wheel
 from patchset.wheel.changed_files import changed_files
 
@@ -40,7 +40,7 @@ _SHORT = 100
 
 def sbom(
     made: Inputs,
-    release: Release,
+    patched: PatchedRelease,
     wheels: dict[Arch, Path],
     *,
     installed: Iterable[Path] = (),
@@ -51,7 +51,8 @@ def sbom(
     ``installed`` are the wheels of the dependencies and ``rootfs`` the base of a full image; a thin one's base has a bill
     of its own.
     """
-    components = [_vllm(release, arch, wheel) for arch, wheel in sorted(wheels.items())]
+    release = patched.pin
+    components = [_vllm(patched, arch, wheel) for arch, wheel in sorted(wheels.items())]
     components += _delta(next(iter(wheels.values())), made)
     incomplete = []
     if made.base is not None:
@@ -101,14 +102,14 @@ def _sha256(digest: str) -> dict[str, str]:
     return {"alg": "SHA-256", "content": digest}
 
 
-def _vllm(release: Release, arch: Arch, wheel: Path) -> dict[str, Any]:
+def _vllm(patched: PatchedRelease, arch: Arch, wheel: Path) -> dict[str, Any]:
     """The patched vLLM, with its ancestor and each patch."""
-    version = wheel.name.split("-")[1]
+    release, version = patched.pin, wheel.name.split("-")[1]
     target = "cpu" if version.endswith(".cpu") else "cuda"
     official = release.wheel(target, arch)  # type: ignore[arg-type]
     patches = [
         {"type": "unofficial", "diff": {"url": f"patches/{_place(release, patch.entry)}"}}
-        for patch in order.read(release)
+        for patch in patched.patches
     ]
     return {
         "type": "library",

@@ -16,6 +16,7 @@ from patchset.base.release import Arch, EngineName, Target, load
 from patchset.commands.options import arch_option, from_dir_option, release_argument, target_option
 from patchset.image import build, engine, layer, run_hint, source, space, thin
 from patchset.image.engine import ENGINES
+from patchset.series.patched_release import PatchedRelease
 
 _GB = 1_000_000_000
 
@@ -96,16 +97,16 @@ def command(
     of patches/<release>/requirements.<target>.lock, by sha256; everything is downloaded and verified here, and
     installed without a network.
     """
-    pinned = load(release)
+    patched = PatchedRelease(load(release), from_dir=from_dir)
     if mode == "source":
-        made_context = source.prepare(pinned, target, tag, from_dir=from_dir)
+        made_context = source.prepare(patched, target, tag)
         console.result(f"context {made_context.folder}")
         if shown := source.bake(made_context, target, print_only=print_only):
             console.result(shown)
         else:
             console.result(f"image   {made_context.variables['TAG']}")
         return
-    base_ref = pinned.image if base_ref == "official" else base_ref
+    base_ref = patched.pin.image if base_ref == "official" else base_ref
     if base_ref != build.DEBIAN:
         if engine_name or tag or fresh_base:
             raise UsageError(
@@ -113,19 +114,18 @@ def command(
             )
         named = context.get_parameter_source("arch") is not ParameterSource.DEFAULT
         _thin(thin.build(
-            pinned, target, [arch] if named else get_args(Arch), base_ref,
-            site=site, version=base_version, look_inside=look_inside, from_dir=from_dir,
+            patched, target, [arch] if named else get_args(Arch), base_ref,
+            site=site, version=base_version, look_inside=look_inside,
         ))  # fmt: skip
         return
     if site or base_version or look_inside:
         raise UsageError("--site, --base-version and --look-into-base are for a layer on --base REF")
     made = build.build(
-        pinned,
+        patched,
         target,
         arch,
         engine.find(engine_name, arch=arch, machine=platform.machine()),
         tag=tag,
-        from_dir=from_dir,
         fresh_base=fresh_base,
     )
     unpacked = f", unpacked {made.unpacked / _GB:.2f} GB" if made.unpacked else ""

@@ -12,6 +12,7 @@ from patchset.base import console, files
 from patchset.base.errors import UsageError
 from patchset.base.release import Arch, Target, load
 from patchset.commands.options import from_dir_option, release_argument, target_option, this_machine
+from patchset.series.patched_release import PatchedRelease
 from patchset.source import from_source
 from patchset.source.build import Options
 from patchset.wheel import overlay
@@ -83,18 +84,18 @@ def command(
     index, as patches/RELEASE/requirements.build.lock says. It resumes where an earlier run was interrupted, and keeps
     what it compiles in ccache when that is installed (CCACHE_DIR, default build/ccache).
     """
-    pinned = load(release)
+    patched = PatchedRelease(load(release), from_dir=from_dir)
     arch, cuda_archs = _archs(archs)
     if mode == "source":
         names = tuple(filter(None, modules.split(","))) if modules else None
         options = Options(cuda_archs or Options.archs, names, jobs, third_party, own_python)
-        wheel = from_source.build(pinned, target, arch, options, from_dir=from_dir, out=out)
+        wheel = from_source.build(patched, target, arch, options, out=out)
     else:
         if cuda_archs or modules or jobs or third_party or own_python:
             raise UsageError(
                 "CUDA architectures, --modules, --jobs, --third-party and --python are for --mode source"
             )
-        wheel = overlay.build(pinned, target, arch, from_dir=from_dir, out=out)
+        wheel = overlay.build(patched, target, arch, out=out)
     console.result(f"wheel   {wheel}")
     console.result(f"size    {wheel.stat().st_size / 1e6:.1f} MB")
     console.result(f"sha256  {files.sha256_file(wheel)}")

@@ -14,7 +14,6 @@ from patchset.base import console, paths
 from patchset.base.errors import EXIT_USAGE, UsageError
 from patchset.commands.options import from_dir_option
 from patchset.install import doctor, in_place
-from patchset.series import order
 from patchset.wheel import overlay
 
 
@@ -70,7 +69,7 @@ def command(
 
 
 def _manifest(found: in_place.Installed) -> bytes:
-    release = found.release
+    release = found.patched.pin
     target = next(iter(release.wheels))
     pinned = next(iter(release.wheels[target].values()))
-    return overlay.provenance(release, target, pinned, order.read(release), list(found.changed))
+    return overlay.provenance(found.patched, target, pinned)

@@ -12,7 +12,6 @@ from patchset.base import console
 from patchset.base.errors import EXIT_FAILED
 from patchset.commands.options import from_dir_option
 from patchset.install import in_place
-from patchset.series import patched_files
 
 
 @click.command()
@@ -39,11 +38,9 @@ def command(action: str, python: Path, from_dir: Path | None) -> None:
         in_place.take_out(found)
     for path, kind in found.kinds().items():
         console.result(f"{kind.value:8} {path}")
-    name = found.release.name
+    name = found.patched.pin.name
     if found.live:
-        console.result(
-            f"{name} in {found.site}: the series {patched_files.sha256(found.release)[:12]} is live"
-        )
+        console.result(f"{name} in {found.site}: the series {found.patched.digest[:12]} is live")
     elif found.stock:
         console.result(f"{name} in {found.site}: stock")
     else:

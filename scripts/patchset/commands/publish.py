@@ -17,6 +17,7 @@ from patchset.publish import push, sign
 from patchset.registry.layout import Layout
 from patchset.registry.reference import parse
 from patchset.results import totals
+from patchset.series.patched_release import PatchedRelease
 
 
 @click.command(
@@ -110,7 +111,9 @@ def _inputs(archive: Path, release: Release, target: Target) -> bytes:
             f"{archive.name} is {made.version} for {made.target}, not {release.built_version(target)} for {target}",
             "build the image again, or name the release that it is of",
         )
-    if different := inputs.differing(made.files, inputs.checkout_files(release, target, made.kind)):
+    if different := inputs.differing(
+        made.files, inputs.checkout_files(PatchedRelease(release), target, made.kind)
+    ):
         raise PatchsetError(
             f"{archive.name} was not made from this checkout: {'; '.join(different[:5])}",
             "build the image again",

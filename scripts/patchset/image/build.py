@@ -16,6 +16,7 @@ from patchset.image import archive, context, debian_base, space
 from patchset.image.archive import Archive
 from patchset.image.engine import Engine
 from patchset.locks import wheelhouse
+from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
 
 #: Built here from Debian packages, and kept in the engine under names of this repository.
@@ -39,13 +40,12 @@ def default_tag(release: Release, target: Target) -> str:
 
 
 def build(
-    release: Release,
+    patched: PatchedRelease,
     target: Target,
     arch: Arch,
     engine: Engine,
     *,
     tag: str | None = None,
-    from_dir: Path | None = None,
     fresh_base: bool = False,
     cached: bool = True,
 ) -> Built:
@@ -56,6 +56,7 @@ def build(
     Raises:
         PatchsetError: and what it is for; nothing half done is left, what was downloaded is kept.
     """
+    release = patched.pin
     tag = engine.full_tag(tag or default_tag(release, target))
     images = paths.images_dir()
     release.wheel(target, arch)
@@ -65,15 +66,13 @@ def build(
     with files.lock(images / "work"):
         engine.clean(images)
         files.remove_temp(images)
-        wheel = overlay.build(release, target, arch, from_dir=from_dir)
-        installed, rootfs = _full(
-            release, target, arch, engine, tag, lock, wheel, from_dir, fresh_base, cached
-        )
+        wheel = overlay.build(patched, target, arch)
+        installed, rootfs = _full(patched, target, arch, engine, tag, lock, wheel, fresh_base, cached)
 
         def attest(digest: str) -> dict[str, bytes]:
-            locked = _inputs(release, target, arch, engine, digest, rootfs)
+            locked = _inputs(patched, target, arch, engine, digest, rootfs)
             return attestation.by_annotation(
-                attestation.write(locked, release, {arch: wheel}, installed=installed, rootfs=rootfs)
+                attestation.write(locked, patched, {arch: wheel}, installed=installed, rootfs=rootfs)
             )
 
         made = archive.export(engine, tag, place, release.source_date_epoch, attest)
@@ -96,19 +95,18 @@ def lock_file(release: Release, target: Target) -> Path:
 
 
 def _full(
-    release: Release,
+    patched: PatchedRelease,
     target: Target,
     arch: Arch,
     engine: Engine,
     tag: str,
     lock: Path,
     wheel: Path,
-    from_dir: Path | None,
     fresh_base: bool,
     cached: bool,
 ) -> tuple[list[Path], Path]:
     """Build the image in the engine; the dependencies in it, and the base's root file system."""
-    epoch = release.source_date_epoch
+    epoch, from_dir = patched.pin.source_date_epoch, patched.from_dir
     rootfs, key = debian_base.rootfs(target, arch, epoch, fresh=fresh_base)
     base_tag = f"{CACHE}:{target}-{arch}-{key}"
     if not engine.exists(base_tag):
@@ -139,15 +137,16 @@ def _full(
             stage=target,
             arguments={"BASE": base_tag, "TARGET": target}
             | ({"PRELOAD": preload(arch)} if target == "cpu" else {}),
-            labels=labels.labels(release, target, wheel),
+            labels=labels.labels(patched, target, wheel),
             cached=cached,
         )
     return [*wheels, uv_wheel], rootfs
 
 
 def _inputs(
-    release: Release, target: Target, arch: Arch, engine: Engine, digest: str, rootfs: Path
+    patched: PatchedRelease, target: Target, arch: Arch, engine: Engine, digest: str, rootfs: Path
 ) -> Inputs:
+    release = patched.pin
     return Inputs(
         kind="full",
         release=release.name,
@@ -160,7 +159,7 @@ def _inputs(
             *inputs.sources(release, target, [arch]),
             inputs.Source(file=rootfs.name, sha256=files.sha256_file(rootfs)),
         ],
-        files=inputs.checkout_files(release, target, "full"),
+        files=inputs.checkout_files(patched, target, "full"),
         tool=inputs.tool_files(),
     )
 

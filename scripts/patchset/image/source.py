@@ -11,10 +11,10 @@ from pathlib import Path
 
 from patchset.base import console, files, git, paths, process
 from patchset.base.errors import MissingToolError, PatchsetError
-from patchset.base.release import Release, Target
+from patchset.base.release import Target
 from patchset.image import build, dockerfile
-from patchset.series import patched_files
 from patchset.series.apply import patched_tree
+from patchset.series.patched_release import PatchedRelease
 
 #: vLLM's Dockerfile of a target, the stage that makes the wheel, and the stage that is the image.
 _FILES: dict[Target, tuple[str, str, str]] = {
@@ -33,14 +33,15 @@ class Context:
     variables: dict[str, str]
 
 
-def prepare(release: Release, target: Target, tag: str | None, *, from_dir: Path | None = None) -> Context:
+def prepare(patched: PatchedRelease, target: Target, tag: str | None) -> Context:
     """Make the context, ``build/images/source/<release>-<target>``, and see that it is whole.
 
     Raises:
         PatchsetError: vLLM's Dockerfile takes something that the source has not.
     """
     name, wheel_stage, image_stage = _FILES[target]
-    tree = patched_tree(release, from_dir=from_dir)
+    release = patched.pin
+    tree = patched_tree(release, from_dir=patched.from_dir)
     folder = paths.images_dir() / "source" / f"{release.name}-{target}"
     version = release.built_version(target)
     with console.step(f"make the context of {release.name}"), files.lock(folder):
@@ -66,7 +67,7 @@ def prepare(release: Release, target: Target, tag: str | None, *, from_dir: Path
         "VERSION": version,
         "RELEASE": release.name,
         "COMMIT": release.commit,
-        "SERIES_SHA256": patched_files.sha256(release),
+        "SERIES_SHA256": patched.digest,
         "SOURCE_DATE_EPOCH": str(release.source_date_epoch),
     }
     return Context(folder, variables)

@@ -24,7 +24,7 @@ from patchset.image import layer as layers
 from patchset.image.base_manifest import Base, BaseManifest
 from patchset.image.layer import Place
 from patchset.registry import layout, media
-from patchset.series import patched_files
+from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
 
 #: A layer of patched files has no reason to be larger, in bytes.
@@ -50,7 +50,7 @@ def archive_path(release: Release, target: Target) -> Path:
 
 
 def build(
-    release: Release,
+    patched: PatchedRelease,
     target: Target,
     archs: Sequence[Arch],
     base_ref: str,
@@ -58,7 +58,6 @@ def build(
     site: str | None = None,
     version: str | None = None,
     look_inside: bool = False,
-    from_dir: Path | None = None,
     out: Path | None = None,
 ) -> Thin:
     """Write the archive of a thin image for those of ``archs`` that the base is made for.
@@ -69,6 +68,7 @@ def build(
     Raises:
         PatchsetError: the base is not fit for it, or the layer is larger than ``MAX_LAYER``.
     """
+    release = patched.pin
     where = layers.place(release, target, site, version)
     base = base_manifest.look(base_ref, [arch for arch in archs if arch in release.wheels.get(target, {})])
     path = out or archive_path(release, target)
@@ -77,16 +77,16 @@ def build(
     made: dict[Arch, tuple[str, int]] = {}
     wheels: dict[Arch, Path] = {}
     for found in base.manifests:
-        wheel = wheels[found.arch] = overlay.build(release, target, found.arch, from_dir=from_dir)
+        wheel = wheels[found.arch] = overlay.build(patched, target, found.arch)
         with console.step(f"make the layer for {found.platform['architecture']}"):
             content = layers.layer(wheel, where, release.source_date_epoch)
-            entry, made[found.arch] = _image(release, target, found, wheel, content, blobs)
+            entry, made[found.arch] = _image(patched, target, found, wheel, content, blobs)
             entries.append(entry)
     if look_inside or site or version:  # what somebody says of a base is not taken on their word
         base_check.check(base, where, wheels)
     top = entries[0] if not base.index else _index(entries, blobs)
-    locked = _inputs(release, target, base, where, top["digest"])
-    attestations = attestation.by_annotation(attestation.write(locked, release, wheels))
+    locked = _inputs(patched, target, base, where, top["digest"])
+    attestations = attestation.by_annotation(attestation.write(locked, patched, wheels))
     annotations = {
         "org.opencontainers.image.ref.name": f"{release.name}-mtp.{release.revision}",
         BASE: str(base.reference.at(base.digest)),
@@ -100,7 +100,12 @@ def build(
 
 
 def _image(
-    release: Release, target: Target, base: BaseManifest, wheel: Path, content: bytes, blobs: dict[str, bytes]
+    patched: PatchedRelease,
+    target: Target,
+    base: BaseManifest,
+    wheel: Path,
+    content: bytes,
+    blobs: dict[str, bytes],
 ) -> tuple[dict[str, Any], tuple[str, int]]:
     """Put an image's parts into ``blobs``; its descriptor, and its new layer's digest and size."""
     docker = base.kind == media.DOCKER_MANIFEST
@@ -111,14 +116,14 @@ def _image(
         )
     new = media.descriptor(packed, media.DOCKER_LAYER if docker else media.LAYER)
     config = copy.deepcopy(base.config)
-    said = labels.labels(release, target, wheel)
+    said = labels.labels(patched, target, wheel)
     created = said["org.opencontainers.image.created"]
     config["created"] = created
     config["config"] = {**(config.get("config") or {})}
     config["config"]["Labels"] = {**(config["config"].get("Labels") or {}), **said}
     config["rootfs"]["diff_ids"].append(f"sha256:{hashlib.sha256(content).hexdigest()}")
     if config.get("history"):
-        did = f"vllm-mtp-patches: series {patched_files.sha256(release)} on {release.name}"
+        did = f"vllm-mtp-patches: series {patched.digest} on {patched.pin.name}"
         config["history"].append({"created": created, "created_by": did})
     config_bytes = media.dump(config)
     manifest = copy.deepcopy(base.manifest)
@@ -130,7 +135,7 @@ def _image(
     if not docker:  # docker's older form knows no annotations
         manifest["annotations"] = {
             **said,
-            "org.opencontainers.image.base.name": release.image,
+            "org.opencontainers.image.base.name": patched.pin.image,
             "org.opencontainers.image.base.digest": base.digest,
         }
     manifest_bytes = media.dump(manifest)
@@ -147,8 +152,8 @@ def _index(entries: list[dict[str, Any]], blobs: dict[str, bytes]) -> dict[str, 
     return media.descriptor(content, kind)
 
 
-def _inputs(release: Release, target: Target, base: Base, where: Place, digest: str) -> Inputs:
-    archs = [found.arch for found in base.manifests]
+def _inputs(patched: PatchedRelease, target: Target, base: Base, where: Place, digest: str) -> Inputs:
+    release, archs = patched.pin, [found.arch for found in base.manifests]
     return Inputs(
         kind="thin",
         release=release.name,
@@ -164,6 +169,6 @@ def _inputs(release: Release, target: Target, base: Base, where: Place, digest: 
             version=where.version,
         ),
         sources=inputs.sources(release, target, archs),
-        files=inputs.checkout_files(release, target, "thin"),
+        files=inputs.checkout_files(patched, target, "thin"),
         tool=inputs.tool_files(),
     )

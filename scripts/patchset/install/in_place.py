@@ -22,8 +22,8 @@ from packaging.version import InvalidVersion, Version
 
 from patchset.base import files
 from patchset.base.errors import PatchsetError, UsageError
-from patchset.base.release import Release, load
-from patchset.series.apply import changes
+from patchset.base.release import load
+from patchset.series.patched_release import PatchedRelease
 from patchset.series.replay import Change
 from patchset.wheel import record
 from patchset.wheel.overlay import PROVENANCE, inside_wheel
@@ -53,7 +53,7 @@ class Installed:
 
     site: Path
     dist_info: Path
-    release: Release
+    patched: PatchedRelease
     changed: tuple[Change, ...]
 
     def kind(self, change: Change) -> Kind:
@@ -119,9 +119,9 @@ def look(site: Path, *, from_dir: Path | None = None) -> Installed:
         public = Version(version).public
     except InvalidVersion as error:
         raise UsageError(f"{found[0].name} names no version") from error
-    release = load(public)
-    touched = tuple(change for change in changes(release, from_dir=from_dir) if inside_wheel(change.path))
-    return Installed(site, found[0], release, touched)
+    patched = PatchedRelease(load(public), from_dir=from_dir)
+    touched = tuple(change for change in patched.changes if inside_wheel(change.path))
+    return Installed(site, found[0], patched, touched)
 
 
 def put_in(installed: Installed) -> None:
@@ -176,7 +176,9 @@ def _stock_record(installed: Installed, backup: Path) -> bytes:
         PatchsetError: it does not; pip could not uninstall what is patched by it.
     """
     place = backup if backup.exists() else installed.dist_info / "RECORD"
-    hint = f"bring it back first: pip install --force-reinstall --no-deps vllm=={installed.release.version}"
+    hint = (
+        f"bring it back first: pip install --force-reinstall --no-deps vllm=={installed.patched.pin.version}"
+    )
     try:
         content = place.read_bytes()
         listed = {line.name for line in record.parse(content)}
@@ -205,9 +207,9 @@ def _refuse_foreign(installed: Installed) -> None:
     foreign = [path for path, kind in installed.kinds().items() if kind is Kind.FOREIGN]
     if foreign:
         raise PatchsetError(
-            f"installed files are not those of {installed.release.name}: {', '.join(foreign)}",
+            f"installed files are not those of {installed.patched.pin.name}: {', '.join(foreign)}",
             "nothing was changed; bring them back first: "
-            f"pip install --force-reinstall --no-deps vllm=={installed.release.version}",
+            f"pip install --force-reinstall --no-deps vllm=={installed.patched.pin.version}",
         )
 
 

@@ -17,13 +17,14 @@ from patchset.attest import attestation, inputs
 from patchset.attest.inputs import Inputs
 from patchset.base import console, files, paths
 from patchset.base.errors import NotFoundError, PatchsetError, UsageError
-from patchset.base.release import GOARCH, Arch, Release, load
+from patchset.base.release import GOARCH, Arch, load
 from patchset.image import build, engine, thin
 from patchset.publish import attached
 from patchset.registry import media
 from patchset.registry.client import Repository
 from patchset.registry.layout import Layout
 from patchset.registry.reference import parse
+from patchset.series.patched_release import PatchedRelease
 
 #: Bound of a thin layer that is unpacked to be compared, in bytes.
 _MAX_UNPACKED = 64 << 20
@@ -78,8 +79,9 @@ def _locks(what: str) -> tuple[list[Inputs], str | None]:
 
 def _one(made: Inputs, reference: str | None, from_dir: Path | None) -> Report:
     report = Report(made.digest)
-    release = load(made.release)
-    report.differences += inputs.differing(made.files, inputs.checkout_files(release, made.target, made.kind))
+    patched = PatchedRelease(load(made.release), from_dir=from_dir)
+    release = patched.pin
+    report.differences += inputs.differing(made.files, inputs.checkout_files(patched, made.target, made.kind))
     wanted = {source.file: source.sha256 for source in made.sources if not source.file.endswith(".tar")}
     pinned = {source.file: source.sha256 for source in inputs.sources(release, made.target, made.archs)}
     report.differences += inputs.differing(wanted, pinned)
@@ -88,26 +90,23 @@ def _one(made: Inputs, reference: str | None, from_dir: Path | None) -> Report:
         return report
     with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX) as folder:
         if made.kind == "thin":
-            _thin(made, release, Path(folder), reference, report, from_dir)
+            _thin(made, patched, Path(folder), reference, report)
         else:
-            _full(made, release, report, from_dir)
+            _full(made, patched, report)
     return report
 
 
-def _thin(
-    made: Inputs, release: Release, folder: Path, reference: str | None, report: Report, from_dir: Path | None
-) -> None:
+def _thin(made: Inputs, patched: PatchedRelease, folder: Path, reference: str | None, report: Report) -> None:
     if made.base is None:
         raise PatchsetError("the inputs.lock of a thin image names no base")
     base = parse(made.base.reference).at(made.base.digest)
     again = thin.build(
-        release,
+        patched,
         made.target,
         made.archs,
         str(base),
         site=made.base.site,
         version=made.base.version,
-        from_dir=from_dir,
         out=folder / "again-thin.oci.tar",
     )
     report.rebuilt = again.digest
@@ -165,7 +164,7 @@ def _members(packed: bytes) -> dict[str, tuple[int, str]]:
         raise PatchsetError(f"the published layer cannot be read: {error}") from error
 
 
-def _full(made: Inputs, release: Release, report: Report, from_dir: Path | None) -> None:
+def _full(made: Inputs, patched: PatchedRelease, report: Report) -> None:
     """Build anew with the engine that was used, on the same base; that base is a file which must still be there."""
     found = [source for source in made.sources if source.file.endswith(".tar")]
     if len(found) != 1 or len(made.archs) != 1:
@@ -180,5 +179,5 @@ def _full(made: Inputs, release: Release, report: Report, from_dir: Path | None)
         return
     which = engine.find(made.engine, arch=arch, machine=platform.machine())
     tag = f"vllm-mtp-patches-again:{made.release}-{made.target}"
-    again = build.build(release, made.target, arch, which, tag=tag, from_dir=from_dir, cached=False)
+    again = build.build(patched, made.target, arch, which, tag=tag, cached=False)
     report.rebuilt = again.archive.digest

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from patchset.base import console, files, paths
 from patchset.base.errors import UsageError
-from patchset.base.release import Arch, Release, Target
+from patchset.base.release import Arch, Target
 from patchset.downloads import fetch
-from patchset.series import order
-from patchset.series.apply import changes, patched_tree
+from patchset.series.apply import patched_tree
 from patchset.series.native import is_native
+from patchset.series.patched_release import PatchedRelease
 from patchset.series.stock_tree import stock_tree
 from patchset.source import build as compiling
 from patchset.source import symbols
@@ -25,12 +25,11 @@ _SHOWN = 5
 
 
 def build(
-    release: Release,
+    patched: PatchedRelease,
     target: Target,
     arch: Arch,
     options: Options,
     *,
-    from_dir: Path | None = None,
     out: Path | None = None,
 ) -> Path:
     """Compile and build ``build/wheels/<release>/<target>-source/vllm-<version>+mtp.<n>-<tags>.whl``.
@@ -39,20 +38,19 @@ def build(
         UsageError: the target is not CUDA, or the choice of modules does not fit the series.
         PatchsetError: a patch changes what this mode takes from the official wheel, or something does not compile.
     """
+    release, from_dir = patched.pin, patched.from_dir
     if target != "cuda":
         raise UsageError(
             "modules are compiled for cuda only",
             f"everything, in a container: nox -s build-image -- {release.name} --target {target} --mode source",
         )
-    patches = order.read(release)
-    modes.check(release, target, patches, "source")
+    modes.check(patched, target, "source")
     pinned = release.wheel(target, arch)
     official = fetch.artifact(pinned, from_dir=from_dir)
-    patched = patched_tree(release, from_dir=from_dir)
-    changed = changes(release, from_dir=from_dir)
-    native = [change.path for change in changed if is_native(change.path)]
+    tree = patched_tree(release, from_dir=from_dir)
+    native = [change.path for change in patched.changes if is_native(change.path)]
     stock_source = stock_tree(release, from_dir=from_dir)
-    made = compiling.run(release, arch, patched, stock_source, official, native, options, from_dir=from_dir)
+    made = compiling.run(release, arch, tree, stock_source, official, native, options, from_dir=from_dir)
     place = (out or paths.wheels_dir() / release.name / f"{target}-source") / overlay.wheel_name(
         release, target, pinned
     )
@@ -60,17 +58,11 @@ def build(
         files.remove_temp(place.parent, place.name)
         _compare_symbols(stock, made)
         with console.step(f"write {place.name}"), files.atomic_file(place) as temp:
-            contents = _contents(stock, made, {change.path for change in changed})
+            contents = _contents(stock, made, {change.path for change in patched.changes})
             notes = overlay.provenance(
-                release,
-                target,
-                pinned,
-                patches,
-                changed,
-                mode="source",
-                compiled=_words(stock, made, contents),
+                patched, target, pinned, mode="source", compiled=_words(stock, made, contents)
             )
-            members = overlay.assemble(stock, release, target, pinned, changed, notes, contents)
+            members = overlay.assemble(stock, patched, target, pinned, notes, contents)
             archive.write(temp, members, stock, release.source_date_epoch)
     return place
 

@@ -9,7 +9,7 @@ from typing import Literal
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release, Target
 from patchset.series.native import native_reason
-from patchset.series.patch import Patch
+from patchset.series.patched_release import PatchedRelease
 
 Mode = Literal["overlay", "source"]
 
@@ -37,25 +37,25 @@ def refusal(path: str, mode: Mode) -> str | None:
     return "binaries are made, not patched" if path.endswith(".so") else None
 
 
-def check(release: Release, target: Target, patches: list[Patch], mode: Mode) -> None:
+def check(patched: PatchedRelease, target: Target, mode: Mode) -> None:
     """Refuse a series with a patch whose change this mode cannot bring into a wheel.
 
     Raises:
         PatchsetError: naming the patch, the path and the mode that can.
     """
-    for patch in patches:
+    for patch in patched.patches:
         if patch.native and mode != "source":
             native = next((path for path in patch.paths if native_reason(path)), "nothing native")
             raise PatchsetError(
                 f"{patch.name} says 'Native: yes' (it changes {native}): only mode source takes a series with it",
-                _way_out(release, target, ""),
+                _way_out(patched.pin, target, ""),
             )
         for path in patch.paths:
             if reason := refusal(path, mode):
                 a = "an" if mode == "overlay" else "a"
                 raise PatchsetError(
                     f"{patch.name} changes {path}, which {a} {mode} wheel cannot carry: {reason}",
-                    _way_out(release, target, path),
+                    _way_out(patched.pin, target, path),
                 )
 
 

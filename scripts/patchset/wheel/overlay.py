@@ -15,10 +15,8 @@ from patchset.base import console, files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Arch, Artifact, Release, Target
 from patchset.downloads import fetch
-from patchset.series import order, patched_files
-from patchset.series.apply import changes
 from patchset.series.native import native_reason
-from patchset.series.patch import Patch
+from patchset.series.patched_release import PatchedRelease
 from patchset.series.replay import Change
 from patchset.wheel import archive, metadata, modes, record
 from patchset.wheel.archive import Member, Wheel, WheelError
@@ -28,19 +26,17 @@ from patchset.wheel.modes import inside_wheel as inside_wheel
 PROVENANCE = "patchset.json"
 
 
-def build(
-    release: Release, target: Target, arch: Arch, *, from_dir: Path | None = None, out: Path | None = None
-) -> Path:
+def build(patched: PatchedRelease, target: Target, arch: Arch, *, out: Path | None = None) -> Path:
     """Build the overlay wheel, ``build/wheels/<release>/<target>/vllm-<version>+mtp.<n>-<tags>.whl``.
 
     Raises:
         PatchsetError: a patch changes what only a compiler can, or the official wheel's file is not the source's.
     """
-    patches = order.read(release)
-    modes.check(release, target, patches, "overlay")
+    release = patched.pin
+    modes.check(patched, target, "overlay")
     pinned = release.wheel(target, arch)
-    official = fetch.artifact(pinned, from_dir=from_dir)
-    changed = changes(release, from_dir=from_dir)
+    official = fetch.artifact(pinned, from_dir=patched.from_dir)
+    _ = patched.changes  # the patched tree is made before the wheel's place is locked
     place = (out or paths.wheels_dir() / release.name / target) / wheel_name(release, target, pinned)
     with (
         console.step(f"write {place.name}"),
@@ -48,8 +44,8 @@ def build(
         Wheel(official) as stock,
     ):
         files.remove_temp(place.parent, place.name)
-        notes = provenance(release, target, pinned, patches, changed)
-        members = assemble(stock, release, target, pinned, changed, notes)
+        notes = provenance(patched, target, pinned)
+        members = assemble(stock, patched, target, pinned, notes)
         with files.atomic_file(place) as temp:
             archive.write(temp, members, stock, release.source_date_epoch)
     return place
@@ -63,10 +59,9 @@ def wheel_name(release: Release, target: Target, official: Artifact) -> str:
 
 def assemble(
     stock: Wheel,
-    release: Release,
+    patched: PatchedRelease,
     target: Target,
     pinned: Artifact,
-    changed: list[Change],
     notes: bytes,
     compiled: Mapping[str, bytes] | None = None,
 ) -> list[Member]:
@@ -75,10 +70,10 @@ def assemble(
     Raises:
         PatchsetError: the official wheel has another file than the source where the series changes one.
     """
-    version = release.built_version(target)
+    version = patched.pin.built_version(target)
     old_info, new_info = stock.dist_info, f"vllm-{version}.dist-info"
     new: dict[str, bytes | None] = {}
-    for change in changed:
+    for change in patched.changes:
         if not inside_wheel(change.path):
             if compiled is None or native_reason(change.path) is None:
                 console.note(f"  {change.path} is not part of a wheel; left out")
@@ -93,7 +88,7 @@ def assemble(
     new[metadata.VERSION_FILE] = metadata.patched_version_file(stock.read(metadata.VERSION_FILE), version)
     new[f"{old_info}/METADATA"] = metadata.patched_metadata(stock.read(f"{old_info}/METADATA"), version)
     new[f"{old_info}/WHEEL"] = metadata.retagged_wheel_file(stock.read(f"{old_info}/WHEEL"), pinned.file)
-    permissions = {change.path: change.mode for change in changed}
+    permissions = {change.path: change.mode for change in patched.changes}
 
     def rename(name: str) -> str:
         return renamed(name, old_info, new_info)
@@ -146,11 +141,9 @@ def _check_stock(stock: Wheel, change: Change, pinned: Artifact) -> None:
 
 
 def provenance(
-    release: Release,
+    patched: PatchedRelease,
     target: Target,
     pinned: Artifact,
-    patches: list[Patch],
-    changed: list[Change],
     *,
     mode: str = "overlay",
     compiled: object = None,
@@ -158,11 +151,11 @@ def provenance(
     """What the wheel was made of, as JSON; ``compiled`` says of mode source what was compiled, and how."""
     made: dict[str, object] = {
         "mode": mode,
-        "release": release.name,
+        "release": patched.pin.name,
         "target": target,
-        "version": release.built_version(target),
+        "version": patched.pin.built_version(target),
         "official-wheel": {"file": pinned.file, "sha256": pinned.sha256},
-        "series-sha256": patched_files.sha256(release),
+        "series-sha256": patched.digest,
         "patches": [
             {
                 "name": p.name,
@@ -170,11 +163,11 @@ def provenance(
                 "sha256": sha256(p.file.read_bytes()),
                 "files": sorted(path for path in p.paths if inside_wheel(path)),
             }
-            for p in patches
+            for p in patched.patches
         ],
         "files": {
             change.path: {"stock": sha256(change.stock), "patched": sha256(change.content)}
-            for change in changed
+            for change in patched.changes
             if inside_wheel(change.path)
         },
     }

@@ -18,8 +18,7 @@ from patchset.base import console, files, paths
 from patchset.base.errors import UsageError
 from patchset.base.release import Arch, Artifact, Release, Target, load
 from patchset.downloads import fetch
-from patchset.series import order
-from patchset.series.apply import changes
+from patchset.series.patched_release import PatchedRelease
 from patchset.series.replay import Change
 from patchset.wheel import archive, compiled_modules, metadata, modes, record
 from patchset.wheel.archive import Member, Wheel, WheelError, plain_mode
@@ -66,13 +65,10 @@ def verify(file: Path, *, allow_compiled: bool = False, from_dir: Path | None = 
     release, target, pinned = identify(file.name)
     official = fetch.artifact(pinned, from_dir=from_dir)
     report = Report(file.name, release.name, target)
-    changed = {
-        change.path: change
-        for change in changes(release, from_dir=from_dir)
-        if modes.inside_wheel(change.path)
-    }
+    patched = PatchedRelease(release, from_dir=from_dir)
+    changed = {change.path: change for change in patched.changes if modes.inside_wheel(change.path)}
     with console.step(f"verify {file.name}"), Wheel(official) as stock, Wheel(file) as wheel:
-        found = _Comparison(report, release, target, pinned, stock, wheel, changed)
+        found = _Comparison(report, patched, target, pinned, stock, wheel, changed)
         found.run()
         if not report.deviations:
             found.rebuild()
@@ -109,7 +105,7 @@ def identify(name: str) -> tuple[Release, Target, Artifact]:
 @dataclass
 class _Comparison:
     report: Report
-    release: Release
+    patched: PatchedRelease
     target: Target
     pinned: Artifact
     stock: Wheel
@@ -119,7 +115,7 @@ class _Comparison:
     compiled: compiled_modules.Notes | None = None
 
     def run(self) -> None:
-        version = self.release.built_version(self.target)
+        version = self.patched.pin.built_version(self.target)
         info = f"vllm-{version}.dist-info"
         if self.wheel.dist_info != info:
             raise WheelError(f"{self.wheel.path.name} has {self.wheel.dist_info}, not {info}")
@@ -162,7 +158,7 @@ class _Comparison:
         folder = paths.build_dir()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=files.TEMP_PREFIX, suffix=".whl") as again:
-            archive.write(Path(again.name), self._members(), self.stock, self.release.source_date_epoch)
+            archive.write(Path(again.name), self._members(), self.stock, self.patched.pin.source_date_epoch)
             if not filecmp.cmp(again.name, self.wheel.path, shallow=False):
                 self.report.deviations.append(
                     "its files are right, but it is not byte for byte what build-wheel writes: headers, order, "
@@ -172,8 +168,7 @@ class _Comparison:
     def _members(self) -> list[Member]:
         notes = self.wheel.read(f"{self.wheel.dist_info}/{PROVENANCE}")
         compiled = {name: self.wheel.read(name) for name in (self.compiled.files if self.compiled else ())}
-        changed = list(self.changed.values())
-        return assemble(self.stock, self.release, self.target, self.pinned, changed, notes, compiled)
+        return assemble(self.stock, self.patched, self.target, self.pinned, notes, compiled)
 
     def _made_files(self, info: str, version: str) -> dict[str, dict[bytes, str]]:
         """The files that a builder writes: what each may hold, and the rule that this follows."""
@@ -198,9 +193,7 @@ class _Comparison:
         return made
 
     def _provenance(self, mode: str, words: object = None) -> bytes:
-        patches = order.read(self.release)
-        changed = list(self.changed.values())
-        return provenance(self.release, self.target, self.pinned, patches, changed, mode=mode, compiled=words)
+        return provenance(self.patched, self.target, self.pinned, mode=mode, compiled=words)
 
     def _content(self, name: str) -> bytes | None:
         """A small member's content, or None when it cannot be read."""

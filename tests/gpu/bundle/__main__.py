@@ -20,6 +20,7 @@ from patchset.base.release import Release
 from patchset.commands.options import from_dir_option
 from patchset.downloads import fetch
 from patchset.results.key import key
+from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
 
 #: Releases whose torch the default host has.
@@ -118,7 +119,7 @@ def _release(
     chosen = resolve.packages(one, has, left_out)
     wheels = resolve.download(chosen, build_dir() / "wheels")
     official = fetch.artifact(one.wheel("cuda", "x86_64"), from_dir=from_dir)
-    patched = overlay.build(one, "cuda", "x86_64", from_dir=from_dir)
+    patched = overlay.build(PatchedRelease(one, from_dir=from_dir), "cuda", "x86_64")
     folder = build_dir() / "slim" / one.name
     slimmed: dict[str, Any] = {}
     names = []
