@@ -9,6 +9,7 @@ import hashlib
 import importlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -58,7 +59,7 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time; default: 2")
     parser.add_argument("--again", action="store_true", help="do not take up what an earlier run has done")
     parser.add_argument(
-        "--results", action="store_true", help="write the release's totals to tests/clients/results/"
+        "--results", action="store_true", help="put the release's totals into results/clients/"
     )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args(argv)
@@ -130,7 +131,7 @@ def lane(opts: argparse.Namespace, processes: Processes) -> int:
         f"written: {opts.build / opts.release}.json and .md; runs that are not right: {opts.build}/{opts.release}-*/runs/"
     )
     if opts.results:
-        table.write_results(HERE / "results" / f"{opts.release}.json", document)
+        table.write_results(document)
     wrong = [r for r in everything.get("patched", []) if r["verdict"] != "right" and not table.own_fault(r)]
     return 1 if wrong else 0
 
@@ -157,8 +158,11 @@ def _kind(
     have: dict[Job, dict[str, Any]] = {}
     if results.is_file():
         for line in results.read_text(encoding="utf-8").split("\n"):
-            result = json.loads(line) if line else {}
-            if result and keys.get(result["client"]) == result["key"]:
+            try:
+                result = json.loads(line)
+            except ValueError:  # a run that was killed may leave half a line
+                continue
+            if keys.get(result["client"]) == result["key"]:
                 have[job_of(result)] = result
     todo = [job for job in wanted if job not in have]
     if todo:
@@ -186,7 +190,8 @@ def _run(
         groups.setdefault(
             (job.client, job.surface) if isinstance(clients[job.client], Library) else job, []
         ).append(job)
-    with (folder / "results.jsonl").open("a") as out:
+    with (folder / "results.jsonl").open("a", encoding="utf-8") as out:
+        out.write("\n")  # behind what a run that was killed may have left
 
         def done(result: dict[str, Any]) -> None:
             result["key"] = keys[result["client"]]
@@ -203,7 +208,9 @@ def _run(
             )
         finally:
             server.close()
-    print(f"{len(todo)} runs in {time.monotonic() - began:.0f} s", flush=True)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = used.ru_utime + used.ru_stime
+    print(f"{len(todo)} runs in {time.monotonic() - began:.0f} s, {cpu:.0f} s of processor time", flush=True)
 
 
 def loopback_up() -> None:

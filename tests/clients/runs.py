@@ -25,7 +25,7 @@ from clients.client import Run as ClientRun
 from clients.judge import Outcome, Verdict, judge
 
 TESTS = Path(__file__).resolve().parent.parent
-START_LIMIT_S = 300.0
+START_LIMIT_S = 900.0
 RUN_LIMIT_S = 240.0
 """One run; the longest takes half a minute on a quiet machine."""
 FILE_LIMIT = 16 * 1024 * 1024
@@ -161,6 +161,7 @@ class Place:
             "XDG_DATA_HOME": str(home / ".local/share"), "XDG_STATE_HOME": str(home / ".local/state"),
             "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "http_proxy": nowhere, "https_proxy": nowhere,
             "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost",
+            "NODE_COMPILE_CACHE": str(self.installed / "node-cache"),
             "DO_NOT_TRACK": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
 
@@ -230,8 +231,10 @@ def _group(group: list[Job], client: Client, server: Server, place: Place) -> It
                 )  # fmt: skip
         told = {"name": job.name, "url": f"{server.url}/{job.name}", "folder": str(work)}
         try:
-            process[0].stdin.write(json.dumps(told).encode() + b"\n")  # type: ignore[union-attr]
-            process[0].stdin.flush()  # type: ignore[union-attr]
+            stdin = process[0].stdin
+            assert stdin
+            stdin.write(json.dumps(told).encode() + b"\n")
+            stdin.flush()
             line = _line(process[0], RUN_LIMIT_S)
         except BrokenPipeError:
             line = ""
@@ -327,6 +330,7 @@ def _line(process: subprocess.Popen[Any], limit: float) -> str:
     watch = threading.Timer(limit, process.kill)
     watch.start()
     try:
-        return process.stdout.readline().decode("utf-8", "replace")  # type: ignore[union-attr]
+        assert process.stdout
+        return str(process.stdout.readline(), "utf-8", "replace")
     finally:
         watch.cancel()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
-from pathlib import Path
 from typing import Any
 
 from clients import scenarios
+from patchset.base.release import load
+from patchset.results import totals
+from patchset.results.key import key
 
 LETTERS: dict[str, str] = {"right": "✓", "server": "✗", "refused": "4xx", "client": "own", "lane": "?"}
 
@@ -15,7 +16,7 @@ LETTERS: dict[str, str] = {"right": "✓", "server": "✗", "refused": "4xx", "c
 def line(result: dict[str, Any]) -> str:
     """One result for the eye that waits."""
     what = f"{result['client']} {result['surface']} {result['scenario']} k={result['k']} ({result['seconds']} s): "
-    return what + result["verdict"] + (f": {result['why'][0][:200]}" if result["why"] else "")
+    return f"{what}{result['verdict']}" + (f": {result['why'][0][:200]}" if result["why"] else "")
 
 
 def own_fault(result: dict[str, Any]) -> str:
@@ -79,25 +80,31 @@ def markdown(document: dict[str, Any]) -> str:
             f"{document['release']} {kind}: {sum(r['verdict'] == 'right' for r in mine)} of {len(mine)} runs right; "
             f"quoted calls that reached a client: {sum(r['quoted'] for r in mine)}."
         )
+    out += dict.fromkeys(
+        f"- {r['client'].replace('_', ' ')}, {r['scenario']}: {fault}."
+        for kind in kinds
+        for r in runs[kind]
+        if (fault := own_fault(r))
+    )
     return "\n".join(out) + "\n"
 
 
-def write_results(path: Path, document: dict[str, Any]) -> None:
-    """The totals of a release, for the repository."""
-    totals: dict[str, Any] = {"lane": "clients", "release": document["release"]}
+def write_results(document: dict[str, Any]) -> None:
+    """Put the totals of a release into ``results/clients/``. Clients that were not run keep the totals they have."""
+    release = load(document["release"])
     for kind in ("stock", "patched"):
         if kind not in document:
             continue
+        now, old = key(release, kind, "clients"), totals.read("clients", release.name).get(kind)
         clients: dict[str, Any] = {}
         for run in document[kind]:
             name = f"{run['client']}/{run['surface']}"
-            new = {"key": run["key"], "right": 0, "runs": 0, "quoted": 0, "not right": {}}
-            mine = clients.setdefault(name, new)
+            mine = clients.setdefault(name, {"k": [], "right": 0, "runs": 0, "quoted": 0, "not right": {}})
+            mine["k"] = sorted({*mine["k"], run["k"]})
             mine["runs"] += 1
             mine["right"] += run["verdict"] == "right"
             mine["quoted"] += run["quoted"]
             if run["verdict"] != "right":
                 mine["not right"].setdefault(f"{run['scenario']}: {run['verdict']}", []).append(run["k"])
-        totals[kind] = clients
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(totals, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        kept = old["clients"] if old and old["key"] == now else {}
+        totals.keep("clients", release.name, kind, {"key": now, "clients": {**kept, **clients}})

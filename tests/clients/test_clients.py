@@ -21,6 +21,7 @@ from clients.judge import Outcome, judge
 from clients.reading import declared, history
 from clients.runs import LaneError, Processes
 from clients.scenarios import Call, Say, Turn, Write
+from patchset.results import totals
 
 CLIENTS = load([])
 FOLDER = Path("/work-folder")
@@ -64,14 +65,20 @@ def plain_run(**changes: Any) -> Outcome:
         "role": "assistant",
         "tool_calls": [{"function": {"name": "write_file", "arguments": json.dumps(arguments)}}],
     }
+    tools = [{"type": "function", "function": {"name": "write_file", "parameters": {}}}]
     first = {
         "path": "/v1/chat/completions",
-        "request": {"stream": True},
+        "request": {"stream": True, "tools": tools},
         "turn": 0,
         "status": 200,
         "calls": made,
     }
-    second = {**first, "request": {"stream": True, "messages": [repeated]}, "turn": 1, "calls": []}
+    second = {
+        **first,
+        "request": {"stream": True, "tools": tools, "messages": [repeated]},
+        "turn": 1,
+        "calls": [],
+    }
     outcome: dict[str, Any] = {
         "files": {"hello.txt": b"Hello, world.\n"},
         "answer": "The work is done.",
@@ -112,6 +119,13 @@ def test_a_call_that_is_repeated_otherwise_is_the_clients() -> None:
     outcome = plain_run()
     outcome.exchanges[1]["request"]["messages"][0]["tool_calls"][0]["function"]["arguments"] = "{}"
     assert verdict(outcome).kind == "client"
+
+
+def test_what_becomes_of_an_unknown_tools_call_is_the_clients_affair() -> None:
+    outcome = plain_run()
+    outcome.exchanges[0]["request"]["tools"] = []
+    outcome.exchanges[1]["request"]["messages"][0]["tool_calls"][0]["function"]["name"] = "invalid"
+    assert verdict(outcome).kind == "right"
 
 
 def test_a_wrong_stream_is_the_servers_even_if_the_client_recovers() -> None:
@@ -247,3 +261,26 @@ def test_the_table_shows_stock_beside_patched() -> None:
     text = table.markdown(table.document("v0", {"stock": [wrong], "patched": [run]}))
     assert "| codex | responses | ✗ → ✓ | 0/1 → 1/1 |" in text
     assert "v0 stock: 0 of 1 runs right; quoted calls that reached a client: 1." in text
+
+
+def test_results_keep_the_clients_that_were_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(totals, "file", lambda lane, release: tmp_path / f"{release}.json")
+    run = {
+        "client": "codex",
+        "surface": "responses",
+        "scenario": "plain",
+        "k": 3,
+        "verdict": "right",
+        "quoted": False,
+    }
+    table.write_results(
+        table.document("v0.33.0", {"stock": [{**run, "verdict": "server", "quoted": True}], "patched": [run]})
+    )
+    table.write_results(
+        table.document("v0.33.0", {"patched": [{**run, "client": "aider", "surface": "chat"}]})
+    )
+    cells = totals.read("clients", "v0.33.0")
+    assert cells["stock"]["clients"]["codex/responses"]["not right"] == {"plain: server": [3]}
+    assert cells["stock"]["clients"]["codex/responses"]["quoted"] == 1
+    assert sorted(cells["patched"]["clients"]) == ["aider/chat", "codex/responses"]
+    assert cells["patched"]["clients"]["aider/chat"]["k"] == [3]

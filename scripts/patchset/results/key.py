@@ -21,13 +21,14 @@ SUITES: dict[str, tuple[str, ...]] = {
     "conformance": ("tests/conformance/**/*", "tests/requirements.txt"),
     "cpu": ("tests/e2e/**/*",),
     "gpu": ("tests/e2e/**/*", "tests/gpu/**/*"),
+    "clients": ("tests/clients/**/*", "tests/conformance/host/*", "tests/conformance/surfaces/*"),
 }
 #: Of these folders, what decides nothing: how cases are generated, tests of the suite itself, documents.
 _LEFT_OUT = (
     "tests/conformance/writers/",
     *(f"tests/conformance/{name}.py" for name in ("generate", "html", "before_after", "documented")),
 )
-_READ = (".py", ".json", ".txt", ".jinja", ".toml")
+_READ = (".py", ".mjs", ".json", ".txt", ".jinja", ".toml")
 
 
 def key(release: Release, kind: str, lane: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from patchset.base import files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release, releases
-from patchset.results import bench, lanes, receipts
+from patchset.results import bench, clients, lanes, receipts
 from patchset.series import order
 from patchset.series.patch import Patch
 
@@ -73,6 +73,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "patches": patches_table,
     "conformance": receipts.table,
     "lanes": lanes.table,
+    "clients": clients.table,
     "bench": bench.table,
     "instructions": bench.instructions_table,
 }

@@ -35,4 +35,10 @@ def ask(run: dict[str, Any]) -> str:
     return asyncio.run(go())
 
 
-CLIENT = Library("openai_agents", ("chat", "responses"), ask)
+class OpenAIAgents(Library):
+    """It has no answer to a call of a tool that it does not know."""
+
+    faults = {"undeclared": "it raises ModelBehaviorError for a call of an unknown tool"}  # noqa: RUF012
+
+
+CLIENT = OpenAIAgents("openai_agents", ("chat", "responses"), ask)
