@@ -224,7 +224,13 @@ def test_nothing_has_a_tag_before_it_is_signed(
 
 @pytest.mark.parametrize("conditional", [True, False])
 def test_of_two_publishers_one_is_told(
-    released: Project, base: str, goal: str, network: Network, tmp_path: Path, conditional: bool
+    released: Project,
+    base: str,
+    goal: str,
+    network: Network,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    conditional: bool,
 ) -> None:
     """The second sets the fixed tag after both saw that it was free."""
     build(released, base)
@@ -234,14 +240,18 @@ def test_of_two_publishers_one_is_told(
         (released.folder / "0002-new.diff").read_text().replace("READ = 1", "READ = 2")
     )
     build(released, base)
-    both_asked, set_once = threading.Barrier(2, timeout=30), threading.Event()
+    both_asked, set_once = threading.Barrier(2, timeout=200), threading.Event()
+    asked = threading.Event()
+    monkeypatch.setattr(push, "SETTLE", 3.0)
 
     def plan(method: str, path: str) -> Fault:
-        if method == "PUT" and path.endswith("/manifests/v1.2.0-mtp.1"):
-            if both_asked.wait():
-                set_once.wait(30)
+        if method == "PUT" and path.endswith("/manifests/v1.2.0-mtp.1") and not asked.is_set():
+            second = both_asked.wait()
+            asked.set()
+            if second:
+                set_once.wait(60)
             else:
-                threading.Timer(0.5, set_once.set).start()
+                threading.Timer(0.3, set_once.set).start()
         return None
 
     network.plan, network.conditional = plan, conditional
