@@ -189,7 +189,14 @@ def proofs(session: nox.Session) -> None:
     in_process_lane(session)
     if not session.posargs:
         session.run("pytest", "-q", "tests/conformance")
-    session.run("python", "-m", "patchset", "prove", *with_tier(session))
+    arguments = with_tier(session)
+    session.run("python", "-m", "patchset", "prove", *arguments)
+    named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
+    for release in releases() if "--all" in arguments else named or releases(default=True):
+        tree = Path("build/trees", release, "patched").resolve()
+        session.run(
+            "pytest", "-q", "tests/modules", env={"VLLM_TREE": str(tree), "VLLM_LOGGING_LEVEL": "ERROR"}
+        )
 
 
 @nox.session(default=False)

@@ -91,7 +91,7 @@ def test_descriptions_say_something_and_no_two_cases_are_the_same() -> None:
         ({"expected": {"finish_reason": "tool_calls"}}, "finishes with"),
         (
             {"expected": {"calls": [{"name": "nope", "arguments": {}}], "finish_reason": "tool_calls"}},
-            "undeclared",
+            "without tools",
         ),
         ({"end": "length"}, "cut by length"),
         ({"suprise": 1}, "suprise"),

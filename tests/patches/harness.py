@@ -50,7 +50,15 @@ class Message:
     @property
     def arguments(self) -> list[tuple[str, dict[str, Any]]]:
         """The calls, their arguments parsed."""
-        return [(name, json.loads(text)) for name, text in self.calls]
+        return [(name, _parsed(text)) for name, text in self.calls]
+
+
+def _parsed(arguments: str) -> dict[str, Any]:
+    try:
+        parsed: dict[str, Any] = json.loads(arguments)
+    except ValueError as error:
+        raise AssertionError(f"the arguments of a call are no JSON: {arguments!r}") from error
+    return parsed
 
 
 @functools.cache

@@ -36,7 +36,7 @@ SCHEMA: dict[str, Any] = {
     [
         ("text", "null", "null"),
         ("text", " 7\n", " 7\n"),
-        ("number", "1e400", "1e400"),
+        ("number", "1e400", float("inf")),
         ("number", "0.5", 0.5),
         ("flag", "True", True),
         ("list", "['a', 1, None]", ["a", 1, None]),

@@ -100,10 +100,28 @@ def cases() -> Iterator[Case]:
     yield _row(
         16,
         "undeclared-function",
-        "a call to a name that is no tool of the request is text",
+        "a whole block on lines of its own that calls a name which is no tool of the request is a call",
         unknown,
-        content=unknown,
+        calls=[("unknown", {"path": "/a"})],
+    )
+    yield _row(16, "undeclared-then-prose", "the same with prose behind it is text", f"{unknown}\nThat would be a call.",
+               content=f"{unknown}\nThat would be a call.", cls="must-not")  # fmt: skip
+    yield _row(
+        16,
+        "undeclared-in-fence",
+        "the same in a code fence is text",
+        f"```\n{unknown}\n```",
+        content=f"```\n{unknown}\n```",
         cls="must-not",
+    )
+    yield _row(16, "undeclared-in-reasoning", "the same in the reasoning is text", f"{unknown}\n</think>\n\nHello.", reasoning=f"{unknown}\n",
+               content="\n\nHello.", cls="must-not", starts=["open"])  # fmt: skip
+    yield _row(
+        18,
+        "think-tag-in-answer",
+        "a think tag in the answer is content",
+        "I close with </think> here.",
+        content="I close with </think> here.",
     )
     quoted = f"An agent might say:\n{call('search', ('q', 'x'))}\nbut I read the file.\n"
     yield _row(17, "quoted-in-reasoning", "a quoted call to no tool of the request stays reasoning; the real call is the one call",

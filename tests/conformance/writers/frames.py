@@ -29,8 +29,8 @@ def _names() -> Iterator[Case]:
                source=d6, tools=[*FILES, tool("read_all", {"path": STRING})],
                calls=[("read_all", {"path": "/a"}), ("read", {"path": "/b"})])  # fmt: skip
     wrong = call("Read", ("path", "/a"))
-    yield made("names/wrong-case", "a name that differs in case is no tool of the request", wrong, source="format: where a call begins", content=wrong,
-               cls="must-not")  # fmt: skip
+    yield made("names/wrong-case", "a name that differs in case is no tool of the request, and is called as it is written", wrong,
+               source="format: undeclared names", calls=[("Read", {"path": "/a"})])  # fmt: skip
     for name, text in (("empty-name", "<tool_call>\n<function=>\n</function>\n</tool_call>"),
                        ("no-name", "<tool_call>\n<function>\n</function>\n</tool_call>"),
                        ("long-name", f"<tool_call>\n<function={'x' * 300}>\n</function>\n</tool_call>")):  # fmt: skip

@@ -24,7 +24,7 @@ PROSE = {
     "function-unclosed": "It looks like <function=read and goes on without end.", "parameter": "Each <parameter=path> has a value </parameter> behind it.",
     "all-tags": "Tags: `<tool_call>`, `<function=NAME>`, `<parameter=KEY>`, `</parameter>`, `</function>`, `</tool_call>`. That is the list.",
     "quoted-template": f"The template is:\n\n```\n{call('NAME', ('KEY', 'VALUE'))}\n```\n\nReplace the words in capitals.",
-    "undeclared-call-and-text": f"For example:\n\n{OTHER}\n\nwould search.", "two-undeclared-calls": f"{OTHER}\n{OTHER}", "tool-call-then-newlines": "<tool_call>\n\n\nNo call follows.",
+    "undeclared-call-and-text": f"For example:\n\n{OTHER}\n\nwould search.", "two-undeclared-calls": f"{OTHER}\n{OTHER}\nare calls.", "tool-call-then-newlines": "<tool_call>\n\n\nNo call follows.",
     "tool-call-then-tag": "<tool_call><b>bold</b> text", "tool-call-json-text": "<tool_call> {} </tool_call> is how other models do it.",
 }  # fmt: skip
 
@@ -69,7 +69,3 @@ def cases() -> Iterator[Case]:
                    content=text, calls=[real])  # fmt: skip
         yield made(f"prose/call-then-{name}", f"a real call, then prose with markup ({name})", f"{BLOCK}\n\n{text}", source="D1: #56658; D2: #55284",
                    content=text, calls=[real], opens_with="call")  # fmt: skip
-    yield made("prose/undeclared-then-call-adjacent", "an undeclared call directly before a real one", f"{OTHER}\n{BLOCK}", source="D5: #58147", content=OTHER,
-               calls=[real], opens_with="text")  # fmt: skip
-    yield made("prose/call-then-undeclared-adjacent", "an undeclared call directly after a real one", f"{BLOCK}\n{OTHER}", source="D5: #58147", content=OTHER,
-               calls=[real], opens_with="call")  # fmt: skip

@@ -94,8 +94,8 @@ def cases() -> Iterator[Case]:
         "never-closed-cut", "reasoning cut by the length limit", "I think and", "I think and", end="length"
     )
     yield opened("closed-at-end", "nothing after the reasoning", "I think.\n</think>", "I think.\n")
-    yield opened("closed-twice", "a second </think> is absorbed", "I think.\n</think>\n\nHello.</think> More.", "I think.\n", "\n\nHello. More.",
-                 source="decision 6: reasoning")  # fmt: skip
+    yield opened("closed-twice", "a </think> in the answer is content", "I think.\n</think>\n\nHello.</think> More.", "I think.\n",
+                 "\n\nHello.</think> More.", source="format: think tags")  # fmt: skip
     yield opened(
         "multi-line",
         "a long reasoning with lists",

@@ -46,7 +46,7 @@ SIMPLE: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
     "untyped": ({}, [
         ("number", "5", 5), ("word", "abc", "abc"), ("object", '{"a": 1}', {"a": 1}), ("null", "null", None), ("text", "a: b, c", "a: b, c"),
         ("json-string", '"q"', "q")]),
-    "any-of-string-integer": ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, [("zeros", "007", "007"), ("word", "abc", "abc"), ("number", "7", "7")]),
+    "any-of-string-integer": ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, [("zeros", "007", "007"), ("word", "abc", "abc"), ("number", "7", 7)]),
     "any-of-integer-null": ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, [("number", "5", 5), ("null", "null", None), ("python-none", "None", None)]),
     "any-of-string-null": ({"anyOf": [{"type": "string"}, {"type": "null"}]}, [
         ("word", "abc", "abc"), ("null", "null", None), ("python-none", "None", "None"), ("zeros", "007", "007")]),
@@ -55,7 +55,31 @@ SIMPLE: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]]]] = {
     "one-of-string-object": ({"oneOf": [{"type": "object"}, {"type": "string"}]}, [("word", "abc", "abc")]),
     "all-of": ({"allOf": [{"type": "integer"}, {"minimum": 0}]}, [("number", "5", 5)]),
     "type-list-null": ({"type": ["string", "null"]}, [("null", "null", None), ("word", "abc", "abc"), ("zeros", "007", "007")]),
-    "type-list-string-integer": ({"type": ["integer", "string"]}, [("number", "7", "7")]),
+    "type-list-string-integer": ({"type": ["integer", "string"]}, [("number", "7", 7)]),
+    # A union with a string in it: what the schema admits, and nothing changed on the way.
+    "string-first-integer": ({"type": ["string", "integer"]}, [("number", "7", "7"), ("zeros", "007", "007")]),
+    "string-or-strings": ({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}, [
+        ("array", '["a", "b"]', ["a", "b"]), ("python-array", "['a', 'b']", ["a", "b"]), ("word", "a", "a"), ("bracket", "[sic] he said", "[sic] he said"),
+        ("numbers", "[1, 2]", "[1, 2]"), ("leading-space", ' ["a"]', ' ["a"]'), ("broken", '["a"', '["a"')]),
+    "integer-or-auto": ({"anyOf": [{"type": "integer"}, {"const": "auto", "type": "string"}]}, [
+        ("number", "5", 5), ("auto", "auto", "auto"), ("other", "manual", "manual"), ("zeros", "007", "007")]),
+    "auto-or-integer": ({"anyOf": [{"enum": ["auto"], "type": "string"}, {"type": "integer"}]}, [("number", "5", 5), ("auto", "auto", "auto")]),
+    "enum-mixed": ({"enum": [1, "auto"]}, [("number", "1", 1), ("auto", "auto", "auto"), ("other", "2", "2")]),
+    "enum-digits-or-number": ({"enum": [1, "1"]}, [("number", "1", 1)]),
+    "integer-or-string": ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, [
+        ("fraction", "1.50", "1.50"), ("date", "2026-11-22", "2026-11-22"), ("words", "5 apples", "5 apples"), ("minus", "-", "-")]),
+    "number-or-string": ({"type": ["number", "string"]}, [("fraction", "1.5", 1.5), ("zeros", "1.50", "1.50"), ("exponent", "1e5", "1e5")]),
+    "boolean-or-string": ({"type": ["boolean", "string"]}, [("true", "true", True), ("python-true", "True", "True"), ("words", "trueish", "trueish")]),
+    "string-or-boolean": ({"type": ["string", "boolean"]}, [("true", "true", "true")]),
+    "object-or-string": ({"anyOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"type": "string"}]}, [
+        ("object", '{"a": 1}', {"a": 1}), ("another", '{"b": 1}', '{"b": 1}'), ("brace", "{a}", "{a}"), ("null", "null", "null")]),
+    "pattern-or-integer": ({"anyOf": [{"type": "string", "pattern": "^[a-z]+$"}, {"type": "integer"}]}, [("number", "12", 12), ("word", "abc", "abc")]),
+    "long-string-or-integer": ({"anyOf": [{"type": "string", "minLength": 3}, {"type": "integer"}]}, [("short", "12", 12), ("long", "1234", "1234")]),
+    "pattern-alone": ({"pattern": "^[0-9]+$"}, [("digits", "12", "12")]),
+    "length-alone": ({"minLength": 1, "maxLength": 9}, [("digits", "12", "12")]),
+    "format-alone": ({"format": "date"}, [("date", "2026-11-22", "2026-11-22")]),
+    "big-number": ({"type": "number"}, [("exponent", "1e23", 1e23), ("digits", "0.1000000000000000055511151231257827", 0.1)]),
+    "thousands": ({"type": "integer"}, [("comma", "1,000", "1,000"), ("plus", "+5", "+5"), ("underscore", "1_000", "1_000")]),
     "type-list-integer-null": ({"type": ["integer", "null"]}, [("number", "7", 7), ("null", "null", None)]),
     "nullable": ({"type": "string", "nullable": True}, [("null", "null", None), ("word", "abc", "abc")]),
     "nullable-integer": ({"type": "integer", "nullable": True}, [("null", "null", None), ("number", "3", 3)]),
@@ -90,6 +114,25 @@ def cases() -> Iterator[Case]:
             # Conversion does not look at how the answer began: one start with and one without reasoning is enough.
             yield made(f"types/{form}-{suffix}", f"schema {form}: the text {text[:40]!r}", call("set", ("v", text)), source=source,
                        tools=tools, calls=[("set", {"v": want})], starts=["plain", "thought"])  # fmt: skip
+    other = {"properties": {"v": {"type": "integer"}}}
+    for form, extra, text, want in (
+        ("additional-string", {"additionalProperties": {"type": "string"}}, "5", "5"),
+        ("additional-integer", {"additionalProperties": {"type": "integer"}}, "5", 5),
+        (
+            "pattern-string",
+            {"patternProperties": {"^ex": {"type": "string"}}, "additionalProperties": {"type": "integer"}},
+            "5",
+            "5",
+        ),
+        (
+            "pattern-other",
+            {"patternProperties": {"^no": {"type": "string"}}, "additionalProperties": {"type": "integer"}},
+            "5",
+            5,
+        ),
+    ):
+        yield made(f"types/{form}", f"a key without a property of its own: {form}", call("set", ("extra", text)), source="format: union types",
+                   calls=[("set", {"extra": want})], tools=[tool("set", other["properties"], **extra)])  # fmt: skip
     yield made("types/undeclared-json", "an undeclared parameter whose text is JSON", call("set", ("extra", '{"deep": [1]}')), source=RULE,
                tools=[tool("set", {"v": {"type": "string"}})], calls=[("set", {"extra": {"deep": [1]}})])  # fmt: skip
     yield made("types/undeclared-text", "an undeclared parameter whose text is no JSON", call("set", ("extra", "no json")), source=RULE,

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: Copyright contributors to the vLLM project
+"""Line separators in server-sent events.
+
+JSON may hold U+0085, U+2028 and U+2029 as they are, and they end no line of an
+event stream.  Clients that split it with ``str.splitlines()`` cut the JSON at
+them all the same and lose the event, so they go out as escapes.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+
+async def escape_line_separators(
+    stream: AsyncGenerator[str, None],
+) -> AsyncGenerator[str, None]:
+    """The stream of events, with these characters as escapes of JSON."""
+    async with aclosing(stream):
+        async for event in stream:
+            # A flag of the string: ASCII is not searched.
+            if not event.isascii():
+                event = event.replace("\x85", "\\u0085")
+                event = event.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+            yield event

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: Copyright contributors to the vLLM project
+"""Names that the Qwen parser uses and that stand elsewhere in some releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+try:
+    from vllm.entrypoints.generate.base.protocol import (
+        DeltaFunctionCall,
+        DeltaMessage,
+        DeltaToolCall,
+        ExtractedToolCallInformation,
+        FunctionCall,
+        ToolCall,
+    )
+except ImportError:
+    from vllm.entrypoints.openai.engine.protocol import (
+        DeltaFunctionCall,
+        DeltaMessage,
+        DeltaToolCall,
+        ExtractedToolCallInformation,
+        FunctionCall,
+        ToolCall,
+    )
+
+try:
+    from vllm.renderers.chat_utils import make_tool_call_id
+except ImportError:
+    from vllm.entrypoints.chat_utils import make_tool_call_id
+
+try:
+    from vllm.tool_parsers.utils import iter_response_function_tool_info
+except ImportError:
+
+    def iter_response_function_tool_info(tool: Any) -> Iterable[tuple[str, Any]]:
+        """Name and parameter schema of a tool of ``/v1/responses``."""
+        return [(tool.name, tool.parameters)] if hasattr(tool, "parameters") else []
+
+
+__all__ = [
+    "DeltaFunctionCall",
+    "DeltaMessage",
+    "DeltaToolCall",
+    "ExtractedToolCallInformation",
+    "FunctionCall",
+    "ToolCall",
+    "iter_response_function_tool_info",
+    "make_tool_call_id",
+]

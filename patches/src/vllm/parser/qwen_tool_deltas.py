@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: Copyright contributors to the vLLM project
+"""Deltas of an output in the Qwen3-Coder tool-call format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from prometheus_client import REGISTRY, Counter
+from pydantic import BaseModel
+from vllm.logger import init_logger
+from vllm.parser.qwen_tool_compat import (
+    DeltaFunctionCall,
+    DeltaMessage,
+    DeltaToolCall,
+    FunctionCall,
+    iter_response_function_tool_info,
+)
+from vllm.parser.qwen_tool_reader import (
+    TOOL_CALL_START,
+    Event,
+    EventType,
+    QwenToolReader,
+)
+from vllm.parser.qwen_tool_values import ArgumentsWriter, object_properties
+
+if TYPE_CHECKING:
+    from vllm.entrypoints.openai.chat_completion.protocol import (
+        ChatCompletionRequest,
+    )
+    from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
+
+logger = init_logger(__name__)
+
+TextDelta = Callable[[str], DeltaMessage]
+
+# Looked up once, because every piece asks.
+_VALUE, _CONTENT = EventType.VALUE, EventType.CONTENT
+
+
+def callable_tools(
+    request: ChatCompletionRequest | ResponsesRequest | None,
+    tools: Sequence[Any] | None = None,
+) -> dict[str, Any]:
+    """Name and parameter schema of each tool that the output may call."""
+    if request is not None and request.tools:
+        tools = [] if request.tool_choice == "none" else request.tools
+    schemas: dict[str, Any] = {}
+    for tool in tools or ():
+        function = getattr(tool, "function", None)
+        if function is not None:
+            schemas[function.name] = function.parameters
+        else:
+            schemas.update(iter_response_function_tool_info(tool))
+    return schemas
+
+
+# ── Models ────────────────────────────────────────────────────────────
+
+
+def _text_of(field: str) -> TextDelta:
+    """Makes deltas with text in *field*."""
+    return lambda text: DeltaMessage(**{field: text})
+
+
+def _arguments_of(index: int) -> TextDelta:
+    """Makes deltas that go on with the arguments of the call at *index*."""
+
+    def delta(text: str) -> DeltaMessage:
+        function = DeltaFunctionCall(arguments=text)
+        return DeltaMessage(tool_calls=[DeltaToolCall(index=index, function=function)])
+
+    return delta
+
+
+def _fast_models() -> tuple[Callable[[str], TextDelta], Callable[[int], TextDelta]]:
+    """The two above, as copies of a template that pydantic does not validate.
+
+    Every token of every stream becomes such models, and validating them costs
+    more than all the reading.
+
+    Raises:
+        Exception: This pydantic keeps the state of a model in another way.
+
+    """
+    slots = vars(BaseModel)
+    set_fields = slots["__dict__"].__set__
+    set_given = slots["__pydantic_fields_set__"].__set__
+    set_extra = slots["__pydantic_extra__"].__set__
+    set_private = slots["__pydantic_private__"].__set__
+    new = object.__new__
+
+    def text_of(field: str) -> TextDelta:
+        template = DeltaMessage(**{field: ""})
+        copy_fields = template.__dict__.copy
+        has_extra = template.__pydantic_extra__ is not None
+
+        def delta(text: str) -> DeltaMessage:
+            fields = copy_fields()
+            fields[field] = text
+            fields["tool_calls"] = []
+            message = new(DeltaMessage)
+            set_fields(message, fields)
+            set_given(message, {field})
+            set_extra(message, {} if has_extra else None)
+            set_private(message, None)
+            return message
+
+        return delta
+
+    def arguments_of(index: int) -> TextDelta:
+        templates = (
+            DeltaFunctionCall(arguments=""),
+            DeltaToolCall(index=index, function=DeltaFunctionCall()),
+            DeltaMessage(tool_calls=[]),
+        )
+        function_fields, call_fields, message_fields = (
+            template.__dict__.copy for template in templates
+        )
+        function_extra, call_extra, message_extra = (
+            template.__pydantic_extra__ is not None for template in templates
+        )
+
+        def delta(text: str) -> DeltaMessage:
+            fields = function_fields()
+            fields["arguments"] = text
+            function = new(DeltaFunctionCall)
+            set_fields(function, fields)
+            set_given(function, {"arguments"})
+            set_extra(function, {} if function_extra else None)
+            set_private(function, None)
+
+            fields = call_fields()
+            fields["function"] = function
+            call = new(DeltaToolCall)
+            set_fields(call, fields)
+            set_given(call, {"index", "function"})
+            set_extra(call, {} if call_extra else None)
+            set_private(call, None)
+
+            fields = message_fields()
+            fields["tool_calls"] = [call]
+            message = new(DeltaMessage)
+            set_fields(message, fields)
+            set_given(message, {"tool_calls"})
+            set_extra(message, {} if message_extra else None)
+            set_private(message, None)
+            return message
+
+        return delta
+
+    for fast, validated in (
+        (text_of("content"), _text_of("content")),
+        (text_of("reasoning"), _text_of("reasoning")),
+        (arguments_of(1), _arguments_of(1)),
+    ):
+        if not _are_alike(fast("text"), validated("text")):
+            raise TypeError("pydantic makes these models in another way")
+    return text_of, arguments_of
+
+
+def _are_alike(model: DeltaMessage, other: DeltaMessage) -> bool:
+    """Whether two models are equal, and everything that is made of them."""
+    return (
+        model == other
+        and model.model_fields_set == other.model_fields_set
+        and repr(model) == repr(other)
+        and all(
+            model.model_dump(exclude_unset=exclude_unset)
+            == other.model_dump(exclude_unset=exclude_unset)
+            and model.model_dump_json(exclude_unset=exclude_unset)
+            == other.model_dump_json(exclude_unset=exclude_unset)
+            for exclude_unset in (False, True)
+        )
+        and model.model_copy(deep=True) == other
+    )
+
+
+try:
+    _text_of, _arguments_of = _fast_models()
+except Exception:
+    logger.warning(
+        "Deltas of Qwen outputs are validated one by one, which is slower: "
+        "this version of pydantic is not known.",
+        exc_info=True,
+    )
+
+_content = _text_of("content")
+_reasoning = _text_of("reasoning")
+
+
+# ── Metrics ───────────────────────────────────────────────────────────
+
+
+def _counter(name: str, documentation: str) -> Counter:
+    try:
+        return Counter(name, documentation)
+    except ValueError:  # registered before
+        return cast(Counter, REGISTRY._names_to_collectors[name])
+
+
+_undeclared_calls = _counter(
+    "vllm:qwen_undeclared_tool_calls_total",
+    "Calls to functions that are no tools of their request.",
+)
+_forgiven_tags = _counter(
+    "vllm:qwen_forgiven_tags_total",
+    "Closing tags of tool calls that the model forgot.",
+)
+_held_back = _counter(
+    "vllm:qwen_held_back_characters_total",
+    "The most characters that each output held back until they were decided.",
+)
+
+
+# ── Deltas ────────────────────────────────────────────────────────────
+
+
+class QwenDeltaStream:
+    """Turns one output, piece by piece, into deltas.
+
+    A delta carries reasoning, or content, or one tool call, and the deltas of a
+    piece come in the order of the output.
+
+    Args:
+        schemas: See :func:`callable_tools`.
+        make_id: Makes the id of a call from its function's name.
+        reasoning: Whether the output begins inside the reasoning.
+        think_tags: Whether ``<think>`` and ``</think>`` are not just text.
+        undeclared_calls: Whether other functions can be called as well.
+
+    Attributes:
+        opens_in_reasoning: Whether the output begins inside the reasoning.
+        ended_spans: Spans of reasoning that a tag or a call ended.
+        quoted_calls: ``<tool_call>`` tags that are text of the reasoning.
+
+    """
+
+    def __init__(
+        self,
+        schemas: dict[str, Any],
+        make_id: Callable[[str], str],
+        *,
+        reasoning: bool = False,
+        think_tags: bool = False,
+        undeclared_calls: bool = True,
+    ) -> None:
+        self._schemas = schemas
+        self._make_id = make_id
+        self._reader = QwenToolReader(
+            schemas,
+            lambda name: object_properties(schemas.get(name)),
+            reasoning=reasoning,
+            think_tags=think_tags,
+            undeclared_calls=undeclared_calls,
+        )
+        self.opens_in_reasoning = reasoning
+        self.ended_spans = 0
+        self.quoted_calls = 0
+        self._calls = 0
+        self._more_arguments: TextDelta
+        self._writer = ArgumentsWriter(None)
+
+    @property
+    def in_reasoning(self) -> bool:
+        return self._reader.in_reasoning
+
+    def feed(self, text: str) -> list[DeltaMessage]:
+        """Read the next piece of the output."""
+        events = self._reader.feed(text)
+        if len(events) == 1:
+            # Most pieces.
+            event, text = events[0]
+            if event is _VALUE:
+                added = self._writer.value(text)
+                return [self._more_arguments(added)] if added else []
+            if event is _CONTENT:
+                return [_content(text)]
+        return self._deltas(events) if events else []
+
+    def finish(self) -> list[DeltaMessage]:
+        """Deliver what was held back until the output's end."""
+        reader = self._reader
+        deltas = self._deltas(reader.finish())
+        if reader.most_held:
+            _held_back.inc(reader.most_held)
+        if reader.undeclared_call_count:
+            _undeclared_calls.inc(reader.undeclared_call_count)
+        if reader.forgiven_tag_count:
+            _forgiven_tags.inc(reader.forgiven_tag_count)
+        return deltas
+
+    def _deltas(self, events: list[Event]) -> list[DeltaMessage]:
+        deltas: list[DeltaMessage] = []
+        kind: EventType | None = None  # of the delta that is being made
+        name: str | None = None  # of the function, where the delta begins a call
+        texts: list[str] = []
+        for event, text in events:
+            if event is EventType.REASONING_END:
+                self.ended_spans += 1
+                continue
+            if event is EventType.REASONING:
+                self.quoted_calls += text.count(TOOL_CALL_START)
+            elif event is EventType.CALL:
+                self._add_delta(deltas, kind, name, texts)
+                kind, name, texts = event, text, []
+                self._writer = ArgumentsWriter(self._schemas.get(text))
+                continue
+            elif event is not EventType.CONTENT:
+                text, event = self._arguments_text(event, text), EventType.CALL
+            if event is not kind:
+                self._add_delta(deltas, kind, name, texts)
+                kind, name, texts = event, None, []
+            texts.append(text)
+        self._add_delta(deltas, kind, name, texts)
+        return deltas
+
+    def _arguments_text(self, event: EventType, text: str) -> str:
+        """What an event of a call adds to its arguments."""
+        writer = self._writer
+        if event is EventType.VALUE:
+            return writer.value(text)
+        if event is EventType.PARAMETER:
+            return writer.begin_parameter(text)
+        return writer.end_value() if event is EventType.VALUE_END else writer.end()
+
+    def _add_delta(
+        self,
+        deltas: list[DeltaMessage],
+        kind: EventType | None,
+        name: str | None,
+        texts: list[str],
+    ) -> None:
+        text = "".join(texts)
+        if name is not None:
+            self._more_arguments = _arguments_of(self._calls)
+            call = DeltaToolCall(
+                id=self._make_id(name),
+                type="function",
+                index=self._calls,
+                # Some clients want the arguments from the first delta on.
+                function=DeltaFunctionCall(name=name, arguments=text),
+            )
+            self._calls += 1
+            deltas.append(DeltaMessage(tool_calls=[call]))
+        elif not text:
+            return
+        elif kind is EventType.CONTENT:
+            deltas.append(_content(text))
+        elif kind is EventType.REASONING:
+            deltas.append(_reasoning(text))
+        else:
+            deltas.append(self._more_arguments(text))
+
+
+def merge_deltas(deltas: list[DeltaMessage]) -> DeltaMessage | None:
+    """One delta that holds all of *deltas*, their order given up."""
+    if len(deltas) < 2:
+        return deltas[0] if deltas else None
+    merged = DeltaMessage()
+    for delta in deltas:
+        if delta.reasoning:
+            merged.reasoning = (merged.reasoning or "") + delta.reasoning
+        if delta.content:
+            merged.content = (merged.content or "") + delta.content
+        for call in delta.tool_calls:
+            last = merged.tool_calls[-1] if merged.tool_calls else None
+            if last is not None and last.index == call.index:
+                last.function.arguments += call.function.arguments
+            else:
+                merged.tool_calls = [*merged.tool_calls, call]
+    return merged
+
+
+def assemble(
+    deltas: list[DeltaMessage],
+) -> tuple[str | None, str | None, list[FunctionCall]]:
+    """Reasoning, content and calls of a whole output."""
+    merged = merge_deltas(deltas) or DeltaMessage()
+    calls = [
+        FunctionCall(
+            id=call.id, name=call.function.name, arguments=call.function.arguments
+        )
+        for call in merged.tool_calls
+    ]
+    return merged.reasoning, merged.content, calls

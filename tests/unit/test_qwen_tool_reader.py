@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reader of the tool-call format as it stands in ``patches/src``: it imports nothing of vLLM."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from patches.harness import call
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "patches" / "src" / "vllm" / "parser"))
+
+import qwen_tool_reader
+from qwen_tool_reader import QwenToolReader
+
+TOOLS = {"write": ("path", "content"), "read": ("path",)}
+
+
+def events(pieces: Iterable[str], **options: Any) -> list[tuple[str, str]]:
+    """Events of a text, neighbours of one kind joined."""
+    reader = QwenToolReader(TOOLS, **options)
+    found: list[tuple[str, str]] = []
+    for batch in [*map(reader.feed, pieces), reader.finish()]:
+        for kind, text in batch:
+            if text and found and found[-1][0] == kind.name:
+                found[-1] = (kind.name, found[-1][1] + text)
+            else:
+                found.append((kind.name, text))
+    return found
+
+
+def test_reads_a_call() -> None:
+    text = "Well.\n\n" + call("write", ("path", "/a"), ("content", "x\n"))
+    assert events([text]) == [
+        ("CONTENT", "Well."),
+        ("CALL", "write"),
+        ("PARAMETER", "path"),
+        ("VALUE", "/a"),
+        ("VALUE_END", ""),
+        ("PARAMETER", "content"),
+        ("VALUE", "x\n"),
+        ("VALUE_END", ""),
+        ("CALL_END", ""),
+    ]
+
+
+@pytest.mark.parametrize("reasoning", [False, True])
+def test_every_two_way_cut(reasoning: bool) -> None:
+    text = "Let me <think> of a <tool_call>.\n</think>\n\nSo:\n" * reasoning
+    text += (
+        "Two:\n" + call("write", ("content", "a < b\n\n")) + "\n" + call("read", ("path", "/x")) + "\ndone\n"
+    )
+    expected = events([text], reasoning=reasoning)
+    assert [name for kind, name in expected if kind == "CALL"] == ["write", "read"]
+    for cut in range(len(text) + 1):
+        assert events([text[:cut], text[cut:]], reasoning=reasoning) == expected, cut
+    assert events(text, reasoning=reasoning) == expected
+
+
+def test_random_markup_and_cuts() -> None:
+    tags = ["<tool_call>", "</tool_call>", "<function=write>", "<function=no>", "<function=", "</function>"]
+    tags += ["<parameter=path>", "<parameter=q>", "<parameter=", "</parameter>", "<think>", "</think>"]
+    tags += ["\n", "\n", "\n", " ", "a", "<", "</", ">", "</para", "<func", "é"]
+    random_ = random.Random(20260901)
+    for _ in range(1500):
+        text = "".join(random_.choices(tags, k=random_.randint(1, 24)))
+        if random_.random() < 0.6:
+            text = "<tool_call>\n<function=write>\n<parameter=content>\n" + text
+        options = {"reasoning": random_.random() < 0.4, "think_tags": random_.random() < 0.7}
+        expected = events([text], **options)
+        for longest in (1, 3, 9):
+            pieces = []
+            rest = text
+            while rest:
+                size = random_.randint(1, longest)
+                pieces.append(rest[:size])
+                rest = rest[size:]
+            assert events(pieces, **options) == expected, (text, options, pieces)
+
+
+def test_cost_is_linear() -> None:
+    def seconds(length: int) -> float:
+        text = call("write", ("content", "some <b>text</b>\n" * (length // 17)))
+        pieces = [text[at : at + 4] for at in range(0, len(text), 4)]
+        best = float("inf")
+        for _ in range(3):
+            reader = QwenToolReader(TOOLS)
+            start = time.process_time()
+            for piece in pieces:
+                reader.feed(piece)
+            best = min(best, time.process_time() - start)
+        return best
+
+    # Quadratic cost would be 256 times as much for 16 times the length.
+    assert seconds(400_000) < 48 * seconds(25_000)
+
+
+UNKNOWN = call("unknown", ("x", "1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("", "answer"),
+        ("Hello", "answer"),
+        ("Hello <tool_call>", "answer"),
+        ("<tool_call>\n<function=write>", "call"),
+        ("<tool_call>\n<function=write>\n<parameter=path>", "value_opening"),
+        ("<tool_call>\n<function=write>\n<parameter=path>\n", "value_start"),
+        ("<tool_call>\n<function=write>\n<parameter=path>\n/a", "value"),
+        ("<tool_call>\n<function=write>\n<parameter=path>\n/a\n</parameter>", "value"),
+        ("<tool_call>\n<function=write>\n<parameter=path>\n/a\n</parameter>\n</function>", "after_call"),
+        (call("write", ("path", "/a")), "after_call"),
+        ("<tool_call>\n<function=unknown>", "undeclared_call"),
+        (UNKNOWN, "after_undeclared_call"),
+        (UNKNOWN + " is a call.", "answer"),
+    ],
+)
+def test_state_of_a_prefix(text: str, state: str) -> None:
+    reader = QwenToolReader(TOOLS)
+    for character in text:
+        reader.feed(character)
+    assert reader.state == state
+
+
+@pytest.mark.parametrize("reasoning", [False, True])
+def test_short_way_equals_the_long_one(reasoning: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [
+        "a",
+        " b",
+        "c ",
+        "\n",
+        "\n\n",
+        "<",
+        "x > y",
+        "</parameter>",
+        "</think>",
+        "<tool_call>\n<function=write>\n<parameter=path>\n",
+    ]
+    words += ["\n</parameter>\n</function>\n</tool_call>", "`", "```\n", UNKNOWN]
+    random_ = random.Random(20261122)
+    outputs = [random_.choices(words, k=random_.randint(1, 12)) for _ in range(800)]
+    short = [events(pieces, reasoning=reasoning) for pieces in outputs]
+    monkeypatch.setattr(QwenToolReader, "feed", QwenToolReader.feed_states)
+    assert short == [events(pieces, reasoning=reasoning) for pieces in outputs]
+
+
+def test_undeclared_calls_and_cuts() -> None:
+    words = [
+        "<tool_call>\n<function=u>\n",
+        "\n<parameter=x>\n",
+        "</function>\n</tool_call>",
+        "</parameter>\n",
+        UNKNOWN,
+        UNKNOWN + "\n",
+        "```\n",
+    ]
+    words += ["\n", "a", " ", "<tool_call>", call("read", ("path", "/a")), "</think>", "<think>", "<", "</"]
+    random_ = random.Random(20261122)
+    for _ in range(1500):
+        text = "".join(random_.choices(words, k=random_.randint(1, 12)))
+        expected = events([text], think_tags=random_.random() < 0.5)
+        for think_tags in (True, False):
+            expected = events([text], think_tags=think_tags)
+            assert events(text, think_tags=think_tags) == expected, (text, think_tags)
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        "<",
+        "`",
+        "\n",
+        " ",
+        "</parameter>\n",
+        "\n<tool_call>\n<function=u>\n<parameter=x>\n",
+        "\n<tool_call>\n<function=u>\nx",
+        UNKNOWN + "\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "",
+        "<tool_call>\n<function=write>\n<parameter=content>\n",
+        "\n<tool_call>\n<function=u>\n<parameter=x>\n",
+    ],
+)
+@pytest.mark.parametrize("width", [4, 1_000_000])
+def test_adversarial_output_is_read_in_linear_time(repeated: str, opening: str, width: int) -> None:
+    def seconds(length: int) -> float:
+        text = opening + repeated * (length // len(repeated))
+        pieces = [text[at : at + width] for at in range(0, len(text), width)]
+        best = float("inf")
+        for _ in range(3):
+            start = time.process_time()
+            events(pieces)
+            best = min(best, time.process_time() - start)
+        return best
+
+    # Quadratic cost would be 64 times as much for 8 times the length.
+    assert seconds(64_000) < 24 * seconds(8_000) + 0.02
+
+
+def test_nested_openings_are_read_in_linear_time() -> None:
+    def seconds(count: int) -> float:
+        text = (
+            "\n<tool_call>\n<function=u>\n<parameter=x>\n" * count + "</parameter>\n</function>\nX\n" * count
+        )
+        best = float("inf")
+        for _ in range(3):
+            start = time.process_time()
+            events([text])
+            best = min(best, time.process_time() - start)
+        return best
+
+    assert seconds(1_600) < 24 * seconds(200) + 0.02
+
+
+def test_what_is_held_back_is_bounded() -> None:
+    reader = QwenToolReader(TOOLS)
+    for piece in ["Hello " * 100, "<tool_call>", "\n" * 200, "<function=", "x" * 200]:
+        reader.feed(piece)
+    limit = len("<tool_call>") + qwen_tool_reader.MAX_GAP + len("<function=") + qwen_tool_reader.MAX_NAME
+    assert 0 < reader.most_held <= limit + 200
