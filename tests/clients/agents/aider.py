@@ -26,7 +26,7 @@ class Aider(Program):
             [
                 str(run.installed / "aider/bin/aider"), "--model", f"openai/{MODEL}", "--edit-format", "whole", "--message", PROMPT,
                 "--yes-always", "--no-git", "--no-check-update", "--analytics-disable", "--no-show-model-warnings",
-                "--no-auto-lint", "--no-show-release-notes", "--no-detect-urls", "--no-pretty", "--map-tokens", "0",
+                "--no-auto-lint", "--no-show-release-notes", "--no-detect-urls", "--no-pretty", "--chat-history-file", str(run.home / "chat.md"), "--input-history-file", str(run.home / "input"), "--map-tokens", "0",
             ],
             {"OPENAI_API_BASE": run.url + "/v1", "OPENAI_API_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
         )  # fmt: skip
