@@ -94,6 +94,8 @@ def _add(reading: Reading, call: dict[str, Any], last: int, left: set[int]) -> i
             reading.breaks("name-first", f"call {index} begins without its name")
         if not call.get("id"):
             reading.breaks("call-id", f"call {index} begins without its id")
+        if not isinstance(function.get("arguments"), str):
+            reading.breaks("first-arguments", f"call {index} begins without arguments, which clients add to")
         reading.calls.append(ReadCall(function.get("name") or "", call.get("id") or "", ""))
     elif not 0 <= index < len(reading.calls):
         reading.breaks("index", f"{index} after {len(reading.calls)} calls")
