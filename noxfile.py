@@ -286,6 +286,16 @@ def kernel_cells(session: nox.Session) -> None:
     session.run("python", "-m", "kernels.pack", *session.posargs, env={"PYTHONPATH": "tests"})
 
 
+@nox.session(name="other-parsers", default=False)
+def other_parsers(session: nox.Session) -> None:
+    """Compare every other parser of a release on the stock and the patched tree, byte for byte: -- [RELEASE...]."""
+    in_process_lane(session)
+    for release in session.posargs or releases(default=True):
+        session.run("python", "-m", "patchset", "apply", release)
+        trees = [str(Path("build/trees", release, side).resolve()) for side in ("stock", "patched")]
+        session.run("python", "-m", "upstream.other_parsers", *trees, env={"PYTHONPATH": "tests"})
+
+
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Measure what parsing costs, stock beside patched: -- [RELEASE... | --tier TIER --lengths N,N --json FILE --quick]."""
