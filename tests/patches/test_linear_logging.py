@@ -12,12 +12,12 @@ PROSE = "some words of an answer " * 40
 
 
 class CountedText(str):
-    """Text that counts what it is added to."""
+    """Text that counts when it is added to other text, which copies that."""
 
     copies = 0
 
     def __radd__(self, other: str) -> str:
-        CountedText.copies += 1
+        CountedText.copies += bool(other)
         return other + str(self)
 
 
@@ -38,7 +38,7 @@ def stream() -> None:
 def test_no_copies() -> None:
     CountedText.copies = 0
     stream()
-    assert CountedText.copies <= 1
+    assert CountedText.copies == 0
 
 
 def test_the_log_has_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
