@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of delta-sequence: a step's deltas keep their order where serving takes one delta (D2, D10)."""
+"""A step's deltas keep their order where serving takes one delta (D2, D10)."""
 
 from __future__ import annotations
 

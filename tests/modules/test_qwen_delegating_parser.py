@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of qwen-delegating-parser: one object reads reasoning and calls, told the prompt and the end."""
+"""One object reads reasoning and calls, told the prompt and the end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of required-calls: calls in constrained JSON are read alike however the output is cut (E12)."""
+"""Calls in constrained JSON are read alike however the output is cut (E12)."""
 
 from __future__ import annotations
 

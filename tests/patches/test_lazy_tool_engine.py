@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of lazy-tool-engine: a stream that the reader reads makes no engine for tool calls beside it."""
+"""A stream that the reader reads makes no engine for tool calls beside it."""
 
 from __future__ import annotations
 

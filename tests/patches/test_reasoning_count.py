@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of reasoning-count: the usage's reasoning tokens are those before the reasoning's end, and cost no second reading."""
+"""The usage's reasoning tokens are those before the reasoning's end, and cost no second reading."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of stream-nullable: a nullable or untyped string goes out as it is generated (D11)."""
+"""A nullable or untyped string goes out as it is generated (D11)."""
 
 from __future__ import annotations
 

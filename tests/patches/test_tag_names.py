@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of tag-names: quoted, padded and mangled names (D6)."""
+"""Quoted, padded and mangled names (D6)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of value-end: tag-like text in a value reaches the client, and opens no second call (D4)."""
+"""Tag-like text in a value reaches the client, and opens no second call (D4)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of value-types: values become what the tool's JSON schema says (D9)."""
+"""Values become what the tool's JSON schema says (D9)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of whole-arguments: forgotten closers are forgiven and the arguments are always JSON (D3, D7)."""
+"""Forgotten closers are forgiven and the arguments are always JSON (D3, D7)."""
 
 from __future__ import annotations
 
