@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -26,6 +27,7 @@ from patchset.base.errors import PatchsetError, UnavailableError
 from patchset.base.release import GitSource, load
 from patchset.downloads import fetch, index
 from patchset.image import base_manifest
+from patchset.locks import uv
 from patchset.registry import auth, media, upload
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
@@ -260,6 +262,28 @@ def test_credentials_stay_out_of_messages_and_arguments(
         said.out + said.err + str(caught.value) + str(other.value) + (tmp_path / "arguments").read_text()
     )
     assert "hunter2" not in everything and "127.0.0.1:1/x.git" in str(caught.value)
+
+
+def test_uv_is_given_the_index_and_its_credentials_as_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program in uv's place says its arguments; the index says who asked."""
+    asked: list[str | None] = []
+
+    def refuse(handler: BaseHTTPRequestHandler) -> None:
+        asked.append(handler.headers["Authorization"])
+        handler.send_error(403)
+
+    program = tmp_path / "uv"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {uv.binary()} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(uv, "binary", lambda: str(program))
+    with server(refuse) as where:
+        monkeypatch.setattr(index, "pip_settings", lambda: settings(f"http://me:hunter2@{where}/simple"))
+        with pytest.raises(PatchsetError) as caught:
+            uv.resolve(["pkg"], python="3.11", arch="x86_64", overrides=[], constraints=[])
+    assert asked[0] == "Basic " + base64.b64encode(b"me:hunter2").decode()
+    assert "hunter2" not in str(caught.value) + (tmp_path / "arguments").read_text()
 
 
 def test_a_remote_with_quotes_is_one_remote(tmp_path: Path) -> None:

@@ -58,25 +58,12 @@ def platform(arch: Arch) -> str:
     return f"{arch}-manylinux_{GLIBC.replace('.', '_')}"
 
 
-def index_arguments(settings: index.PipSettings) -> list[str]:
-    """pip's indexes as uv's options; folders of this machine only when pip has nothing else.
-
-    A lock must hold what everybody can have, so local folders and find-links do not take part.
-    """
-    remote = [url for url in settings.index_urls if url.startswith(("http://", "https://"))]
-    urls = remote or list(settings.index_urls)
-    arguments = ["--default-index", urls[0]] if urls else ["--no-index"]
-    for url in urls[1:]:
-        arguments += ["--index", url]
-    if len(urls) > 1:
-        arguments += ["--index-strategy", "unsafe-best-match"]
-    for host in settings.trusted_hosts:
-        arguments += ["--allow-insecure-host", host]
-    return arguments
-
-
 def environment(settings: index.PipSettings) -> dict[str, str]:
-    """This process's environment without uv's own index settings, with pip's certificate, proxy and time limit."""
+    """This process's environment with pip's indexes, certificate, proxy and time limit in place of uv's own settings.
+
+    A lock must hold what everybody can have: folders of this machine count only when pip has nothing else. Indexes are
+    variables, not arguments, since their URLs may hold credentials and every user can read arguments.
+    """
     kept = (
         "UV_CACHE_DIR",
         "UV_CONCURRENT_DOWNLOADS",
@@ -86,6 +73,13 @@ def environment(settings: index.PipSettings) -> dict[str, str]:
     )
     result = {name: value for name, value in os.environ.items() if not name.startswith("UV_") or name in kept}
     result["UV_HTTP_TIMEOUT"] = str(max(1, round(settings.timeout)))
+    remote = [url for url in settings.index_urls if url.startswith(("http://", "https://"))]
+    if urls := remote or settings.index_urls:
+        result |= {"UV_DEFAULT_INDEX": urls[0], "UV_INDEX": " ".join(urls[1:])}
+        result |= {
+            "UV_INDEX_STRATEGY": "unsafe-best-match",
+            "UV_INSECURE_HOST": " ".join(settings.trusted_hosts),
+        }
     if settings.cert:
         result["SSL_CERT_FILE"] = settings.cert
     if settings.client_cert:
@@ -112,7 +106,12 @@ def resolve(
         command = [binary(), "pip", "compile", "--no-config", "--quiet", "--format", "pylock.toml"]
         command += ["--python-version", python, "--python-platform", platform(arch), "--only-binary", ":all:"]
         command += ["--overrides", "overrides.txt", "--constraints", "constraints.txt"]
-        command += ["--output-file", "pylock.toml", "in.txt", *index_arguments(settings)]
+        command += [
+            "--output-file",
+            "pylock.toml",
+            "in.txt",
+            *([] if settings.index_urls else ["--no-index"]),
+        ]
         done = subprocess.run(
             command, cwd=folder, env=environment(settings), capture_output=True, text=True, check=False
         )
