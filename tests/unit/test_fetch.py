@@ -113,16 +113,17 @@ def test_damaged_cache_is_fetched_again(index: PackageIndex) -> None:
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
 
 
-def test_from_dir(index: PackageIndex, tmp_path: Path) -> None:
+def test_from_dir(index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "carried"
     folder.mkdir()
+    monkeypatch.setenv("PATCHSET_FROM_DIR", str(folder))
     with pytest.raises(UnavailableError, match="has no pkg"):
-        fetch.artifact(pinned(), from_dir=folder)
+        fetch.artifact(pinned())
     (folder / NAME).write_bytes(index.files[NAME][:100])
     with pytest.raises(PatchsetError, match="100 bytes, pinned are"):
-        fetch.artifact(pinned(), from_dir=folder)
+        fetch.artifact(pinned())
     (folder / NAME).write_bytes(index.files[NAME])
-    fetch.artifact(pinned(), from_dir=folder)
+    fetch.artifact(pinned())
     assert index.behaviour.requests == []
 
 

@@ -84,15 +84,16 @@ def test_gather_takes_files_of_a_folder_and_refuses_changed_ones(
     monkeypatch.setenv("PATCHSET_DOWNLOADS", str(tmp_path / "downloads"))
     folder = tmp_path / "folder"
     folder.mkdir()
+    monkeypatch.setenv("PATCHSET_FROM_DIR", str(folder))
     file = folder / "a_b-1.0-py3-none-any.whl"
     file.write_bytes(b"content")
     locks = lock(f"a-b==1.0 --hash=sha256:{hashlib.sha256(b'content').hexdigest()}\n")
-    (got,) = wheelhouse.gather(locks, "x86_64", from_dir=folder)
+    (got,) = wheelhouse.gather(locks, "x86_64")
     assert got.read_bytes() == b"content"
     assert got.parent == tmp_path / "downloads"
     file.write_bytes(b"changed")
     with pytest.raises(UnavailableError, match=r"a-b==1\.0"):
-        wheelhouse.gather(locks, "x86_64", from_dir=folder)
+        wheelhouse.gather(locks, "x86_64")
 
 
 def test_cpu_torch_leaves_out_what_cannot_be_imported_beside_it() -> None:

@@ -43,6 +43,12 @@ def downloads_dir() -> Path:
     return build_dir() / "downloads"
 
 
+def from_dir() -> Path | None:
+    """A folder that downloads are taken from, by file name, instead of the network: ``PATCHSET_FROM_DIR``."""
+    named = os.environ.get("PATCHSET_FROM_DIR")
+    return Path(named).resolve() if named else None
+
+
 def trees_dir(release: str) -> Path:
     """The trees of one release, ``stock`` and ``patched`` below it."""
     return build_dir() / "trees" / release

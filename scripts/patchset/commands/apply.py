@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from patchset.base import console
@@ -25,14 +23,12 @@ from patchset.series.apply import patched_tree
     "--discard", is_flag=True, help="Throw away edits and commits in the patched tree that no diff has."
 )
 @from_dir_option
-def command(
-    release: str | None, upto: str | None, without: tuple[str, ...], discard: bool, from_dir: Path | None
-) -> None:
+def command(release: str | None, upto: str | None, without: tuple[str, ...], discard: bool) -> None:
     """Make the patched tree of RELEASE: its source, and one commit for each patch of its series.
 
     The tree is build/trees/RELEASE/patched. A patch applies with its exact context, at an offset if need be and never
     with fuzz, and the whole series must make what patched-files.sha256 pins, or the command stops: exit status 3 for
     a conflict, 4 for a patch whose change the source has already.
     """
-    tree = patched_tree(load(release), upto=upto, without=without, discard=discard, from_dir=from_dir)
+    tree = patched_tree(load(release), upto=upto, without=without, discard=discard)
     console.result(str(tree))

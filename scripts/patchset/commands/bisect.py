@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from patchset.base import console
@@ -26,9 +24,7 @@ from patchset.proofs.bisect import Verdict, by_patch, by_release
 @click.option("--stock", is_flag=True, help="With --releases: the stock trees, not the patched ones.")
 @click.option("--all", "every", is_flag=True, help="Judge every step, also after the first change.")
 @from_dir_option
-def command(
-    case: str, release: str | None, by_releases: bool, stock: bool, every: bool, from_dir: Path | None
-) -> None:
+def command(case: str, release: str | None, by_releases: bool, stock: bool, every: bool) -> None:
     """Find the first patch of RELEASE's series at which CASE changes its verdict.
 
     CASE is a case of the conformance suite, by name. The stock tree is judged first, then each longer part of the
@@ -41,11 +37,11 @@ def command(
     if by_releases:
         if release:
             raise UsageError("--releases takes all of them, and no RELEASE")
-        change = by_release(releases(), case, stock=stock, every=every, on_verdict=show, from_dir=from_dir)
+        change = by_release(releases(), case, stock=stock, every=every, on_verdict=show)
     elif stock:
         raise UsageError("--stock goes with --releases")
     else:
-        change = by_patch(load(release), case, every=every, on_verdict=show, from_dir=from_dir)
+        change = by_patch(load(release), case, every=every, on_verdict=show)
     if change is None:
         console.result(f"{case}: the same verdict at every step")
     else:

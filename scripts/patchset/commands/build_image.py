@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import platform
-from pathlib import Path
 from typing import get_args
 
 import click
@@ -89,7 +88,6 @@ def command(
     engine_name: EngineName | None,
     tag: str | None,
     fresh_base: bool,
-    from_dir: Path | None,
 ) -> None:
     """Build a container image of RELEASE with its patches. The last lines are size, digest and how to run or publish it.
 
@@ -97,7 +95,7 @@ def command(
     of patches/<release>/requirements.<target>.lock, by sha256; everything is downloaded and verified here, and
     installed without a network.
     """
-    patched = PatchedRelease(load(release), from_dir=from_dir)
+    patched = PatchedRelease(load(release))
     if mode == "source":
         made_context = source.prepare(patched, target, tag)
         console.result(f"context {made_context.folder}")

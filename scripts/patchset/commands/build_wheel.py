@@ -73,7 +73,6 @@ def command(
     third_party: Path | None,
     own_python: Path | None,
     out: Path | None,
-    from_dir: Path | None,
 ) -> None:
     """Build the patched wheel of RELEASE. The last lines are its path, size and sha256.
 
@@ -84,7 +83,7 @@ def command(
     index, as patches/RELEASE/requirements.build.lock says. It resumes where an earlier run was interrupted, and keeps
     what it compiles in ccache when that is installed (CCACHE_DIR, default build/ccache).
     """
-    patched = PatchedRelease(load(release), from_dir=from_dir)
+    patched = PatchedRelease(load(release))
     arch, cuda_archs = _archs(archs)
     if mode == "source":
         names = tuple(filter(None, modules.split(","))) if modules else None

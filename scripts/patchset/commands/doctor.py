@@ -34,9 +34,7 @@ from patchset.wheel import overlay
 @click.option("--quiet", is_flag=True, help="Print what is wrong alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @from_dir_option
-def command(
-    python: Path, root: Path | None, gpu: bool, quiet: bool, as_json: bool, from_dir: Path | None
-) -> None:
+def command(python: Path, root: Path | None, gpu: bool, quiet: bool, as_json: bool) -> None:
     """Say which patches are live in an environment, and what would keep them from taking effect.
 
     Hashes the installed files; looks for stale bytecode, another vllm that is imported instead, the Rust frontend
@@ -53,7 +51,7 @@ def command(
     done = subprocess.run([*program, *argv], check=False, capture_output=True, text=True)
     if done.returncode == doctor.NO_MANIFEST:
         # Not a wheel of ours, so perhaps one that was patched in place: what it should be is made from the pin.
-        found = in_place.look(root, from_dir=from_dir) if root else in_place.find(python, from_dir=from_dir)
+        found = in_place.look(root) if root else in_place.find(python)
         with tempfile.NamedTemporaryFile(suffix=".json") as manifest:
             manifest.write(_manifest(found))
             manifest.flush()

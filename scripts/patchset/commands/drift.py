@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
@@ -26,16 +25,14 @@ from patchset.rebase.drift import UPSTREAM, drift
 @click.option("--no-proofs", is_flag=True, help="Do not run the proofs on the stock tree; takes seconds.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Proofs at once.")
 @from_dir_option
-def command(
-    target: str | None, name: str | None, remote: str, no_proofs: bool, jobs: int, from_dir: Path | None
-) -> None:
+def command(target: str | None, name: str | None, remote: str, no_proofs: bool, jobs: int) -> None:
     """Ask whether the series fits a source: a release, a folder with a source tree, or a git ref of upstream's.
 
     Without an argument it is the newest release on the package index. Exit status 0: it fits, by itself or by
     three-way merges, and every patch is still needed; 1: a patch conflicts, is already present, or its proof
     passes on the stock tree. Nothing is changed.
     """
-    found = drift(target, load(name), remote=remote, proofs=not no_proofs, jobs=jobs, from_dir=from_dir)
+    found = drift(target, load(name), remote=remote, proofs=not no_proofs, jobs=jobs)
     for outcome in found.outcomes:
         seen = ", ".join(found.on_stock.get(proof, "not run") for proof in outcome.patch.header.proofs)
         console.result(f"{outcome.status:20} {outcome.patch.name} (proof on stock: {seen})")

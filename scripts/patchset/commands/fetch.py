@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from patchset.base import console
@@ -24,10 +22,10 @@ from patchset.downloads import fetch
 )
 @arch_option
 @from_dir_option
-def command(release: str | None, targets: tuple[Target, ...], arch: Arch, from_dir: Path | None) -> None:
+def command(release: str | None, targets: tuple[Target, ...], arch: Arch) -> None:
     """Download the inputs of RELEASE (its source, and wheels with --target) and verify them by sha256.
 
     They come through the package index that pip is configured for, or from --from-dir.
     """
-    for file in fetch.release_inputs(load(release), targets=targets, arch=arch, from_dir=from_dir):
+    for file in fetch.release_inputs(load(release), targets=targets, arch=arch):
         console.result(str(file))

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from patchset.base import console
@@ -31,9 +29,7 @@ from patchset.series.stock_tree import stock_tree
 )
 @click.option("--upgrade", is_flag=True, help="Take the newest versions, also where the lock has others.")
 @from_dir_option
-def command(
-    release: str | None, target: Target, python: str, for_build: bool, upgrade: bool, from_dir: Path | None
-) -> None:
+def command(release: str | None, target: Target, python: str, for_build: bool, upgrade: bool) -> None:
     """Lock what an image of RELEASE installs: patches/RELEASE/requirements.TARGET.lock, with hashes.
 
     uv resolves the official wheel's own requirements for Debian 12 on each architecture that has a wheel.
@@ -44,8 +40,8 @@ def command(
         raise click.BadParameter("a Python version like 3.11", param_hint="--python")
     if for_build:
         pinned = load(release)
-        tree = stock_tree(pinned, from_dir=from_dir)
+        tree = stock_tree(pinned)
         console.result(str(toolchain_lock.make(pinned, tree, upgrade=upgrade)))
         return
-    for file in lock.make(load(release), target, python=python, upgrade=upgrade, from_dir=from_dir):
+    for file in lock.make(load(release), target, python=python, upgrade=upgrade):
         console.result(str(file))

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from patchset.base import console
@@ -17,14 +15,14 @@ from patchset.series.new_patch import new_patch
 @click.argument("name")
 @click.option("--release", metavar="RELEASE", help="The release it is for; else the default one.")
 @from_dir_option
-def command(name: str, release: str | None, from_dir: Path | None) -> None:
+def command(name: str, release: str | None) -> None:
     """Set up a new patch NAME: the tree to edit, a header to fill in, and a proof that fails until it is written.
 
     The patch comes last in the series. An unfilled header (<...>) is refused by refresh, and the unwritten proof
     by proofs.
     """
     loaded = load(release)
-    made = new_patch(name, loaded, from_dir=from_dir)
+    made = new_patch(name, loaded)
     console.result(str(made.proof))
     console.note(
         f"next: edit in {made.tree}\n"

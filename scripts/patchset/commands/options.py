@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import os
 import platform
-from pathlib import Path
 from typing import cast
 
 import click
@@ -20,9 +20,16 @@ def this_machine() -> Arch:
     return cast(Arch, {"arm64": "aarch64"}.get(name, name))
 
 
+def _set_from_dir(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value:
+        os.environ["PATCHSET_FROM_DIR"] = value
+
+
 from_dir_option = click.option(
     "--from-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(exists=True, file_okay=False),
+    expose_value=False,
+    callback=_set_from_dir,
     help="Take downloads from this folder, by file name, instead of the network.",
 )
 

@@ -23,7 +23,7 @@ from patchset.install import in_place
     help="The interpreter of the environment in which vLLM is installed.",
 )
 @from_dir_option
-def command(action: str, python: Path, from_dir: Path | None) -> None:
+def command(action: str, python: Path) -> None:
     """Patch an installed vLLM in place (in), take the patches out again (out), or say what is live (status).
 
     For environments that cannot be rebuilt. Refuses when a file to be changed is not the pinned release's. Stop the
@@ -31,7 +31,7 @@ def command(action: str, python: Path, from_dir: Path | None) -> None:
 
     'status' exits with 0 when the whole series is live, with 1 when it is not.
     """
-    found = in_place.find(python, from_dir=from_dir)
+    found = in_place.find(python)
     if action == "in":
         in_place.put_in(found)
     elif action == "out":

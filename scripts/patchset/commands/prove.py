@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
@@ -31,12 +30,7 @@ from patchset.proofs.prove import Verdict, prove
 )
 @from_dir_option
 def command(
-    names: tuple[str, ...],
-    everything: bool,
-    only: tuple[str, ...],
-    every_prefix: bool,
-    jobs: int,
-    from_dir: Path | None,
+    names: tuple[str, ...], everything: bool, only: tuple[str, ...], every_prefix: bool, jobs: int
 ) -> None:
     """Run the proof of each patch of each RELEASE (the default one without a name).
 
@@ -57,7 +51,7 @@ def command(
             wrong.append(verdict)
 
     for release in releases() if everything else [load(name) for name in names or (None,)]:
-        prove(release, only=only, every_prefix=every_prefix, jobs=jobs, from_dir=from_dir, on_verdict=show)
+        prove(release, only=only, every_prefix=every_prefix, jobs=jobs, on_verdict=show)
     for verdict in wrong:
         console.note(f"--- {verdict.release} {verdict.patch}, {verdict.stage}:\n{verdict.output[-4000:]}")
     console.result(f"{count - len(wrong)} passed, {len(wrong)} failed")

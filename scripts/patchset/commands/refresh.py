@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
@@ -21,7 +20,7 @@ from patchset.series.refresh import refresh
 @release_argument
 @click.option("--all", "everything", is_flag=True, help="Generate for all releases, then lint.")
 @from_dir_option
-def command(release: str | None, everything: bool, from_dir: Path | None) -> None:
+def command(release: str | None, everything: bool) -> None:
     """Write the commits of the patched tree of RELEASE back as its diffs and series, then what is generated.
 
     Commit first. A commit that 'apply' made goes back to its own diff; a new commit becomes a new diff, and its
@@ -33,7 +32,7 @@ def command(release: str | None, everything: bool, from_dir: Path | None) -> Non
     if release and everything:
         raise UsageError("--all takes no release")
     loaded = load(release)
-    outcome = refresh(loaded, everything=everything, from_dir=from_dir)
+    outcome = refresh(loaded, everything=everything)
     tables.write()
     for word, entries in (
         ("changed", outcome.changed),

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
@@ -17,13 +16,13 @@ from patchset.publish.reproduce import reproduce
 @click.command()
 @click.argument("what", metavar="REGISTRY/NAME:TAG|TAG")
 @from_dir_option
-def command(what: str, from_dir: Path | None) -> None:
+def command(what: str) -> None:
     """Make a published image again from its inputs.lock, and compare digests.
 
     A bare TAG takes published/TAG.inputs.lock. Exit status 1, with the name of each input or file that differs, when
     the digest is another.
     """
-    reports = reproduce(what, from_dir=from_dir)
+    reports = reproduce(what)
     for report in reports:
         for line in report.differences:
             console.result(f"DIFFERS  {line}")

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from patchset.base import console
@@ -21,17 +19,17 @@ from patchset.series import share
     help="Also try diffs with as few lines around their hunks as this.",
 )  # fmt: skip
 @from_dir_option
-def command(names: tuple[str, ...], dry_run: bool, context: int, from_dir: Path | None) -> None:
+def command(names: tuple[str, ...], dry_run: bool, context: int) -> None:
     """Find the fewest diffs of PATCH that make of every release what it has now, and put them into patches/common.
 
     Diffs apply at an offset, exactly; what they make must be byte for byte the same. Without names, all patches of
     which several releases have a diff of their own.
     """
     for name in names or share.to_share():
-        groups = share.plan(name, context=context, from_dir=from_dir)
+        groups = share.plan(name, context=context)
         for group in groups:
             console.result(f"{name}: one diff for {', '.join(release.name for release in group.users)}")
         if not dry_run:
-            share.write(name, groups, from_dir=from_dir)
+            share.write(name, groups)
     if not dry_run:
         tables.write()

@@ -27,12 +27,7 @@ from patchset.wheel.verify import verify
 @click.option("--issuer", metavar="URL", help="Of an image: who vouches for that identity.")
 @from_dir_option
 def command(
-    what: str,
-    allow_compiled: bool,
-    key: str | None,
-    identity: str | None,
-    issuer: str | None,
-    from_dir: Path | None,
+    what: str, allow_compiled: bool, key: str | None, identity: str | None, issuer: str | None
 ) -> None:
     """Prove that the wheel FILE is the official files plus the series, file by file and byte by byte; or that a published
     image has its attestations, signed by whom you name.
@@ -46,7 +41,7 @@ def command(
         return
     if not file.is_file():
         raise UsageError(f"{what} is no file", "nox -s build-wheel writes one, and says where")
-    report = verify(file, allow_compiled=allow_compiled, from_dir=from_dir)
+    report = verify(file, allow_compiled=allow_compiled)
     console.result(f"{len(report.official)} files are the official wheel's")
     for word, names in (("patched", report.patched), ("removed", report.removed)):
         for name in names:

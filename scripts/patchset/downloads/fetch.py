@@ -24,8 +24,8 @@ _RETRIED: tuple[type[BaseException], ...] = (*index.HTTP_ERRORS, UnavailableErro
 _SPARE = 64 << 20
 
 
-def artifact(pinned: Artifact, *, from_dir: Path | None = None) -> Path:
-    """The verified file of a pin: from ``build/downloads``, else from ``from_dir``, else from a package index.
+def artifact(pinned: Artifact) -> Path:
+    """The verified file of a pin: from ``build/downloads``, else from ``--from-dir``, else from a package index.
 
     An interrupted download resumes where it stopped; it takes its name only when the whole file has the
     pinned sha256. Two runs at once wait for each other.
@@ -41,24 +41,22 @@ def artifact(pinned: Artifact, *, from_dir: Path | None = None) -> Path:
                 return place
             # It stays until the right one is there: the pin may be what is wrong.
             console.note(f"{place} is not the pinned file; that is fetched")
-        if from_dir is not None and (from_dir / pinned.file).is_file():
-            _copy(from_dir / pinned.file, place, pinned)
-        elif from_dir is not None:
-            raise UnavailableError(
-                f"{from_dir} has no {pinned.file}", f"put it there; its sha256 is {pinned.sha256}"
-            )
-        else:
+        if (folder := paths.from_dir()) is None:
             _download(pinned, place)
+        elif (folder / pinned.file).is_file():
+            _copy(folder / pinned.file, place, pinned)
+        else:
+            raise UnavailableError(
+                f"{folder} has no {pinned.file}", f"put it there; its sha256 is {pinned.sha256}"
+            )
     return place
 
 
-def release_inputs(
-    release: Release, *, targets: Iterable[Target] = (), arch: Arch = "x86_64", from_dir: Path | None = None
-) -> list[Path]:
+def release_inputs(release: Release, *, targets: Iterable[Target] = (), arch: Arch = "x86_64") -> list[Path]:
     """The source archive of a release and its official wheels for some targets."""
     pins = [release.sdist] if release.sdist else []
     pins += [release.wheel(target, arch) for target in targets]
-    return [artifact(pin, from_dir=from_dir) for pin in pins]
+    return [artifact(pin) for pin in pins]
 
 
 def git_source(source: GitSource, folder: Path) -> None:

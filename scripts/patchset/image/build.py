@@ -106,7 +106,7 @@ def _full(
     cached: bool,
 ) -> tuple[list[Path], Path]:
     """Build the image in the engine; the dependencies in it, and the base's root file system."""
-    epoch, from_dir = patched.pin.source_date_epoch, patched.from_dir
+    epoch = patched.pin.source_date_epoch
     rootfs, key = debian_base.rootfs(target, arch, epoch, fresh=fresh_base)
     base_tag = f"{CACHE}:{target}-{arch}-{key}"
     if not engine.exists(base_tag):
@@ -116,12 +116,11 @@ def _full(
         ):
             context.link(rootfs, Path(folder) / "rootfs.tar")
             engine.build(_dockerfile("base"), Path(folder), base_tag, epoch=epoch, arch=arch)
-    locks, wheels = wheelhouse.dependencies(lock, arch, from_dir=from_dir)
+    locks, wheels = wheelhouse.dependencies(lock, arch)
     uv_lock = paths.project_root() / "docker" / "uv.lock"
     (uv_wheel,) = wheelhouse.gather(
         wheelhouse.read_lock(uv_lock.read_text(encoding="utf-8"), arch, origin=str(uv_lock)),
         arch,
-        from_dir=from_dir,
     )
     with (
         console.step(f"build {tag} with {engine.name}"),

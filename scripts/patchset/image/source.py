@@ -41,7 +41,7 @@ def prepare(patched: PatchedRelease, target: Target, tag: str | None) -> Context
     """
     name, wheel_stage, image_stage = _FILES[target]
     release = patched.pin
-    tree = patched_tree(release, from_dir=patched.from_dir)
+    tree = patched_tree(release)
     folder = paths.images_dir() / "source" / f"{release.name}-{target}"
     version = release.built_version(target)
     with console.step(f"make the context of {release.name}"), files.lock(folder):

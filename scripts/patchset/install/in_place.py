@@ -80,7 +80,7 @@ class Installed:
         return not backup.exists() and all(kind is Kind.STOCK for kind in self.kinds().values())
 
 
-def find(python: Path, *, from_dir: Path | None = None) -> Installed:
+def find(python: Path) -> Installed:
     """The vLLM that a Python interpreter would import, as installed by pip or uv.
 
     Raises:
@@ -98,10 +98,10 @@ def find(python: Path, *, from_dir: Path | None = None) -> Installed:
         raise UsageError(
             f"{python} has no vLLM installed", "--python names the interpreter of the environment that serves"
         )
-    return look(Path(asked.stdout.strip()), from_dir=from_dir)
+    return look(Path(asked.stdout.strip()))
 
 
-def look(site: Path, *, from_dir: Path | None = None) -> Installed:
+def look(site: Path) -> Installed:
     """The vLLM in a ``site-packages`` folder.
 
     Raises:
@@ -119,7 +119,7 @@ def look(site: Path, *, from_dir: Path | None = None) -> Installed:
         public = Version(version).public
     except InvalidVersion as error:
         raise UsageError(f"{found[0].name} names no version") from error
-    patched = PatchedRelease(load(public), from_dir=from_dir)
+    patched = PatchedRelease(load(public))
     touched = tuple(change for change in patched.changes if inside_wheel(change.path))
     return Installed(site, found[0], patched, touched)
 

@@ -65,7 +65,6 @@ def make(
     *,
     python: str = PYTHON,
     upgrade: bool = False,
-    from_dir: Path | None = None,
 ) -> list[Path]:
     """Resolve the official wheel's requirements and write the lock: the files written, the lock first.
 
@@ -88,7 +87,7 @@ def make(
     needed: dict[str, bool] = dict.fromkeys(overrides, False)
     for arch in archs:
         with console.step(f"resolve {release.name} {target} {arch}, Python {python}"):
-            wanted = _without_local(wheel_requirements(release.wheel(target, arch), python, arch, from_dir))
+            wanted = _without_local(wheel_requirements(release.wheel(target, arch), python, arch))
             wanted += constraints
             kept = [pin for pin in kept_versions(old, entries) if Requirement(pin).name not in held]
             found = resolve(wanted, python, arch, overrides, kept)
@@ -117,7 +116,7 @@ def make(
     for arch in covered:
         with console.step(f"resolve the same with the CPU build of torch, {arch}"):
             build = next(link for link in builds if link.filename.endswith(f"{arch}.whl"))
-            wanted = wheel_requirements(release.wheel(target, arch), python, arch, from_dir)
+            wanted = wheel_requirements(release.wheel(target, arch), python, arch)
             for package in _with_cpu_torch(
                 wanted, build, python, arch, overrides, kept_versions("", entries)
             ):
@@ -132,12 +131,12 @@ def make(
     return [place, second]
 
 
-def wheel_requirements(pinned: Artifact, python: str, arch: Arch, from_dir: Path | None = None) -> list[str]:
+def wheel_requirements(pinned: Artifact, python: str, arch: Arch) -> list[str]:
     """The Requires-Dist of an official wheel that hold on Linux without extras.
 
     Read from the verified file where it is available, else from the index without downloading the wheel.
     """
-    return requirements(_metadata(pinned, from_dir), pinned.file, python, arch)
+    return requirements(_metadata(pinned), pinned.file, python, arch)
 
 
 def requirements(metadata: Message, file: str, python: str, arch: Arch) -> list[str]:
@@ -197,9 +196,9 @@ def read_overrides(file: Path) -> list[str]:
     return result
 
 
-def _metadata(pinned: Artifact, from_dir: Path | None) -> Message:
-    if from_dir is not None or (paths.downloads_dir() / pinned.file).is_file():
-        return wheel_metadata.read_metadata(fetch.artifact(pinned, from_dir=from_dir))
+def _metadata(pinned: Artifact) -> Message:
+    if paths.from_dir() is not None or (paths.downloads_dir() / pinned.file).is_file():
+        return wheel_metadata.read_metadata(fetch.artifact(pinned))
     source = index.Index()
     link = source.link(pinned.project, pinned.file)
     offered = (link.hash_option or {}).get("sha256", [pinned.sha256])

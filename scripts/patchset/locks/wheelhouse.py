@@ -15,7 +15,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 from unearth import Link
 
-from patchset.base import console, files
+from patchset.base import console, files, paths
 from patchset.base.errors import PatchsetError, UnavailableError
 from patchset.base.release import Arch, Artifact
 from patchset.downloads import fetch
@@ -130,7 +130,7 @@ def choose(locked: Locked, links: Iterable[Link], tags: list[Tag]) -> tuple[Link
     return best and best[2:]
 
 
-def dependencies(lock: Path, arch: Arch, *, from_dir: Path | None = None) -> tuple[list[Locked], list[Path]]:
+def dependencies(lock: Path, arch: Arch) -> tuple[list[Locked], list[Path]]:
     """What an image installs by a lock, and the verified files.
 
     Beside ``requirements.cpu.lock``, whose torch is the package index's and brings CUDA's libraries, may stand
@@ -140,13 +140,13 @@ def dependencies(lock: Path, arch: Arch, *, from_dir: Path | None = None) -> tup
     if small.is_file():
         locks = read_lock(small.read_text(encoding="utf-8"), arch, origin=str(small))
         torch = [locked for locked in locks if locked.name == "torch"]
-        if torch and _offered(torch[0], arch, from_dir):
+        if torch and _offered(torch[0], arch):
             console.note(f"a CPU build of torch {torch[0].version} is available: {small.name} is taken")
             locks = without_cuda_companions(locks)
-            return locks, gather(locks, arch, from_dir=from_dir)
+            return locks, gather(locks, arch)
         console.note(f"no CPU build of torch is available for {arch}: {lock.name} is taken")
     locks = read_lock(lock.read_text(encoding="utf-8"), arch, origin=str(lock))
-    return locks, gather(locks, arch, from_dir=from_dir)
+    return locks, gather(locks, arch)
 
 
 def without_cuda_companions(locks: list[Locked]) -> list[Locked]:
@@ -165,11 +165,11 @@ def without_cuda_companions(locks: list[Locked]) -> list[Locked]:
     ]
 
 
-def _offered(locked: Locked, arch: Arch, from_dir: Path | None) -> bool:
-    return choose(locked, _links(Index(), locked, from_dir), image_tags(arch)) is not None
+def _offered(locked: Locked, arch: Arch) -> bool:
+    return choose(locked, _links(Index(), locked), image_tags(arch)) is not None
 
 
-def gather(locks: list[Locked], arch: Arch, *, from_dir: Path | None = None) -> list[Path]:
+def gather(locks: list[Locked], arch: Arch) -> list[Path]:
     """Download what is missing of the locked wheels; all of them, verified, in the lock's order.
 
     Raises:
@@ -183,7 +183,7 @@ def gather(locks: list[Locked], arch: Arch, *, from_dir: Path | None = None) -> 
     ):
         pins = []
         with ThreadPoolExecutor(_LOOKUPS) as pool:
-            for pin in pool.map(lambda locked: _pin(index, locked, tags, from_dir), locks):
+            for pin in pool.map(lambda locked: _pin(index, locked, tags), locks):
                 pins.append(pin)
                 advance(1)
     small = [pin for pin in pins if pin.size < _SMALL]
@@ -192,27 +192,27 @@ def gather(locks: list[Locked], arch: Arch, *, from_dir: Path | None = None) -> 
     ):
         for number, pin in enumerate(small, 1):
             with console.quiet():
-                fetch.artifact(pin, from_dir=from_dir)
+                fetch.artifact(pin)
             if number % 25 == 0 or number == len(small):
                 console.note(f"  {number} of {len(small)} small wheels")
-        return [fetch.artifact(pin, from_dir=from_dir) for pin in pins]
+        return [fetch.artifact(pin) for pin in pins]
 
 
-def _pin(index: Index, locked: Locked, tags: list[Tag], from_dir: Path | None) -> Artifact:
-    chosen = choose(locked, _links(index, locked, from_dir), tags)
+def _pin(index: Index, locked: Locked, tags: list[Tag]) -> Artifact:
+    chosen = choose(locked, _links(index, locked), tags)
     if chosen is None:
         raise UnavailableError(
-            f"{from_dir or 'no configured package index'} has no wheel of {locked.requirement} with a locked sha256",
+            f"{paths.from_dir() or 'no configured package index'} has no wheel of {locked.requirement} with a locked sha256",
             "'pip config list' shows which indexes are asked; nox -s lock writes the lock again",
         )
     link, digest = chosen
     return Artifact(project=locked.name, file=link.filename, sha256=digest, size=_size(index, link))
 
 
-def _links(index: Index, locked: Locked, from_dir: Path | None) -> list[Link]:
-    if from_dir is None:
+def _links(index: Index, locked: Locked) -> list[Link]:
+    if (folder := paths.from_dir()) is None:
         return list(index.files(locked.name))
-    return [Link.from_path(str(path)) for path in sorted(from_dir.glob("*.whl")) if _is_of(path, locked.name)]
+    return [Link.from_path(str(path)) for path in sorted(folder.glob("*.whl")) if _is_of(path, locked.name)]
 
 
 def _is_of(path: Path, name: str) -> bool:

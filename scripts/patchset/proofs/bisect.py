@@ -42,12 +42,7 @@ class Verdict:
 
 
 def by_patch(
-    release: Release,
-    case: str,
-    *,
-    every: bool = False,
-    on_verdict: Callable[[Verdict], None],
-    from_dir: Path | None = None,
+    release: Release, case: str, *, every: bool = False, on_verdict: Callable[[Verdict], None]
 ) -> tuple[Verdict, Verdict] | None:
     """The verdicts before and after the first patch that changes a case's; None when none does.
 
@@ -57,7 +52,7 @@ def by_patch(
         UsageError: there is no such case.
         PatchsetError: the suite could not run.
     """
-    tree = patched_tree(release, from_dir=from_dir)
+    tree = patched_tree(release)
     commits = git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
     steps = [("stock", git.text(tree, "rev-parse", STOCK_REF))]
     steps += zip([patch.name for patch in order.read(release)], commits, strict=True)
@@ -79,7 +74,6 @@ def by_release(
     stock: bool = False,
     every: bool = False,
     on_verdict: Callable[[Verdict], None],
-    from_dir: Path | None = None,
 ) -> tuple[Verdict, Verdict] | None:
     """The verdicts of the two neighbouring releases between which a case's changes, oldest first; else None.
 
@@ -88,7 +82,7 @@ def by_release(
 
     def verdicts() -> Iterator[Verdict]:
         for release in found:
-            tree = patched_tree(release, from_dir=from_dir)
+            tree = patched_tree(release)
             commit = git.text(tree, "rev-parse", STOCK_REF if stock else "HEAD")
             with prove.worktrees(release, tree, 1) as free:
                 clone = free.get()

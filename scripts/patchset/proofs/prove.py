@@ -68,7 +68,6 @@ def prove(
     only: Sequence[str] = (),
     every_prefix: bool = False,
     jobs: int = 2,
-    from_dir: Path | None = None,
     on_verdict: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
     """Run the proofs of a release's patches with this interpreter, which must have vLLM's dependencies.
@@ -82,7 +81,7 @@ def prove(
     chosen = patches if not only else [patch for patch in patches if patch.name in _checked(patches, only)]
     if not chosen and not taken:
         return []
-    tree = patched_tree(release, from_dir=from_dir)
+    tree = patched_tree(release)
     commits = [git.text(tree, "rev-parse", STOCK_REF)]
     commits += git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
     runs = []
@@ -199,10 +198,7 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
 def _pytest(tree: Path, proofs: list[Path], release: str, result: Path) -> tuple[int, str]:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"VLLM_TREE": str(tree), "VLLM_RELEASE": release, "VLLM_LOGGING_LEVEL": "ERROR"}
-    environment |= {
-        outcomes.VARIABLE: str(result),
-        outcomes.TESTS: str(paths.project_root() / "tests"),
-    }
+    environment |= {outcomes.VARIABLE: str(result), outcomes.TESTS: str(paths.project_root() / "tests")}
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"]
     command += ["-p", outcomes.__name__, *(["-x"] if len(proofs) == 1 else []), *map(str, proofs)]
     try:

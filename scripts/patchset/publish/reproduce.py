@@ -44,7 +44,7 @@ class Report:
         return self.rebuilt == self.published and not self.differences
 
 
-def reproduce(what: str, *, from_dir: Path | None = None) -> list[Report]:
+def reproduce(what: str) -> list[Report]:
     """Make an image again: ``what`` is a reference in a registry, or a tag with a file in ``published/``.
 
     Raises:
@@ -52,7 +52,7 @@ def reproduce(what: str, *, from_dir: Path | None = None) -> list[Report]:
         PatchsetError: it cannot be made at all.
     """
     locks, reference = _locks(what)
-    return [_one(found, reference, from_dir) for found in locks]
+    return [_one(found, reference) for found in locks]
 
 
 def _locks(what: str) -> tuple[list[Inputs], str | None]:
@@ -77,9 +77,9 @@ def _locks(what: str) -> tuple[list[Inputs], str | None]:
     return locks, str(reference.at(digest))
 
 
-def _one(made: Inputs, reference: str | None, from_dir: Path | None) -> Report:
+def _one(made: Inputs, reference: str | None) -> Report:
     report = Report(made.digest)
-    patched = PatchedRelease(load(made.release), from_dir=from_dir)
+    patched = PatchedRelease(load(made.release))
     release = patched.pin
     report.differences += inputs.differing(made.files, inputs.checkout_files(patched, made.target, made.kind))
     wanted = {source.file: source.sha256 for source in made.sources if not source.file.endswith(".tar")}

@@ -62,13 +62,7 @@ class Drift:
 
 
 def drift(
-    target: str | None,
-    release: Release,
-    *,
-    remote: str = UPSTREAM,
-    proofs: bool = True,
-    jobs: int = 2,
-    from_dir: Path | None = None,
+    target: str | None, release: Release, *, remote: str = UPSTREAM, proofs: bool = True, jobs: int = 2
 ) -> Drift:
     """Try the series of ``release`` on a source: a release, a folder with a source tree, or a ref of ``remote``.
 
@@ -80,11 +74,11 @@ def drift(
         UnavailableError: the index or the remote does not have it, or does not answer.
     """
     patches = order.read(release)
-    patched = patched_tree(release, from_dir=from_dir)
+    patched = patched_tree(release)
     paths.build_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as name:
         place = Path(name)
-        source, stock = _stock(target, place, remote, from_dir)
+        source, stock = _stock(target, place, remote)
         work = place / "work"
         work.mkdir()
         port.work_repository(work, stock, patched)
@@ -119,7 +113,7 @@ def newest() -> str:
     return f"v{max(found, key=lambda version: Version(str(version)))}"
 
 
-def _stock(target: str | None, place: Path, remote: str, from_dir: Path | None) -> tuple[str, Path]:
+def _stock(target: str | None, place: Path, remote: str) -> tuple[str, Path]:
     """What the target is called, and its source as a git repository of one commit."""
     if target is None:
         target = newest()
@@ -128,7 +122,7 @@ def _stock(target: str | None, place: Path, remote: str, from_dir: Path | None) 
     if _RELEASE.match(target):
         name, text = discover.draft(target)
         files.write_text(place / name / "release.toml", text)
-        return name, stock_tree(read_pin(place / name / "release.toml"), from_dir=from_dir)
+        return name, stock_tree(read_pin(place / name / "release.toml"))
     if not _REF.match(target):
         raise UsageError(
             f"{target!r} is not a release, a folder or a git ref", "such as v0.34.0, ../vllm or main"

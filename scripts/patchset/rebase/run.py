@@ -34,7 +34,6 @@ class Options:
     resume: bool = False
     restart: bool = False
     replace: bool = False
-    from_dir: Path | None = None
 
 
 def rebase(name: str, options: Options) -> Report:
@@ -183,13 +182,13 @@ class _Rebase:
 
     def _inputs(self) -> tuple[str, str]:
         """What a rebase depends on: the commits of the new source and of the old patched tree."""
-        stock = stock_tree(self.new, from_dir=self.options.from_dir)
+        stock = stock_tree(self.new)
         return git.text(stock, "rev-parse", "HEAD"), git.text(self._old_tree(), "rev-parse", "HEAD")
 
     def _old_tree(self) -> Path:
         """The old patched tree; of the same release the one from before a diff in ``common/`` changed."""
         if self.old.name != self.new.name:
-            return patched_tree(self.old, from_dir=self.options.from_dir)
+            return patched_tree(self.old)
         tree = paths.trees_dir(self.new.name) / "patched"
         if read_stamp(tree) is None:
             raise UsageError(
@@ -204,9 +203,7 @@ class _Rebase:
             shutil.rmtree(self.work, ignore_errors=True)
             with files.atomic_folder(self.work) as temp:
                 port.work_repository(
-                    temp,
-                    paths.trees_dir(self.new.name) / "stock",
-                    paths.trees_dir(self.old.name) / "patched",
+                    temp, paths.trees_dir(self.new.name) / "stock", paths.trees_dir(self.old.name) / "patched"
                 )
         state = states.State(old=self.old.name, new=self.new.name, inputs=inputs, head=inputs[0])
         states.write(self.folder, state)

@@ -31,12 +31,7 @@ STOCK_REF = "refs/patchset/stock"
 
 
 def patched_tree(
-    release: Release,
-    *,
-    upto: int | str | None = None,
-    without: Sequence[str] = (),
-    discard: bool = False,
-    from_dir: Path | None = None,
+    release: Release, *, upto: int | str | None = None, without: Sequence[str] = (), discard: bool = False
 ) -> Path:
     """The patched tree ``build/trees/<release>/patched``, made when it is not as asked for.
 
@@ -48,23 +43,18 @@ def patched_tree(
         AlreadyPresentError: the source has a patch's change already.
         PatchsetError: the tree holds edits, the series cannot be read, or does not make what is pinned.
     """
-    with locked_tree(release, upto=upto, without=without, discard=discard, from_dir=from_dir) as tree:
+    with locked_tree(release, upto=upto, without=without, discard=discard) as tree:
         return tree
 
 
 @contextlib.contextmanager
 def locked_tree(
-    release: Release,
-    *,
-    upto: int | str | None = None,
-    without: Sequence[str] = (),
-    discard: bool = False,
-    from_dir: Path | None = None,
+    release: Release, *, upto: int | str | None = None, without: Sequence[str] = (), discard: bool = False
 ) -> Iterator[Path]:
     """The patched tree, kept from other runs as long as it is read."""
     series = order.read(release)
     patches = select(series, upto, without)
-    stock = stock_tree(release, from_dir=from_dir)
+    stock = stock_tree(release)
     tree = paths.trees_dir(release.name) / "patched"
     with files.lock(tree):
         wanted = _stamp(release, stock, patches)
@@ -107,9 +97,9 @@ def select(patches: list[Patch], upto: int | str | None, without: Sequence[str])
     return [patch for patch in patches[:upto] if patch.name not in left_out]
 
 
-def changes(release: Release, *, from_dir: Path | None = None) -> list[Change]:
+def changes(release: Release) -> list[Change]:
     """What the whole series changes, file by file, sorted by path."""
-    with locked_tree(release, from_dir=from_dir) as tree:
+    with locked_tree(release) as tree:
         return replay.changes(tree, STOCK_REF, "HEAD")
 
 

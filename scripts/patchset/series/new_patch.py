@@ -41,7 +41,7 @@ class NewPatch:
     proof: Path
 
 
-def new_patch(name: str, release: Release, *, from_dir: Path | None = None) -> NewPatch:
+def new_patch(name: str, release: Release) -> NewPatch:
     """Set up a new patch at the end of the release's series: its header as a commit message, its proof.
 
     The series has it as soon as there is a change to commit and ``refresh`` wrote it; a diff of nothing is none.
@@ -59,7 +59,7 @@ def new_patch(name: str, release: Release, *, from_dir: Path | None = None) -> N
     function = name.replace("-", "_")
     proof = f"tests/patches/test_{function}.py"
     file = paths.project_root() / proof
-    tree = patched_tree(release, from_dir=from_dir)
+    tree = patched_tree(release)
     header = Header(
         (
             ("Subject", f"<one line: what {name} does>"),

@@ -88,13 +88,13 @@ def sums_of(changed: Iterable[Change]) -> dict[str, str]:
     }
 
 
-def compute(release: Release, *, from_dir: Path | None = None) -> dict[str, str]:
+def compute(release: Release) -> dict[str, str]:
     """What the series makes of the stock tree, as sums.
 
     Raises:
         ConflictError: a patch does not fit, or git had to choose a place for a hunk and what came out is not pinned.
     """
-    stock = stock_tree(release, from_dir=from_dir)
+    stock = stock_tree(release)
     head = git.text(stock, "rev-parse", "HEAD")
     with index_over(stock) as index:
         steps = list(index.replay(head, order.read(release)))

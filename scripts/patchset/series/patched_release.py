@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 
 from patchset.base.release import Release
 from patchset.series import order, patched_files
@@ -14,13 +13,10 @@ from patchset.series.replay import Change
 
 
 class PatchedRelease:
-    """A pin and its series. Each part is read once, when it is first asked for, so that all who are handed one agree.
+    """A pin and its series. Each part is read once, when it is first asked for, so that all who are handed one agree."""
 
-    ``from_dir`` is a folder to take downloads from.
-    """
-
-    def __init__(self, pin: Release, *, from_dir: Path | None = None) -> None:
-        self.pin, self.from_dir = pin, from_dir
+    def __init__(self, pin: Release) -> None:
+        self.pin = pin
 
     @cached_property
     def patches(self) -> list[Patch]:
@@ -35,4 +31,4 @@ class PatchedRelease:
     @cached_property
     def changes(self) -> list[Change]:
         """The files that the series changes, sorted by path."""
-        return changes(self.pin, from_dir=self.from_dir)
+        return changes(self.pin)

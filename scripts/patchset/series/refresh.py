@@ -37,7 +37,7 @@ class Outcome:
     broken: dict[str, ConflictError] = field(default_factory=dict)
 
 
-def refresh(release: Release, *, everything: bool = False, from_dir: Path | None = None) -> Outcome:
+def refresh(release: Release, *, everything: bool = False) -> Outcome:
     """Save the commits of the release's patched tree as diffs, if somebody made any; then ``generate``.
 
     Patches of the series that the tree was made without (``--upto``, ``--without``, a conflict) stay as they
@@ -60,7 +60,7 @@ def refresh(release: Release, *, everything: bool = False, from_dir: Path | None
         or other.name == release.name
         or any(order.entry_file(other, entry) in touched for entry in order.entries(other))
     ]
-    generate(chosen, outcome, from_dir=from_dir)
+    generate(chosen, outcome)
     return outcome
 
 
@@ -104,7 +104,7 @@ def fill_sources(outcome: Outcome) -> None:
             _note_generated(outcome, place)
 
 
-def generate(found: Iterable[Release], outcome: Outcome, *, from_dir: Path | None = None) -> None:
+def generate(found: Iterable[Release], outcome: Outcome) -> None:
     """Write the spans of shared diffs, what each series makes (``patched-files.sha256``)."""
     for place, text in spans().items():
         if place.read_text(encoding="utf-8") != text:
@@ -112,7 +112,7 @@ def generate(found: Iterable[Release], outcome: Outcome, *, from_dir: Path | Non
             _note_generated(outcome, place)
     for release in found:
         try:
-            if patched_files.write(release, patched_files.compute(release, from_dir=from_dir)):
+            if patched_files.write(release, patched_files.compute(release)):
                 _note_generated(outcome, patched_files.file(release))
         except ConflictError as error:
             outcome.broken[release.name] = error

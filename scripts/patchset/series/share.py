@@ -35,7 +35,7 @@ class _Step:
     replayed: Replayed
 
 
-def plan(name: str, *, context: int = 3, from_dir: Path | None = None) -> list[Group]:
+def plan(name: str, *, context: int = 3) -> list[Group]:
     """The fewest diffs of a patch, newest releases first. ``context`` below 3 also tries diffs with fewer lines around
     their hunks.
 
@@ -44,7 +44,7 @@ def plan(name: str, *, context: int = 3, from_dir: Path | None = None) -> list[G
         ConflictError: a series does not apply.
     """
     with contextlib.ExitStack() as stack:
-        steps = list(_steps(name, stack, from_dir))
+        steps = list(_steps(name, stack))
         if not steps:
             raise UsageError(f"no release has a patch {name}")
         candidates: dict[str, tuple[Patch, frozenset[int]]] = {}
@@ -67,7 +67,7 @@ def plan(name: str, *, context: int = 3, from_dir: Path | None = None) -> list[G
     return groups
 
 
-def write(name: str, groups: Sequence[Group], *, from_dir: Path | None = None) -> None:
+def write(name: str, groups: Sequence[Group]) -> None:
     """Put a plan into the series: shared diffs into ``common/``, the others into their release's folder.
 
     Raises:
@@ -100,7 +100,7 @@ def write(name: str, groups: Sequence[Group], *, from_dir: Path | None = None) -
         for place, text in content.items():
             files.write_text(place, text)
         for release in users:
-            patched_files.check(release, patched_files.compute(release, from_dir=from_dir))
+            patched_files.check(release, patched_files.compute(release))
     except BaseException:
         for place, old_content in before.items():
             if old_content is None:
@@ -111,13 +111,13 @@ def write(name: str, groups: Sequence[Group], *, from_dir: Path | None = None) -
     refresh.generate([], refresh.Outcome())
 
 
-def _steps(name: str, stack: contextlib.ExitStack, from_dir: Path | None) -> Iterator[_Step]:
+def _steps(name: str, stack: contextlib.ExitStack) -> Iterator[_Step]:
     """What the patch makes of each release that has it, oldest first."""
     for release in releases():
         patches = order.read(release)
         if name not in (patch.name for patch in patches):
             continue
-        stock = stock_tree(release, from_dir=from_dir)
+        stock = stock_tree(release)
         index = stack.enter_context(index_over(stock))
         for replayed in index.replay(git.text(stock, "rev-parse", "HEAD"), patches):
             if replayed.fit.state is not State.APPLIES:

@@ -16,7 +16,7 @@ _STAMP = "patchset.json"
 BRANCH = "main"
 
 
-def stock_tree(release: Release, *, from_dir: Path | None = None) -> Path:
+def stock_tree(release: Release) -> Path:
     """The stock tree of a release, made if it is not there: ``build/trees/<release>/stock``.
 
     A git repository whose only commit holds the source as the pin names it; its commit id depends on
@@ -41,7 +41,7 @@ def stock_tree(release: Release, *, from_dir: Path | None = None) -> Path:
             return tree
         files.remove_temp(tree.parent)
         with files.atomic_folder(tree) as temp:
-            _unpack_source(release, temp, from_dir)
+            _unpack_source(release, temp)
             with console.step(f"commit the stock tree of {release.name}"):
                 _commit_everything(temp, release)
             write_stamp(temp, _source(release) | {"head": git.text(temp, "rev-parse", "HEAD")})
@@ -69,11 +69,11 @@ def _source(release: Release) -> dict[str, object]:
     return {"git": release.git.remote, "commit": release.git.commit}
 
 
-def _unpack_source(release: Release, folder: Path, from_dir: Path | None) -> None:
+def _unpack_source(release: Release, folder: Path) -> None:
     from patchset.downloads import fetch, unpack
 
     if release.sdist is not None:
-        archive = fetch.artifact(release.sdist, from_dir=from_dir)
+        archive = fetch.artifact(release.sdist)
         with console.step(f"unpack {release.sdist.file}"):
             unpack.sdist(archive, folder)
     else:

@@ -50,8 +50,6 @@ def run(
     official: Path,
     changed: list[str],
     options: Options,
-    *,
-    from_dir: Path | None = None,
 ) -> Compiled:
     """Compile the chosen modules; ``changed`` are the paths that the series changes.
 
@@ -71,11 +69,7 @@ def run(
             release, arch, patched, chosen, options.jobs, own_toolchain=options.python is not None
         )
         sources = third_party_sources.bring(chosen.sources, official, given=options.third_party)
-    tools = (
-        toolchain.own(options.python, release)
-        if options.python
-        else toolchain.locked(release, arch, from_dir=from_dir)
-    )
+    tools = toolchain.own(options.python, release) if options.python else toolchain.locked(release, arch)
     key = re.sub(r"[^0-9A-Za-z.+]+", "_", options.archs)
     folder = paths.build_dir() / "source" / f"{release.name}-{arch}-{key}"
     with files.lock(folder), files.explain_full_disk(folder):

@@ -25,12 +25,7 @@ _SHOWN = 5
 
 
 def build(
-    patched: PatchedRelease,
-    target: Target,
-    arch: Arch,
-    options: Options,
-    *,
-    out: Path | None = None,
+    patched: PatchedRelease, target: Target, arch: Arch, options: Options, *, out: Path | None = None
 ) -> Path:
     """Compile and build ``build/wheels/<release>/<target>-source/vllm-<version>+mtp.<n>-<tags>.whl``.
 
@@ -38,7 +33,7 @@ def build(
         UsageError: the target is not CUDA, or the choice of modules does not fit the series.
         PatchsetError: a patch changes what this mode takes from the official wheel, or something does not compile.
     """
-    release, from_dir = patched.pin, patched.from_dir
+    release = patched.pin
     if target != "cuda":
         raise UsageError(
             "modules are compiled for cuda only",
@@ -46,11 +41,11 @@ def build(
         )
     modes.check(patched, target, "source")
     pinned = release.wheel(target, arch)
-    official = fetch.artifact(pinned, from_dir=from_dir)
-    tree = patched_tree(release, from_dir=from_dir)
+    official = fetch.artifact(pinned)
+    tree = patched_tree(release)
     native = [change.path for change in patched.changes if is_native(change.path)]
-    stock_source = stock_tree(release, from_dir=from_dir)
-    made = compiling.run(release, arch, tree, stock_source, official, native, options, from_dir=from_dir)
+    stock_source = stock_tree(release)
+    made = compiling.run(release, arch, tree, stock_source, official, native, options)
     place = (out or paths.wheels_dir() / release.name / f"{target}-source") / overlay.wheel_name(
         release, target, pinned
     )

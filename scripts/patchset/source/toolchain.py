@@ -68,7 +68,7 @@ def place(release: Release) -> Path:
     return paths.build_dir() / "source" / f"toolchain-{digest}"
 
 
-def locked(release: Release, arch: Arch, *, from_dir: Path | None = None) -> Toolchain:
+def locked(release: Release, arch: Arch) -> Toolchain:
     """The toolchain of ``requirements.build.lock``, installed when it is not there yet.
 
     Raises:
@@ -82,7 +82,7 @@ def locked(release: Release, arch: Arch, *, from_dir: Path | None = None) -> Too
             interpreter = find_python()
             lock = toolchain_lock.lock_file(release)
             pins = wheelhouse.read_lock(lock.read_text(encoding="utf-8"), arch, origin=str(lock))
-            wheels = wheelhouse.gather(pins, arch, from_dir=from_dir)
+            wheels = wheelhouse.gather(pins, arch)
             with (
                 console.step(f"install the compiler's environment into {folder}"),
                 files.atomic_folder(folder) as temp,

@@ -35,7 +35,7 @@ def build(patched: PatchedRelease, target: Target, arch: Arch, *, out: Path | No
     release = patched.pin
     modes.check(patched, target, "overlay")
     pinned = release.wheel(target, arch)
-    official = fetch.artifact(pinned, from_dir=patched.from_dir)
+    official = fetch.artifact(pinned)
     _ = patched.changes  # the patched tree is made before the wheel's place is locked
     place = (out or paths.wheels_dir() / release.name / target) / wheel_name(release, target, pinned)
     with (

@@ -53,7 +53,7 @@ class Report:
     deviations: list[str] = field(default_factory=list)
 
 
-def verify(file: Path, *, allow_compiled: bool = False, from_dir: Path | None = None) -> Report:
+def verify(file: Path, *, allow_compiled: bool = False) -> Report:
     """Compare a wheel with the official one and the patched tree of the release that its name says.
 
     Nobody can compare what its builder compiled or generated: each such file is a deviation unless ``allow_compiled``.
@@ -63,9 +63,9 @@ def verify(file: Path, *, allow_compiled: bool = False, from_dir: Path | None = 
         WheelError: it is not a readable wheel.
     """
     release, target, pinned = identify(file.name)
-    official = fetch.artifact(pinned, from_dir=from_dir)
+    official = fetch.artifact(pinned)
     report = Report(file.name, release.name, target)
-    patched = PatchedRelease(release, from_dir=from_dir)
+    patched = PatchedRelease(release)
     changed = {change.path: change for change in patched.changes if modes.inside_wheel(change.path)}
     with console.step(f"verify {file.name}"), Wheel(official) as stock, Wheel(file) as wheel:
         found = _Comparison(report, patched, target, pinned, stock, wheel, changed)

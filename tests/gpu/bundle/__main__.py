@@ -63,7 +63,6 @@ def command(
     checkpoint: Path | None,
     part_mib: int,
     out: Path | None,
-    from_dir: Path | None,
 ) -> None:
     """Write parts of at most 60 MiB, and the script which joins, installs and runs them (tests/gpu/README.md)."""
     has = resolve.host(host)
@@ -76,7 +75,7 @@ def command(
     items: dict[str, Path] = {}
     releases = {}
     for one in pinned:
-        releases[one.name] = _release(one, has, left_out, text, items, from_dir)
+        releases[one.name] = _release(one, has, left_out, text, items)
     items |= {f"lane/{path}": file for path, file in content.lane().items()}
     cache = build_dir() / "packed"
     entries = parts.listed(sorted(items.items()), cache)
@@ -113,13 +112,12 @@ def _release(
     left_out: resolve.LeftOut,
     text: Path,
     items: dict[str, Path],
-    from_dir: Path | None,
 ) -> dict[str, Any]:
     """Add the files of a release to ``items``, and return what the script is to know of it."""
     chosen = resolve.packages(one, has, left_out)
     wheels = resolve.download(chosen, build_dir() / "wheels")
-    official = fetch.artifact(one.wheel("cuda", "x86_64"), from_dir=from_dir)
-    patched = overlay.build(PatchedRelease(one, from_dir=from_dir), "cuda", "x86_64")
+    official = fetch.artifact(one.wheel("cuda", "x86_64"))
+    patched = overlay.build(PatchedRelease(one), "cuda", "x86_64")
     folder = build_dir() / "slim" / one.name
     slimmed: dict[str, Any] = {}
     names = []
