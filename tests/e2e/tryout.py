@@ -54,7 +54,7 @@ def command(mtp: int, keep: bool) -> None:
     The model is taught its few dozen answers here: it knows those, and nothing else.
     """
     pinned = release.load("v0.32.0")
-    wheel = wheels.patched(pinned, None)
+    wheel = wheels.patched(pinned)
     base = environment.base(pinned, wheel)
     model = checkpoints.checkpoint(base)
     installed = environment.with_wheel(base, wheel)

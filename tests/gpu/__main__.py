@@ -34,7 +34,7 @@ def checkpoint() -> Path:
     from e2e import wheels
 
     teacher = release.load(TEACHER)
-    return checkpoints.checkpoint(environment.base(teacher, wheels.stock(teacher, None)))
+    return checkpoints.checkpoint(environment.base(teacher, wheels.stock(teacher)))
 
 
 def served(pinned: Release, text: Path) -> Path:
