@@ -195,5 +195,6 @@ def jobs_for(
                 {"name": case.name, "case": json.loads(dump(case)), "surfaces": [surface], "starts": chosen,
                  "schedules": names, "pattern": pattern, "full": full, "seeds": seeds}
                 for surface in surfaces
+                if not case.request or surface in case.request
             ]  # fmt: skip
     return out

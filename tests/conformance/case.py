@@ -93,6 +93,11 @@ class Case(_Strict):
     source: str = Field(min_length=2)
     tools: tuple[Tool, ...] = ()
     tool_choice: Literal["auto", "none", "required"] = "auto"
+    request: dict[Literal["chat", "responses", "messages"], dict[str, Any]] = {}
+    """Fields of the request, by surface; other surfaces are not asked. ``messages`` and ``input`` come before the question, any
+    other field is put in place of the surface's own."""
+    since: str = ""
+    """The first release that knows what the request holds (``0.25.1``); older ones are not asked."""
     starts: tuple[StartName, ...] = ("plain", "closed", "thought")
     opens_with: Literal["text", "call"] = "text"
     output: str
@@ -127,7 +132,7 @@ class Case(_Strict):
             raise ValueError("output constrained to JSON has no reasoning before it")
         if self.opens_with == "call" and not self.expected.calls:
             raise ValueError("no call to open with")
-        if self.expected.calls and not self.tools:
+        if self.expected.calls and not self.tools and not any("tools" in r for r in self.request.values()):
             raise ValueError("a request without tools has no calls")
         return self
 
@@ -188,6 +193,8 @@ def dump(case: Case) -> str:
         "source",
         "tools",
         "tool_choice",
+        "request",
+        "since",
         "starts",
         "opens_with",
         "output",

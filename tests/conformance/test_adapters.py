@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from conformance import adapters, report
+from conformance import case as cases
 from conformance.adapters import AdapterError, TreeAdapter
+from conformance.host.__main__ import knows
 
 HOST = """
 import json, sys, time
@@ -77,3 +79,18 @@ def test_a_host_that_runs_other_code_is_refused(tree: Path, tmp_path: Path) -> N
 def test_what_is_no_tree_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AdapterError, match="no vLLM source tree"):
         TreeAdapter(tmp_path)
+
+
+def test_a_surface_or_a_release_that_does_not_know_the_request_is_not_asked() -> None:
+    case = cases.read(cases.CASES / "requests/namespace.json")
+    names = ["chat", "responses", "messages"]
+    jobs = adapters.jobs_for([case], surfaces=names, reasoning=None, pattern=None, names=None, full=False, seeds=1,
+                             starts=cases.STARTS)  # fmt: skip
+    assert [job["surfaces"] for job in jobs] == [["responses"]]
+    assert [knows(release, case.since) for release in ("0.20.2", "0.25.0", "0.25.1", "0.33.0", "dev")] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]

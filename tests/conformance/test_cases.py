@@ -67,6 +67,7 @@ def test_descriptions_say_something_and_no_two_cases_are_the_same() -> None:
             c.output,
             json.dumps([t.model_dump() for t in c.tools]),
             c.tool_choice,
+            json.dumps(c.request),
             c.end,
             c.starts,
             c.drop_tokens,

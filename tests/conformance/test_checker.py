@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from conformance import case as cases
 from conformance import check
 from conformance.case import Call, Expected
 from conformance.surfaces import chat, messages, responses
@@ -104,6 +105,49 @@ def response_events() -> Events:
     for number, event in enumerate(out):
         event["sequence_number"] = number
     return out
+
+
+def custom_events() -> Events:
+    """The same stream with a custom tool and one of a namespace for its calls."""
+    events = response_events()
+    for event in events:
+        if event.get("item_id") == "f0":
+            event["type"] = event["type"].replace("function_call_arguments", "custom_tool_call_input")
+            if "arguments" in event:
+                event["input"] = event.pop("arguments")
+    for item in (i for e in events for i in [e.get("item", {}), *e.get("response", {}).get("output", [])]):
+        if item.get("id") == "f0":
+            item["type"] = "custom_tool_call"
+            if "arguments" in item:
+                item["input"] = item.pop("arguments")
+        if item.get("id") == "f1":
+            item["namespace"] = "n"
+    return events
+
+
+def test_custom_tools_and_namespaces_are_read_as_the_model_says_them() -> None:
+    reading = responses.read_stream(event_bytes(custom_events()))
+    assert reading.broken == []
+    assert [(c.name, c.parsed) for c in reading.calls] == [("f", {"input": '{"a": "x"}'}), ("n__g", {})]
+    events = custom_events()
+    next(e for e in events if e["type"] == "response.custom_tool_call_input.done")["input"] = "x"
+    assert any(b.startswith("done-text") for b in responses.read_stream(event_bytes(events)).broken)
+
+
+def test_a_case_s_own_fields_stand_in_the_request() -> None:
+    case = cases.read(cases.CASES / "requests/system-messages.json")
+    body = chat.request(case, cases.STARTS["closed"], stream=True, model="m")
+    assert [m["role"] for m in body["messages"]] == [
+        "system",
+        "system",
+        "user",
+        "assistant",
+        "system",
+        "user",
+    ]
+    assert (
+        messages.request(case, cases.STARTS["closed"], stream=True, model="m")["system"][0]["type"] == "text"
+    )
 
 
 def test_right_streams_are_right() -> None:

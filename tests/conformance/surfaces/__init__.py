@@ -34,6 +34,13 @@ def thinking_switch(start: Start) -> dict[str, Any]:
     return {"chat_template_kwargs": {"enable_thinking": start.enable_thinking}}
 
 
+def with_fields(body: dict[str, Any], case: Case, surface: str) -> dict[str, Any]:
+    """The request body with the case's own fields for a surface; its messages stand before the question."""
+    for name, value in case.request.get(surface, {}).items():  # type: ignore[call-overload]
+        body[name] = value + body[name] if name in ("messages", "input") else value
+    return body
+
+
 def surfaces() -> dict[str, Any]:
     """The surfaces by name."""
     from conformance.surfaces import chat, messages, responses

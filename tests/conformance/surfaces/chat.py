@@ -7,7 +7,7 @@ from typing import Any
 
 from conformance.case import Case, Start
 from conformance.reading import ReadCall, Reading, sse
-from conformance.surfaces import prompt, thinking_switch
+from conformance.surfaces import prompt, thinking_switch, with_fields
 
 NAME = "chat"
 PATH = "/v1/chat/completions"
@@ -24,7 +24,7 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
     if case.tools:
         body["tools"] = [{"type": "function", "function": t.model_dump()} for t in case.tools]
         body["tool_choice"] = case.tool_choice
-    return body
+    return with_fields(body, case, NAME)
 
 
 def read_full(body: bytes) -> Reading:

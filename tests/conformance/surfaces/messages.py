@@ -7,7 +7,7 @@ from typing import Any
 
 from conformance.case import Case, Start
 from conformance.reading import ReadCall, Reading, sse
-from conformance.surfaces import prompt, thinking_switch
+from conformance.surfaces import prompt, thinking_switch, with_fields
 
 NAME = "messages"
 PATH = "/v1/messages"
@@ -36,7 +36,7 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
             {"name": t.name, "description": t.description, "input_schema": t.parameters} for t in case.tools
         ]
         body["tool_choice"] = {"type": _CHOICE[case.tool_choice]}
-    return body
+    return with_fields(body, case, NAME)
 
 
 def read_full(body: bytes) -> Reading:

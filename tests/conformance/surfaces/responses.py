@@ -7,10 +7,13 @@ from typing import Any
 
 from conformance.case import Case, Start
 from conformance.reading import ReadCall, Reading, sse
-from conformance.surfaces import prompt, thinking_switch
+from conformance.surfaces import prompt, thinking_switch, with_fields
 
 NAME = "responses"
 PATH = "/v1/responses"
+
+_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+"""The items that are calls, each with the field that holds what the call is given."""
 
 _TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
 
@@ -27,12 +30,17 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
     if case.tools:
         body["tools"] = [{"type": "function", "strict": False, **t.model_dump()} for t in case.tools]
         body["tool_choice"] = case.tool_choice
-    return body
+    return with_fields(body, case, NAME)
 
 
 def _text(item: dict[str, Any]) -> str:
     """The text of a message or reasoning item."""
     return "".join(part.get("text") or "" for part in item.get("content") or [])
+
+
+def _as_json(text: str) -> str:
+    """A custom tool's input as the arguments that the model gave: those of a function with the one parameter ``input``."""
+    return json.dumps({"input": text})
 
 
 def _item(reading: Reading, item: dict[str, Any]) -> None:
@@ -42,7 +50,10 @@ def _item(reading: Reading, item: dict[str, Any]) -> None:
     elif item["type"] == "reasoning":
         reading.reasoning += _text(item)
     elif item["type"] == "function_call":
-        reading.calls.append(ReadCall(item["name"], item.get("call_id") or "", item["arguments"]))
+        name = f"{item['namespace']}__{item['name']}" if item.get("namespace") else item["name"]
+        reading.calls.append(ReadCall(name, item.get("call_id") or "", item["arguments"]))
+    elif item["type"] == "custom_tool_call":
+        reading.calls.append(ReadCall(item["name"], item.get("call_id") or "", _as_json(item["input"])))
     else:
         reading.breaks("item-type", item["type"])
 
@@ -84,7 +95,7 @@ class _Items:
             self.reading.breaks("item-order", f"{item['type']} is added while {self.kind} is open")
         if index != self.count:
             self.reading.breaks("index", f"item {index} after {self.count} items")
-        if item["type"] == "function_call" and not (item.get("name") and item.get("call_id")):
+        if item["type"] in _CALLS and not (item.get("name") and item.get("call_id")):
             self.reading.breaks("name-first", "a function call is added without name or call id")
         self.open, self.kind, self.index, self.count, self.text = (
             item,
@@ -96,9 +107,7 @@ class _Items:
 
     def delta(self, event: dict[str, Any], kind: str) -> None:
         if self.open is None or self.kind != kind or event.get("output_index") != self.index:
-            broken = (
-                "content-inside-call" if self.kind == "function_call" and kind != self.kind else "item-order"
-            )
+            broken = "content-inside-call" if self.kind in _CALLS and kind != self.kind else "item-order"
             self.reading.breaks(broken, f"a delta for {kind}, open is {self.kind or 'nothing'}")
         if self.open is not None and event.get("item_id") not in (None, self.open.get("id")):
             self.reading.breaks("item-id", f"{event.get('item_id')} is not the open item")
@@ -117,12 +126,12 @@ class _Items:
             self.reading.breaks("item-order", f"{item['type']} is done, open is {self.kind or 'nothing'}")
         if item["type"] == "reasoning" and (self.reading.content.strip() or self.reading.calls):
             self.reading.breaks("order", "reasoning after content or calls")
-        if item["type"] == "function_call":
+        if item["type"] in _CALLS:
             if self.open and item.get("name") != self.open.get("name"):
                 self.reading.breaks(
                     "name-first", f"added as {self.open.get('name')!r}, done as {item.get('name')!r}"
                 )
-            self.whole("function_call", item["arguments"])
+            self.whole(item["type"], item[_CALLS[item["type"]]])
         else:
             self.whole(item["type"], _text(item))
         _item(self.reading, item)
@@ -153,22 +162,25 @@ def read_stream(body: bytes) -> Reading:
             items.delta(event, "message")
         elif kind == "response.reasoning_text.delta":
             items.delta(event, "reasoning")
-        elif kind == "response.function_call_arguments.delta":
-            items.delta(event, "function_call")
+        elif kind in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
+            items.delta(event, "function_call" if "function" in kind else "custom_tool_call")
             reading.pieces += bool(event["delta"])
         elif kind in ("response.output_text.done", "response.reasoning_text.done"):
             items.whole("message" if "output" in kind else "reasoning", event["text"])
         elif kind == "response.function_call_arguments.done":
             items.whole("function_call", event["arguments"])
+        elif kind == "response.custom_tool_call_input.done":
+            items.whole("custom_tool_call", event["input"])
         elif kind in _TERMINAL:
             final = event["response"]
         elif kind == "error" or "error" in event:
             reading.breaks("error-event", data[:300])
     if items.open is not None:
         reading.breaks("item-order", f"{items.kind} is never done")
-        if items.kind == "function_call":
+        if items.kind in _CALLS:
+            text = items.text if items.kind == "function_call" else _as_json(items.text)
             reading.calls.append(
-                ReadCall(items.open.get("name") or "", items.open.get("call_id") or "", items.text)
+                ReadCall(items.open.get("name") or "", items.open.get("call_id") or "", text)
             )
         elif items.kind == "message":
             reading.content += items.text

@@ -12,6 +12,7 @@ from conformance.writers import (
     markup,
     prose,
     reasoning,
+    requests,
     several,
     types,
     undeclared,
@@ -21,5 +22,17 @@ from conformance.writers import (
 
 def every() -> Iterator[Case]:
     """The cases of all writers, in no particular order."""
-    for module in (examples, types, values, markup, several, frames, prose, reasoning, cut, undeclared):
+    for module in (
+        examples,
+        types,
+        values,
+        markup,
+        several,
+        frames,
+        prose,
+        reasoning,
+        cut,
+        undeclared,
+        requests,
+    ):
         yield from module.cases()
