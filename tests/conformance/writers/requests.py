@@ -103,9 +103,8 @@ def _histories() -> Iterator[Case]:
                                 {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant",
                                  "content": [{"type": "output_text", "text": "Which?", "annotations": []}]}]},
         "messages": {"messages": [ASKED, {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"},
-                                                                           {"type": "redacted_thinking", "data": "ZGF0YQ=="},
                                                                            {"type": "text", "text": "Which?"}]}]},
-    })  # fmt: skip
+    }, since="0.17.1")  # fmt: skip
     yield history("tool-reference", "a tool result that refers to a tool", {
         "messages": {"messages": [ASKED, {"role": "assistant", "content": [block_call]},
                                   {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1",
