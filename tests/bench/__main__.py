@@ -32,10 +32,10 @@ DEFAULT_WORKLOADS = (
     "streams256",
 )
 
-QUICK = {"lengths": (1_000, 4_000), "widths": (1, 4), "rounds": 3, "budget": 3.0}
+QUICK: dict[str, Any] = {"lengths": (1_000, 4_000), "widths": (1, 4), "rounds": 3, "budget": 3.0}
 
 
-class Listed(click.ParamType):
+class Listed(click.ParamType[tuple[Any, ...]]):
     """Several values in one word, comma-separated."""
 
     name = "list"
@@ -112,15 +112,16 @@ def command(
     _check(names, ways)
     if quick:
         given = {key for key in QUICK if context.get_parameter_source(key) is ParameterSource.COMMANDLINE}
-        lengths, widths, rounds, budget = (
-            value if key in given else QUICK[key]  # type: ignore[assignment]
+        chosen: list[Any] = [
+            value if key in given else QUICK[key]
             for key, value in (
                 ("lengths", lengths),
                 ("widths", widths),
                 ("rounds", rounds),
                 ("budget", budget),
             )
-        )
+        ]
+        lengths, widths, rounds, budget = chosen
     if quick and receipts:
         raise click.UsageError("a quick run is no receipt")
     plan = cells.grid(ways, names, lengths, widths, long_widths)

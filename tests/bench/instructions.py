@@ -23,6 +23,7 @@ from rich.table import Table
 
 from bench import places
 from bench.cells import Cell
+from bench.cells import Path as Way
 from bench.subjects import Place, Subject, Worker
 from patchset.base import console, files, release, run_command
 from patchset.base.errors import MissingToolError, PatchsetError
@@ -31,18 +32,15 @@ from patchset.results import bench as kept
 from patchset.series import patched_files
 
 #: What is counted, in steps of 1 and 4 tokens.
-CELLS = tuple(
-    Cell(path, workload, tokens, width)
-    for path, workload, tokens in (
-        ("once", "string", 1_000),
-        ("once", "markup", 1_000),
-        ("once", "prose", 1_000),
-        ("once", "calls64", 4_000),
-        ("serving-once", "string", 1_000),
-        ("serving-once", "prose", 1_000),
-    )
-    for width in (1, 4)
+_COUNTED: tuple[tuple[Way, str, int], ...] = (
+    ("once", "string", 1_000),
+    ("once", "markup", 1_000),
+    ("once", "prose", 1_000),
+    ("once", "calls64", 4_000),
+    ("serving-once", "string", 1_000),
+    ("serving-once", "prose", 1_000),
 )
+CELLS = tuple(Cell(path, workload, tokens, width) for path, workload, tokens in _COUNTED for width in (1, 4))
 
 _CONTROL_S = 120
 _TOTALS = re.compile(r"^(?:totals|summary): (\d+)", re.MULTILINE)

@@ -469,10 +469,12 @@ def test_a_plot_is_the_same_twice_and_shows_what_was_given_up(tmp_path: Path) ->
     pytest.importorskip("matplotlib")
     from bench import plot
 
-    cell_of = lambda tokens, cost, **more: {  # noqa: E731
-        "path": "parser", "workload": "string", "tokens": tokens, "width": 4,
-        "subjects": {"stock": {"us_per_token": [cost] * 3, **more}}, "ratios": {},
-    }  # fmt: skip
+    def cell_of(tokens: int, cost: float, **more: int) -> dict[str, Any]:
+        subjects = {"stock": {"us_per_token": [cost] * 3, **more}}
+        return {
+            "path": "parser", "workload": "string", "tokens": tokens, "width": 4, "subjects": subjects, "ratios": {},
+        }  # fmt: skip
+
     cells_ = [cell_of(4_000, 9.0, bounded_at=4_000), cell_of(1_000, 2.0)]
     assert plot.points(cells_, "parser", "string", 4) == {"stock": [(1_000, 2.0, False), (4_000, 9.0, True)]}
     one = [place.read_bytes() for place in plot.draw("v0", cells_, tmp_path / "one")]

@@ -40,7 +40,7 @@ class TreeParsers:
         from vllm.platforms.cpu import CpuPlatform
 
         # A source tree has no build, hence no platform; the CPU one asks for least.
-        vllm.platforms._current_platform = CpuPlatform()  # type: ignore[attr-defined]
+        vllm.platforms._current_platform = CpuPlatform()
         from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
         from vllm.parser.parser_manager import ParserManager
         from vllm.tokenizers import get_tokenizer

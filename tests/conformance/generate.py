@@ -186,7 +186,9 @@ class Generator:
         """Values for some of a tool's parameters, in any order."""
         rng = self.rng
         properties = tool["parameters"]["properties"]
-        keys, given, out = rng.sample(sorted(properties), rng.randint(0, len(properties))), set(), []
+        keys = rng.sample(sorted(properties), rng.randint(0, len(properties)))
+        given: set[str] = set()
+        out = []
         for key in keys:
             given = given | {key}
             text, value = self.typed(properties[key], given, set(properties))
@@ -237,7 +239,8 @@ class Generator:
 
     def message(self) -> Message:
         """Reasoning or none, then up to four calls with text or white space in the gaps."""
-        rng, pieces = self.rng, []
+        rng = self.rng
+        pieces: list[tuple[str, Any]] = []
         for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 4))):
             gap = rng.choice(("", "\n", "\n\n", " "))
             pieces.append(("text", (self.prose() + gap) if rng.random() < 0.4 else gap))

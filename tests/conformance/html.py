@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
+from typing import Any
 
 from conformance.report import Cell, Report
 from conformance.schedule import COLUMNS
@@ -47,7 +48,7 @@ def _target(report: Report) -> str:
         f'<a class="{"" if c.right == c.all else "near" if c.right + c.near == c.all else "bad"}" title="{html.escape(n)}: {c.right}/{c.all}"></a>'
         for n, c in report.by_case().items()
     )
-    grouped: dict[str, list[dict]] = {}
+    grouped: dict[str, list[dict[str, Any]]] = {}
     for failure in report.failures():
         grouped.setdefault(failure["case"], []).append(failure)
     parts = []

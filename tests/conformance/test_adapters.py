@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ class Stub(TreeAdapter):
 
     answers_for: Path | None = None
 
-    def _start(self):
+    def _start(self) -> Any:
         import subprocess
 
         return subprocess.Popen(

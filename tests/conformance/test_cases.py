@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -101,7 +102,7 @@ def test_descriptions_say_something_and_no_two_cases_are_the_same() -> None:
         ({"output_as_json": "[]"}, "constrain it to JSON"),
     ],
 )
-def test_a_wrong_case_is_refused(change: dict, message: str) -> None:
+def test_a_wrong_case_is_refused(change: dict[str, Any], message: str) -> None:
     good = {
         "description": "a good case",
         "class": "must",

@@ -66,7 +66,7 @@ def response_events() -> Events:
         {"type": "response.created", "response": {}},
         {"type": "response.in_progress", "response": {}},
     ]
-    items = [
+    items: list[dict[str, Any]] = [
         {"type": "reasoning", "id": "r", "content": [{"type": "reasoning_text", "text": "Hm."}]},
         {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "One."}]},
         {"type": "function_call", "id": "f0", "call_id": "c0", "name": "f", "arguments": '{"a": "x"}'},
@@ -181,6 +181,15 @@ CHAT_FAULTS: dict[str, Callable[[Events], Any]] = {
     "terminal-event: a delta": lambda e: e.insert(8, e.pop(9)),
     "error-event": lambda e: e.insert(3, {"error": {"message": "boom"}}),
 }
+
+
+def late_thinking(events: Events) -> None:
+    """A thinking block after the answer's."""
+    events.append(events.pop(-2))
+    delta = {"type": "thinking_delta", "thinking": "x"}
+    events.insert(-2, {"type": "content_block_delta", "index": 4, "delta": delta})
+
+
 MESSAGE_FAULTS: dict[str, Callable[[Events], Any]] = {
     "block-nesting: a block starts": lambda e: e.pop(3),
     "content-inside-call": lambda e: e.insert(8, {"type": "content_block_delta", "index": 2, "delta": {"type": "text_delta", "text": "x"}}),
@@ -190,7 +199,7 @@ MESSAGE_FAULTS: dict[str, Callable[[Events], Any]] = {
     "finish-reason": lambda e: e.pop(-2),
     "valid-json": lambda e: e.pop(9),
     "error-event": lambda e: e.insert(3, {"type": "error", "error": {}}),
-    "order": lambda e: e.append(e.pop(-2)) or e.insert(-2, {"type": "content_block_delta", "index": 4, "delta": {"type": "thinking_delta", "thinking": "x"}}),
+    "order": late_thinking,
 }  # fmt: skip
 
 

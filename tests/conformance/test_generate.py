@@ -48,7 +48,7 @@ def test_white_space_around_calls_follows_the_rules() -> None:
         made = [
             ("call", ("read", [Param("path", "/a", "/a")])) if p == "CALL" else ("text", p) for p in pieces
         ]
-        return Message("plain", "", made).expected()["content"]
+        return str(Message("plain", "", made).expected()["content"])
 
     assert content("One.\n\n", "CALL", "\n") == "One."
     assert content("\n\n", "CALL", "\nDone.\n") == "Done.\n"

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-TREE = os.environ.get("CONFORMANCE_TREE")
+TREE = os.environ.get("CONFORMANCE_TREE", "")
 TESTS = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.skipif(not TREE, reason="CONFORMANCE_TREE names no source tree")
 

@@ -139,7 +139,8 @@ def apply(tar: tarfile.TarFile, root: Path) -> None:
                 hidden.unlink(missing_ok=True)
         else:
             # Layers made by these tests; Debian 12's Python has no filters.
-            tar.extract(member, root, **({"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}))
+            filters: dict[str, Any] = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
+            tar.extract(member, root, **filters)
 
 
 def manifest_of(reference: str, arch: str | None = None) -> dict[str, Any]:

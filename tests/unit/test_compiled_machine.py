@@ -12,7 +12,7 @@ import pytest
 from conftest import Project
 
 from patchset.base.errors import MissingToolError, PatchsetError, UsageError
-from patchset.base.release import Release, load
+from patchset.base.release import Arch, Release, load
 from patchset.locks import toolchain_lock
 from patchset.pins import cmake
 from patchset.source import preflight, toolchain, worktree
@@ -39,7 +39,7 @@ def check(ready: tuple[Release, Path, worktree.Plan], jobs: int | None = None) -
     return preflight.check(release, this_machine(), tree, chosen, jobs, True)
 
 
-def this_machine() -> object:
+def this_machine() -> Arch:
     from patchset.commands import options
 
     return options.this_machine()
@@ -96,7 +96,7 @@ def test_free_memory_is_this_machines() -> None:
 
 def test_another_processor_is_refused(ready: tuple[Release, Path, worktree.Plan]) -> None:
     release, tree, chosen = ready
-    other = "aarch64" if os.uname().machine == "x86_64" else "x86_64"
+    other: Arch = "aarch64" if os.uname().machine == "x86_64" else "x86_64"
     with pytest.raises(UsageError, match=f"modules for {other} are compiled on {other}"):
         preflight.check(release, other, tree, chosen, None, True)
 

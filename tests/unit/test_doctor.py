@@ -103,7 +103,7 @@ def test_stale_bytecode_of_a_same_length_same_time_edit(patched: Path) -> None:
     subprocess.run([patched, "-m", "py_compile", source], check=True)
     source.write_text(right)
     os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
-    read = [patched, "-c", "from vllm.reader import READ; print(READ)"]
+    read = [str(patched), "-c", "from vllm.reader import READ; print(READ)"]
     assert subprocess.run(read, capture_output=True, text=True).stdout == "7\n"  # the trap is real
     found = ask(patched, status=1)
     assert set(found["files"].values()) == {"patched"}

@@ -19,8 +19,9 @@ from conftest import Project, release_toml
 from package_index import PackageIndex, serving
 
 from patchset.base.errors import PatchsetError, UnavailableError
-from patchset.base.release import GitSource, load
+from patchset.base.release import Artifact, GitSource, load
 from patchset.downloads import fetch, unpack
+from patchset.downloads.index import pip_settings
 
 NAME = "pkg-1.2.0.tar.gz"
 
@@ -46,12 +47,12 @@ def index(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
         monkeypatch.setenv("PIP_INDEX_URL", running.url)
         monkeypatch.setattr(fetch, "FIRST_PAUSE", 0.01)
-        fetch.index.pip_settings.cache_clear()
+        pip_settings.cache_clear()
         yield running
-    fetch.index.pip_settings.cache_clear()
+    pip_settings.cache_clear()
 
 
-def pinned() -> fetch.Artifact:
+def pinned() -> Artifact:
     sdist = load().sdist
     assert sdist is not None
     return sdist
@@ -136,8 +137,8 @@ def test_extra_index_and_find_links_are_asked(
     (tmp_path / "pip.conf").write_text(f"[global]\nfind-links = {folder}\nextra-index-url = {index.url}\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
     monkeypatch.setenv("PIP_INDEX_URL", index.url + "/nothing-here")
-    fetch.index.pip_settings.cache_clear()
-    settings = fetch.index.pip_settings()
+    pip_settings.cache_clear()
+    settings = pip_settings()
     assert settings.index_urls == (index.url + "/nothing-here", index.url)
     assert settings.find_links == (str(folder),)
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
@@ -147,7 +148,7 @@ def test_find_links_folder_that_is_not_there_is_passed_over(
     index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "gone"))
-    fetch.index.pip_settings.cache_clear()
+    pip_settings.cache_clear()
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
 
 

@@ -172,6 +172,6 @@ def test_the_run_command_fits_engine_and_target(name: str, target: str, words: s
 def test_the_run_command_says_what_to_install_where_podman_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run_hint.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     assert "apt-get install podman" in run_hint.command(Engine("buildah"), "localhost/x:1", "cpu")
     assert "apt-get" not in run_hint.command(Engine("docker"), "x:1", "cpu")

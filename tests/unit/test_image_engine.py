@@ -11,6 +11,7 @@ import pytest
 
 from patchset.base import process
 from patchset.base.errors import MissingToolError
+from patchset.base.release import EngineName
 from patchset.image import engine
 
 
@@ -64,7 +65,7 @@ def test_a_docker_that_cannot_build_does_not_count(bin_only: Path, script: str, 
     ("name", "package"), [("buildah", "buildah"), ("podman", "podman"), ("docker", "docker.io")]
 )
 def test_a_named_engine_that_is_missing_names_its_package(
-    bin_only: Path, name: engine.EngineName, package: str
+    bin_only: Path, name: EngineName, package: str
 ) -> None:
     with pytest.raises(MissingToolError) as caught:
         engine.find(name)

@@ -24,7 +24,7 @@ def test_continued_lines_comments_and_several_hashes() -> None:
     (one,) = lock(
         f"# head\ntorch==2.13.0+cpu \\\n    --hash=sha256:{A} \\\n    --hash=sha256:{B}\n    # via vllm\n"
     )
-    assert (one.name, str(one.version), one.sha256) == ("torch", "2.13.0+cpu", {A, B})
+    assert (one.name, str(one.version), one.sha256) == ("torch", "2.13.0+cpu", frozenset({A, B}))
 
 
 def test_markers_decide_by_the_images_machine() -> None:

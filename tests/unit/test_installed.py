@@ -11,6 +11,7 @@ import pytest
 from conftest import Project
 from test_wheel import packaged
 
+from patchset.base.errors import PatchsetError
 from patchset.install import in_place
 
 __all__ = ["packaged"]
@@ -100,7 +101,7 @@ def test_a_failing_write_leaves_every_file_as_it_was(
         beside.write_bytes(b"")
 
     monkeypatch.setattr(in_place, "_write_beside", fail)
-    with pytest.raises(in_place.PatchsetError, match="could not be written"):
+    with pytest.raises(PatchsetError, match="could not be written"):
         in_place.put_in(found)
     after = in_place.fingerprint(site(served))
     after.pop(f"vllm-1.2.0.dist-info/{in_place.RECORD_BACKUP}")

@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Project
@@ -118,13 +119,17 @@ def kill(act: Callable[[], None], dies_at: int) -> None:
     if (child := os.fork()) == 0:
         left, fsync, replace = [dies_at], os.fsync, Path.replace
 
-        def count() -> None:
-            left[0] -= 1
-            if not left[0]:
-                os._exit(9)
+        def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any) -> Any:
+                left[0] -= 1
+                if not left[0]:
+                    os._exit(9)
+                return function(*arguments)
 
-        os.fsync = lambda handle: (count(), fsync(handle))[1]  # type: ignore[assignment]
-        Path.replace = lambda self, target: (count(), replace(self, target))[1]  # type: ignore[assignment, method-assign]
+            return call
+
+        os.fsync = counted(fsync)
+        Path.replace = counted(replace)  # type: ignore[method-assign]
         act()
         os._exit(0)
     os.waitpid(child, 0)

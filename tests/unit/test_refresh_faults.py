@@ -29,6 +29,16 @@ def commit(project: Project, more: str = "") -> None:
     project.git("commit", "--quiet", "-m", f"Work\n\n{MESSAGE}{more}")
 
 
+def link_in_place(tree: Path) -> None:
+    (tree / "pkg/data.txt").unlink()
+    (tree / "pkg/data.txt").symlink_to("parser.py")
+
+
+def mode_beside_text(tree: Path) -> None:
+    (tree / "pkg/parser.py").write_text(PARSER + "more\n")
+    (tree / "pkg/data.txt").chmod(0o755)
+
+
 def submodule(tree: Path) -> None:
     subprocess.run(["git", "init", "--quiet", "sub"], cwd=tree, check=True)
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
@@ -49,12 +59,12 @@ WORK: dict[str, Callable[[Path], object]] = {
     "tab in a name": lambda tree: (tree / "pkg/a\tb.py").write_text("x\n"),
     "backslash": lambda tree: (tree / "pkg/a\\b.py").write_text("x\n"),
     "Latin-1": lambda tree: (tree / "pkg/latin.py").write_bytes("# caf\xe9\n".encode("latin-1")),
-    "a link in place of a file": lambda tree: (tree / "pkg/data.txt").unlink() or (tree / "pkg/data.txt").symlink_to("parser.py"),
+    "a link in place of a file": link_in_place,
     "binary beside text": lambda tree: (
         (tree / "pkg/parser.py").write_text(PARSER + "more\n"),
         (tree / "pkg/table.bin").write_bytes(bytes(256)),
     ),
-    "mode beside text": lambda tree: ((tree / "pkg/parser.py").write_text(PARSER + "more\n"), (tree / "pkg/data.txt").chmod(0o755)),
+    "mode beside text": mode_beside_text,
 }  # fmt: skip
 
 

@@ -148,7 +148,7 @@ def test_the_most_exact_entry_counts(tmp_path: Path) -> None:
     (tmp_path / ".docker").mkdir()
     (tmp_path / ".docker/config.json").write_text(json.dumps({"auths": entries}))
     users = {
-        text: login.user if (login := auth.find(parse(text))) else None
+        text: found.user if (found := auth.find(parse(text))) else None
         for text in (
             "registry.example/x",
             "registry.example/team/x",

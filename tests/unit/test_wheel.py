@@ -299,7 +299,7 @@ def test_verify_sees_bytes_that_the_directory_does_not_list(packaged: Project) -
     hidden = io.BytesIO()
     with zipfile.ZipFile(hidden, "w") as other:
         other.writestr("vllm/backdoor.py", b"x = 1\n")
-        member = hidden.getvalue()[: other.fp.tell()]
+        member = hidden.getvalue()[: other.start_dir]
     end = bytearray(whole[start:])
     end[-6:-2] = struct.pack("<L", start + len(member))
     wheel.write_bytes(whole[:start] + member + end)

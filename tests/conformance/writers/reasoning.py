@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from conformance.case import Case
 from conformance.writers import call, made
@@ -17,7 +18,7 @@ def cases() -> Iterator[Case]:
     d10, d1 = "D10: #43938, #49412", "D1: #56658"
 
     def opened(
-        name: str, description: str, output: str, reasoning: str, content: str = "", **kw: object
+        name: str, description: str, output: str, reasoning: str, content: str = "", **kw: Any
     ) -> Case:
         kw.setdefault("source", d10)
         return made(
@@ -28,7 +29,7 @@ def cases() -> Iterator[Case]:
             content=content,
             starts=["open"],
             **kw,
-        )  # type: ignore[arg-type]
+        )
 
     yield opened(
         "answer", "reasoning, then an answer", "I think.\n</think>\n\nHello.", "I think.\n", "\n\nHello."

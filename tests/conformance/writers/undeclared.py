@@ -90,9 +90,8 @@ def cases() -> Iterator[Case]:
     )
     yield made("undeclared/cut-in-value", "a block that the length limit cut in a value is text", OTHER[:50], source=RULE, content=OTHER[:50],
                cls="must-not", end="length")  # fmt: skip
-    for tools, name in (([], "no-tools"),):
-        yield made(f"undeclared/{name}", "without tools in the request it is text", OTHER, source=RULE, content=OTHER, cls="must-not", tools=tools,
-                   starts=["plain", "closed"])  # fmt: skip
+    yield made("undeclared/no-tools", "without tools in the request it is text", OTHER, source=RULE, content=OTHER, cls="must-not", tools=[],
+               starts=["plain", "closed"])  # fmt: skip
     yield made(
         "undeclared/after-reasoning",
         "after the reasoning",

@@ -18,9 +18,11 @@ import importlib.util
 import json
 import os
 import sys
+from collections.abc import AsyncIterator
+from typing import Any
 
 
-def _define_torchvision_operators():
+def _define_torchvision_operators() -> None:
     import torch
 
     operators = torch.library.Library("torchvision", "DEF")
@@ -29,12 +31,16 @@ def _define_torchvision_operators():
     _kept.append(operators)
 
 
-def _tap(module):
+def _tap(module: Any) -> None:
     generate = module.AsyncLLM.generate
     lines = open(os.environ["E2E_TAP"], "a", buffering=1, encoding="utf-8")  # noqa: SIM115, PTH123  (open as long as the process)
 
-    async def tapped(self, prompt, sampling_params, request_id, *rest, **named):
-        tokens, bursts, prompt_ids = [], [], None
+    async def tapped(
+        self: Any, prompt: Any, sampling_params: Any, request_id: str, *rest: Any, **named: Any
+    ) -> AsyncIterator[Any]:
+        tokens: list[int] = []
+        bursts: list[int] = []
+        prompt_ids = None
         streamed = sampling_params.output_kind.name == "DELTA"
         try:
             async for result in generate(self, prompt, sampling_params, request_id, *rest, **named):
@@ -73,7 +79,7 @@ _MENDS = (
 )
 
 
-def _exec_mended(module):
+def _exec_mended(module: Any) -> None:
     source = module.__loader__.get_source(module.__name__)
     for wrong, right in _MENDS:
         if source.count(wrong) != 1:
@@ -88,19 +94,19 @@ class _Hook:
     at_work = False
 
     @classmethod
-    def find_spec(cls, name, path=None, target=None):
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
         if name == "torchvision" and os.environ.get("E2E_TORCHVISION_SHIM") and not _kept:
             _define_torchvision_operators()
         if cls.at_work or not os.environ.get(_WATCHED.get(name, "")):
             return None
         cls.at_work = True  # importlib asks this hook again
         try:
-            spec = importlib.util.find_spec(name)
+            spec: Any = importlib.util.find_spec(name)
         finally:
             cls.at_work = False
         run = spec.loader.exec_module
 
-        def exec_module(module):
+        def exec_module(module: Any) -> None:
             if name == _CONVOLUTION:
                 _exec_mended(module)
                 return
@@ -115,5 +121,5 @@ _CONVOLUTION = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
 _WATCHED = {"vllm.v1.engine.async_llm": "E2E_TAP", _CONVOLUTION: "E2E_CONV_MEND"}
 
 
-_kept = []
+_kept: list[Any] = []
 sys.meta_path.insert(0, _Hook)
