@@ -63,11 +63,7 @@ def by_annotation(contents: Contents) -> dict[str, bytes]:
 
 
 def read(layout: Layout) -> Contents:
-    """The attestations that an archive holds.
-
-    Raises:
-        PatchsetError: one is missing, was changed, or is another image's.
-    """
+    """The attestations that an archive holds."""
     entries = layout.index["manifests"]
     if len(entries) != 1:
         raise PatchsetError(f"{layout.path} holds {len(entries)} images, not one")
@@ -83,11 +79,7 @@ def read(layout: Layout) -> Contents:
 
 
 def check_subject(kind: Attestation, content: bytes, digests: Collection[str], where: str) -> None:
-    """Refuse an attestation that is not about one of these images alone.
-
-    Raises:
-        PatchsetError: it names another image, none, or several.
-    """
+    """Refuse an attestation that is not about one of these images alone."""
     try:
         found = _subject(kind, content, f"{where}: its {kind.title}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -120,11 +120,7 @@ def _short(sha256: str | None) -> str:
 
 
 def read(content: bytes, where: str) -> Inputs:
-    """Read an inputs.lock.
-
-    Raises:
-        PatchsetError: it is none.
-    """
+    """Read an inputs.lock."""
     if len(content) > MAX_BYTES:
         raise PatchsetError(f"{where} has more than {MAX_BYTES} bytes")
     try:

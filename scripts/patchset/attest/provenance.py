@@ -23,11 +23,7 @@ _LOCAL_BUILDER = "urn:vllm-mtp-patches:builder:local"
 
 
 def provenance(made: Inputs, release: Release) -> bytes:
-    """The statement; every input is named by sha256.
-
-    Raises:
-        UsageError: the builder's name is not a URI.
-    """
+    """The statement; every input is named by sha256."""
     builder = os.environ.get(BUILDER_VARIABLE) or _LOCAL_BUILDER
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]+", builder):
         raise UsageError(f"{BUILDER_VARIABLE} is not a URI: {builder[:200]!r}")

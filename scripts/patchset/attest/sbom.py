@@ -181,11 +181,7 @@ def _python(wheel: Path) -> dict[str, Any]:
 
 def debian_packages(rootfs: Path) -> list[dict[str, Any]]:
     """The packages that dpkg's own list in a root file system names, with the licences of their copyright files, and the
-    digest of dpkg's list of the files that are installed.
-
-    Raises:
-        PatchsetError: the tar file has no such list.
-    """
+    digest of dpkg's list of the files that are installed."""
     texts, links = _dpkg(rootfs)
     if _STATUS not in texts:
         raise PatchsetError(f"{rootfs} has no list of Debian packages")

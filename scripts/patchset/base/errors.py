@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors that users meet, and the exit statuses that scripts can rely on."""
+"""The errors that users meet, and the exit statuses that scripts can rely on.
+
+Any function of the tool may raise one; a docstring names those alone that a caller tells apart.
+"""
 
 from __future__ import annotations
 

@@ -42,12 +42,7 @@ def run(
     heartbeat: float = HEARTBEAT,
     on_line: Callable[[str], None] | None = None,
 ) -> None:
-    """Run a program and show each line it prints behind ``prefix``, or hand each to ``on_line`` instead.
-
-    Raises:
-        ProgramError: it ended with a status other than 0.
-        MissingToolError: there is no such program.
-    """
+    """Run a program and show each line it prints behind ``prefix``, or hand each to ``on_line`` instead."""
     argv = [str(word) for word in arguments]
     if shutil.which(argv[0], path=(env or os.environ).get("PATH")) is None:
         raise MissingToolError(f"{argv[0]} is not installed")

@@ -89,11 +89,7 @@ class Release(_Pinned):
         return f"{self.version}+mtp.{self.revision}" + (".cpu" if target == "cpu" else "")
 
     def wheel(self, target: Target, arch: Arch) -> Artifact:
-        """The official wheel for a target and architecture.
-
-        Raises:
-            UsageError: the release has none.
-        """
+        """The official wheel for a target and architecture."""
         by_arch = self.wheels.get(target)
         if not by_arch:
             raise UsageError(
@@ -119,12 +115,7 @@ def releases() -> list[Release]:
 
 
 def load(name: str | None = None) -> Release:
-    """The pin called ``name`` (``v0.33.0``, or ``0.33.0``), or the default one.
-
-    Raises:
-        UsageError: there is no such release.
-        PatchsetError: its ``release.toml`` cannot be read.
-    """
+    """The pin called ``name`` (``v0.33.0``, or ``0.33.0``), or the default one."""
     if name is None:
         return _default()
     name = "v" + name.removeprefix("v")
@@ -137,11 +128,7 @@ def load(name: str | None = None) -> Release:
 
 
 def read(file: Path) -> Release:
-    """Read and check one ``release.toml``.
-
-    Raises:
-        PatchsetError: it is not TOML, or a field is missing, unknown or malformed.
-    """
+    """Read and check one ``release.toml``."""
     try:
         fields = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

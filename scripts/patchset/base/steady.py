@@ -13,11 +13,7 @@ SLOWEST, PATIENCE = 1000, 60.0
 
 
 def steady(pieces: Iterable[bytes], where: str, limit: int | None = None) -> Iterator[bytes]:
-    """Pass on what comes.
-
-    Raises:
-        UnavailableError: it comes too slowly, or is more than ``limit`` bytes.
-    """
+    """Pass on what comes."""
     start, count = time.monotonic(), 0
     for piece in pieces:
         count += len(piece)

@@ -29,10 +29,6 @@ def artifact(pinned: Artifact) -> Path:
 
     An interrupted download resumes where it stopped; it takes its name only when the whole file has the
     pinned sha256. Two runs at once wait for each other.
-
-    Raises:
-        UnavailableError: nobody has the file, or nobody answers.
-        PatchsetError: the file has another size or sha256 than the pin, or the disk is full.
     """
     place = paths.downloads_dir() / pinned.file
     with files.lock(place):
@@ -60,11 +56,7 @@ def release_inputs(release: Release, *, targets: Iterable[Target] = (), arch: Ar
 
 
 def git_source(source: GitSource, folder: Path) -> None:
-    """Export one commit of a git remote into an empty folder.
-
-    Raises:
-        UnavailableError: the remote does not answer or has not that commit.
-    """
+    """Export one commit of a git remote into an empty folder."""
     with (
         console.step(f"fetch {source.commit[:12]} from {source.remote}"),
         tempfile.TemporaryDirectory(dir=folder.parent, prefix=files.TEMP_PREFIX) as name,

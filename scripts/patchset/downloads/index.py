@@ -46,11 +46,7 @@ class PipSettings:
 
 @cache
 def pip_settings() -> PipSettings:
-    """Ask pip itself for its configuration: files and ``PIP_*`` variables, in pip's own precedence.
-
-    Raises:
-        MissingToolError: this Python has no pip.
-    """
+    """Ask pip itself for its configuration: files and ``PIP_*`` variables, in pip's own precedence."""
     done = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
     )
@@ -136,11 +132,7 @@ class Index:
             )
 
     def files(self, project: str) -> Iterator[Link]:
-        """All files of a project, whatever machine they are for; yanked ones too, since a pin outlives a yank.
-
-        Raises:
-            UnavailableError: no index answers.
-        """
+        """All files of a project, whatever machine they are for; yanked ones too, since a pin outlives a yank."""
         finder = PackageFinder(
             session=self.client,  # type: ignore[arg-type]  # its own protocol is narrower than its client
             index_urls=self.settings.index_urls,

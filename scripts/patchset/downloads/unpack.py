@@ -25,10 +25,6 @@ def sdist(archive: Path, folder: Path) -> None:
 
     Modes are 644 or 755 whatever the umask; links are taken only when they stay inside; what belongs to a git
     repository is left out, as git would read that one's configuration.
-
-    Raises:
-        PatchsetError: it is not a readable archive, has more than one top folder, is larger than the bounds, or a
-            member would leave the folder.
     """
     try:
         with tarfile.open(archive, "r:*") as tar:

@@ -23,11 +23,7 @@ _BLOCK = 512 << 10
 
 
 def size(source: index.Index, link: Link) -> int:
-    """The size of a file in bytes, without downloading it.
-
-    Raises:
-        UnavailableError: the server does not answer, or does not say.
-    """
+    """The size of a file in bytes, without downloading it."""
     if link.is_file:
         return link.file_path.stat().st_size
     try:
@@ -48,12 +44,7 @@ def size(source: index.Index, link: Link) -> int:
 
 def wheel_metadata(source: index.Index, link: Link, whole: Callable[[], Path]) -> Message:
     """A wheel's METADATA (core metadata): from its own address where the index has one (PEP 658), else by range
-    requests into the zip, else from the downloaded file that ``whole`` gives.
-
-    Raises:
-        UnavailableError: the server does not answer.
-        PatchsetError: the file is not a wheel.
-    """
+    requests into the zip, else from the downloaded file that ``whole`` gives."""
     if link.is_file:
         return read_metadata(link.file_path)
     try:

@@ -97,11 +97,7 @@ def _pack(layout: Path, archive: Path, epoch: int) -> None:
 
 
 def from_docker(saved: IO[bytes], layout: Path) -> None:
-    """Turn what ``docker save`` prints into an OCI layout, as it comes: layers are compressed, none is kept twice.
-
-    Raises:
-        PatchsetError: the stream ends early or names what it does not hold.
-    """
+    """Turn what ``docker save`` prints into an OCI layout, as it comes: layers are compressed, none is kept twice."""
     blobs = layout / "blobs" / "sha256"
     blobs.mkdir(parents=True)
     layers: dict[str, tuple[str, int]] = {}

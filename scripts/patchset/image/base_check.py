@@ -92,11 +92,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def check(base: Base, where: Place, wheels: Mapping[Arch, Path]) -> None:
-    """Read a base's layers, the uppermost first, until everything that the new layer replaces was seen.
-
-    Raises:
-        PatchsetError: the release is not at that place, or its files are not those that the patches were made for.
-    """
+    """Read a base's layers, the uppermost first, until everything that the new layer replaces was seen."""
     with Repository(base.reference.at(base.digest)) as repository:
         for origin in base.manifests:
             with console.step(f"look into the base for {origin.platform['architecture']}"):

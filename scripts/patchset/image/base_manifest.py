@@ -65,11 +65,6 @@ def look(text: str, archs: Sequence[Arch]) -> Base:
     """Ask a registry what an image is made of, for those of ``archs`` that it is made for.
 
     No layer is fetched.
-
-    Raises:
-        UsageError: it is for none of them.
-        PatchsetError: it is not an image, or one with the patches already.
-        UnavailableError: the registry has it not, or does not answer.
     """
     reference = parse(text)
     with console.step(f"look at {reference}"), Repository(reference) as repository:

@@ -52,9 +52,6 @@ def build(
     """Build an image, tag it in the engine and write ``build/images/<release>-<target>-<arch>.oci.tar``.
 
     ``cached`` lets the engine take steps from earlier builds.
-
-    Raises:
-        PatchsetError: and what it is for; nothing half done is left, what was downloaded is kept.
     """
     release = patched.pin
     tag = engine.full_tag(tag or default_tag(release, target))
@@ -80,11 +77,7 @@ def build(
 
 
 def lock_file(release: Release, target: Target) -> Path:
-    """The lock of a target.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The lock of a target."""
     file = release.folder / f"requirements.{target}.lock"
     if not file.is_file():
         raise UsageError(

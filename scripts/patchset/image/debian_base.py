@@ -59,10 +59,6 @@ def rootfs(target: Target, arch: Arch, epoch: int, *, fresh: bool = False) -> tu
 
     The key covers packages, suite, architecture, times and recipe; the packages' versions are those of the day on
     which the file was made. ``fresh`` makes it anew, for Debian's security updates.
-
-    Raises:
-        MissingToolError: mmdebstrap is not installed.
-        UnavailableError: no Debian mirror answers.
     """
     names = packages(target)
     recipe = {

@@ -28,11 +28,7 @@ class Stage:
 
 
 def read(text: str) -> dict[str, Stage]:
-    """The stages of a Dockerfile; what stands before the first is the stage "".
-
-    Raises:
-        PatchsetError: an instruction is of a form that is not known here.
-    """
+    """The stages of a Dockerfile; what stands before the first is the stage ""."""
     stages = {"": Stage("", "scratch")}
     current = stages[""]
     for line in _instructions(text):
@@ -75,11 +71,7 @@ def _mount(stage: Stage, fields: dict[str, str]) -> None:
 
 
 def needed(stages: dict[str, Stage], target: str) -> list[Stage]:
-    """The stages that a target is made of; a name with a variable in it stands for every stage that fits.
-
-    Raises:
-        PatchsetError: there is no such stage.
-    """
+    """The stages that a target is made of; a name with a variable in it stands for every stage that fits."""
     if target not in stages:
         raise PatchsetError(
             f"vLLM's Dockerfile has no stage {target}", "the bake file must learn the new name"
@@ -104,11 +96,7 @@ def missing(stages: list[Stage], context: Path) -> list[str]:
 
 
 def with_version(text: str, stage: str, version: str) -> str:
-    """A Dockerfile whose ``stage`` builds a wheel of ``version`` (``VLLM_VERSION_OVERRIDE`` in vLLM's setup.py).
-
-    Raises:
-        PatchsetError: it has no such stage.
-    """
+    """A Dockerfile whose ``stage`` builds a wheel of ``version`` (``VLLM_VERSION_OVERRIDE`` in vLLM's setup.py)."""
     line = re.compile(rf"(?m)^(FROM\s+\S+\s+AS\s+{re.escape(stage)}\s*)$")
     text, count = line.subn(rf"\1\nENV VLLM_VERSION_OVERRIDE={version}", text)
     if count != 1:

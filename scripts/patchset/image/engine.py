@@ -105,11 +105,7 @@ class Engine:
         return self._ask(["inspect", "--type", "image", tag], check=False) is not None
 
     def inspect(self, tag: str) -> dict[str, Any]:
-        """The OCI configuration of an image (``User``, ``Labels`` …).
-
-        Raises:
-            PatchsetError: the engine has no such image.
-        """
+        """The OCI configuration of an image (``User``, ``Labels`` …)."""
         answer = json.loads(self._ask(["inspect", "--type", "image", tag]) or "null")
         if isinstance(answer, list):
             answer = answer[0]
@@ -187,9 +183,6 @@ def find(name: EngineName | None = None, *, arch: str | None = None, machine: st
     """The engine called ``name``, or the first that is installed and answers.
 
     ``arch`` is what the image is for, ``machine`` what this is: another processor needs an emulator.
-
-    Raises:
-        MissingToolError: it is not there, or none is; the hint names the package to install.
     """
     if arch and machine and {"arm64": "aarch64"}.get(machine, machine) != arch:
         handler = Path("/proc/sys/fs/binfmt_misc") / f"qemu-{arch}"

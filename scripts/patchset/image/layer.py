@@ -38,11 +38,7 @@ class Place:
 
     @property
     def python(self) -> str:
-        """The tag in the names of bytecode there: ``cpython-312``.
-
-        Raises:
-            UsageError: the folder is not one that Python installs into.
-        """
+        """The tag in the names of bytecode there: ``cpython-312``."""
         match = _SITE.fullmatch(self.site)
         if match is None or ".." in PurePosixPath(self.site).parts:
             raise UsageError(

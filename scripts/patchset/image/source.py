@@ -34,11 +34,7 @@ class Context:
 
 
 def prepare(patched: PatchedRelease, target: Target, tag: str | None) -> Context:
-    """Make the context, ``build/images/source/<release>-<target>``, and see that it is whole.
-
-    Raises:
-        PatchsetError: vLLM's Dockerfile takes something that the source has not.
-    """
+    """Make the context, ``build/images/source/<release>-<target>``, and see that it is whole."""
     name, wheel_stage, image_stage = _FILES[target]
     release = patched.pin
     tree = patched_tree(release)
@@ -74,12 +70,7 @@ def prepare(patched: PatchedRelease, target: Target, tag: str | None) -> Context
 
 
 def bake(made: Context, target: Target, *, print_only: bool = False) -> str:
-    """Run buildx; with ``print_only`` it says what it would build, and builds nothing.
-
-    Raises:
-        MissingToolError: there is no buildx.
-        ProgramError: the build failed.
-    """
+    """Run buildx; with ``print_only`` it says what it would build, and builds nothing."""
     place = paths.project_root() / "docker" / "source" / "docker-bake.hcl"
     argv = ["docker", "buildx", "bake", "--file", str(place)]
     env = {**os.environ, **made.variables}

@@ -16,11 +16,7 @@ STORAGE = {"cuda": 20_000_000_000, "cpu": 9_000_000_000}
 
 
 def check(target: Target, build: Path, storage: Path | None, *, have: int = 0) -> None:
-    """Refuse to start when a disk is too small; ``have`` bytes of what the build folder needs are there already.
-
-    Raises:
-        PatchsetError: naming the folder, what it has and what is needed.
-    """
+    """Refuse to start when a disk is too small; ``have`` bytes of what the build folder needs are there already."""
     needs: dict[int, tuple[Path, int]] = {}
     for folder, size in ((build, max(BUILD[target] - have, 0)), (storage or build, STORAGE[target])):
         there = next(parent for parent in (folder, *folder.parents) if parent.exists())

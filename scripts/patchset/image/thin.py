@@ -64,9 +64,6 @@ def build(
 
     ``site`` and ``version`` say where the base has vLLM, and as which version, where that is not as in the official
     image; ``look_inside`` reads the base's layers to see whether it is so.
-
-    Raises:
-        PatchsetError: the base is not fit for it, or the layer is larger than ``MAX_LAYER``.
     """
     release = patched.pin
     where = layers.place(release, target, site, version)

@@ -81,11 +81,7 @@ class Installed:
 
 
 def find(python: Path) -> Installed:
-    """The vLLM that a Python interpreter would import, as installed by pip or uv.
-
-    Raises:
-        UsageError: there is none, it is not a pinned release, or it is a patched wheel already.
-    """
+    """The vLLM that a Python interpreter would import, as installed by pip or uv."""
     try:
         asked = subprocess.run(
             [str(python), "-I", "-c", _ASK], capture_output=True, text=True, check=False, timeout=60
@@ -102,11 +98,7 @@ def find(python: Path) -> Installed:
 
 
 def look(site: Path) -> Installed:
-    """The vLLM in a ``site-packages`` folder.
-
-    Raises:
-        UsageError: there is none, it is not a pinned release, or it is a patched wheel already.
-    """
+    """The vLLM in a ``site-packages`` folder."""
     found = sorted(site.glob("vllm-*.dist-info"))
     if len(found) != 1:
         raise UsageError(f"{site} has {len(found)} vllm-*.dist-info folders, not one", "reinstall vLLM there")
@@ -125,11 +117,7 @@ def look(site: Path) -> Installed:
 
 
 def put_in(installed: Installed) -> None:
-    """Bring the series into the installed files.
-
-    Raises:
-        PatchsetError: a file is neither the release's nor the patched one; nothing was changed then.
-    """
+    """Bring the series into the installed files."""
     with _alone(installed):
         _refuse_foreign(installed)
         backup = installed.dist_info / RECORD_BACKUP
@@ -141,11 +129,7 @@ def put_in(installed: Installed) -> None:
 
 
 def take_out(installed: Installed) -> None:
-    """Bring the release's own files back, RECORD included.
-
-    Raises:
-        PatchsetError: a file is neither the release's nor the patched one; nothing was changed then.
-    """
+    """Bring the release's own files back, RECORD included."""
     with _alone(installed):
         _refuse_foreign(installed)
         _replace(installed, to_patched=False)
@@ -170,11 +154,7 @@ def _alone(installed: Installed) -> Iterator[None]:
 
 
 def _stock_record(installed: Installed, backup: Path) -> bytes:
-    """RECORD as the wheel brought it, which must name the files that are to be replaced.
-
-    Raises:
-        PatchsetError: it does not; pip could not uninstall what is patched by it.
-    """
+    """RECORD as the wheel brought it, which must name the files that are to be replaced."""
     place = backup if backup.exists() else installed.dist_info / "RECORD"
     hint = (
         f"bring it back first: pip install --force-reinstall --no-deps vllm=={installed.patched.pin.version}"

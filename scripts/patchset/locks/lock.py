@@ -140,11 +140,7 @@ def wheel_requirements(pinned: Artifact, python: str, arch: Arch) -> list[str]:
 
 
 def requirements(metadata: Message, file: str, python: str, arch: Arch) -> list[str]:
-    """The Requires-Dist of a wheel's METADATA that hold on Linux without extras, markers resolved.
-
-    Raises:
-        PatchsetError: one is malformed, or names a file by address.
-    """
+    """The Requires-Dist of a wheel's METADATA that hold on Linux without extras, markers resolved."""
     where = {
         "python_version": python,
         "python_full_version": f"{python}.0",
@@ -171,11 +167,7 @@ def requirements(metadata: Message, file: str, python: str, arch: Arch) -> list[
 
 
 def read_overrides(file: Path) -> list[str]:
-    """The requirements of an override or constraint file; each stands below or beside a comment that says why.
-
-    Raises:
-        PatchsetError: a line is not a requirement, or has no reason.
-    """
+    """The requirements of an override or constraint file; each stands below or beside a comment that says why."""
     if not file.is_file():
         return []
     result = []

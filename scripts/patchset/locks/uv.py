@@ -40,11 +40,7 @@ class NoSolutionError(PatchsetError):
 
 
 def binary() -> str:
-    """Where uv is.
-
-    Raises:
-        MissingToolError: it is not installed.
-    """
+    """Where uv is."""
     try:
         from uv import find_uv_bin
 

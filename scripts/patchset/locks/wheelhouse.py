@@ -52,11 +52,7 @@ class Locked:
 
 
 def read_lock(text: str, arch: Arch, *, origin: str) -> list[Locked]:
-    """The requirements of a lock file (pip's format with hashes) that hold for an image of this architecture.
-
-    Raises:
-        PatchsetError: a line pins no version with ``==`` or has no sha256; ``origin`` names the file.
-    """
+    """The requirements of a lock file (pip's format with hashes) that hold for an image of this architecture."""
     environment = {
         "python_version": "{}.{}".format(*PYTHON),
         "python_full_version": "{}.{}.2".format(*PYTHON),
@@ -170,11 +166,7 @@ def _offered(locked: Locked, arch: Arch) -> bool:
 
 
 def gather(locks: list[Locked], arch: Arch) -> list[Path]:
-    """Download what is missing of the locked wheels; all of them, verified, in the lock's order.
-
-    Raises:
-        UnavailableError: no index has a wheel with a locked sha256 for this machine.
-    """
+    """Download what is missing of the locked wheels; all of them, verified, in the lock's order."""
     index = Index()
     tags = image_tags(arch)
     with (

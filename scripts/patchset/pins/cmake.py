@@ -67,11 +67,7 @@ class _Command:
 
 
 def third_party(tree: Path) -> list[Source]:
-    """The third-party sources of a tree's CUDA build, in the order of ``CMakeLists.txt``.
-
-    Raises:
-        PatchsetError: a file cannot be read, or fetches in a way that is not understood.
-    """
+    """The third-party sources of a tree's CUDA build, in the order of ``CMakeLists.txt``."""
     found: list[Source] = []
     for file in (TOP, *externals(tree)):
         found += _sources(file, _commands(_read(tree, file)))

@@ -39,13 +39,7 @@ _MAX_VERSION_FILE = 1 << 16
 
 def make(name: str, *, cpu_project: str = CPU_PROJECT, check: bool = False) -> tuple[Path, list[str]]:
     """Pin a release, or compare its pin with the index: the pin's file, and the fields that were (``check``: would
-    be) added to it.
-
-    Raises:
-        UsageError: ``name`` is not a version.
-        UnavailableError: the index has no such release, or does not answer.
-        PatchsetError: the index offers another hash than the pin, or the inputs say something else.
-    """
+    be) added to it."""
     version = _version(name)
     file = paths.patches_dir() / f"v{version}" / "release.toml"
     with files.lock(file):
@@ -81,11 +75,7 @@ def draft(name: str, *, cpu_project: str = CPU_PROJECT) -> tuple[str, str]:
 
 
 def full_name(name: str) -> str:
-    """A release's name as its folder has it: v0.34.0 for 0.34.0.
-
-    Raises:
-        UsageError: ``name`` is not a version.
-    """
+    """A release's name as its folder has it: v0.34.0 for 0.34.0."""
     return f"v{_version(name)}"
 
 
@@ -278,11 +268,7 @@ def _commit(source: str) -> str | None:
 
 
 def _merge(pin: TOMLDocument, found: dict[str, object], file: Path) -> list[str]:
-    """Add to ``pin`` what it lacks; the names of the added fields, dotted.
-
-    Raises:
-        PatchsetError: a field stands there with another value than the inputs say.
-    """
+    """Add to ``pin`` what it lacks; the names of the added fields, dotted."""
     added: list[str] = []
     new = not pin
     _fill(pin, found, "", added, file)

@@ -45,11 +45,7 @@ def write_pin(folder: Path, release: str, sdist: Path | None, *, check: bool = F
 
 
 def pin_text(archive: Path, release: str) -> str | None:
-    """The pin of the sources that an sdist's CMake files name; None for a source without such files.
-
-    Raises:
-        PatchsetError: the archive or its files cannot be read.
-    """
+    """The pin of the sources that an sdist's CMake files name; None for a source without such files."""
     with tempfile.TemporaryDirectory() as name:
         tree = Path(name)
         try:
@@ -85,11 +81,7 @@ def _render(sources: list[Source]) -> str:
 
 
 def check_pin(release: Release, stock: Path) -> None:
-    """See that the pin says what the stock tree's CMake files say.
-
-    Raises:
-        PatchsetError: there is no pin, or it says something else.
-    """
+    """See that the pin says what the stock tree's CMake files say."""
     place = pin_file(release.folder)
     text = place.read_text(encoding="utf-8") if place.is_file() else None
     if text != _HEAD.format(release=release.name) + _render(cmake.third_party(stock)):

@@ -47,10 +47,6 @@ def by_patch(
     """The verdicts before and after the first patch that changes a case's; None when none does.
 
     ``every`` judges the whole series, also after a change. The interpreter must have vLLM's dependencies.
-
-    Raises:
-        UsageError: there is no such case.
-        PatchsetError: the suite could not run.
     """
     tree = patched_tree(release)
     commits = git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
@@ -75,10 +71,7 @@ def by_release(
     every: bool = False,
     on_verdict: Callable[[Verdict], None],
 ) -> tuple[Verdict, Verdict] | None:
-    """The verdicts of the two neighbouring releases between which a case's changes, oldest first; else None.
-
-    Raises as ``by_patch`` does.
-    """
+    """The verdicts of the two neighbouring releases between which a case's changes, oldest first; else None."""
 
     def verdicts() -> Iterator[Verdict]:
         for release in found:
@@ -93,12 +86,7 @@ def by_release(
 
 
 def judge(tree: Path, case: str, step: str) -> Verdict:
-    """Run one case on a tree, by all surfaces and schedules.
-
-    Raises:
-        UsageError: there is no such case.
-        PatchsetError: the suite could not run.
-    """
+    """Run one case on a tree, by all surfaces and schedules."""
     with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as name:
         result = Path(name) / "result.json"
         command = [sys.executable, "-m", "conformance", str(tree), "--case", case]

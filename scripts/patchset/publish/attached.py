@@ -14,11 +14,7 @@ from patchset.registry.upload import in_memory
 
 
 def read(repository: Repository, digest: str) -> dict[Attestation, list[bytes]]:
-    """What a registry holds of each kind for an image, each checked to be about it.
-
-    Raises:
-        PatchsetError: an attestation is about another image.
-    """
+    """What a registry holds of each kind for an image, each checked to be about it."""
     top = media.parse(repository.manifest(digest)[2], digest)
     children = [media.check_descriptor(entry, digest)["digest"] for entry in top.get("manifests") or ()]
     found: dict[Attestation, list[bytes]] = {kind: [] for kind in attestation.ALL}

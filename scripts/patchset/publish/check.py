@@ -11,12 +11,7 @@ from patchset.registry.reference import parse
 
 
 def verify(text: str, *, key: str | None, identity: str | None, issuer: str | None) -> list[str]:
-    """What was found, one line each. Signatures are checked by ``key``, or by the ``identity`` of a workflow at ``issuer``.
-
-    Raises:
-        PatchsetError: an attestation is missing, or of another image.
-        ProgramError: cosign finds no such signature.
-    """
+    """What was found, one line each. ``key``, or ``identity`` and ``issuer``, say whose signature is asked for."""
     if (identity is None) != (issuer is None):
         raise UsageError("--identity and --issuer belong together")
     reference = parse(text)

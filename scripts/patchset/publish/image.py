@@ -44,9 +44,6 @@ def opened(archives: list[Path], goal: Reference) -> Iterator[Image]:
 
     Parts that stand at ``goal`` 's registry in the base's repository are named to be mounted from there, those at
     another are read from there when they are needed.
-
-    Raises:
-        PatchsetError: an archive is none, lacks what its manifests name, or has another image's attestations.
     """
     with contextlib.ExitStack() as stack:
         found = Image({})

@@ -55,10 +55,6 @@ def publish(goal: Reference, archives: list[Path], names: Tags, sign: Signer | N
     """Send an image's parts, its manifests by digest, its attestations and signatures, and last its tags.
 
     The fixed tag is never moved. Run again after an interruption, it goes on where that was.
-
-    Raises:
-        PatchsetError: the fixed tag names another image, or attestations here or there are of another one.
-        UnavailableError: the registry fails again and again.
     """
     if goal.tag or goal.digest:
         raise UsageError(f"{goal} names a tag or digest", f"tags are given here; name {goal.repository}")

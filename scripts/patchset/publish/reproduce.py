@@ -45,12 +45,7 @@ class Report:
 
 
 def reproduce(what: str) -> list[Report]:
-    """Make an image again: ``what`` is a reference in a registry, or a tag with a file in ``published/``.
-
-    Raises:
-        UsageError: there is no inputs.lock for it.
-        PatchsetError: it cannot be made at all.
-    """
+    """Make an image again: ``what`` is a reference in a registry, or a tag with a file in ``published/``."""
     locks, reference = _locks(what)
     return [_one(found, reference) for found in locks]
 

@@ -23,11 +23,7 @@ KINDS = ("slsaprovenance1", "cyclonedx")
 
 
 def signer(*, key: str | None, wanted: bool | None) -> Signer | None:
-    """What signs, or None where nothing is to be signed; ``wanted`` None signs when a ``key`` is named.
-
-    Raises:
-        MissingToolError: it is wanted and cosign is not there.
-    """
+    """What signs, or None where nothing is to be signed; ``wanted`` None signs when a ``key`` is named."""
     if wanted is False or (wanted is None and key is None):
         return None
     _need("install it, or publish with --no-sign")
@@ -52,12 +48,7 @@ def signer(*, key: str | None, wanted: bool | None) -> Signer | None:
 
 
 def verify(image: Reference, parts: Sequence[str], signer: list[str]) -> None:
-    """Ask cosign for the signature of an image, and of the attestations of its ``parts``.
-
-    Raises:
-        MissingToolError: cosign is not installed.
-        ProgramError: something is not signed by that ``signer``.
-    """
+    """Ask cosign for the signature of an image, and of the attestations of its ``parts``."""
     _need("install it, or check without --key and --identity")
     options = [*signer, *(["--allow-http-registry"] if image.plain else [])]
     with console.step(f"verify the signatures of {image}"):

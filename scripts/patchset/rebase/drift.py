@@ -68,10 +68,6 @@ def drift(
 
     Without a target it is the newest release on the package index. ``proofs`` runs them on the stock tree, with
     this interpreter, which must have vLLM's dependencies. Nothing is kept but downloads and source trees.
-
-    Raises:
-        UsageError: the target is none of these.
-        UnavailableError: the index or the remote does not have it, or does not answer.
     """
     patches = order.read(release)
     patched = patched_tree(release)
@@ -95,11 +91,7 @@ def drift(
 
 
 def newest() -> str:
-    """The newest final release of vLLM on the package index that has a source archive.
-
-    Raises:
-        UnavailableError: there is none, or no index answers.
-    """
+    """The newest final release of vLLM on the package index that has a source archive."""
     found = []
     for link in index.Index().files(discover.PROJECT):
         try:

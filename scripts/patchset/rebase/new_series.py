@@ -24,11 +24,7 @@ from patchset.series.refresh import patch_of_commit
 
 
 def of_commits(work: Path, new: Release, old: list[Patch]) -> list[Patch]:
-    """The patches of the new series: a common diff where it is the same, else one of the release's own.
-
-    Raises:
-        PatchsetError: a commit has no whole header, or two are of one patch.
-    """
+    """The patches of the new series: a common diff where it is the same, else one of the release's own."""
     listing = git.text(work, "rev-list", "--reverse", f"{STOCK_REF}..HEAD")
     entries = [patch.entry for patch in old]
     made: list[Patch] = []

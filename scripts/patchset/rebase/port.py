@@ -78,9 +78,6 @@ def port_patch(
     line as the patch does, and a merge would keep both. That the header is right, its proof on the stock tree says.
 
     A conflict leaves the cherry-pick open, as git itself does; every other outcome leaves a clean tree.
-
-    Raises:
-        PatchsetError: git fails in another way than by a conflict, or there is no commit to merge.
     """
     if version and patch.merged_in and patch.merged_in <= Version(version):
         return Outcome(patch, Status.DROPPED, f"merged in v{patch.merged_in}, its header says")

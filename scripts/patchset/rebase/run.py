@@ -66,11 +66,7 @@ def rebase(name: str, options: Options) -> Report:
 
 def dry_run(name: str, options: Options) -> Report:
     """The report of a rebase that is not made; patches that conflict are left out and said. Keeps nothing but
-    downloads and source trees.
-
-    Raises:
-        PatchsetError: an input are not available.
-    """
+    downloads and source trees."""
     full, pin_text = discover.draft(name)
     paths.build_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as place:
@@ -85,11 +81,7 @@ def work_folder(name: str) -> Path:
 
 
 def nearest(name: str) -> Release:
-    """The release whose series a new one starts from: the newest below it that has one, else the oldest above.
-
-    Raises:
-        UsageError: no other release has a series.
-    """
+    """The release whose series a new one starts from: the newest below it that has one, else the oldest above."""
     version = Version(name.removeprefix("v"))
     others = [release for release in releases() if release.name != name and order.entries(release)]
     below = [release for release in others if Version(release.version) < version]

@@ -63,11 +63,7 @@ class State(BaseModel):
 
 
 def read(folder: Path) -> State | None:
-    """What a run left in ``folder``, or None.
-
-    Raises:
-        PatchsetError: something stands there that is not a state.
-    """
+    """What a run left in ``folder``, or None."""
     file = folder / _FILE
     with contextlib.suppress(FileNotFoundError):
         try:

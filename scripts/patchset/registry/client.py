@@ -71,9 +71,6 @@ class Repository:
         """Store a manifest under a tag or its digest; whether the registry knows of its ``subject``.
 
         A ``new`` tag must not be there (RFC 9110, 13.1.2); registries without conditional requests store it all the same.
-
-        Raises:
-            PatchsetError: the registry stored something else, or refuses it.
         """
         response, _ = self.transport.ask(
             "PUT",
@@ -93,11 +90,7 @@ class Repository:
         return response.status_code == 200
 
     def blob(self, digest: str, size: int, limit: int) -> bytes:
-        """A small blob.
-
-        Raises:
-            PatchsetError: it is larger than ``limit`` bytes, or not of that digest and size.
-        """
+        """A small blob."""
         if size > limit:
             raise PatchsetError(f"{digest} in {self.reference} has {size} bytes, more than {limit}")
         _, content = self.transport.ask("GET", f"blobs/{digest}", expect=(200,), limit=size)
@@ -107,11 +100,7 @@ class Repository:
 
     @contextlib.contextmanager
     def open_blob(self, digest: str, size: int, start: int = 0) -> Iterator[Iterator[bytes]]:
-        """The bytes of a blob from ``start`` on, as they come; a whole one is checked by its digest at its end.
-
-        Raises:
-            UnavailableError: the registry fails, sends less, more or something else, or cannot begin at ``start``.
-        """
+        """The bytes of a blob from ``start`` on, as they come; a whole one is checked by its digest at its end."""
         if start == size:  # no range can ask for nothing
             yield iter(())
             return

@@ -22,11 +22,7 @@ _MAX_MEMBERS = 10_000
 
 
 class Layout:
-    """A layout opened for reading. Blobs may be missing: those of a base that stays in its registry.
-
-    Raises:
-        PatchsetError: it is not a layout.
-    """
+    """A layout opened for reading. Blobs may be missing: those of a base that stays in its registry."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -66,11 +62,7 @@ class Layout:
         return digest in self._places
 
     def read(self, digest: str, limit: int) -> bytes:
-        """A small blob, checked by its digest.
-
-        Raises:
-            PatchsetError: the layout has it not, or it is larger than ``limit`` bytes, or it was changed.
-        """
+        """A small blob, checked by its digest."""
         if digest not in self._places or self._places[digest][2] > limit:
             raise PatchsetError(f"{self.path} has no blob {digest} of at most {limit} bytes")
         with self.open(digest) as pieces:

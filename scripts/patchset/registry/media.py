@@ -38,11 +38,7 @@ def dump(value: object) -> bytes:
 
 
 def parse(content: bytes, what: str) -> dict[str, Any]:
-    """A JSON object.
-
-    Raises:
-        PatchsetError: it is none.
-    """
+    """A JSON object."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -58,11 +54,7 @@ def descriptor(content: bytes, kind: str, **more: object) -> dict[str, Any]:
 
 
 def check_descriptor(found: object, what: str) -> dict[str, Any]:
-    """A descriptor whose digest and size are what they must be.
-
-    Raises:
-        PatchsetError: it is none.
-    """
+    """A descriptor whose digest and size are what they must be."""
     if (
         not isinstance(found, dict)
         or not isinstance(found.get("digest"), str)
@@ -75,11 +67,7 @@ def check_descriptor(found: object, what: str) -> dict[str, Any]:
 
 
 def parts(manifest: dict[str, Any], what: str) -> list[dict[str, Any]]:
-    """The descriptors of a manifest's configuration and layers.
-
-    Raises:
-        PatchsetError: it is not an image manifest.
-    """
+    """The descriptors of a manifest's configuration and layers."""
     layers = manifest.get("layers")
     if not isinstance(layers, list) or "config" not in manifest:
         raise PatchsetError(f"{what} is not an image manifest")

@@ -58,11 +58,7 @@ class Reference:
 
 
 def parse(text: str) -> Reference:
-    """Read a reference; ``docker.io`` and ``library/`` are added where engines add them.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """Read a reference; ``docker.io`` and ``library/`` are added where engines add them."""
     rest, at, digest = text.partition("@")
     first, slash, remainder = rest.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):

@@ -63,12 +63,7 @@ def in_memory(content: bytes) -> Blob:
 
 
 def put(repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> str:
-    """Bring a blob into a repository: "there", "mounted" or "sent". ``on_bytes`` hears of bytes that arrived.
-
-    Raises:
-        UnavailableError: the registry fails again and again without taking any more of it.
-        PatchsetError: the registry refuses it.
-    """
+    """Bring a blob into a repository: "there", "mounted" or "sent". ``on_bytes`` hears of bytes that arrived."""
     if repository.has_blob(blob.digest):
         on_bytes(blob.size)
         return "there"

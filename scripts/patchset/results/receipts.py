@@ -20,11 +20,7 @@ COLUMNS = ("not streamed", "k=0", "k=1", "k=2", "k=3", "k=4", "k=5", "fixed", "s
 
 
 def take(result: Path) -> list[Path]:
-    """Condense what ``python -m conformance --json FILE`` wrote into totals for each tree that it judged.
-
-    Raises:
-        PatchsetError: the file is no such result.
-    """
+    """Condense what ``python -m conformance --json FILE`` wrote into totals for each tree that it judged."""
     try:
         targets = json.loads(result.read_text(encoding="utf-8"))["targets"]
         return [_take(target) for target in targets if target["kind"] != "server"]

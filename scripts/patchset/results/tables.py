@@ -80,11 +80,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
 
 
 def render(text: str) -> str:
-    """The same text with every marked table made again.
-
-    Raises:
-        PatchsetError: a marker names no table.
-    """
+    """The same text with every marked table made again."""
     found = releases()
 
     def table(match: re.Match[str]) -> str:

@@ -28,11 +28,7 @@ def file(lane: str, release: str) -> Path:
 
 
 def read(lane: str, release: str) -> dict[str, Cell]:
-    """The cells of a lane's totals; none where it was not run.
-
-    Raises:
-        PatchsetError: the file is not in the form that ``keep`` writes.
-    """
+    """The cells of a lane's totals; none where it was not run."""
     place = file(lane, release)
     try:
         found = json.loads(place.read_text(encoding="utf-8"))

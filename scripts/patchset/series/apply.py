@@ -76,11 +76,7 @@ def locked_tree(
 
 
 def select(patches: list[Patch], upto: int | str | None, without: Sequence[str]) -> list[Patch]:
-    """The patches that ``upto`` and ``without`` leave.
-
-    Raises:
-        UsageError: there is no such patch.
-    """
+    """The patches that ``upto`` and ``without`` leave."""
     names = [patch.name for patch in patches]
     known = f"the series has {len(names)}: {', '.join(names) or 'none'}"
     if isinstance(upto, str) and upto.isdecimal():

@@ -45,9 +45,6 @@ def new_patch(name: str, release: Release) -> NewPatch:
     """Set up a new patch at the end of the release's series: its header as a commit message, its proof.
 
     The series has it as soon as there is a change to commit and ``refresh`` wrote it; a diff of nothing is none.
-
-    Raises:
-        UsageError: the name is malformed or taken.
     """
     name = name.removesuffix(".diff")
     if not _NAME.match(name):

@@ -29,11 +29,7 @@ def series_file(release: Release) -> Path:
 
 
 def entries(release: Release) -> list[str]:
-    """The lines of the series.
-
-    Raises:
-        PatchsetError: the file is missing or unreadable, or a line is not a file name or stands twice.
-    """
+    """The lines of the series."""
     file = series_file(release)
     try:
         text = file.read_text(encoding="utf-8")
@@ -62,11 +58,7 @@ def entry_file(release: Release, entry: str) -> Path:
 
 
 def read(release: Release) -> list[Patch]:
-    """The patches of a release, in order.
-
-    Raises:
-        PatchsetError: the series or one of its diffs cannot be read; nothing is ever skipped.
-    """
+    """The patches of a release, in order."""
     patches = []
     for number, entry in enumerate(entries(release), start=1):
         file = entry_file(release, entry)

@@ -164,12 +164,7 @@ def changed_path(file: PatchedFile) -> str:
 
 
 def read(file: Path, entry: str | None = None) -> Patch:
-    """Read one ``.diff`` file.
-
-    Raises:
-        PatchFormatError: it cannot be read, has no diff, or names a path outside the tree. A header that lacks a
-            field is not refused here: ``Header.faults`` says it, and ``apply`` and ``lint`` ask.
-    """
+    """Read one ``.diff`` file."""
     try:
         raw = file.read_bytes()
     except OSError as error:
@@ -178,11 +173,7 @@ def read(file: Path, entry: str | None = None) -> Patch:
 
 
 def parse(raw: bytes, file: Path, entry: str | None = None) -> Patch:
-    """Read what stands, or is to stand, in ``file``.
-
-    Raises:
-        PatchFormatError: as ``read``.
-    """
+    """Read what stands, or is to stand, in ``file``."""
     if len(raw) > MAX_BYTES:
         raise PatchFormatError(f"{file} has {len(raw)} bytes; more than {MAX_BYTES} are not read")
     try:
@@ -204,11 +195,7 @@ def parse(raw: bytes, file: Path, entry: str | None = None) -> Patch:
 
 
 def parse_header(text: str, file: Path) -> Header:
-    """Read the lines above a diff.
-
-    Raises:
-        PatchFormatError: a line is not ``Field: value``.
-    """
+    """Read the lines above a diff."""
     fields = []
     for number, line in enumerate(text.rstrip("\n").split("\n") if text.strip() else [], start=1):
         match = _FIELD.match(line)

@@ -32,11 +32,7 @@ def file(release: Release) -> Path:
 
 
 def read(release: Release) -> dict[str, str] | None:
-    """The pinned sha256 of each file, by path; None where nothing is pinned yet.
-
-    Raises:
-        PatchsetError: the file is not in the format of ``sha256sum``, or not sorted by path.
-    """
+    """The pinned sha256 of each file, by path; None where nothing is pinned yet."""
     place = file(release)
     try:
         lines = place.read_text(encoding="utf-8").splitlines()
@@ -158,11 +154,7 @@ def differences(release: Release, sums: Mapping[str, str]) -> list[str]:
 
 
 def check(release: Release, sums: Mapping[str, str]) -> None:
-    """Compare what a series made with what is pinned.
-
-    Raises:
-        PatchsetError: a file is another than the pinned one.
-    """
+    """Compare what a series made with what is pinned."""
     if found := differences(release, sums):
         raise PatchsetError(
             f"the series of {release.name} does not make what {file(release)} pins:\n  " + "\n  ".join(found),

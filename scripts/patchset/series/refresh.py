@@ -43,9 +43,6 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
     Patches of the series that the tree was made without (``--upto``, ``--without``, a conflict) stay as they
     are, at their place. Nothing is written when a commit cannot be made a patch. ``everything`` generates for
     all releases, otherwise for this one and those that share a diff which changed.
-
-    Raises:
-        PatchsetError: the tree has changes that are not committed, or a message lacks header fields.
     """
     before = {file: file.read_bytes() for file in paths.patches_dir().glob("common/*.diff")}
     outcome = save(release)
@@ -65,11 +62,7 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
 
 
 def save(release: Release) -> Outcome:
-    """Write the commits of the patched tree as the release's diffs and series; nothing for a tree without edits.
-
-    Raises:
-        PatchsetError: as ``refresh``.
-    """
+    """Write the commits of the patched tree as the release's diffs and series; nothing for a tree without edits."""
     tree = paths.trees_dir(release.name) / "patched"
     with files.lock(tree):
         stamp = read_stamp(tree)
@@ -200,11 +193,7 @@ def _hunks(diff: str) -> str:
 
 
 def _save_sources(tree: Path, commit: str, before: Patch) -> None:
-    """Take files of ``patches/src`` that were edited in the tree back from the commit that carries them.
-
-    Raises:
-        PatchsetError: a file was edited in both places.
-    """
+    """Take files of ``patches/src`` that were edited in the tree back from the commit that carries them."""
     carried = dict(sources.sections(before.diff))
     for source in before.header.sources:
         path = sources.tree_path(source)

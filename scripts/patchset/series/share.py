@@ -68,11 +68,7 @@ def plan(name: str, *, context: int = 3) -> list[Group]:
 
 
 def write(name: str, groups: Sequence[Group]) -> None:
-    """Put a plan into the series: shared diffs into ``common/``, the others into their release's folder.
-
-    Raises:
-        PatchsetError: a series would not make what is pinned; nothing was changed then.
-    """
+    """Put a plan into the series: shared diffs into ``common/``, the others into their release's folder."""
     shared = [group for group in groups if len(group.users) > 1]
     entries: dict[str, str] = {}
     content: dict[Path, str] = {}

@@ -28,11 +28,7 @@ def tree_path(source: str) -> str:
 
 
 def section(path: str, content: str) -> str:
-    """A new file as git writes it into a diff.
-
-    Raises:
-        PatchsetError: the file is empty, or its last line has no end.
-    """
+    """A new file as git writes it into a diff."""
     if not content.endswith("\n"):
         raise PatchsetError(f"{FOLDER}{path} is empty, or its last line has no end", "end it with a newline")
     lines = content.removesuffix("\n").split("\n")
@@ -44,11 +40,7 @@ def section(path: str, content: str) -> str:
 
 
 def made_of(patch: Patch) -> str:
-    """The diff that a patch must have, with the files that its header names as they stand in ``patches/src``.
-
-    Raises:
-        PatchsetError: a file does not exist, or is not readable text.
-    """
+    """The diff that a patch must have, with the files that its header names as they stand in ``patches/src``."""
     found = dict(sections(patch.diff))
     for source in patch.header.sources:
         found[tree_path(source)] = section(tree_path(source), _read(source, patch.file))
@@ -67,9 +59,6 @@ def fill(place: Path) -> bool:
     """Write the files that a diff's header names into the diff; whether it changed.
 
     The diff may be a header alone: so a new one begins.
-
-    Raises:
-        PatchsetError: as ``made_of``, or the file cannot be read.
     """
     text = place.read_text(encoding="utf-8")
     start = DIFF_START.search(text)

@@ -21,9 +21,6 @@ def stock_tree(release: Release) -> Path:
 
     A git repository whose only commit holds the source as the pin names it; its commit id depends on
     the source alone.
-
-    Raises:
-        PatchsetError: the source are not available, or somebody changed the tree.
     """
     tree = paths.trees_dir(release.name) / "stock"
     with files.lock(tree):

@@ -24,11 +24,7 @@ def file(release: Release) -> Path:
 
 
 def proofs(release: Release) -> list[str]:
-    """The proofs that the release's stock tree must pass, relative to the checkout; none without a list.
-
-    Raises:
-        PatchsetError: the list cannot be read, or a line is not a path of a proof.
-    """
+    """The proofs that the release's stock tree must pass, relative to the checkout; none without a list."""
     place = file(release)
     try:
         lines = place.read_text(encoding="utf-8").splitlines()

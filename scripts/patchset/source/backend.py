@@ -86,11 +86,7 @@ def environment(
 def drive(
     action: str, folder: Path, names: list[str], tools: Toolchain, variables: dict[str, str]
 ) -> ninja.Reader:
-    """Configure, or build, the modules of these names; what the backend says is in ``<folder>/<action>.log``.
-
-    Raises:
-        PatchsetError: it failed; the message is short and names the log.
-    """
+    """Configure, or build, the modules of these names; what the backend says is in ``<folder>/<action>.log``."""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
     (folder / "deps").mkdir(parents=True, exist_ok=True)

@@ -54,11 +54,6 @@ def run(
     """Compile the chosen modules; ``changed`` are the paths that the series changes.
 
     What was compiled stays in ``build/source/<release>-<arch>``: the next run continues from there.
-
-    Raises:
-        UsageError: a module or architecture does not exist, or the series changes a module that is not chosen.
-        MissingToolError: the machine lacks a program; UnavailableError: a source or package are not available.
-        PatchsetError: the build failed.
     """
     if not _ARCHS.match(options.archs):
         raise UsageError(f"{options.archs!r} are no CUDA architectures", "such as 9.0, or 8.0;9.0")
@@ -146,11 +141,7 @@ def _settled(
     *,
     by_default: bool,
 ) -> list[Module]:
-    """The modules to compile: the chosen ones, or by default those that the series changes, when it does change some.
-
-    Raises:
-        UsageError: the choice leaves out a module that the series changes; the wheel would hold the official one.
-    """
+    """The modules to compile: the chosen ones, or by default those that the series changes, when it does change some."""
     names = [module.name for module in chosen]
     known = cmake.modules(patched)
     concerned: list[str] = []

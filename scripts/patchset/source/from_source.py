@@ -27,12 +27,7 @@ _SHOWN = 5
 def build(
     patched: PatchedRelease, target: Target, arch: Arch, options: Options, *, out: Path | None = None
 ) -> Path:
-    """Compile and build ``build/wheels/<release>/<target>-source/vllm-<version>+mtp.<n>-<tags>.whl``.
-
-    Raises:
-        UsageError: the target is not CUDA, or the choice of modules does not fit the series.
-        PatchsetError: a patch changes what this mode takes from the official wheel, or something does not compile.
-    """
+    """Compile and build ``build/wheels/<release>/<target>-source/vllm-<version>+mtp.<n>-<tags>.whl``."""
     release = patched.pin
     if target != "cuda":
         raise UsageError(

@@ -47,13 +47,7 @@ class Machine:
 def check(
     release: Release, arch: Arch, tree: Path, chosen: Plan, jobs: int | None, own_toolchain: bool
 ) -> Machine:
-    """See that this machine can compile the plan.
-
-    Raises:
-        UsageError: the wheel is for another processor.
-        MissingToolError: a program is missing or too old.
-        PatchsetError: the disk or the memory is too small.
-    """
+    """See that this machine can compile the plan."""
     machine = {"arm64": "aarch64"}.get(platform.machine(), platform.machine())
     if machine != arch:
         raise UsageError(f"this machine is {machine}; modules for {arch} are compiled on {arch}")

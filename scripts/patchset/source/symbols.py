@@ -34,12 +34,7 @@ class Difference:
 
 
 def exported(module: Path) -> set[str]:
-    """The names of the symbols that a shared library defines and exports.
-
-    Raises:
-        MissingToolError: binutils are not installed.
-        PatchsetError: the file is not a shared library.
-    """
+    """The names of the symbols that a shared library defines and exports."""
     listing = _ask(module, "nm", "--dynamic", "--defined-only", "--format=posix")
     return {line.split(" ", 1)[0] for line in listing.splitlines() if line.strip()}
 
@@ -57,11 +52,7 @@ def libraries(module: Path) -> set[str]:
 
 
 def compare(here: Path, official: Path) -> Difference:
-    """How a module differs from the official one.
-
-    Raises:
-        PatchsetError: it calls the driver and does not ask for the driver's library: it could not be loaded.
-    """
+    """How a module differs from the official one."""
     ours, theirs = exported(here), exported(official)
     linked = libraries(here)
     if DRIVER not in linked and (calls := sorted(filter(_DRIVER_CALL.match, wanted(here)))):

@@ -38,9 +38,6 @@ def bring(sources: list[Source], official: Path, *, given: Path | None = None) -
 
     All are asked for before the first is fetched. CUTLASS' headers are taken from the official wheel where git does not
     give it.
-
-    Raises:
-        UnavailableError: naming every source that are not available.
     """
     found: dict[str, Had | None] = {}
     missing: list[str] = []

@@ -51,11 +51,7 @@ class Toolchain:
 
 
 def place(release: Release) -> Path:
-    """Where the locked toolchain of a release is installed; releases with the same lock share it.
-
-    Raises:
-        UsageError: the release has no such lock.
-    """
+    """Where the locked toolchain of a release is installed; releases with the same lock share it."""
     lock = toolchain_lock.lock_file(release)
     if not lock.is_file():
         raise UsageError(
@@ -69,12 +65,7 @@ def place(release: Release) -> Path:
 
 
 def locked(release: Release, arch: Arch) -> Toolchain:
-    """The toolchain of ``requirements.build.lock``, installed when it is not there yet.
-
-    Raises:
-        UnavailableError: a package are not available.
-        MissingToolError: there is no Python of the lock's version with its headers.
-    """
+    """The toolchain of ``requirements.build.lock``, installed when it is not there yet."""
     folder = place(release)
     with files.lock(folder):
         files.remove_temp(folder.parent, folder.name)
@@ -93,21 +84,13 @@ def locked(release: Release, arch: Arch) -> Toolchain:
 
 
 def own(python: Path, release: Release) -> Toolchain:
-    """An environment that the user made; its CUDA root is ``CUDA_HOME``, else the toolkit among its packages.
-
-    Raises:
-        UsageError: there is no torch in it, or one of another version than the release's.
-    """
+    """An environment that the user made; its CUDA root is ``CUDA_HOME``, else the toolkit among its packages."""
     home = os.environ.get("CUDA_HOME")
     return _looked_at(python, Path(home) if home else None, release)
 
 
 def find_python() -> Path:
-    """A Python of the lock's version, with the headers that extension modules include.
-
-    Raises:
-        MissingToolError: there is none.
-    """
+    """A Python of the lock's version, with the headers that extension modules include."""
     wanted = ".".join(map(str, wheelhouse.PYTHON))
     # This one, when it fits; else the system's.
     base = getattr(sys, "_base_executable", sys.executable)

@@ -42,11 +42,7 @@ class Member:
 
 
 class Wheel:
-    """A wheel opened for reading.
-
-    Raises:
-        WheelError: it is not a zip archive, has two members of one name, or a name that leads outside.
-    """
+    """A wheel opened for reading."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -38,11 +38,7 @@ def refusal(path: str, mode: Mode) -> str | None:
 
 
 def check(patched: PatchedRelease, target: Target, mode: Mode) -> None:
-    """Refuse a series with a patch whose change this mode cannot bring into a wheel.
-
-    Raises:
-        PatchsetError: naming the patch, the path and the mode that can.
-    """
+    """Refuse a series with a patch whose change this mode cannot bring into a wheel."""
     for patch in patched.patches:
         if patch.native and mode != "source":
             native = next((path for path in patch.paths if native_reason(path)), "nothing native")

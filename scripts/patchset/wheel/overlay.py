@@ -27,11 +27,7 @@ PROVENANCE = "patchset.json"
 
 
 def build(patched: PatchedRelease, target: Target, arch: Arch, *, out: Path | None = None) -> Path:
-    """Build the overlay wheel, ``build/wheels/<release>/<target>/vllm-<version>+mtp.<n>-<tags>.whl``.
-
-    Raises:
-        PatchsetError: a patch changes what only a compiler can, or the official wheel's file is not the source's.
-    """
+    """Build the overlay wheel, ``build/wheels/<release>/<target>/vllm-<version>+mtp.<n>-<tags>.whl``."""
     release = patched.pin
     modes.check(patched, target, "overlay")
     pinned = release.wheel(target, arch)
@@ -65,11 +61,7 @@ def assemble(
     notes: bytes,
     compiled: Mapping[str, bytes] | None = None,
 ) -> list[Member]:
-    """The members of a patched wheel: the official one's with the series' files and the ``compiled`` ones put in.
-
-    Raises:
-        PatchsetError: the official wheel has another file than the source where the series changes one.
-    """
+    """The members of a patched wheel: the official one's with the series' files and the ``compiled`` ones put in."""
     version = patched.pin.built_version(target)
     old_info, new_info = stock.dist_info, f"vllm-{version}.dist-info"
     new: dict[str, bytes | None] = {}

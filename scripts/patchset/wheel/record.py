@@ -33,11 +33,7 @@ def encode(digest: bytes) -> str:
 
 
 def parse(content: bytes) -> list[Line]:
-    """The lines of a RECORD.
-
-    Raises:
-        WheelError: it is malformed.
-    """
+    """The lines of a RECORD."""
     try:
         rows = list(csv.reader(io.StringIO(content.decode("utf-8"))))
     except (UnicodeDecodeError, csv.Error) as error:

@@ -57,10 +57,6 @@ def verify(file: Path, *, allow_compiled: bool = False) -> Report:
     """Compare a wheel with the official one and the patched tree of the release that its name says.
 
     Nobody can compare what its builder compiled or generated: each such file is a deviation unless ``allow_compiled``.
-
-    Raises:
-        UsageError: its name is not that of a patched wheel.
-        WheelError: it is not a readable wheel.
     """
     release, target, pinned = identify(file.name)
     official = fetch.artifact(pinned)
