@@ -124,7 +124,7 @@ def run(opts: argparse.Namespace) -> int:
     if not chosen:
         print("no such case", file=sys.stderr)
         return 2
-    pattern = r"w1|whole|mtp\d#.*" if opts.quick else None
+    pattern = r"w1|whole|mtp\d+#.*" if opts.quick else None
     if opts.mtp is not None:
         pattern = "w1" if opts.mtp == 0 else rf"mtp{opts.mtp}#.*"
     jobs = jobs_for(chosen, surfaces=opts.surface or list(SURFACES), reasoning=opts.reasoning, pattern=pattern, names=opts.schedule,

@@ -106,6 +106,8 @@ class Case(_Strict):
     end: Literal["stop", "length"] = "stop"
     drop_tokens: int = Field(0, ge=0)
     """Tokens taken off the end of the output: the only way to cut inside a character."""
+    ordinary_tags: bool = False
+    """The tags of calls and reasoning are spelled out in ordinary tokens."""
     min_argument_deltas: int = Field(0, ge=0)
     """At one token a step at least this many deltas carry argument text (an argument may not arrive all at its end)."""
     expected: Expected
@@ -201,6 +203,7 @@ def dump(case: Case) -> str:
         "output_as_json",
         "end",
         "drop_tokens",
+        "ordinary_tags",
         "min_argument_deltas",
         "expected",
     ]

@@ -78,6 +78,6 @@ def write_html(path: str, reports: list[Report]) -> None:
     Path(path).write_text(
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>Tool-call conformance</title>"
         f"<style>{_STYLE}</style><h1>Tool-call conformance</h1><p>Right responses of all, by surface and by how the token stream was cut: "
-        "<i>k</i> is the speculation depth, <i>fixed</i> bursts of 2 to 6 tokens, <i>split</i> two bursts, <i>whole</i> one.</p>"
+        "<i>k</i> is the speculation depth, <i>split</i> two bursts, <i>whole</i> one.</p>"
         f"{body}</html>", encoding="utf-8",
     )  # fmt: skip

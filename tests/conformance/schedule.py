@@ -7,9 +7,9 @@ import re
 import zlib
 from dataclasses import dataclass
 
-FIXED = (2, 3, 4, 5, 6)
-MTP = (1, 2, 3, 4, 5)
-NEAR_LIMIT = 6
+MTP = (1, 2, 3, 4, 5, 7, 15)
+"""Draft tokens: 1 to 5 of MTP, 7 and 15 of drafters that look further ahead."""
+NEAR_LIMIT = 4
 """Two-way splits a default run tries for each case and start; ``full`` tries all of them."""
 
 
@@ -22,7 +22,7 @@ class Schedule:
 
     @property
     def column(self) -> str:
-        """The matrix column: ``k=0`` .. ``k=5``, ``fixed``, ``split`` or ``whole``."""
+        """The matrix column: ``k=0`` .. ``k=15``, ``split`` or ``whole``."""
         return column(self.name)
 
 
@@ -34,10 +34,10 @@ def column(name: str) -> str:
         return "k=0"
     if match := re.match(r"mtp(\d+)", name):
         return f"k={match[1]}"
-    return {"w": "fixed", "s": "split"}.get(name[0], "whole") if name != "whole" else "whole"
+    return "split" if name.startswith("split") else "whole"
 
 
-COLUMNS = ("not streamed", "k=0", "k=1", "k=2", "k=3", "k=4", "k=5", "fixed", "split", "whole")
+COLUMNS = ("not streamed", "k=0", *(f"k={k}" for k in MTP), "split", "whole")
 
 
 def fixed(count: int, width: int) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ def schedules(texts: list[str], key: str, *, full: bool = False, seeds: int = 1)
     count = len(texts)
     if not count:
         return [Schedule("whole", ())]
-    names = ["w1", *(f"w{w}" for w in FIXED), "whole"]
+    names = ["w1", "whole"]
     names += [f"split@{i}" for i in (range(1, count) if full else _near(texts, key))]
     names += [f"mtp{k}#{s}" for k in MTP for s in range(seeds)]
     return [named(n, count) for n in names]

@@ -72,6 +72,7 @@ def test_descriptions_say_something_and_no_two_cases_are_the_same() -> None:
             c.end,
             c.starts,
             c.drop_tokens,
+            c.ordinary_tags,
         )
         for c in ALL
     ]

@@ -11,6 +11,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -196,12 +197,15 @@ def load() -> Any:
     return Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
 
 
-def encode(tokenizer: Any, text: str) -> list[int]:
+def encode(tokenizer: Any, text: str, *, ordinary_tags: bool = False) -> list[int]:
     """Token ids of a model's output text, without the end token.
+
+    ``ordinary_tags``: the tags are spelled out and no special tokens, as some models say them (issue 58105).
 
     Raises ValueError if they do not decode to exactly that text (a lone surrogate, say).
     """
-    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    parts = re.split(r"(?<=<)(?=/?(?:tool_call|think)>)", text) if ordinary_tags else [text]
+    ids = [i for part in parts for i in tokenizer.encode(part, add_special_tokens=False).ids]
     if tokenizer.decode(ids, skip_special_tokens=False) != text:
         raise ValueError("the text does not survive the tokenizer")
     return ids

@@ -25,7 +25,7 @@ class Judge:
 
     def pieces(self, run: Run, case: Case) -> tuple[list[int], list[str]]:
         """Token ids and what each adds to the text; an output that stopped ends with the end token, which adds nothing."""
-        ids = tokens.encode(self.tokenizer, run.output)
+        ids = tokens.encode(self.tokenizer, run.output, ordinary_tags=case.ordinary_tags)
         if case.drop_tokens:
             ids = ids[: -case.drop_tokens]
         texts = tokens.deltas(self.tokenizer, ids)

@@ -13,6 +13,7 @@ import json
 from typing import Any, Protocol
 
 import regex as re
+
 from vllm.parser.qwen_tool_compat import (
     DeltaFunctionCall,
     DeltaMessage,

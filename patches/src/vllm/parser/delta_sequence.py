@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import PrivateAttr
+
 from vllm.entrypoints.openai.engine.protocol import DeltaMessage
 from vllm.parser.qwen_tool_deltas import merge_deltas
 

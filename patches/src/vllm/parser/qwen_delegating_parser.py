@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from vllm.logger import init_logger
 from vllm.parser.abstract_parser import DelegatingParser
 from vllm.parser.constrained_calls import ConstrainedStream, function_name
 from vllm.parser.delta_sequence import DeltaSequence
@@ -24,14 +23,16 @@ from vllm.parser.qwen_tool_compat import (
     DeltaMessage,
     ExtractedToolCallInformation,
     FunctionCall,
-    ToolCall,
     make_tool_call_id,
 )
 from vllm.parser.qwen_tool_deltas import (
     QwenDeltaStream,
     assemble,
     callable_tools,
+    extract_tool_calls,
+    log_reader,
     merge_deltas,
+    takes_undeclared_calls,
 )
 from vllm.parser.qwen_tool_reader import THINK_END, THINK_START
 from vllm.tool_parsers.qwen3coder_tool_parser import Qwen3CoderToolParser
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
 
     Request = ChatCompletionRequest | ResponsesRequest
-
-logger = init_logger(__name__)
 
 _TURN_START = "<|im_start|>"
 
@@ -78,11 +77,6 @@ class OpeningStream:
         reasoning = self._held.lstrip().startswith(THINK_START)
         self._stream = self._open(reasoning)
         return self._held.lstrip() if reasoning else self._held
-
-
-def _takes_undeclared_calls(request: Any) -> bool:
-    """Whether a call may be to another function than the request's tools."""
-    return request.tool_choice in (None, "auto")
 
 
 class QwenStreamingToolParser:
@@ -154,13 +148,7 @@ class QwenStreamingToolParser:
     def extract_tool_calls(
         self, model_output: str, request: ChatCompletionRequest
     ) -> ExtractedToolCallInformation:
-        stream = self._open_stream(request)
-        _, content, calls = assemble(stream.feed(model_output) + stream.finish())
-        return ExtractedToolCallInformation(
-            tools_called=bool(calls),
-            tool_calls=[ToolCall(id=call.id, function=call) for call in calls],
-            content=content,
-        )
+        return extract_tool_calls(self._open_stream(request), model_output)
 
     def _open_stream(self, request: Any) -> QwenDeltaStream:
         if request is None or (self.tools and not request.tools):
@@ -169,7 +157,7 @@ class QwenStreamingToolParser:
         return QwenDeltaStream(
             callable_tools(request, self.tools),
             lambda name: make_tool_call_id(func_name=name),
-            undeclared_calls=_takes_undeclared_calls(request),
+            undeclared_calls=takes_undeclared_calls(request),
         )
 
 
@@ -259,7 +247,7 @@ class QwenDelegatingParser(DelegatingParser):
         takes_json = self.takes_json(request)
         stream = self._open_delta_stream(
             {} if takes_json else callable_tools(request),
-            _takes_undeclared_calls(request),
+            takes_undeclared_calls(request),
         )
         if takes_json:
             return ConstrainedStream(stream, request.tool_choice)
@@ -339,8 +327,5 @@ def reads_qwen_format(
         return False
     if reasoning_parser_name not in (None, "", "qwen3"):
         return False
-    logger.info_once(
-        "Qwen tool calls are read by QwenToolReader; "
-        "VLLM_QWEN_TOOL_READER=0 brings back the stock parser."
-    )
+    log_reader()
     return True

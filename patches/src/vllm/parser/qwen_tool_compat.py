@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 try:
@@ -17,7 +16,7 @@ try:
         ToolCall,
     )
 except ImportError:
-    from vllm.entrypoints.openai.engine.protocol import (
+    from vllm.entrypoints.openai.engine.protocol import (  # type: ignore[no-redef]
         DeltaFunctionCall,
         DeltaMessage,
         DeltaToolCall,
@@ -29,13 +28,17 @@ except ImportError:
 try:
     from vllm.renderers.chat_utils import make_tool_call_id
 except ImportError:
-    from vllm.entrypoints.chat_utils import make_tool_call_id
+    from vllm.entrypoints.chat_utils import (  # type: ignore[no-redef]
+        make_tool_call_id,
+    )
 
 try:
     from vllm.tool_parsers.utils import iter_response_function_tool_info
 except ImportError:
 
-    def iter_response_function_tool_info(tool: Any) -> Iterable[tuple[str, Any]]:
+    def iter_response_function_tool_info(
+        tool: Any,
+    ) -> list[tuple[str, dict[str, Any] | None]]:
         """Name and parameter schema of a tool of ``/v1/responses``."""
         return [(tool.name, tool.parameters)] if hasattr(tool, "parameters") else []
 

@@ -4,17 +4,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, cast
 
 from prometheus_client import REGISTRY, Counter
 from pydantic import BaseModel
+
 from vllm.logger import init_logger
 from vllm.parser.qwen_tool_compat import (
     DeltaFunctionCall,
     DeltaMessage,
     DeltaToolCall,
+    ExtractedToolCallInformation,
     FunctionCall,
+    ToolCall,
     iter_response_function_tool_info,
 )
 from vllm.parser.qwen_tool_reader import (
@@ -56,15 +61,34 @@ def callable_tools(
     return schemas
 
 
+def takes_undeclared_calls(request: Any) -> bool:
+    """Whether a call may be to another function than the request's tools."""
+    return request.tool_choice in (None, "auto")
+
+
+def log_reader() -> None:
+    """Say, once, that this reader is in use, and of which patches this vLLM is."""
+    try:
+        notes = metadata.distribution("vllm").read_text("patchset.json")
+        names = [patch["name"] for patch in json.loads(notes or "{}")["patches"]]
+    except (metadata.PackageNotFoundError, ValueError, LookupError, TypeError):
+        names = []
+    logger.info_once(
+        "Qwen tool calls are read by QwenToolReader; VLLM_QWEN_TOOL_READER=0 brings "
+        "back the stock parser.%s",
+        f" Patches of this vLLM: {', '.join(names)}." if names else "",
+    )
+
+
 # ── Models ────────────────────────────────────────────────────────────
 
 
-def _text_of(field: str) -> TextDelta:
+def _validated_text_of(field: str) -> TextDelta:
     """Makes deltas with text in *field*."""
     return lambda text: DeltaMessage(**{field: text})
 
 
-def _arguments_of(index: int) -> TextDelta:
+def _validated_arguments_of(index: int) -> TextDelta:
     """Makes deltas that go on with the arguments of the call at *index*."""
 
     def delta(text: str) -> DeltaMessage:
@@ -151,9 +175,9 @@ def _fast_models() -> tuple[Callable[[str], TextDelta], Callable[[int], TextDelt
         return delta
 
     for fast, validated in (
-        (text_of("content"), _text_of("content")),
-        (text_of("reasoning"), _text_of("reasoning")),
-        (arguments_of(1), _arguments_of(1)),
+        (text_of("content"), _validated_text_of("content")),
+        (text_of("reasoning"), _validated_text_of("reasoning")),
+        (arguments_of(1), _validated_arguments_of(1)),
     ):
         if not _are_alike(fast("text"), validated("text")):
             raise TypeError("pydantic makes these models in another way")
@@ -185,6 +209,7 @@ except Exception:
         "this version of pydantic is not known.",
         exc_info=True,
     )
+    _text_of, _arguments_of = _validated_text_of, _validated_arguments_of
 
 _content = _text_of("content")
 _reasoning = _text_of("reasoning")
@@ -272,11 +297,11 @@ class QwenDeltaStream:
         if len(events) == 1:
             # Most pieces.
             event, text = events[0]
+            if event is _CONTENT:
+                return [_content(text)]
             if event is _VALUE:
                 added = self._writer.value(text)
                 return [self._more_arguments(added)] if added else []
-            if event is _CONTENT:
-                return [_content(text)]
         return self._deltas(events) if events else []
 
     def finish(self) -> list[DeltaMessage]:
@@ -367,7 +392,10 @@ def merge_deltas(deltas: list[DeltaMessage]) -> DeltaMessage | None:
         for call in delta.tool_calls:
             last = merged.tool_calls[-1] if merged.tool_calls else None
             if last is not None and last.index == call.index:
-                last.function.arguments += call.function.arguments
+                assert last.function is not None and call.function is not None
+                last.function.arguments = (last.function.arguments or "") + (
+                    call.function.arguments or ""
+                )
             else:
                 merged.tool_calls = [*merged.tool_calls, call]
     return merged
@@ -380,8 +408,23 @@ def assemble(
     merged = merge_deltas(deltas) or DeltaMessage()
     calls = [
         FunctionCall(
-            id=call.id, name=call.function.name, arguments=call.function.arguments
+            id=call.id,
+            name=call.function.name or "",
+            arguments=call.function.arguments or "",
         )
         for call in merged.tool_calls
+        if call.function is not None
     ]
     return merged.reasoning, merged.content, calls
+
+
+def extract_tool_calls(
+    stream: QwenDeltaStream, model_output: str
+) -> ExtractedToolCallInformation:
+    """What a tool parser says of a whole answer, read by a new *stream*."""
+    _, content, calls = assemble(stream.feed(model_output) + stream.finish())
+    return ExtractedToolCallInformation(
+        tools_called=bool(calls),
+        tool_calls=[ToolCall(id=call.id, function=call) for call in calls],
+        content=content,
+    )

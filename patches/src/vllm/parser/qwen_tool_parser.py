@@ -17,21 +17,22 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from vllm.logger import init_logger
 from vllm.parser.abstract_parser import DelegatingParser
 from vllm.parser.metrics import record_tool_parser_invocation
 from vllm.parser.qwen_tool_compat import (
     DeltaMessage,
     ExtractedToolCallInformation,
     FunctionCall,
-    ToolCall,
     make_tool_call_id,
 )
 from vllm.parser.qwen_tool_deltas import (
     QwenDeltaStream,
     assemble,
     callable_tools,
+    extract_tool_calls,
+    log_reader,
     merge_deltas,
+    takes_undeclared_calls,
 )
 from vllm.parser.qwen_tool_reader import THINK_END, THINK_START, TOOL_CALL_START
 from vllm.tool_parsers.abstract_tool_parser import ToolParser
@@ -47,16 +48,7 @@ if TYPE_CHECKING:
     from vllm.tokenizers import TokenizerLike
     from vllm.tool_parsers.abstract_tool_parser import Tool
 
-logger = init_logger(__name__)
-
 TURN_START = "<|im_start|>"
-
-
-def _takes_undeclared_calls(
-    request: ChatCompletionRequest | ResponsesRequest,
-) -> bool:
-    """Whether a call may be to another function than the request's tools."""
-    return request.tool_choice in (None, "auto")
 
 
 class QwenToolParser(DelegatingParser):
@@ -69,6 +61,7 @@ class QwenToolParser(DelegatingParser):
     _last_opened: QwenDeltaStream | None = None
     _reasoning_count: tuple[int, int] | None = None  # ended spans, their tokens
     _prompt_ends_reasoning = False
+    _shows_reasoning = True
 
     def set_prompt_token_ids(self, prompt_token_ids: Sequence[int]) -> None:
         """Tell the reader what it follows: only the last turn of the prompt counts."""
@@ -86,7 +79,8 @@ class QwenToolParser(DelegatingParser):
         """Whether the output is constrained to JSON instead of the format."""
         tool_choice = request.tool_choice
         return (
-            self._tool_parser.supports_required_and_named
+            self._tool_parser is not None
+            and self._tool_parser.supports_required_and_named
             and tool_choice is not None
             and tool_choice not in ("auto", "none")
         )
@@ -98,17 +92,18 @@ class QwenToolParser(DelegatingParser):
             count := getattr(self, "_initialize_history_tool_call_cnt", None)
         ) is not None:
             count(request)
-        has_reasoning = self._reasoning_parser is not None
-        thinking = (
-            has_reasoning and self._reasoning_parser._parser_engine.thinking_enabled
-        )
+        adapter: Any = self._reasoning_parser  # one with an engine
+        has_reasoning = adapter is not None
+        thinking = has_reasoning and adapter._parser_engine.thinking_enabled
         self._reasoning_count = None
+        # Only chat requests have it.
+        self._shows_reasoning = getattr(request, "include_reasoning", True)
         self._last_opened = QwenDeltaStream(
             callable_tools(request),
             self._make_call_id,
             reasoning=thinking and not self._prompt_ends_reasoning,
             think_tags=has_reasoning,
-            undeclared_calls=_takes_undeclared_calls(request),
+            undeclared_calls=takes_undeclared_calls(request),
         )
         return self._last_opened
 
@@ -199,7 +194,7 @@ class QwenToolParser(DelegatingParser):
         deltas = stream.feed(delta_text)
         if finished:
             deltas += stream.finish()
-        if not getattr(request, "include_reasoning", True):
+        if not self._shows_reasoning:
             deltas = [delta for delta in deltas if delta.reasoning is None]
         is_tool_called = False
         for delta in deltas:
@@ -271,8 +266,11 @@ def parse_deltas(parser: Parser, **step: Any) -> list[DeltaMessage]:
     return [delta] if delta else []
 
 
-class QwenToolReading:
-    """Makes a tool adapter read answers, their reasoning already split off."""
+class QwenReaderToolParser(Qwen3EngineToolParser):
+    """The tool parser that is registered as ``qwen3_coder`` and ``qwen3_xml``.
+
+    It reads answers whose reasoning is already split off.
+    """
 
     _stream: QwenDeltaStream | None = None
     skip_reasoning_parsing = False
@@ -297,19 +295,13 @@ class QwenToolReading:
             callable_tools(request, self.tools),
             lambda name: make_tool_call_id(func_name=name),
             think_tags=not self.skip_reasoning_parsing,
-            undeclared_calls=_takes_undeclared_calls(request),
+            undeclared_calls=takes_undeclared_calls(request),
         )
 
     def extract_tool_calls(
         self, model_output: str, request: ChatCompletionRequest
     ) -> ExtractedToolCallInformation:
-        stream = self._open_stream(request)
-        _, content, calls = assemble(stream.feed(model_output) + stream.finish())
-        return ExtractedToolCallInformation(
-            tools_called=bool(calls),
-            tool_calls=[ToolCall(id=call.id, function=call) for call in calls],
-            content=content,
-        )
+        return extract_tool_calls(self._open_stream(request), model_output)
 
     def extract_tool_calls_streaming(
         self,
@@ -329,10 +321,6 @@ class QwenToolReading:
         return merge_deltas(self._stream.finish()) if self._stream else None
 
 
-class QwenReaderToolParser(QwenToolReading, Qwen3EngineToolParser):
-    """The tool parser that is registered as ``qwen3_coder`` and ``qwen3_xml``."""
-
-
 def reads_qwen_format(
     tool_parser_cls: type | None, reasoning_parser_name: str | None
 ) -> bool:
@@ -341,8 +329,5 @@ def reads_qwen_format(
         return False
     if reasoning_parser_name not in (None, "", "qwen3"):
         return False
-    logger.info_once(
-        "Qwen tool calls are read by QwenToolReader; "
-        "VLLM_QWEN_TOOL_READER=0 brings back the stock parser."
-    )
+    log_reader()
     return True

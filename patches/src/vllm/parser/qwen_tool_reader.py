@@ -237,12 +237,17 @@ class _Lines:
         self._line = ""  # the last line, as far as it goes
         self._fence = ""  # what opened the code fence that is open
 
+    def add(self, text: str) -> None:
+        self.pieces.append(text)
+        if len(self.pieces) > _MAX_PIECES:
+            self._read()
+
     def may_begin_call(self) -> bool:
         """Whether a line begins here, outside a code fence."""
-        self.read()
+        self._read()
         return not self._fence and not self._line.strip()
 
-    def read(self) -> None:
+    def _read(self) -> None:
         """Read the pieces that were collected."""
         *lines, last = (self._line + "".join(self.pieces)).split("\n")
         self.pieces.clear()
@@ -331,9 +336,8 @@ class QwenToolReader:
         # The answer.
         self._answered = False  # it has visible text
         self._space: list[str] = []  # white space at the end of what was read
-        self._lines = _Lines()
-        # The lines' pieces, where somebody may ask for them.
-        self._pieces = self._lines.pieces if tool_names and undeclared_calls else None
+        # Only a call to an undeclared function asks for them.
+        self._lines = _Lines() if tool_names and undeclared_calls else None
         self._tool_call_end_due = False  # a call ended by its </function>
 
         # The call.
@@ -363,33 +367,36 @@ class QwenToolReader:
         A piece that only goes on with the text, as most do, takes a short way:
         :meth:`feed_states` would read the same.
         """
-        state, cursor = self._state, self._cursor
+        state, held = self._state, self._cursor.text
         if state is _VALUE:
-            if cursor.text:
-                text = cursor.text + text
-                cursor.text = ""
-            end = len(text)
-            if "<" in text:
-                end = find_tag(_VALUE_TAGS, text, 0)
-                if end < len(text) and text[end:] not in _CUT_TAGS:
-                    return self.feed_states(text)
-            if self._undeclared is not None:
-                return self.feed_states(text)
-            if end and text[end - 1] == "\n":
-                end -= 1
-            cursor.text = text[end:]
-            return [(_VALUE_TEXT, text[:end])] if end else []
-        if cursor.text or self._space or "<" in text or not text or text[-1].isspace():
+            if held:
+                text = held + text
+                self._cursor.text = ""
+            if "<" in text or text[-1:] == "\n" or self._undeclared is not None:
+                return self._feed_value(text)
+            return [(_VALUE_TEXT, text)] if text else []
+        if held or self._space or "<" in text or not text or text[-1].isspace():
             return self.feed_states(text)
         if state is _ANSWER and self._answered:
-            if (pieces := self._pieces) is not None:
-                pieces.append(text)
-                if len(pieces) > _MAX_PIECES:
-                    self._lines.read()
+            if (lines := self._lines) is not None:
+                if len(lines.pieces) == _MAX_PIECES:
+                    return self.feed_states(text)
+                lines.pieces.append(text)
             return [(_CONTENT_TEXT, text)]
         if state is _REASONING:
             return [(_REASONING_TEXT, text)]
         return self.feed_states(text)
+
+    def _feed_value(self, text: str) -> list[Event]:
+        """Read a value's *text*, all that is held, up to what may end it."""
+        end = find_tag(_VALUE_TAGS, text, 0)
+        tag = text[end:]
+        if self._undeclared is not None or (tag and tag not in _CUT_TAGS):
+            return self.feed_states(text)
+        if end and text[end - 1] == "\n":
+            end -= 1
+        self._cursor.text = text[end:]
+        return [(_VALUE_TEXT, text[:end])] if end else []
 
     def feed_states(self, text: str) -> list[Event]:
         """Read the next piece of the output through the states."""
@@ -569,8 +576,8 @@ class QwenToolReader:
         White space before a call belongs to the call's frame.
         """
         is_reasoning = self._state is _REASONING
-        if not is_reasoning and self._pieces is not None:
-            self._pieces.append(text)
+        if not is_reasoning and self._lines is not None:
+            self._lines.add(text)
         body = text.rstrip()
         if not body:
             self._space.append(text)
@@ -625,8 +632,8 @@ class QwenToolReader:
 
     def _end_call(self) -> State:
         self._emit(EventType.CALL_END)
-        if self._pieces is not None:
-            self._pieces.append("\n")
+        if self._lines is not None:
+            self._lines.add("\n")
         return _AFTER_CALL
 
     def _call(self) -> State:
@@ -854,7 +861,7 @@ class QwenToolReader:
     def _may_be_undeclared(self, at: int) -> bool:
         """Whether a call to an undeclared function may begin at *at*."""
         return (
-            self._pieces is not None
+            self._lines is not None
             and at >= self._no_undeclared_before
             and self._cursor.text.startswith(TOOL_CALL_START, at)
             and self._lines.may_begin_call()

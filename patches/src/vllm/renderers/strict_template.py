@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import jinja2
+
 from vllm.logger import init_logger
 
 logger = init_logger(__name__)
