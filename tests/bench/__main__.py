@@ -96,7 +96,7 @@ class Listed(click.ParamType[tuple[Any, ...]]):
 @click.option(
     "--receipts",
     is_flag=True,
-    help="Keep the figures in tests/bench/receipts, and draw docs/cost.svg from all of them.",
+    help="Keep the figures in results/bench, and draw docs/cost.svg from all of them.",
 )
 @click.option("--log", type=click.Path(dir_okay=False, path_type=Path), help="What the measured code prints.")
 @click.pass_context

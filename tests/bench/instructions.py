@@ -188,7 +188,7 @@ def table(name: str, found: Sequence[dict[str, Any]]) -> Table:
 @click.option(
     "--json", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write all figures here."
 )
-@click.option("--receipts", is_flag=True, help="Keep the figures in tests/bench/receipts.")
+@click.option("--receipts", is_flag=True, help="Keep the figures in results/bench.")
 @click.option("--log", type=click.Path(dir_okay=False, path_type=Path), help="What the measured code prints.")
 def command(
     releases: tuple[str, ...], peers: bool, target: Path | None, receipts: bool, log: Path | None

@@ -398,7 +398,7 @@ def receipt_of(folder: Path, run: dict[str, Any]) -> str:
 
 
 def test_a_receipt_is_the_row_of_its_series_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    place = tmp_path / "tests" / "bench" / "receipts"
+    place = tmp_path / "results" / "bench"
     monkeypatch.setattr(kept, "folder", lambda: place)
     release = load(None)
     cell = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts of the bench: what parsing a release's outputs costs, stock beside patched, and the table of it."""
+"""Results of the bench: what parsing a release's outputs costs, stock beside patched, and the table of it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ WORKLOAD, WIDTH = "string", 4
 #: Whom the table of instructions compares with.
 COUNTED = ("stock", "nothing", "sglang", "lmdeploy")
 
-#: What two runs must agree in for their cells to stand in one receipt.
+#: What two runs must agree in for their cells to stand in one file.
 _SAME = ("series-sha256", "against", "rounds", "cell-seconds", "machine")
 
 
 def folder() -> Path:
-    """Where the receipts stand."""
-    return paths.project_root() / "tests" / "bench" / "receipts"
+    """Where the results stand."""
+    return paths.project_root() / "results" / "bench"
 
 
 def plot() -> Path:
@@ -41,7 +41,7 @@ def plot() -> Path:
 
 
 def take(run: Document) -> Path:
-    """Keep what one run measured of a release; one line a cell, so that the difference of two receipts can be read.
+    """Keep what one run measured of a release; one line a cell, so that the difference of two files can be read.
 
     Cells that a run like this one, of the same series and on such a machine, has kept before stay, unless measured again.
     """
@@ -110,10 +110,10 @@ def table(found: list[Release]) -> str:
 
 def saved(release: Release) -> str:
     """How many times the patched cost stock's is, at the summary's length; or why there is no figure."""
-    receipt = _receipt(release)
-    if isinstance(receipt, str):
-        return receipt
-    cell = next((c for c in receipt["cells"] if _key(c) == ("parser", WORKLOAD, SUMMARY_LENGTH, WIDTH)), None)
+    kept = _kept(release)
+    if isinstance(kept, str):
+        return kept
+    cell = next((c for c in kept["cells"] if _key(c) == ("parser", WORKLOAD, SUMMARY_LENGTH, WIDTH)), None)
     ratio = (cell or {"ratios": {}})["ratios"].get("stock")
     if ratio is None:
         return _ratio(cell)
@@ -129,11 +129,11 @@ def instructions_table(found: list[Release]) -> str:
         place = folder() / f"{release.name}.instructions.json"
         if not place.is_file():
             continue
-        receipt = json.loads(place.read_text(encoding="utf-8"))
-        if receipt["series-sha256"] != patched_files.sha256(release):
+        kept = json.loads(place.read_text(encoding="utf-8"))
+        if kept["series-sha256"] != patched_files.sha256(release):
             rows.append(f"| {release.name} | *series changed since* |" + " |" * (3 + len(COUNTED)))
             continue
-        for cell in receipt["instructions"]:
+        for cell in kept["instructions"]:
             counts = cell["instructions"]
             path = "service" if cell["path"] == "serving-once" else "parser"
             over = (f"{counts['patched'] / counts[one]:.3f}" if one in counts else "–" for one in COUNTED)
@@ -144,28 +144,28 @@ def instructions_table(found: list[Release]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _receipt(release: Release) -> Document | str:
-    """The release's receipt; or the words for its cells, where there is none for its series."""
+def _kept(release: Release) -> Document | str:
+    """The release's figures; or the words for its cells, where there is none for its series."""
     place = folder() / f"{release.name}.json"
     if not place.is_file():
         return "*not run*"
-    receipt: Document = json.loads(place.read_text(encoding="utf-8"))
-    return receipt if receipt["series-sha256"] == patched_files.sha256(release) else "*series changed since*"
+    kept: Document = json.loads(place.read_text(encoding="utf-8"))
+    return kept if kept["series-sha256"] == patched_files.sha256(release) else "*series changed since*"
 
 
 def _cells(release: Release, count: int) -> list[str]:
-    receipt = _receipt(release)
-    if isinstance(receipt, str):
-        return [receipt] * count
-    by = {_key(cell): cell for cell in receipt["cells"]}
+    kept = _kept(release)
+    if isinstance(kept, str):
+        return [kept] * count
+    by = {_key(cell): cell for cell in kept["cells"]}
     ratios = [_ratio(by.get(("parser", WORKLOAD, length, WIDTH))) for length in LENGTHS]
     return [
         *ratios,
         _growth(by, "parser"),
-        _serving(receipt["cells"]),
+        _serving(kept["cells"]),
         _growth(by, "serving"),
-        _first(receipt["cells"]),
-        _held(receipt["cells"]),
+        _first(kept["cells"]),
+        _held(kept["cells"]),
     ]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from patchset.base import files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release, releases
-from patchset.results import bench, clients, lanes, receipts
+from patchset.results import bench, clients, conformance, lanes
 from patchset.series import order
 from patchset.series.patch import Patch
 
@@ -64,14 +64,14 @@ def summary_table(found: list[Release]) -> str:
 
 
 def _change(release: Release, column: str) -> str:
-    return " → ".join(receipts.share(release, kind, column) for kind in ("stock", "patched"))
+    return " → ".join(conformance.share(release, kind, column) for kind in ("stock", "patched"))
 
 
 TABLES: dict[str, Callable[[list[Release]], str]] = {
     "summary": summary_table,
     "releases": releases_table,
     "patches": patches_table,
-    "conformance": receipts.table,
+    "conformance": conformance.table,
     "lanes": lanes.table,
     "clients": clients.table,
     "bench": bench.table,

@@ -13,7 +13,7 @@ from conftest import HEADER, Project, diff_line
 from patchset.base import paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import releases
-from patchset.results import lanes, receipts, tables, totals
+from patchset.results import conformance, lanes, tables, totals
 from patchset.results.key import key
 
 
@@ -30,13 +30,13 @@ def result(kind: str, **columns: tuple[int, int]) -> dict[str, Any]:
 
 
 def rows(project: Project) -> dict[str, str]:
-    lines = receipts.table(releases()).splitlines()[2:]
+    lines = conformance.table(releases()).splitlines()[2:]
     return {line.split("|")[2].strip(): line for line in lines}
 
 
-def test_table_is_made_of_receipts_and_says_what_was_not_run(project: Project, tmp_path: Path) -> None:
+def test_table_is_made_of_totals_and_says_what_was_not_run(project: Project, tmp_path: Path) -> None:
     project.add_patch("0001-first.diff", diff_line(5, "five"))
-    assert rows(project)["stock"].count("*not run*") == len(receipts.COLUMNS)
+    assert rows(project)["stock"].count("*not run*") == len(conformance.COLUMNS)
     file = tmp_path / "result.json"
     file.write_text(
         json.dumps({"targets": [result("stock", **{"k=5": (1, 4)}), result("tree", **{"k=5": (4, 4)})]})
@@ -132,7 +132,7 @@ def test_a_share_is_rounded_down_so_that_100_per_cent_means_all(project: Project
     file.write_text(json.dumps({"targets": [result("tree", **columns)]}))
     project.run("receipt", str(file))
     release = releases()[0]
-    assert [receipts.share(release, "patched", column) for column in ("k=0", "k=5", "k=1")] == [
+    assert [conformance.share(release, "patched", column) for column in ("k=0", "k=5", "k=1")] == [
         "99 %",
         "100 %",
         "*not run*",
