@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from pathlib import Path
@@ -127,6 +128,46 @@ https://deb.nodesource.example/node_20.x nodistro main Packages
     assert debian_base.sources_from("http://mirror.example/ubuntu/ noble main Packages\n") == list(
         debian_base.SOURCES
     )
+
+
+def test_a_snapshot_of_debian_is_the_source_and_part_of_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program in mmdebstrap's place says its arguments."""
+    program = tmp_path / "bin/mmdebstrap"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/arguments\n'
+        'for last; do case $last in *.tar*) truncate -s 60M "$last";; esac; done\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "build"))
+    keyring = tmp_path / "keyring.gpg"
+    keyring.touch()
+    monkeypatch.setattr(debian_base, "_KEYRING", keyring)
+    monkeypatch.setattr(debian_base, "_host_apt_options", list)
+    today, _ = debian_base.rootfs("cpu", "x86_64", 1)
+    assert "Check-Valid-Until" not in (tmp_path / "arguments").read_text()
+    monkeypatch.setenv(debian_base.SNAPSHOT, "http://mirror.example/archive/{}/20261120T000000Z")
+    then, _ = debian_base.rootfs("cpu", "x86_64", 1)
+    asked = (tmp_path / "arguments").read_text().splitlines()
+    place = "http://mirror.example/archive/debian{}/20261120T000000Z bookworm{} main"
+    wanted = [
+        place.format(archive, suite)
+        for archive, suite in (("", ""), ("", "-updates"), ("-security", "-security"))
+    ]
+    assert asked[-3:] == [f"deb [signed-by={keyring}] {line}" for line in wanted]
+    assert '--aptopt=Acquire::Check-Valid-Until "false"' in asked and then != today
+    for wrong in (
+        "20261120T000000Z",
+        "http://mirror.example/debian",
+        "ftp://mirror.example/{}",
+        "http://m/{}/{}",
+    ):
+        monkeypatch.setenv(debian_base.SNAPSHOT, wrong)
+        with pytest.raises(UsageError):
+            debian_base.rootfs("cpu", "x86_64", 1)
 
 
 def test_without_mmdebstrap_its_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

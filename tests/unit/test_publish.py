@@ -26,10 +26,12 @@ from test_wheel import packaged
 from patchset.attest import attestation, inputs
 from patchset.base.errors import PatchsetError, UnavailableError
 from patchset.base.release import load
+from patchset.image import debian_base
 from patchset.publish import push
 from patchset.registry import layout, media, transport, upload
 from patchset.registry.client import Repository
 from patchset.registry.reference import parse
+from patchset.series.patched_release import PatchedRelease
 
 __all__ = ["base", "host", "network", "own_places", "packaged", "released"]
 
@@ -237,6 +239,33 @@ def test_reproduced_and_a_changed_input_is_named(
     toml.write_text(toml.read_text().replace(sha, f'sha256 = "{"0" * 64}"', 1))
     shown = released.run("reproduce", f"{goal}:v1.2.0-mtp.1", status=1).stdout
     assert "DIFFERS  pkg-1.2.0.tar.gz" in shown and "DIFFERS  patches/v1.2.0/release.toml" in shown
+
+
+def test_a_whole_image_is_made_again_from_the_snapshot_that_it_names(
+    released: Project, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(released, base)
+    thin = json.loads(attestation.read(archive(released))[attestation.INPUTS])
+    (released.root / "docker").mkdir()
+    full = {name: thin[name] for name in thin if name not in ("base", "tool")} | {
+        "kind": "full",
+        "engine": "buildah",
+    }
+    full |= {"archs": ["x86_64"], "tool": {}, "snapshot": "http://mirror.example/{}/20261120T000000Z"}
+    pinned = PatchedRelease(load("v1.2.0"))
+    full["files"] = inputs.checkout_files(pinned, "cuda", "full")
+    full["sources"] = [s.model_dump() for s in inputs.sources(pinned.pin, "cuda", ["x86_64"])]
+    full["sources"].append({"file": "debian.tar", "sha256": "0" * 64})
+    place = released.root / "published/full.inputs.lock"
+    place.parent.mkdir()
+    place.write_text(json.dumps(full))
+    shown = released.run("reproduce", "full", status=1).stdout
+    assert f"made with PATCHSET_DEBIAN_SNAPSHOT={full['snapshot']} in the published image" in shown
+    made = []
+    monkeypatch.setenv("PATCHSET_DEBIAN_SNAPSHOT", full["snapshot"])
+    monkeypatch.setattr(debian_base, "rootfs", lambda *arguments: made.append(arguments))
+    assert "not the base that the image was made on" in released.run("reproduce", "full", status=1).stdout
+    assert made == [("cuda", "x86_64", 1_700_000_000)]
 
 
 def test_a_published_layer_that_nobody_can_make_is_named(

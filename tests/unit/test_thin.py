@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import random
+import re
 import shutil
 import subprocess
 import tarfile
@@ -19,9 +20,11 @@ from registry_server import Network, host, network, own_places
 from small_base import SITE, base, released
 from test_wheel import packaged
 
-from patchset.image import deflate, layer
+from patchset.image import deflate, layer, thin
 from patchset.registry import media
+from patchset.registry.client import Repository
 from patchset.registry.layout import Layout
+from patchset.registry.reference import parse
 
 __all__ = ["base", "host", "network", "own_places", "packaged", "released"]
 
@@ -134,6 +137,29 @@ def test_bases_that_are_refused(released: Project, base: str, host: str) -> None
         assert complaint in released.run("build-image", *arguments, status=status).stderr
 
 
+def test_a_pin_may_name_the_official_image_by_digest(released: Project, host: str) -> None:
+    """A tag that is moved leads to another base, and is said to; a digest leads to the same."""
+    pin = released.root / "patches/v1.2.0/release.toml"
+    text = pin.read_text()
+    tagged = small_base.push(host, "official/moves")
+    pin.write_text(re.sub('image = ".*"', f'image = "{tagged}"', text))
+    run = released.run("build-image", "--base", "official")
+    digest = digest_of(tagged)
+    assert f'image = "{tagged}@{digest}"' in run.stderr
+    pin.write_text(re.sub('image = ".*"', f'image = "{tagged}@{digest}"', text))
+    before = build(released, "official")
+    small_base.push(host, "official/moves", above={"vllm/other.py": b"moved"})
+    assert build(released, "official") == before
+    assert archive(released).index["manifests"][0]["annotations"][thin.BASE].endswith(digest)
+    pin.write_text(re.sub('image = ".*"', f'image = "{tagged}"', text))
+    assert build(released, "official")["digest"] != before["digest"]
+
+
+def digest_of(reference: str) -> str:
+    with Repository(parse(reference)) as repository:
+        return str(repository.digest_of("v1"))
+
+
 def test_an_image_that_has_the_patches_is_no_base(released: Project, base: str, host: str) -> None:
     build(released, base)
     released.run("publish", f"{host}/team/patched")
@@ -149,6 +175,9 @@ def test_a_base_is_looked_into(released: Project, base: str, host: str) -> None:
     ).stderr
     assert f"has no {elsewhere}/vllm-1.2.0.dist-info" in message
     assert f"--site {SITE} --base-version 1.2.0" in message
+    # What somebody says of a base is checked without being asked for.
+    message = released.run("build-image", "--base", base, "--base-version", "1.1.0", status=1).stderr
+    assert f"has no {SITE}/vllm-1.1.0.dist-info" in message
     for changed in ({"vllm/parser.py": b"another"}, {"vllm/.wh.parser.py": b""}):
         other = small_base.push(host, "official/other", above=changed)
         message = released.run("build-image", "--base", other, "--look-into-base", status=1).stderr

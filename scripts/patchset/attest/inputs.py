@@ -50,6 +50,7 @@ class OnBase(_Part):
 class Inputs(_Part):
     """``kind`` thin: a layer on ``base``; full: the archive of one architecture, built by ``engine``.
 
+    ``snapshot`` is the archive of Debian's packages that the base of a full image was made from, where one was named.
     ``files`` are those of the checkout, by path, that end up in the image; ``tool`` those of the program that made
     it: another tool may still make the same image.
     """
@@ -63,6 +64,7 @@ class Inputs(_Part):
     archs: list[Arch]
     base: OnBase | None = None
     engine: EngineName | None = None
+    snapshot: _Word | None = None
     sources: list[Source]
     files: dict[_Path, _Sha256]
     tool: dict[_Path, _Sha256]

@@ -147,6 +147,7 @@ def _inputs(
         digest=digest,
         archs=[arch],
         engine=engine.name,
+        snapshot=debian_base.snapshot(),
         sources=[
             *inputs.sources(release, target, [arch]),
             inputs.Source(file=rootfs.name, sha256=files.sha256_file(rootfs)),

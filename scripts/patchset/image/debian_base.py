@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -13,7 +14,7 @@ import tomllib
 from pathlib import Path
 
 from patchset.base import console, files, paths, process
-from patchset.base.errors import MissingToolError, PatchsetError, UnavailableError
+from patchset.base.errors import MissingToolError, PatchsetError, UnavailableError, UsageError
 from patchset.base.release import Arch, Target
 
 #: Debian 12: its Python is the one that locks are made for.
@@ -24,6 +25,9 @@ SOURCES = (
     f"deb http://deb.debian.org/debian {SUITE}-updates main",
     f"deb http://deb.debian.org/debian-security {SUITE}-security main",
 )
+#: The variable that names the archive of one day in place of today's: http://snapshot.debian.org/archive/{}/20261120T000000Z.
+#: {} stands for debian and debian-security.
+SNAPSHOT = "PATCHSET_DEBIAN_SNAPSHOT"
 #: Raised when this module makes something else from the same packages.
 _RECIPE = 2
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -54,11 +58,35 @@ def packages(target: Target) -> list[str]:
     return sorted({*groups["common"], *groups[target]})
 
 
+def snapshot() -> str | None:
+    """The archive of one day that ``PATCHSET_DEBIAN_SNAPSHOT`` names, from which everybody gets the same packages.
+
+    Raises:
+        UsageError: it is no URL with one {}.
+    """
+    url = os.environ.get(SNAPSHOT)
+    if url and not re.fullmatch(r"https?://[^\s'{}]+\{\}[^\s'{}]*", url):
+        raise UsageError(
+            f"{SNAPSHOT}={url} is no URL with a {{}} for debian and debian-security",
+            f"{SNAPSHOT}='http://snapshot.debian.org/archive/{{}}/20261120T000000Z'",
+        )
+    return url or None
+
+
+def _sources() -> tuple[str, ...]:
+    url = snapshot()
+    if url is None:
+        return SOURCES
+    return tuple(
+        re.sub(r"http://deb\.debian\.org/(\S+)", lambda at: url.format(at[1]), line) for line in SOURCES
+    )
+
+
 def rootfs(target: Target, arch: Arch, epoch: int, *, fresh: bool = False) -> tuple[Path, str]:
     """The base as a tar file, ``build/images/base/``, made unless it is there; and the key of what it is made from.
 
-    The key covers packages, suite, architecture, times and recipe; the packages' versions are those of the day on
-    which the file was made. ``fresh`` makes it anew, for Debian's security updates.
+    The key covers packages, suite, architecture, times, sources and recipe. The packages' versions are those of the day
+    on which the file was made, or of the ``snapshot``. ``fresh`` makes it anew, for Debian's security updates.
     """
     names = packages(target)
     recipe = {
@@ -67,7 +95,7 @@ def rootfs(target: Target, arch: Arch, epoch: int, *, fresh: bool = False) -> tu
         "arch": arch,
         "epoch": epoch,
         "recipe": _RECIPE,
-        "sources": SOURCES,
+        "sources": _sources(),
     }
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
     place = paths.images_dir() / "base" / f"debian-{SUITE}-{target}-{arch}-{key}.tar"
@@ -98,7 +126,10 @@ def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int) -> None:
     argv += [f"--aptopt={option}" for option in _host_apt_options()]
     quoted = " ".join(f"'{line}'" for line in SOURCES)
     argv.append(f"--customize-hook={_CLEAN.format(quoted)}")
-    signed = [line.replace("deb ", f"deb [signed-by={_KEYRING}] ", 1) for line in host_sources()]
+    if snapshot():  # its index was valid on its day
+        argv.append('--aptopt=Acquire::Check-Valid-Until "false"')
+    sources = _sources() if snapshot() else host_sources()
+    signed = [line.replace("deb ", f"deb [signed-by={_KEYRING}] ", 1) for line in sources]
     with (
         console.step(f"make the base from Debian packages: {', '.join(names)}"),
         files.atomic_file(place) as temp,

@@ -68,6 +68,10 @@ def build(
     release = patched.pin
     where = layers.place(release, target, site, version)
     base = base_manifest.look(base_ref, [arch for arch in archs if arch in release.wheels.get(target, {})])
+    if not base.reference.digest and base_ref == release.image:
+        console.note(
+            f'  the pin names the base by tag; image = "{base_ref}@{base.digest}" in release.toml keeps it'
+        )
     path = out or archive_path(release, target)
     blobs: dict[str, bytes] = {}
     entries: list[dict[str, Any]] = []

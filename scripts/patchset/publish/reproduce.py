@@ -18,7 +18,7 @@ from patchset.attest.inputs import Inputs
 from patchset.base import console, files, paths
 from patchset.base.errors import NotFoundError, PatchsetError, UsageError
 from patchset.base.release import GOARCH, Arch, load
-from patchset.image import build, engine, thin
+from patchset.image import build, debian_base, engine, thin
 from patchset.publish import attached
 from patchset.registry import media
 from patchset.registry.client import Repository
@@ -160,11 +160,21 @@ def _members(packed: bytes) -> dict[str, tuple[int, str]]:
 
 
 def _full(made: Inputs, patched: PatchedRelease, report: Report) -> None:
-    """Build anew with the engine that was used, on the same base; that base is a file which must still be there."""
+    """Build anew with the engine that was used, on the same base: from the same snapshot, or a file that must be there."""
     found = [source for source in made.sources if source.file.endswith(".tar")]
     if len(found) != 1 or len(made.archs) != 1:
         raise PatchsetError("the inputs.lock of a full image must name one base and one architecture")
     (rootfs,), (arch,) = found, made.archs
+    if debian_base.snapshot() != made.snapshot:
+        before = (
+            f"with {debian_base.SNAPSHOT}={made.snapshot}"
+            if made.snapshot
+            else f"without {debian_base.SNAPSHOT}"
+        )
+        report.differences.append(f"the base: made {before} in the published image; do the same here")
+        return
+    if made.snapshot:
+        debian_base.rootfs(made.target, arch, patched.pin.source_date_epoch)
     place = paths.images_dir() / "base" / rootfs.file
     if not place.is_file() or files.sha256_file(place) != rootfs.sha256:
         report.differences.append(
