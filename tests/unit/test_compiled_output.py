@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from patchset.base import console
 from patchset.base.errors import PatchsetError
 from patchset.source import ninja, symbols, toolchain
 
@@ -33,7 +34,7 @@ def test_what_ninja_says_is_made_short(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_durations() -> None:
-    assert [ninja.duration(seconds) for seconds in (4, 600, 7200)] == ["4 s", "10 min", "2 h 0 min"]
+    assert [console.duration(seconds) for seconds in (4, 600, 7200)] == ["4 s", "10 min", "2 h 0 min"]
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no compiler")

@@ -6,10 +6,11 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from patchset.base import process
+from patchset.base import console, process
 from patchset.base.errors import MissingToolError
 from patchset.base.release import EngineName
 from patchset.image import engine
@@ -92,6 +93,33 @@ def test_a_silent_program_is_seen_to_be_at_work(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("patchset.base.console.note", said.append)
     process.run([sys.executable, "-c", "import time; time.sleep(0.6)"], prefix="p", heartbeat=0.2)
     assert any("at work" in line for line in said)
+    process.run(
+        [sys.executable, "-c", "import time; time.sleep(0.6)"],
+        prefix="p",
+        heartbeat=0.2,
+        progress=lambda: "2 of 9",
+    )
+    assert "  p: 2 of 9" in said
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["STEP 5/22: RUN true", "[2/2] STEP 5/22: RUN true", "#9 [cuda 5/22] RUN true", "#9 [5/22] RUN true"],
+)
+def test_a_builds_step_is_known_and_what_it_wrote(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = iter([0, 10_000_000_000, 12_000_000_000, 20_000_000_000])
+    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(used=next(used)))
+    steps = engine._Steps("buildah", tmp_path, unpacks=8_000_000_000)
+    steps.line(line)
+    assert steps.far().startswith("step 5 of 22, RUN, at work for 0 s, written 2.0 of 8.0 GB (25%)")
+    assert steps.far() == "step 5 of 22, RUN, at work for 0 s, 10.0 GB written"
+
+
+def test_what_is_left_is_told_from_the_speed_so_far() -> None:
+    assert console.how_far(1_500_000_000, 6_000_000_000, 60) == "1.5 of 6.0 GB (25%), about 3 min left"
+    assert console.how_far(9, 9, 60, "wheels") == "9 of 9 wheels (100%)"
 
 
 def test_an_interruption_ends_the_program_and_its_children(

@@ -26,8 +26,9 @@ from patchset.base.errors import PatchsetError, redact
 err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
 
-#: Without a terminal a bar would be lost in the log: a line is printed each time this share is done.
-_LOG_SHARE = 0.1
+#: Without a terminal a bar would be lost in the log: a line is printed each time this share is done, or this many seconds
+#: after the last.
+_LOG_SHARE, _LOG_PAUSE = 0.1, 30.0
 
 #: Columns of a terminal that a table in a log may need at most.
 _WIDEST = 1000
@@ -60,16 +61,6 @@ def show_error(error: PatchsetError) -> None:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Show no progress of what happens inside; errors still reach the user, as they are shown later."""
-    before, err.quiet = err.quiet, True
-    try:
-        yield
-    finally:
-        err.quiet = before
-
-
-@contextlib.contextmanager
 def step(name: str) -> Iterator[None]:
     """Announce a step, and say how long it took."""
     name = redact(name)
@@ -98,20 +89,37 @@ def progress(name: str, total: int | None, *, unit: str = "bytes") -> Iterator[C
         yield lambda count: bar.advance(task, count)
 
 
+def duration(seconds: float) -> str:
+    """Seconds in words: ``40 s``, ``3 min``, ``1 h 20 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def how_far(done: int, total: int, seconds: float, unit: str = "bytes") -> str:
+    """How much of it is done, and how long the rest takes at the speed of these ``seconds``."""
+    scale, word = (1e9, "GB") if total >= 1e9 else (1e6, "MB")
+    what = (
+        f"{done / scale:.1f} of {total / scale:.1f} {word}"
+        if unit == "bytes"
+        else f"{done} of {total} {unit}"
+    )
+    left = f", about {duration(seconds / done * (total - done))} left" if 0 < done < total else ""
+    return f"{what} ({done / total:.0%}){left}"
+
+
 def _log_progress(name: str, total: int | None, unit: str) -> Callable[[int], None]:
-    done = 0
-    shown = 0.0
+    done, shown, start, told = 0, 0.0, time.monotonic(), time.monotonic()
 
     def advance(count: int) -> None:
-        nonlocal done, shown
+        nonlocal done, shown, told
         done += count
-        if total and done / total >= min(shown + _LOG_SHARE, 1.0) and done / total > shown:
-            shown = done / total
-            what = (
-                f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"
-                if unit == "bytes"
-                else f"{done} of {total} {unit}"
-            )
-            note(f"  {name}: {what} ({shown:.0%})")
+        now = time.monotonic()
+        if not total or done / total <= shown:
+            return
+        if done >= total or done / total >= shown + _LOG_SHARE or now - told > _LOG_PAUSE:
+            shown, told = done / total, now
+            note(f"  {name}: {how_far(done, total, now - start, unit)}")
 
     return advance

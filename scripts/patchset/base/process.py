@@ -41,8 +41,11 @@ def run(
     cwd: Path | None = None,
     heartbeat: float = HEARTBEAT,
     on_line: Callable[[str], None] | None = None,
+    progress: Callable[[], str] | None = None,
 ) -> None:
-    """Run a program and show each line it prints behind ``prefix``, or hand each to ``on_line`` instead."""
+    """Run a program and show each line it prints behind ``prefix``, or hand each to ``on_line`` instead.
+
+    When it is silent for ``heartbeat`` seconds, ``progress`` is asked how far it is."""
     argv = [str(word) for word in arguments]
     if shutil.which(argv[0], path=(env or os.environ).get("PATH")) is None:
         raise MissingToolError(f"{argv[0]} is not installed")
@@ -57,7 +60,7 @@ def run(
     )
     tail: deque[str] = deque(maxlen=_KEPT_LINES)
     try:
-        _show(child, prefix, tail, heartbeat, on_line)
+        _show(child, prefix, tail, heartbeat, on_line, progress)
     except BaseException:
         _end(child)
         raise
@@ -71,6 +74,7 @@ def _show(
     tail: deque[str],
     heartbeat: float,
     on_line: Callable[[str], None] | None,
+    progress: Callable[[], str] | None,
 ) -> None:
     assert child.stdout is not None  # noqa: S101 - opened as a pipe above
     lines: queue.Queue[str | None] = queue.Queue()
@@ -86,7 +90,8 @@ def _show(
         try:
             line = lines.get(timeout=heartbeat)
         except queue.Empty:
-            console.note(f"  {prefix}: … at work for {time.monotonic() - start:.0f} s")
+            words = progress() if progress else f"at work for {console.duration(time.monotonic() - start)}"
+            console.note(f"  {prefix}: {words}")
             continue
         if line is None:
             return

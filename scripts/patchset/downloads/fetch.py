@@ -24,23 +24,27 @@ _RETRIED: tuple[type[BaseException], ...] = (*index.HTTP_ERRORS, UnavailableErro
 _SPARE = 64 << 20
 
 
-def artifact(pinned: Artifact) -> Path:
+def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> Path:
     """The verified file of a pin: from ``build/downloads``, else from ``--from-dir``, else from a package index.
 
     An interrupted download resumes where it stopped; it takes its name only when the whole file has the
-    pinned sha256. Two runs at once wait for each other.
+    pinned sha256. Two runs at once wait for each other. ``advance`` hears of the bytes instead of a progress bar.
     """
     place = paths.downloads_dir() / pinned.file
     with files.lock(place):
         if place.is_file():
             if _matches(place, pinned):
+                if advance is not None:
+                    advance(pinned.size)
                 return place
             # It stays until the right one is there: the pin may be what is wrong.
             console.note(f"{place} is not the pinned file; that is fetched")
         if (folder := paths.from_dir()) is None:
-            _download(pinned, place)
+            _download(pinned, place, advance)
         elif (folder / pinned.file).is_file():
             _copy(folder / pinned.file, place, pinned)
+            if advance is not None:
+                advance(pinned.size)
         else:
             raise UnavailableError(
                 f"{folder} has no {pinned.file}", f"put it there; its sha256 is {pinned.sha256}"
@@ -106,7 +110,7 @@ def _copy(source: Path, place: Path, pinned: Artifact) -> None:
         _verify(temp, pinned, str(source.parent))
 
 
-def _download(pinned: Artifact, place: Path) -> None:
+def _download(pinned: Artifact, place: Path, advance: Callable[[int], None] | None) -> None:
     """Fetch into ``.NAME.part``, whose length says how far it came, and move it into place when it is right."""
     part = place.parent / f".{place.name}.part"
     if part.is_symlink():  # this folder may be everybody's, and the link lead anywhere
@@ -117,8 +121,14 @@ def _download(pinned: Artifact, place: Path) -> None:
     done = part.stat().st_size if part.is_file() else 0
     _need_space(place.parent, pinned.size - done)
     with files.explain_full_disk(place):
-        with console.step(f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"):
-            _fill(index.Index(), pinned, part)
+        if advance is not None:
+            _fill(index.Index(), pinned, part, advance)
+        else:
+            with (
+                console.step(f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"),
+                console.progress(pinned.file, pinned.size) as bar,
+            ):
+                _fill(index.Index(), pinned, part, bar)
         try:
             _verify(part, pinned, "the package index")
         except PatchsetError:
@@ -126,43 +136,44 @@ def _download(pinned: Artifact, place: Path) -> None:
             if not done:
                 raise
             console.note(f"  what an earlier run left of {pinned.file} was wrong; once more from the start")
-            _download(pinned, place)
+            if advance is not None:
+                advance(-pinned.size)
+            _download(pinned, place, advance)
             return
         part.chmod(0o644)
         part.replace(place)
 
 
-def _fill(source: index.Index, pinned: Artifact, part: Path) -> None:
+def _fill(source: index.Index, pinned: Artifact, part: Path, advance: Callable[[int], None]) -> None:
     """Bring ``part`` to the pinned size, taking it up again after a failure."""
     pause = FIRST_PAUSE
-    with console.progress(pinned.file, pinned.size) as advance:
-        advance(part.stat().st_size if part.is_file() else 0)
-        for attempt in range(1, TRIES + 1):
-            before = part.stat().st_size if part.is_file() else 0
-            try:
-                url = source.link(pinned.project, pinned.file).url_without_fragment
-                _stream(source, url, part, pinned.size, advance)
-            except NotFoundError:
+    advance(part.stat().st_size if part.is_file() else 0)
+    for attempt in range(1, TRIES + 1):
+        before = part.stat().st_size if part.is_file() else 0
+        try:
+            url = source.link(pinned.project, pinned.file).url_without_fragment
+            _stream(source, url, part, pinned.size, advance)
+        except NotFoundError:
+            raise
+        except _RETRIED as error:
+            if (
+                isinstance(error, OSError)
+                and error.errno is not None
+                and not isinstance(error, ConnectionError)
+            ):
                 raise
-            except _RETRIED as error:
-                if (
-                    isinstance(error, OSError)
-                    and error.errno is not None
-                    and not isinstance(error, ConnectionError)
-                ):
-                    raise
-                failure = str(error) or type(error).__name__
-            else:
-                if part.stat().st_size >= pinned.size:
-                    return
-                failure = f"the server closed after {part.stat().st_size} of {pinned.size} bytes"
-            if attempt == TRIES:
-                break
-            if part.is_file() and part.stat().st_size > before:
-                pause = FIRST_PAUSE
-            console.note(f"  {failure}; again in {pause:.0f} s ({attempt} of {TRIES})")
-            time.sleep(pause)
-            pause *= 2
+            failure = str(error) or type(error).__name__
+        else:
+            if part.stat().st_size >= pinned.size:
+                return
+            failure = f"the server closed after {part.stat().st_size} of {pinned.size} bytes"
+        if attempt == TRIES:
+            break
+        if part.is_file() and part.stat().st_size > before:
+            pause = FIRST_PAUSE
+        console.note(f"  {failure}; again in {pause:.0f} s ({attempt} of {TRIES})")
+        time.sleep(pause)
+        pause *= 2
     raise UnavailableError(
         f"{pinned.file} could not be downloaded: {failure}",
         "run the same command again to continue from there, or give the file with --from-dir DIR",

@@ -10,6 +10,7 @@ import os
 import subprocess
 import tarfile
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +40,22 @@ class Archive:
     layers: tuple[tuple[str, int], ...]
 
 
-def export(engine: Engine, tag: str, place: Path, epoch: int, attest: Attest = lambda digest: {}) -> Archive:
-    """Write an engine's image as an OCI archive, whole or not at all, with what ``attest`` says of its digest."""
+def export(
+    engine: Engine, tag: str, place: Path, epoch: int, attest: Attest = lambda digest: {}, packed: int = 0
+) -> Archive:
+    """Write an engine's image as an OCI archive, whole or not at all, with what ``attest`` says of its digest.
+
+    ``packed`` bytes are what it is taken to have at the end.
+    """
+    start = time.monotonic()
+
+    def far() -> str:
+        seconds = time.monotonic() - start
+        done = sum(file.stat().st_size for file in layout.rglob("*") if file.is_file())
+        if 0 < done < packed:
+            return f"written {console.how_far(done, packed, seconds)}"
+        return f"at work for {console.duration(seconds)}, {done / 1e9:.1f} GB written"
+
     with (
         console.step(f"write {place.name}"),
         files.lock(place),
@@ -57,7 +72,7 @@ def export(engine: Engine, tag: str, place: Path, epoch: int, attest: Attest = l
                 raise PatchsetError(f"docker save {tag} ended with status {saved.returncode}")
         else:
             words = [engine.name, "push", engine.full_tag(tag), f"oci:{layout}"]
-            process.run(words, prefix=engine.name, env={**os.environ, "TMPDIR": folder})
+            process.run(words, prefix=engine.name, env={**os.environ, "TMPDIR": folder}, progress=far)
         name = engine.full_tag(tag)
         digest, layers = _name(layout, name, attest)
         _pack(layout, temp, epoch)

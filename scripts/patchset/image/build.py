@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +64,7 @@ def build(
     with files.lock(images / "work"):
         engine.clean(images)
         files.remove_temp(images)
+        console.note("part 1 of 4: the patched wheel")
         wheel = overlay.build(patched, target, arch)
         installed, rootfs = _full(patched, target, arch, engine, tag, lock, wheel, fresh_base, cached)
 
@@ -72,7 +74,9 @@ def build(
                 attestation.write(locked, patched, {arch: wheel}, installed=installed, rootfs=rootfs)
             )
 
-        made = archive.export(engine, tag, place, release.source_date_epoch, attest)
+        console.note("part 4 of 4: the archive")
+        packed = sum(file.stat().st_size for file in [*installed, wheel])
+        made = archive.export(engine, tag, place, release.source_date_epoch, attest, packed)
     return Built(engine, tag, made, engine.size(tag))
 
 
@@ -100,6 +104,7 @@ def _full(
 ) -> tuple[list[Path], Path]:
     """Build the image in the engine; the dependencies in it, and the base's root file system."""
     epoch = patched.pin.source_date_epoch
+    console.note("part 2 of 4: the base")
     rootfs, key = debian_base.rootfs(target, arch, epoch, fresh=fresh_base)
     base_tag = f"{CACHE}:{target}-{arch}-{key}"
     if not engine.exists(base_tag):
@@ -109,6 +114,7 @@ def _full(
         ):
             context.link(rootfs, Path(folder) / "rootfs.tar")
             engine.build(_dockerfile("base"), Path(folder), base_tag, epoch=epoch, arch=arch)
+    console.note("part 3 of 4: the packages, and vLLM on them")
     locks, wheels = wheelhouse.dependencies(lock, arch)
     uv_lock = paths.project_root() / "docker" / "uv.lock"
     (uv_wheel,) = wheelhouse.gather(
@@ -131,6 +137,7 @@ def _full(
             | ({"PRELOAD": preload(arch)} if target == "cpu" else {}),
             labels=labels.labels(patched, target, wheel),
             cached=cached,
+            unpacks=sum(map(_unpacked, wheels)),
         )
     return [*wheels, uv_wheel], rootfs
 
@@ -155,6 +162,12 @@ def _inputs(
         files=inputs.checkout_files(patched, target, "full"),
         tool=inputs.tool_files(),
     )
+
+
+def _unpacked(wheel: Path) -> int:
+    """How many bytes a wheel's files have."""
+    with zipfile.ZipFile(wheel) as opened:
+        return sum(info.file_size for info in opened.infolist())
 
 
 def preload(arch: Arch) -> str:

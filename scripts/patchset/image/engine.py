@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ from patchset.base.release import EngineName
 
 #: In the order in which they are tried: buildah needs neither a daemon nor anything at run time.
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+
+#: What engines say of the step they are at: ``STEP 5/22: RUN …``, ``[2/2] STEP 5/22: RUN …``, ``#9 [cuda 5/22] RUN …``.
+_STEP = re.compile(r"(?:STEP (\d+)/(\d+): |#\d+ \[(?:\S+ )?(\d+)/(\d+)\] )(\w+)")
 
 #: Beside a context that is built: the containers that were there before.
 _JOURNAL = ".containers.json"
@@ -54,10 +58,11 @@ class Engine:
         labels: Mapping[str, str] | None = None,
         stage: str | None = None,
         cached: bool = True,
+        unpacks: int = 0,
     ) -> None:
         """Build a Dockerfile's stage and tag it, without any network of its own where the engine can do that.
 
-        ``cached`` lets the engine take steps from earlier builds.
+        ``cached`` lets the engine take steps from earlier builds; of ``unpacks`` bytes its largest step is taken to be.
 
         A failed or interrupted build leaves no working container behind; nor, once ``clean`` ran, does a killed one.
         Temporary files are beside the ``context``.
@@ -96,7 +101,8 @@ class Engine:
         with tempfile.TemporaryDirectory(dir=context.parent, prefix=files.TEMP_PREFIX) as scratch:
             env = {**os.environ, "DOCKER_BUILDKIT": "1", "TMPDIR": scratch}
             try:
-                process.run(argv, prefix=self.name, env=env)
+                steps = _Steps(self.name, self.storage() or context, unpacks)
+                process.run(argv, prefix=self.name, env=env, on_line=steps.line, progress=steps.far)
             finally:
                 self.clean(context.parent)
 
@@ -177,6 +183,35 @@ class Engine:
         if check:
             raise PatchsetError(f"{self.name} {arguments[0]}: {done.stderr.strip()[-500:]}")
         return None
+
+
+class _Steps:
+    """Follows the steps of a build, for what is shown while the engine says nothing."""
+
+    def __init__(self, name: str, storage: Path, unpacks: int) -> None:
+        self._name, self._storage, self._unpacks = name, storage, unpacks
+        self._begin("")
+
+    def _begin(self, step: str) -> None:
+        self._step, self._start = step, time.monotonic()
+        self._used = shutil.disk_usage(self._storage).used
+
+    def line(self, text: str) -> None:
+        """One line of the engine's output."""
+        if match := _STEP.search(text):
+            number, count = match[1] or match[3], match[2] or match[4]
+            self._begin(f"step {number} of {count}, {match[5]}, ")
+        if text.strip():
+            console.note(f"  {self._name}: {text}")
+
+    def far(self) -> str:
+        """How far the step is: by what the disk has taken since it began."""
+        seconds = time.monotonic() - self._start
+        written = max(shutil.disk_usage(self._storage).used - self._used, 0)
+        what = f"{written / 1e9:.1f} GB written"
+        if "RUN" in self._step and 0 < written < self._unpacks:
+            what = f"written {console.how_far(written, self._unpacks, seconds)}"
+        return f"{self._step}at work for {console.duration(seconds)}, {what}"
 
 
 def find(name: EngineName | None = None, *, arch: str | None = None, machine: str | None = None) -> Engine:

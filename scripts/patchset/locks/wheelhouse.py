@@ -28,8 +28,6 @@ GLIBC_MINOR = 36
 
 #: Questions to the index at a time.
 _LOOKUPS = 8
-#: Wheels of less than this many bytes are downloaded without a progress bar each.
-_SMALL = 20_000_000
 
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)")
 
@@ -178,16 +176,12 @@ def gather(locks: list[Locked], arch: Arch) -> list[Path]:
             for pin in pool.map(lambda locked: _pin(index, locked, tags), locks):
                 pins.append(pin)
                 advance(1)
-    small = [pin for pin in pins if pin.size < _SMALL]
-    with console.step(
-        f"fetch {len(pins)} wheels, {sum(pin.size for pin in pins) / 1e9:.2f} GB, into build/downloads"
+    size = sum(pin.size for pin in pins)
+    with (
+        console.step(f"fetch {len(pins)} wheels, {size / 1e9:.2f} GB, into {paths.downloads_dir()}"),
+        console.progress("fetched and checked", size) as advance,
     ):
-        for number, pin in enumerate(small, 1):
-            with console.quiet():
-                fetch.artifact(pin)
-            if number % 25 == 0 or number == len(small):
-                console.note(f"  {number} of {len(small)} small wheels")
-        return [fetch.artifact(pin) for pin in pins]
+        return [fetch.artifact(pin, advance) for pin in pins]
 
 
 def _pin(index: Index, locked: Locked, tags: list[Tag]) -> Artifact:

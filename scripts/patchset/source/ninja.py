@@ -68,7 +68,7 @@ class Reader:
         finished = self.done - before
         if not finished or self.done == self.total:
             return ""
-        return f", about {duration((now - start) / finished * (self.total - self.done))} left"
+        return f", about {console.duration((now - start) / finished * (self.total - self.done))} left"
 
     def explanation(self) -> str:
         """Why the build failed, short; the whole output is in the log."""
@@ -84,14 +84,6 @@ class Reader:
             parts.append("  the machine ran out of memory: fewer --jobs")
         parts.append(f"  everything: {self.log}")
         return "\n".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words: ``40 s``, ``3 min``, ``1 h 20 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _short(text: str) -> str:
