@@ -199,6 +199,18 @@ def proofs(session: nox.Session) -> None:
         )
 
 
+@nox.session(name="oldest-pydantic", default=False)
+def oldest_pydantic(session: nox.Session) -> None:
+    """Test the making of deltas with the oldest pydantic that the releases allow: -- [RELEASE...]."""
+    in_process_lane(session)
+    session.install("pydantic==2.12.0")
+    names = session.posargs or releases(default=True)
+    session.run("python", "-m", "patchset", "apply", *names)
+    for name in names:
+        tree = Path("build/trees", name, "patched").resolve()
+        session.run("pytest", "-q", "tests/modules/test_models.py", env={"VLLM_TREE": str(tree)})
+
+
 @nox.session(default=False)
 def conformance(session: nox.Session) -> None:
     """Judge releases or a server by the suite: -- [RELEASE... | --tier TIER | --all | --stock --quick --url URL]."""
