@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-
 from conformance import tokens
 from conformance.host.engine import MODEL, build
 

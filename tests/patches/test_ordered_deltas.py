@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from application import application
 from harness import WIDTHS, call
 from serving import chat_chunks, response_events
 
@@ -49,3 +50,26 @@ def test_responses(width: int, after: str) -> None:
     assert [item.type for item in items] == [messages[0], "function_call", "function_call", *messages[1:]]
     assert [item.name for item in items[1:3]] == ["read", "read"]
     assert [json.loads(item.arguments) for item in items[1:3]] == [{"path": "/a"}, {"path": "/b"}]
+
+
+@pytest.mark.parametrize("width", [1, 1000])
+def test_usage_of_every_chunk(width: int) -> None:
+    """A chunk counts as the step's last one does, whichever of the step's deltas it carries."""
+    text = "Hm.</think>" + PREFACE + CALLS + AFTER
+    tool = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
+    body = {
+        "messages": [{"role": "user", "content": "go"}],
+        "tools": [tool],
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+    }
+    status, answer = application().post(
+        "/v1/chat/completions", body, *(text[at : at + width] for at in range(0, len(text), width))
+    )
+    assert status == 200, answer
+    usages = [json.loads(line[6:])["usage"] for line in answer.splitlines() if line.startswith("data: {")]
+    counted = [usage["completion_tokens"] for usage in usages]
+    assert counted == sorted(counted)
+    assert len({"completion_tokens_details" in usage for usage in usages}) == 1
+    if width == 1000:  # the role, five deltas of the step, the end of it, the total
+        assert len([count for count in counted if count]) >= 6
