@@ -68,7 +68,9 @@ class Listed(click.ParamType[tuple[Any, ...]]):
               help=f"Widths for outputs above {cells.LONG} tokens, which take long; without it all of --widths.")  # fmt: skip
 @click.option("--workloads", "names", type=Listed(), default=DEFAULT_WORKLOADS,
               help=f"Of {', '.join(workloads.NAMES)}; each also as NAME+reasoning.")  # fmt: skip
-@click.option("--paths", "ways", type=Listed(), default=PATHS, help=f"Of {', '.join(PATHS)}.")
+@click.option(
+    "--paths", "ways", type=Listed(), default=PATHS, help=f"Of {', '.join(PATHS)}; responses when named."
+)
 @click.option(
     "--rounds",
     type=click.IntRange(1),
@@ -189,8 +191,8 @@ def _check(names: tuple[str, ...], ways: tuple[str, ...]) -> None:
         if kind not in workloads.NAMES or mode not in ("", "reasoning"):
             raise click.BadParameter(f"no workload {name!r}; there are {', '.join(workloads.NAMES)}")
     for way in ways:
-        if way not in PATHS:
-            raise click.BadParameter(f"no path {way!r}; there are {', '.join(PATHS)}")
+        if way not in (*PATHS, "responses"):
+            raise click.BadParameter(f"no path {way!r}; there are {', '.join(PATHS)}, responses")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,17 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 #: "once" and "serving-once" feed a stream once, and "idle" does all that stands around it: what instructions are counted with.
-Path = Literal["parser", "serving", "memory", "serving-memory", "first-delta", "once", "serving-once", "idle"]
+Path = Literal[
+    "parser",
+    "serving",
+    "responses",
+    "memory",
+    "serving-memory",
+    "first-delta",
+    "once",
+    "serving-once",
+    "idle",
+]
 
 LENGTHS = (1_000, 4_000, 16_000, 64_000, 256_000)
 WIDTHS = (1, 2, 4, 6)
@@ -74,6 +84,8 @@ def grid(
 
 def _cell(path: Path, workload: str, tokens: int, width: int) -> Cell | None:
     kind = workload.partition("+")[0]
+    if kind not in ("string", "custom") if path == "responses" else kind == "custom":
+        return None
     if path in (*_TRACED, "first-delta") and kind in ("streams256", "prose", "calls64"):
         return None
     if path == "first-delta":

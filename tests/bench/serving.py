@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the whole serving path: a chat request through the release's own application, whose engine says the workload.
+"""Measures the whole serving path: a request of chat or of responses through the release's own application, whose engine says the workload.
 
 From the request's body to the last byte of the response, on the event loop's thread. The scripted engine makes the release's
 ``RequestOutput`` objects, which is part of what is measured and the same for all; "nothing" is the same application with a
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bench.measure import LEAST_SECONDS
-from bench.workloads import TOOLS, Step, Workload
+from bench.workloads import CUSTOM, TOOLS, Step, Workload
 
 _LOOK = 64
 
@@ -69,7 +69,7 @@ class Serving:
             if cell["path"] == "serving-once":
                 self._loop.run_until_complete(self._all(app, workload, steps, 1, float("inf")))
                 return {}
-            return self._timed(app, workload, steps, streams, budget)
+            return self._timed(app, workload, steps, streams, budget, responses=cell["path"] == "responses")
 
     def _app(self, reasoning: str) -> Any:
         if reasoning not in self._apps:
@@ -79,12 +79,21 @@ class Serving:
         return self._apps[reasoning]
 
     def _timed(
-        self, app: Any, workload: Workload, steps: list[Step], streams: int, budget: float
+        self,
+        app: Any,
+        workload: Workload,
+        steps: list[Step],
+        streams: int,
+        budget: float,
+        *,
+        responses: bool,
     ) -> dict[str, Any]:
         passes, spent = 0, 0.0
         while passes == 0 or spent < LEAST_SECONDS:
             began = time.thread_time()
-            done = self._loop.run_until_complete(self._all(app, workload, steps, streams, began + budget))
+            done = self._loop.run_until_complete(
+                self._all(app, workload, steps, streams, began + budget, responses=responses)
+            )
             ended = time.thread_time()
             if done < len(steps) * streams:
                 return {"bounded": True, "seconds": ended - began, "done": done / (len(steps) * streams)}
@@ -105,22 +114,43 @@ class Serving:
             tracemalloc.stop()
         return {"peak_bytes": peak - before} if done == len(steps) else {"bounded": True}
 
-    async def _all(self, app: Any, workload: Workload, steps: list[Step], streams: int, limit: float) -> int:
+    async def _all(
+        self,
+        app: Any,
+        workload: Workload,
+        steps: list[Step],
+        streams: int,
+        limit: float,
+        *,
+        responses: bool = False,
+    ) -> int:
         scripts = [_Bursts(steps, limit) for _ in range(streams)]
         # Each in a task: with a context of its own, which is where the engine finds what to say.
-        await asyncio.gather(*(asyncio.create_task(_ask(app, workload, one, streams > 1)) for one in scripts))
+        await asyncio.gather(
+            *(asyncio.create_task(_ask(app, workload, one, streams > 1, responses)) for one in scripts)
+        )
         return sum(script.done for script in scripts)
 
 
-async def _ask(app: Any, workload: Workload, bursts: _Bursts, take_turns: bool) -> None:
-    """One streamed chat request; the response is counted and dropped, as a socket would take it."""
-    from conformance.host.engine import MODEL, SCRIPT, Script
+def _request(workload: Workload, responses: bool) -> tuple[str, dict[str, Any]]:
+    """A streamed request: its path and its body."""
+    from conformance.host.engine import MODEL
+
+    asked = [{"role": "user", "content": "hello [prompt:open]" if workload.thinks else "hello"}]
+    body = {"model": MODEL, "stream": True, "tool_choice": "auto"}
+    if responses:
+        tools = [{"type": "function", "strict": False, **tool["function"]} for tool in TOOLS]
+        custom = [CUSTOM] if workload.name.startswith("custom") else []
+        return "/v1/responses", {**body, "store": False, "input": asked, "tools": [*tools, *custom]}
+    return "/v1/chat/completions", {**body, "messages": asked, "tools": TOOLS}
+
+
+async def _ask(app: Any, workload: Workload, bursts: _Bursts, take_turns: bool, responses: bool) -> None:
+    """One request; the response is counted and dropped, as a socket would take it."""
+    from conformance.host.engine import SCRIPT, Script
 
     SCRIPT.set(Script(bursts, "stop"))  # type: ignore[arg-type]
-    body = {
-        "model": MODEL, "stream": True, "tools": TOOLS, "tool_choice": "auto",
-        "messages": [{"role": "user", "content": "hello [prompt:open]" if workload.thinks else "hello"}],
-    }  # fmt: skip
+    path, body = _request(workload, responses)
     payload = json.dumps(body).encode()
     closed, sent = asyncio.Event(), False
     last = b""
@@ -147,13 +177,13 @@ async def _ask(app: Any, workload: Workload, bursts: _Bursts, take_turns: bool) 
 
     scope = {
         "type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1", "method": "POST",
-        "scheme": "http", "path": "/v1/chat/completions", "raw_path": b"/v1/chat/completions", "root_path": "",
+        "scheme": "http", "path": path, "raw_path": path.encode(), "root_path": "",
         "query_string": b"", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "state": {},
         "headers": [(b"host", b"localhost"), (b"content-type", b"application/json"),
                     (b"content-length", str(len(payload)).encode())],
     }  # fmt: skip
     await app(scope, receive, send)
-    if b"[DONE]" not in last:
+    if (b"response.completed" if responses else b"[DONE]") not in last:
         raise RuntimeError(f"the response ends with {last[-200:]!r}")
 
 

@@ -48,7 +48,8 @@ class Subject:
             return cell.workload.startswith("prose") and cell.path in ("parser", "serving")
         if self.name in (*PEERS, "qwen3_xml"):
             thinks = cell.workload.endswith("+reasoning")  # a parser for calls alone
-            return not thinks and not cell.path.startswith("serving") and cell.tokens <= _PEER_LENGTH
+            service = cell.path.startswith(("serving", "responses"))
+            return not thinks and not service and cell.tokens <= _PEER_LENGTH
         return True
 
 

@@ -65,7 +65,8 @@ def test_no_ratio_of_nothing(above: list[float], below: list[float]) -> None:
 def test_a_workload_says_what_its_output_holds(name: str) -> None:
     one, again = workloads.build(name, 500, words), workloads.build(name, 500, words)
     assert one == again
-    assert one.output.count("<function=write>\n") == len(one.calls)
+    called = {tool for tool, _ in one.calls}
+    assert sum(one.output.count(f"<function={tool}>\n") for tool in called) == len(one.calls)
     assert all(f"\n{value}\n</parameter>" in one.output for _, all_ in one.calls for _, value in all_)
     assert one.content in one.output
     assert one.output.startswith(one.reasoning)
@@ -108,6 +109,16 @@ def test_a_grid_has_each_cell_once_and_the_shortest_first() -> None:
 def test_long_outputs_can_have_widths_of_their_own() -> None:
     found = cells.grid(("parser",), ("string",), (4_000, 64_000), (1, 4), (4,))
     assert [(cell.tokens, cell.width) for cell in found] == [(4_000, 1), (4_000, 4), (64_000, 4)]
+
+
+def test_custom_tools_are_a_matter_of_responses_alone() -> None:
+    found = cells.grid(("parser", "responses"), ("string", "custom", "prose"), (1_000,), (4,))
+    assert [(c.path, c.workload) for c in found] == [
+        ("parser", "string"),
+        ("parser", "prose"),
+        ("responses", "string"),
+        ("responses", "custom"),
+    ]
 
 
 def calls_of(*parts: tuple[int, str | None, str]) -> Any:

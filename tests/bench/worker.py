@@ -84,7 +84,7 @@ class Bench:
         streams = STREAMS if cell["workload"].startswith("streams") else 1
         gc.collect()
         gc.freeze()
-        if cell["path"].startswith("serving"):
+        if cell["path"].startswith(("serving", "responses")):
             if self._serving is None:
                 from bench.serving import Serving
 

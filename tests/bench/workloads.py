@@ -25,6 +25,9 @@ TOOLS: list[dict[str, Any]] = [
     for name, keys in (("write", ("path", "content")), ("read", ("path",)))
 ]
 
+#: A custom tool of /v1/responses, whose input is a text: Codex's apply_patch is one.
+CUSTOM = {"type": "custom", "name": "edit", "description": "", "format": {"type": "text"}}
+
 #: Share of reasoning in front of an output that has some, in tokens of reasoning a token of output.
 REASONING_SHARE = 0.25
 
@@ -124,6 +127,11 @@ def _string(name: str, tokens: int, line: Callable[[random.Random], str], count:
     return Workload(name, _call("write", *arguments), calls=(("write", arguments),))
 
 
+def _custom(tokens: int, count: Any) -> Workload:
+    arguments = (("input", text_of(tokens, source_line, count)),)
+    return Workload("custom", _call("edit", *arguments), calls=(("edit", arguments),))
+
+
 def _calls(tokens: int, count: Any) -> Workload:
     value = text_of(max(8, tokens // CALLS), source_line, count)
     calls = tuple(("write", (("path", f"/src/{n}.py"), ("content", value))) for n in range(CALLS))
@@ -138,6 +146,7 @@ def _prose(tokens: int, count: Any) -> Workload:
 _KINDS: dict[str, Callable[[int, Any], Workload]] = {
     "string": lambda tokens, count: _string("string", tokens, source_line, count),
     "markup": lambda tokens, count: _string("markup", tokens, markup_line, count),
+    "custom": _custom,
     "calls64": _calls,
     "prose": _prose,
     "streams256": lambda tokens, count: _string("streams256", tokens, source_line, count),
