@@ -31,6 +31,9 @@ NAMES = (
     "smolagents", "qwen_agent", "aider",
 )  # fmt: skip
 
+STOCK_K = 3
+"""The width at which the stock tree is run beside the patched one: what widths change of it, the conformance suite shows."""
+
 INTERRUPT_LIMIT_S = 5.0
 
 NAMESPACES = ["unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -41,7 +44,7 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="nox -s clients --", description="Real agents write real files.")
     parser.add_argument("clients", nargs="*", metavar="NAME", help=f"default: all of {', '.join(NAMES)}")
     parser.add_argument("--release", default=DEFAULT_RELEASE, help=f"default: {DEFAULT_RELEASE}")
-    parser.add_argument("--stock", action="store_true", help="the stock tree as well, beside the patched one")
+    parser.add_argument("--stock", action="store_true", help=f"the stock tree as well, at k={STOCK_K} alone")
     parser.add_argument("--only-stock", action="store_true", help="the stock tree and no other")
     parser.add_argument("--k", default="0,3,5", help="burst widths: up to k+1 tokens a step; default: 0,3,5")
     parser.add_argument(
@@ -77,8 +80,9 @@ def load(names: list[str]) -> dict[str, Client]:
     return {name: importlib.import_module(f"clients.agents.{name}").CLIENT for name in names or NAMES}
 
 
-def jobs(clients: dict[str, Client], opts: argparse.Namespace) -> list[Job]:
-    """Every run that was asked for."""
+def jobs(clients: dict[str, Client], opts: argparse.Namespace, kind: str) -> list[Job]:
+    """Every run of a tree that was asked for."""
+    widths = [STOCK_K] if kind == "stock" and not opts.only_stock else opts.widths
     return [
         Job(name, surface, scenario, k, opts.model)
         for name, client in clients.items()
@@ -86,7 +90,7 @@ def jobs(clients: dict[str, Client], opts: argparse.Namespace) -> list[Job]:
         for scenario in opts.scenario or scenarios.ALL
         if client.plays(scenario)
         if opts.model == "qwen3.5" or not scenarios.ALL[scenario].thoughts
-        for k in opts.widths
+        for k in widths
     ]
 
 
@@ -131,14 +135,9 @@ def lane(opts: argparse.Namespace, processes: Processes) -> int:
         f"written: {opts.build / opts.release}.json and .md; runs that are not right: {opts.build}/{opts.release}-*/runs/"
     )
     if opts.results:
-        table.write_results(document)
+        table.write_results(document, opts.build / f"{opts.release}-patched/runs")
     wrong = [r for r in everything.get("patched", []) if r["verdict"] != "right" and not table.own_fault(r)]
     return 1 if wrong else 0
-
-
-def job_of(result: dict[str, Any]) -> Job:
-    """The job that a result belongs to."""
-    return Job(*(result[field] for field in ("client", "surface", "scenario", "k", "model")))
 
 
 def _kind(
@@ -153,7 +152,7 @@ def _kind(
     results = folder / "results.jsonl"
     if opts.again:
         results.unlink(missing_ok=True)
-    wanted = jobs(clients, opts)
+    wanted = jobs(clients, opts, kind)
     keys = {name: key(opts.release, kind, client) for name, client in clients.items()}
     have: dict[Job, dict[str, Any]] = {}
     if results.is_file():
@@ -163,7 +162,7 @@ def _kind(
             except ValueError:  # a run that was killed may leave half a line
                 continue
             if keys.get(result["client"]) == result["key"]:
-                have[job_of(result)] = result
+                have[Job.of(result)] = result
     todo = [job for job in wanted if job not in have]
     if todo:
         print(f"{opts.release} {kind}: {len(todo)} runs of {len(wanted)}, {opts.jobs} at a time", flush=True)
@@ -183,7 +182,7 @@ def _run(
 ) -> None:
     """Start the tree's server and make the runs."""
     began = time.monotonic()
-    server = Server(tree, opts.build / "templates", folder / "server.log", processes)
+    server = Server(tree, opts.build / "templates" / f"{opts.model}.jinja", folder / "server.log", processes)
     print(f"the server is up after {time.monotonic() - began:.0f} s", flush=True)
     groups: dict[Any, list[Job]] = {}
     for job in todo:
@@ -195,7 +194,7 @@ def _run(
 
         def done(result: dict[str, Any]) -> None:
             result["key"] = keys[result["client"]]
-            have[job_of(result)] = result
+            have[Job.of(result)] = result
             out.write(json.dumps(result, ensure_ascii=False) + "\n")
             out.flush()
             count[0] += 1

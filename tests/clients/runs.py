@@ -26,8 +26,8 @@ from clients.judge import Outcome, Verdict, judge
 
 TESTS = Path(__file__).resolve().parent.parent
 START_LIMIT_S = 900.0
-RUN_LIMIT_S = 240.0
-"""One run; the longest takes half a minute on a quiet machine."""
+RUN_LIMIT_S = 600.0
+"""A run that takes longer hangs: the longest takes half a minute on a quiet machine."""
 FILE_LIMIT = 16 * 1024 * 1024
 
 
@@ -44,6 +44,11 @@ class Job:
     scenario: str
     k: int
     model: str
+
+    @classmethod
+    def of(cls, result: dict[str, Any]) -> Job:
+        """The job that a result belongs to."""
+        return cls(*(result[field] for field in ("client", "surface", "scenario", "k", "model")))
 
     @property
     def name(self) -> str:
@@ -88,17 +93,17 @@ class Processes:
 class Server:
     """The scripted server of one tree."""
 
-    def __init__(self, tree: Path, templates: Path, log: Path, processes: Processes) -> None:
+    def __init__(self, tree: Path, template: Path, log: Path, processes: Processes) -> None:
         self.processes, self.log = processes, log
         environment = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
         environment["PYTHONPATH"] = f"{tree}{os.pathsep}{TESTS}"
         # The tree stays as it was unpacked, and the second start is quicker than the first.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        environment["PYTHONPYCACHEPREFIX"] = str(templates.parent / "pycache")
+        environment["PYTHONPYCACHEPREFIX"] = str(template.parent.parent / "pycache")
         environment.setdefault("OMP_NUM_THREADS", "1")
         with log.open("wb") as sink:
             self.process = processes.start(
-                [sys.executable, "-m", "clients.server", "--templates", str(templates)],
+                [sys.executable, "-m", "clients.server", "--template", str(template)],
                 cwd=TESTS, env=environment, stdout=subprocess.PIPE, stderr=sink, stdin=subprocess.DEVNULL,
             )  # fmt: skip
         ready = _line(self.process, START_LIMIT_S)

@@ -69,13 +69,13 @@ class Run:
 class Scripted:
     """ASGI application: finds the run of a request, sets the engine's script, and writes down what passes."""
 
-    def __init__(self, apps: dict[str, Any]) -> None:
+    def __init__(self, app: Any, json_calls: bool) -> None:
         from conformance import tokens
 
-        self.apps, self.runs = apps, {}  # type: ignore[var-annotated]
+        self.app, self.json_calls = app, json_calls
+        self.runs: dict[str, Run] = {}
         self.tokenizer = tokens.load()
         self.eos = self.tokenizer.token_to_id(tokens.EOS)
-        self.json_calls = False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request."""
@@ -91,7 +91,7 @@ class Scripted:
             return
         path = "/" + "/".join(rest)
         scope = {**scope, "path": path, "raw_path": path.encode()}
-        app = self.apps[run.model]
+        app = self.app
         if scope["method"] != "POST" or path not in SURFACES:
             await app(scope, receive, send)
             return
@@ -172,7 +172,9 @@ class Scripted:
             exchange.calls = [{"name": c.name, "arguments": c.arguments} for c in calls]
             required = exchange.request.get("tool_choice") == "required"
             if required and self.json_calls and calls:
-                text = json.dumps([{"name": c.name, "parameters": c.arguments} for c in calls])
+                # The grammar holds from the end of the reasoning on.
+                text = scenarios.render(replace(turn, parts=()), [], thinks=thinks)
+                text += json.dumps([{"name": c.name, "parameters": c.arguments} for c in calls])
             else:
                 text = scenarios.render(turn, calls, thinks=thinks)
         exchange.said = text
@@ -223,7 +225,7 @@ async def _answer(send: Any, status: int, document: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def serve(templates: Path) -> None:
+async def serve(template: Path) -> None:
     """Serve until killed; says where on standard output."""
     import uvicorn
     import vllm
@@ -231,12 +233,8 @@ async def serve(templates: Path) -> None:
     from conformance.host.engine import build, constrains_to_json
 
     folder = str(tokens.model_folder())
-    apps = {
-        model: await build(folder, parser, ["--chat-template", str(templates / f"{model}.jinja")])
-        for model, parser in MODELS.items()
-    }
-    scripted = Scripted(apps)
-    scripted.json_calls = constrains_to_json()
+    app = await build(folder, MODELS[template.stem], ["--chat-template", str(template)])
+    scripted = Scripted(app, constrains_to_json())
     gc.collect()
     gc.freeze()
     listening = socket.create_server(("127.0.0.1", 0))
@@ -251,8 +249,10 @@ async def serve(templates: Path) -> None:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="clients.server")
-    parser.add_argument("--templates", type=Path, required=True, help="folder with MODEL.jinja of each model")
-    asyncio.run(serve(parser.parse_args().templates))
+    parser.add_argument(
+        "--template", type=Path, required=True, help="MODEL.jinja, the chat template of a model"
+    )
+    asyncio.run(serve(parser.parse_args().template))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import json
+from pathlib import Path
 from typing import Any
 
 from clients import scenarios
+from clients.runs import Job
+from patchset.base import files
 from patchset.base.release import load
 from patchset.results import totals
 from patchset.results.key import key
@@ -89,8 +93,29 @@ def markdown(document: dict[str, Any]) -> str:
     return "\n".join(out) + "\n"
 
 
-def write_results(document: dict[str, Any]) -> None:
-    """Put the totals of a release into ``results/clients/``. Clients that were not run keep the totals they have."""
+def faults(document: dict[str, Any], runs: Path) -> str:
+    """The faults of clients' own on the patched release, each with what was said and the raw responses."""
+    worst: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for run in document.get("patched", []):
+        if run["verdict"] == "client":  # the widest bursts make the shortest streams
+            worst[run["client"], run["surface"], run["scenario"]] = run
+    out = []
+    for (client, surface, scenario), run in worst.items():
+        told = json.loads((runs / Job.of(run).name / "exchanges.json").read_text(encoding="utf-8"))
+        out += [f"# {client.replace('_', ' ')}, {surface}, {scenario}, k = {run['k']}: {own_fault(run) or 'not explained'}", *run["why"]]  # fmt: skip
+        for exchange in told["exchanges"]:
+            if exchange["turn"] is not None:
+                out += [f"\n## Turn {exchange['turn']}, the model said\n\n{exchange['said']}"]
+                out += [f"\n## Turn {exchange['turn']}, the response\n\n{exchange['body'].rstrip()}"]
+        out.append("")
+    return "\n".join(out)
+
+
+def write_results(document: dict[str, Any], runs: Path) -> None:
+    """Put the totals of a release, and the faults of clients' own, into ``results/clients/``.
+
+    Clients that were not run keep the totals they have.
+    """
     release = load(document["release"])
     for kind in ("stock", "patched"):
         if kind not in document:
@@ -108,3 +133,5 @@ def write_results(document: dict[str, Any]) -> None:
                 mine["not right"].setdefault(f"{run['scenario']}: {run['verdict']}", []).append(run["k"])
         kept = old["clients"] if old and old["key"] == now else {}
         totals.keep("clients", release.name, kind, {"key": now, "clients": {**kept, **clients}})
+    if told := faults(document, runs):
+        files.write_text(totals.file("clients", release.name).with_suffix(".faults.txt"), told)

@@ -19,7 +19,7 @@ from clients.client import Client
 from clients.install import HERE, InstallError, templates
 from clients.judge import Outcome, judge
 from clients.reading import declared, history
-from clients.runs import LaneError, Processes
+from clients.runs import Job, LaneError, Processes
 from clients.scenarios import Call, Say, Turn, Write
 from patchset.results import totals
 
@@ -274,13 +274,42 @@ def test_results_keep_the_clients_that_were_not_run(tmp_path: Path, monkeypatch:
         "quoted": False,
     }
     table.write_results(
-        table.document("v0.33.0", {"stock": [{**run, "verdict": "server", "quoted": True}], "patched": [run]})
+        table.document(
+            "v0.33.0", {"stock": [{**run, "verdict": "server", "quoted": True}], "patched": [run]}
+        ),
+        tmp_path,
     )
     table.write_results(
-        table.document("v0.33.0", {"patched": [{**run, "client": "aider", "surface": "chat"}]})
+        table.document("v0.33.0", {"patched": [{**run, "client": "aider", "surface": "chat"}]}), tmp_path
     )
     cells = totals.read("clients", "v0.33.0")
     assert cells["stock"]["clients"]["codex/responses"]["not right"] == {"plain: server": [3]}
     assert cells["stock"]["clients"]["codex/responses"]["quoted"] == 1
     assert sorted(cells["patched"]["clients"]) == ["aider/chat", "codex/responses"]
     assert cells["patched"]["clients"]["aider/chat"]["k"] == [3]
+
+
+def test_a_fault_of_a_clients_own_has_the_raw_stream_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(totals, "file", lambda lane, release: tmp_path / f"{release}.json")
+    job = Job("claude_code", "messages", "spaces", 5, "qwen3.5")
+    run = {**vars(job), "verdict": "client", "why": ["spaces.txt: after 'x'"], "quoted": False}
+    (tmp_path / job.name).mkdir()
+    exchanges = [
+        {"turn": None, "said": "A title", "body": ""},
+        {"turn": 0, "said": "a \n", "body": "data: 1\n\n"},
+    ]
+    (tmp_path / job.name / "exchanges.json").write_text(json.dumps({"exchanges": exchanges}))
+    table.write_results(table.document("v0.33.0", {"patched": [{**run, "k": 0}, run]}), tmp_path)
+    told = (tmp_path / "v0.33.0.faults.txt").read_text()
+    assert told.startswith("# claude code, messages, spaces, k = 5: it removes white space")
+    assert "spaces.txt: after 'x'" in told
+    assert "data: 1" in told and "A title" not in told
+
+
+def test_where_calls_are_required_nothing_else_is_said() -> None:
+    client = CLIENTS["smolagents"]
+    assert not client.plays("undeclared")
+    turn = client.turn(scenarios.ALL["prose"], 0)
+    assert [type(part) for part in turn.parts] == [Write]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from clients.client import KEY, MODEL, PROMPT, Library, write_file
@@ -9,15 +10,23 @@ from clients.scenarios import Call, Say, Scenario, Turn
 
 
 class Smolagents(Library):
-    """It takes no text for an answer, and sends its history as text."""
+    """It requires a call in every turn, the answer included, and sends its history as text.
+
+    A required call is made by a grammar that permits calls of declared tools and nothing else: a real model could not say
+    an undeclared name here, or text beside a call.
+    """
 
     echoes = False
 
+    def plays(self, scenario: str) -> bool:
+        """No undeclared name."""
+        return scenario != "undeclared" and super().plays(scenario)
+
     def turn(self, scenario: Scenario, number: int) -> Turn:
-        """The last turn says its text as the argument of ``final_answer``."""
+        """Calls without text; the last turn says its text as the argument of ``final_answer``."""
         turn = scenario.turns[number]
         if number < len(scenario.turns) - 1:
-            return turn
+            return replace(turn, parts=tuple(part for part in turn.parts if not isinstance(part, Say)))
         text = "".join(part.text for part in turn.parts if isinstance(part, Say))
         return Turn((Call("final_answer", {"answer": text}),), turn.thought)
 
