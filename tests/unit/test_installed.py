@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import venv
 from pathlib import Path
@@ -15,6 +16,16 @@ from patchset.base.errors import PatchsetError
 from patchset.install import in_place
 
 __all__ = ["packaged"]
+
+
+def fingerprint(site: Path) -> dict[str, str]:
+    """The sha256 of every file below ``site/vllm*``, bytecode left out; for comparing before and after."""
+    found = {}
+    for folder in sorted(site.glob("vllm*")):
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and file.suffix != ".pyc" and not file.name.endswith(".lock"):
+                found[str(file.relative_to(site))] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found
 
 
 @pytest.fixture
@@ -32,7 +43,7 @@ def site(python: Path) -> Path:
 
 
 def test_in_and_out_again_every_hash_as_before(packaged: Project, served: Path) -> None:
-    before = in_place.fingerprint(site(served))
+    before = fingerprint(site(served))
     packaged.run("patch-installed", "status", "--python", str(served), status=1)
     shown = packaged.run("patch-installed", "in", "--python", str(served)).stdout
     assert "patched  vllm/parser.py" in shown and "is live" in shown
@@ -40,13 +51,13 @@ def test_in_and_out_again_every_hash_as_before(packaged: Project, served: Path) 
     packaged.run("patch-installed", "status", "--python", str(served))
     check = subprocess.run([served, "-m", "pip", "check"], capture_output=True, text=True)
     assert "No broken requirements" in check.stdout or "torch" in check.stdout
-    during = in_place.fingerprint(site(served))
+    during = fingerprint(site(served))
     assert {name for name in before if during[name] != before[name]} == {
         "vllm/parser.py",
         "vllm-1.2.0.dist-info/RECORD",
     }
     packaged.run("patch-installed", "out", "--python", str(served))
-    assert in_place.fingerprint(site(served)) == before
+    assert fingerprint(site(served)) == before
 
 
 def test_uninstalling_a_patched_vllm_leaves_nothing(packaged: Project, served: Path) -> None:
@@ -68,14 +79,14 @@ def test_stale_bytecode_cannot_win(packaged: Project, served: Path) -> None:
 
 def test_foreign_files_are_named_and_nothing_is_changed(packaged: Project, served: Path) -> None:
     (site(served) / "vllm/parser.py").write_text("somebody's own\n")
-    before = in_place.fingerprint(site(served))
+    before = fingerprint(site(served))
     message = packaged.run("patch-installed", "in", "--python", str(served), status=1).stderr
     assert "not those of v1.2.0: vllm/parser.py" in message
-    assert in_place.fingerprint(site(served)) == before
+    assert fingerprint(site(served)) == before
 
 
 def test_half_done_is_completed_either_way(packaged: Project, served: Path) -> None:
-    before = in_place.fingerprint(site(served))
+    before = fingerprint(site(served))
     packaged.run("patch-installed", "in", "--python", str(served))
     (site(served) / "vllm/reader.py").unlink()
     shown = packaged.run("patch-installed", "status", "--python", str(served), status=1).stdout
@@ -84,14 +95,14 @@ def test_half_done_is_completed_either_way(packaged: Project, served: Path) -> N
     assert (site(served) / "vllm/reader.py").exists()
     (site(served) / "vllm/reader.py").unlink()
     packaged.run("patch-installed", "out", "--python", str(served))
-    assert in_place.fingerprint(site(served)) == before
+    assert fingerprint(site(served)) == before
 
 
 def test_a_failing_write_leaves_every_file_as_it_was(
     packaged: Project, served: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = in_place.find(served)
-    before = in_place.fingerprint(site(served))
+    before = fingerprint(site(served))
     calls = []
 
     def fail(beside: Path, *rest: object) -> None:
@@ -103,7 +114,7 @@ def test_a_failing_write_leaves_every_file_as_it_was(
     monkeypatch.setattr(in_place, "_write_beside", fail)
     with pytest.raises(PatchsetError, match="could not be written"):
         in_place.put_in(found)
-    after = in_place.fingerprint(site(served))
+    after = fingerprint(site(served))
     after.pop(f"vllm-1.2.0.dist-info/{in_place.RECORD_BACKUP}")
     assert after == before
 
@@ -129,9 +140,9 @@ def test_not_installed_unpinned_and_already_patched(packaged: Project, served: P
 def test_added_file_in_a_new_folder_goes_with_its_folder(packaged: Project, served: Path) -> None:
     new = "diff --git a/vllm/own/reader.py b/vllm/own/reader.py\nnew file mode 100644\n--- /dev/null\n+++ b/vllm/own/reader.py\n@@ -0,0 +1 @@\n+READ = 1\n"
     packaged.add_patch("0003-folder.diff", new)
-    before = in_place.fingerprint(site(served))
+    before = fingerprint(site(served))
     packaged.run("patch-installed", "in", "--python", str(served))
     subprocess.run([served, "-m", "compileall", "-q", str(site(served) / "vllm/own")], check=True)
     packaged.run("patch-installed", "out", "--python", str(served))
-    assert in_place.fingerprint(site(served)) == before
+    assert fingerprint(site(served)) == before
     assert not (site(served) / "vllm/own").exists()

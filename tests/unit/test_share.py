@@ -79,4 +79,4 @@ def test_several_shared_diffs_are_told_apart_by_their_oldest_release(three: Proj
 
 
 def test_unknown_patch(three: Project) -> None:
-    assert "no release has a patch nonsense" in three.run("share", "nonsense", status=2).stderr
+    assert "no release has a patch called nonsense" in three.run("share", "nonsense", status=2).stderr

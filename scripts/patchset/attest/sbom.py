@@ -23,7 +23,7 @@ from patchset.base.release import GOARCH, Arch, Release
 from patchset.downloads.wheel_metadata import read_metadata
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel.archive import Wheel
-from patchset.wheel.changed_files import changed_files
+from patchset.wheel.overlay import changed_files
 
 #: Media type, as CycloneDX registered it.
 MEDIA_TYPE = "application/vnd.cyclonedx+json"

@@ -113,8 +113,6 @@ def _start(
         environment |= {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": mail}
         if epoch is not None:
             environment[f"GIT_{role}_DATE"] = f"@{epoch} +0000"
-    if index is not None:
-        environment["GIT_INDEX_FILE"] = str(index)
     settings = [part for key, value in _SETTINGS for part in ("-c", f"{key}={value}")]
     try:
         return subprocess.run(

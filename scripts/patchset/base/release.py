@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from packaging.version import Version
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -102,6 +103,12 @@ class Release(_Pinned):
         return by_arch[arch]
 
 
+def this_machine() -> Arch:
+    """The processor of this machine, as wheels name it."""
+    name = platform.machine()
+    return cast(Arch, {"arm64": "aarch64"}.get(name, name))
+
+
 def release_names() -> list[str]:
     """All releases with a pin, oldest first."""
     files.restore_replaced(paths.patches_dir())
@@ -111,7 +118,7 @@ def release_names() -> list[str]:
 
 def releases() -> list[Release]:
     """All pins, oldest first."""
-    return [load(name) for name in release_names()]
+    return [read(paths.patches_dir() / name / "release.toml") for name in release_names()]
 
 
 def load(name: str | None = None) -> Release:
@@ -119,10 +126,12 @@ def load(name: str | None = None) -> Release:
     if name is None:
         return _default()
     name = "v" + name.removeprefix("v")
-    if name not in release_names():
+    if name not in (known := release_names()):
+        near = [other for other in known if other.split(".")[:2] == name.split(".")[:2]]
         raise UsageError(
             f"unknown release {name}",
-            f"known: {', '.join(release_names()) or 'none'}; nox -s pin -- {name} adds one",
+            (f"did you mean {near[-1]}? " if near else "")
+            + f"known: {', '.join(known) or 'none'}; nox -s pin -- v0.34.0 adds a release of vLLM",
         )
     return read(paths.patches_dir() / name / "release.toml")
 

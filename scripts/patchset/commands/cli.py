@@ -9,30 +9,11 @@ import click
 
 from patchset.base import run_command
 
-#: Command names in the order of the flow, with their modules under ``patchset.commands``.
-COMMANDS = {
-    "pin": "pin",
-    "lock": "lock",
-    "fetch": "fetch",
-    "lint": "lint",
-    "tables": "tables",
-    "receipt": "receipt",
-    "apply": "apply",
-    "refresh": "refresh",
-    "share": "share",
-    "prove": "prove",
-    "rebase": "rebase",
-    "drift": "drift",
-    "bisect": "bisect",
-    "new-patch": "new_patch",
-    "build-wheel": "build_wheel",
-    "verify": "verify",
-    "build-image": "build_image",
-    "publish": "publish",
-    "reproduce": "reproduce",
-    "patch-installed": "patch_installed",
-    "doctor": "doctor",
-}
+#: In the order of the flow; each is a module under ``patchset.commands``.
+COMMANDS = (
+    "pin", "lock", "fetch", "lint", "tables", "receipt", "apply", "refresh", "share", "prove", "rebase", "drift", "bisect",
+    "new-patch", "build-wheel", "verify", "build-image", "publish", "reproduce", "patch-installed", "doctor",
+)  # fmt: skip
 
 
 class CommandGroup(click.Group):
@@ -42,10 +23,11 @@ class CommandGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = COMMANDS.get(cmd_name)
-        if module is None:
+        if cmd_name not in COMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"patchset.commands.{module}").command
+        found: click.Command = importlib.import_module(
+            f"patchset.commands.{cmd_name.replace('-', '_')}"
+        ).command
         return found
 
 

@@ -4,20 +4,12 @@
 from __future__ import annotations
 
 import os
-import platform
-from typing import cast
 
 import click
 
-from patchset.base.release import Arch
+from patchset.base.release import this_machine as this_machine
 
 release_argument = click.argument("release", required=False, metavar="[RELEASE]")
-
-
-def this_machine() -> Arch:
-    """The processor of this machine, as wheels name it."""
-    name = platform.machine()
-    return cast(Arch, {"arm64": "aarch64"}.get(name, name))
 
 
 def _set_from_dir(context: click.Context, parameter: click.Parameter, value: str | None) -> None:

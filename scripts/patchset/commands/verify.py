@@ -40,7 +40,7 @@ def command(
             console.result(line)
         return
     if not file.is_file():
-        raise UsageError(f"{what} is no file", "nox -s build-wheel writes one, and says where")
+        raise UsageError(f"there is no file {what}", "nox -s build-wheel makes one and prints its path")
     report = verify(file, allow_compiled=allow_compiled)
     console.result(f"{len(report.official)} files are the official wheel's")
     for word, names in (("patched", report.patched), ("removed", report.removed)):

@@ -21,6 +21,7 @@ from pip._internal.models.index import PyPI
 from unearth import Link, PackageFinder
 from unearth.fetchers import PyPIClient
 
+from patchset.base import files
 from patchset.base.errors import MissingToolError, NotFoundError, UnavailableError
 from patchset.base.steady import steady
 
@@ -166,6 +167,13 @@ class Index:
         if silent:
             raise UnavailableError(f"a package index does not answer: {'; '.join(silent)}", _ASKED)
         raise NotFoundError(f"no configured package index has {file} of {project}", _ASKED)
+
+
+def sha256(link: Link) -> str | None:
+    """The sum that the index states for a file; one in a folder is summed here."""
+    if stated := (link.hash_option or {}).get("sha256"):
+        return stated[0]
+    return files.sha256_file(link.file_path) if link.is_file else None
 
 
 _ASKED = "'pip config list' shows which are asked; --from-dir DIR takes files from a folder instead"

@@ -20,7 +20,7 @@ from patchset.image.layer import Place
 from patchset.registry import media
 from patchset.registry.client import Repository
 from patchset.wheel.archive import Wheel
-from patchset.wheel.changed_files import changed_files
+from patchset.wheel.overlay import changed_files
 
 #: Bounds of what one layer may unpack to, in bytes, and of a file that is hashed.
 _MAX_UNPACKED = 64 << 30

@@ -16,7 +16,7 @@ from patchset.image.context import DOCTOR
 from patchset.install import doctor
 from patchset.wheel import metadata, record
 from patchset.wheel.archive import Wheel, plain_mode
-from patchset.wheel.changed_files import changed_files
+from patchset.wheel.overlay import changed_files
 
 #: Where vLLM's own Dockerfiles install: with the system's Python, and for the CPU into a virtual environment.
 SITES: dict[Target, str] = {

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import fcntl
-import hashlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -277,13 +276,3 @@ def _write_record(installed: Installed, stock: bytes) -> None:
     ]
     lines.append(record.Line(f"{installed.dist_info.name}/{RECORD_BACKUP}", "", ""))
     _put(installed.dist_info / "RECORD", record.render(lines), 0o644)
-
-
-def fingerprint(site: Path) -> dict[str, str]:
-    """The sha256 of every file below ``site/vllm*``, bytecode left out; for comparing before and after."""
-    found = {}
-    for folder in sorted(site.glob("vllm*")):
-        for file in sorted(folder.rglob("*")):
-            if file.is_file() and file.suffix != ".pyc" and not file.name.endswith(".lock"):
-                found[str(file.relative_to(site))] = hashlib.sha256(file.read_bytes()).hexdigest()
-    return found

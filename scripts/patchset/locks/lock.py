@@ -311,7 +311,8 @@ def _with_cpu_torch(
         wheel_metadata.wheel_metadata(index.Index(), build, whole), build.filename, python, arch
     )
     _, version, _, _ = parse_wheel_filename(build.filename)
-    sha256 = _sha256(build)
+    if (sha256 := index.sha256(build)) is None:
+        raise PatchsetError(f"no sha256 is stated for {build.filename}", "use an index that states it")
     never = "torch ; python_version < '3'"
     wanted = [text for text in wanted if canonicalize_name(Requirement(text).name) != "torch"]
     rest = uv.resolve(
@@ -341,15 +342,6 @@ def _cpu_builds(entries: Iterable[Entry], python: str, archs: list[Arch]) -> lis
             if link.filename.endswith(f"{arch}.whl") and _is_cpu_build(link.filename, version, python):
                 found.setdefault(arch, link)
     return list(found.values())
-
-
-def _sha256(link: Link) -> str:
-    """The sum that the index states; a file in a folder is summed here."""
-    if stated := (link.hash_option or {}).get("sha256"):
-        return stated[0]
-    if link.is_file:
-        return files.sha256_file(link.file_path)
-    raise PatchsetError(f"no sha256 is stated for {link.filename}", "use an index that states it")
 
 
 def _is_cpu_build(file: str, version: str, python: str) -> bool:

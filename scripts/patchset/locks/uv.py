@@ -115,7 +115,10 @@ def resolve(
             stderr = done.stderr.strip()[-3000:]
             if "No solution found" in stderr:
                 raise NoSolutionError(f"the index has no set of versions that fits together:\n{stderr}")
-            raise PatchsetError(f"uv could not resolve: {stderr}", "check the network and 'pip config list'")
+            raise PatchsetError(
+                f"uv could not resolve: {stderr}",
+                "the cause is above; 'pip config list' shows which indexes are asked",
+            )
         return _read(tomllib.loads((folder / "pylock.toml").read_text(encoding="utf-8")))
 
 

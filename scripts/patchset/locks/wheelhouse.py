@@ -15,11 +15,11 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 from unearth import Link
 
-from patchset.base import console, files, paths
+from patchset.base import console, paths
 from patchset.base.errors import PatchsetError, UnavailableError
 from patchset.base.release import Arch, Artifact
-from patchset.downloads import fetch
-from patchset.downloads.index import Index
+from patchset.downloads import fetch, wheel_metadata
+from patchset.downloads.index import Index, sha256
 
 #: Python of the image's base, Debian 12.
 PYTHON = (3, 11)
@@ -116,7 +116,7 @@ def choose(locked: Locked, links: Iterable[Link], tags: list[Tag]) -> tuple[Link
         places = [rank[tag] for tag in wheel_tags if tag in rank]
         if not places or not locked.requirement.specifier.contains(version, prereleases=True):
             continue
-        digest = _sha256(link)
+        digest = sha256(link)
         if digest not in locked.sha256:
             continue
         if best is None or (min(places), link.filename) < best[:2]:
@@ -192,7 +192,9 @@ def _pin(index: Index, locked: Locked, tags: list[Tag]) -> Artifact:
             "'pip config list' shows which indexes are asked; nox -s lock writes the lock again",
         )
     link, digest = chosen
-    return Artifact(project=locked.name, file=link.filename, sha256=digest, size=_size(index, link))
+    return Artifact(
+        project=locked.name, file=link.filename, sha256=digest, size=wheel_metadata.size(index, link)
+    )
 
 
 def _links(index: Index, locked: Locked) -> list[Link]:
@@ -203,19 +205,3 @@ def _links(index: Index, locked: Locked) -> list[Link]:
 
 def _is_of(path: Path, name: str) -> bool:
     return canonicalize_name(path.name.partition("-")[0]) == name
-
-
-def _sha256(link: Link) -> str | None:
-    """The sum that the index states; a file in a folder is summed here."""
-    if stated := (link.hash_option or {}).get("sha256"):
-        return stated[0]
-    return files.sha256_file(link.file_path) if link.is_file else None
-
-
-def _size(index: Index, link: Link) -> int:
-    """The size in bytes, as the file system or the server says."""
-    if link.is_file:
-        return link.file_path.stat().st_size
-    response = index.client.head(link.url_without_fragment, headers={"Accept-Encoding": "identity"})
-    response.raise_for_status()
-    return int(response.headers["Content-Length"])

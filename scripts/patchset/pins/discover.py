@@ -193,10 +193,7 @@ def choose_wheel(links: Iterable[Link], version: str, arch: Arch) -> Link | None
 
 
 def _artifact(source: index.Index, project: str, link: Link) -> Artifact:
-    sha256 = (link.hash_option or {}).get("sha256", [""])[0]
-    if not sha256 and link.is_file:
-        sha256 = files.sha256_file(link.file_path)
-    if not sha256:
+    if (sha256 := index.sha256(link)) is None:
         raise PatchsetError(f"the index states no sha256 for {link.filename}", "pin from an index that does")
     return Artifact(
         project=project, file=link.filename, sha256=sha256, size=wheel_metadata.size(source, link)

@@ -107,7 +107,7 @@ class Transport:
         what = f"{method} {path.partition('?')[0]}, tried {tries or TRIES} times"
         raise UnavailableError(
             f"the registry {self.reference.host} {failure} ({what})",
-            "run the same command again when it works; what is there already is not sent again",
+            "check its name and the network, then run the same command again; it goes on where it was",
         )
 
     @contextlib.contextmanager

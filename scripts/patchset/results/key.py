@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from patchset.base import files, paths
@@ -47,7 +48,12 @@ def key(release: Release, kind: str, lane: str) -> str:
 
 def suite(lane: str) -> str:
     """The sha256 of a lane's suite: over the names and contents of its files."""
-    root = paths.project_root()
+    return read_suite(paths.project_root(), lane)
+
+
+@cache
+def read_suite(root: Path, lane: str) -> str:
+    """A suite's sha256, read once in a run: every row of every table asks for it."""
     found = {file.relative_to(root).as_posix(): files.sha256_file(file) for file in _files(root, lane)}
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 

@@ -21,8 +21,3 @@ def native_reason(path: str) -> str | None:
     if pure.suffix in _SUFFIXES:
         return f"{pure.suffix} files are compiled"
     return None
-
-
-def is_native(path: str) -> bool:
-    """Whether a change of ``path`` needs a compiler."""
-    return native_reason(path) is not None

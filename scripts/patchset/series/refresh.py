@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +13,9 @@ from pathlib import Path
 from patchset.base import files, git, paths
 from patchset.base.errors import ConflictError, PatchsetError
 from patchset.base.release import Release, releases
-from patchset.series import order, patched_files, sources, storable
+from patchset.series import order, patched_files, sources
 from patchset.series.apply import ENTRY_TRAILER, STOCK_REF
-from patchset.series.patch import Header, Patch, parse_header
+from patchset.series.patch import Header, Patch, PatchFormatError, parse, parse_header
 from patchset.series.patch import read as read_patch
 from patchset.series.replay import same
 from patchset.series.stock_tree import read_stamp, write_stamp
@@ -232,7 +233,7 @@ def _patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[tu
         taken = [patch.entry for _, patch in made]
         patch = patch_of_commit(release, tree, commit, old, taken)
         faults += [f"{commit[:12]} ({patch.subject}): {fault}" for fault in patch.header.faults()]
-        if why := storable.fault(tree, commit, patch):
+        if why := _unstorable(tree, commit, patch):
             faults.append(f"{commit[:12]} ({patch.subject}): {why}")
         if patch.entry in taken:
             faults.append(f"{commit[:12]}: a second commit for {patch.entry}; squash the two (git rebase -i)")
@@ -244,6 +245,28 @@ def _patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[tu
             "(Reason, Origin, Upstream-Status, Drop-When, Proof, Last-Refresh); a diff holds plain text files alone",
         )
     return made
+
+
+def _unstorable(tree: Path, commit: str, patch: Patch) -> str | None:
+    """Why the diff of a commit cannot stand for it (binary files, links, modes, empty files, submodules …), or None."""
+    try:
+        parse(patch.text().encode(), patch.file, patch.entry)
+        with tempfile.TemporaryDirectory() as folder:
+            index = Path(folder) / "index"
+            git.run(tree, "read-tree", f"{commit}^", index=index)
+            git.run(
+                tree, "apply", "--cached", "--whitespace=nowarn", "-", stdin=patch.diff.encode(), index=index
+            )
+            made = git.run(tree, "write-tree", index=index).decode().strip()
+    except PatchFormatError as error:
+        return error.message.removeprefix(f"{patch.file}: ")
+    except git.GitError as error:
+        return f"its diff does not apply again: {error.stderr.strip()[:300]}"
+    return (
+        None
+        if made == git.text(tree, "rev-parse", f"{commit}^{{tree}}")
+        else "its diff does not hold all of it"
+    )
 
 
 def patch_of_commit(release: Release, tree: Path, commit: str, old: list[str], made: list[str]) -> Patch:

@@ -46,7 +46,10 @@ def plan(name: str, *, context: int = 3) -> list[Group]:
     with contextlib.ExitStack() as stack:
         steps = list(_steps(name, stack))
         if not steps:
-            raise UsageError(f"no release has a patch {name}")
+            raise UsageError(
+                f"no release has a patch called {name}",
+                "a patch is called as its diff, without .diff and release",
+            )
         candidates: dict[str, tuple[Patch, frozenset[int]]] = {}
         # Of equal diffs the newest release's header is kept.
         for step in reversed(steps):

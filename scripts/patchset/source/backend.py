@@ -11,7 +11,7 @@ from pathlib import Path
 from patchset.base import paths, process
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
-from patchset.source import ninja, reproducible, third_party_sources
+from patchset.source import ninja, third_party_sources
 from patchset.source.preflight import Machine
 from patchset.source.third_party_sources import Had
 from patchset.source.toolchain import Toolchain
@@ -59,28 +59,36 @@ def environment(
     if not machine.ccache:
         # With ccache nvcc is given relative paths, and another checkout's cached files fit.
         made["NVCC_APPEND_FLAGS"] = " ".join(f"-Xcompiler={text}" for text in maps)
-    return (
-        made
-        | reproducible.variables(release)
-        | {
-            "CUDA_HOME": str(tools.cuda),
-            "CUDACXX": str(tools.cuda / "bin" / "nvcc"),
-            "TORCH_CUDA_ARCH_LIST": archs,
-            "VLLM_TARGET_DEVICE": "cuda",
-            "CMAKE_BUILD_TYPE": "Release",
-            "CMAKE_ARGS": " ".join(arguments),
-            "CXXFLAGS": " ".join(maps),
-            "FETCHCONTENT_BASE_DIR": str(folder / "deps"),
-            "MAX_JOBS": str(machine.jobs),
-            "NVCC_THREADS": "1",
-            "NINJA_STATUS": ninja.STATUS,
-            # Paths below the build folder are relative to the cache: another checkout finds what this one compiled.
-            "CCACHE_BASEDIR": str(paths.build_dir()),
-            "CCACHE_NOHASHDIR": "1",
-            "CCACHE_COMPILERCHECK": "content",
-            "VLLM_RS_BUILD_VERSION": release.version,
-        }
-    )
+    return made | {
+        # The same bytes anywhere (reproducible-builds.org).
+        "VLLM_VERSION_OVERRIDE": release.built_version("cuda"),
+        "SOURCE_DATE_EPOCH": str(release.source_date_epoch),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "TZ": "UTC",
+        "LC_ALL": "C.UTF-8",
+        # Nothing is to be downloaded in a build: whatever tried would fail, and be seen.
+        "http_proxy": "http://127.0.0.1:9",
+        "https_proxy": "http://127.0.0.1:9",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "CUDA_HOME": str(tools.cuda),
+        "CUDACXX": str(tools.cuda / "bin" / "nvcc"),
+        "TORCH_CUDA_ARCH_LIST": archs,
+        "VLLM_TARGET_DEVICE": "cuda",
+        "CMAKE_BUILD_TYPE": "Release",
+        "CMAKE_ARGS": " ".join(arguments),
+        "CXXFLAGS": " ".join(maps),
+        "FETCHCONTENT_BASE_DIR": str(folder / "deps"),
+        "MAX_JOBS": str(machine.jobs),
+        "NVCC_THREADS": "1",
+        "NINJA_STATUS": ninja.STATUS,
+        # Paths below the build folder are relative to the cache: another checkout finds what this one compiled.
+        "CCACHE_BASEDIR": str(paths.build_dir()),
+        "CCACHE_NOHASHDIR": "1",
+        "CCACHE_COMPILERCHECK": "content",
+        "VLLM_RS_BUILD_VERSION": release.version,
+    }
 
 
 def drive(

@@ -11,7 +11,7 @@ from patchset.base.errors import UsageError
 from patchset.base.release import Arch, Target
 from patchset.downloads import fetch
 from patchset.series.apply import patched_tree
-from patchset.series.native import is_native
+from patchset.series.native import native_reason
 from patchset.series.patched_release import PatchedRelease
 from patchset.series.stock_tree import stock_tree
 from patchset.source import build as compiling
@@ -38,7 +38,7 @@ def build(
     pinned = release.wheel(target, arch)
     official = fetch.artifact(pinned)
     tree = patched_tree(release)
-    native = [change.path for change in patched.changes if is_native(change.path)]
+    native = [change.path for change in patched.changes if native_reason(change.path)]
     stock_source = stock_tree(release)
     made = compiling.run(release, arch, tree, stock_source, official, native, options)
     place = (out or paths.wheels_dir() / release.name / f"{target}-source") / overlay.wheel_name(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ from packaging.version import Version
 
 from patchset.base import console, paths
 from patchset.base.errors import MissingToolError, PatchsetError, UsageError
-from patchset.base.release import Arch, Release
+from patchset.base.release import Arch, Release, this_machine
 from patchset.pins import cmake
 from patchset.source import toolchain
 from patchset.source.worktree import Plan
@@ -48,8 +47,7 @@ def check(
     release: Release, arch: Arch, tree: Path, chosen: Plan, jobs: int | None, own_toolchain: bool
 ) -> Machine:
     """See that this machine can compile the plan."""
-    machine = {"arm64": "aarch64"}.get(platform.machine(), platform.machine())
-    if machine != arch:
+    if (machine := this_machine()) != arch:
         raise UsageError(f"this machine is {machine}; modules for {arch} are compiled on {arch}")
     if re.search(r"\s", str(paths.build_dir())):
         raise UsageError(

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from patchset.series.native import is_native
+from patchset.series.native import native_reason
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Word = Annotated[str, Field(max_length=300)]
@@ -79,6 +79,6 @@ def read(provenance: bytes) -> Notes | None:
         found = Words.model_validate(words)
     except (ValueError, KeyError, TypeError, ValidationError, RecursionError):
         return None
-    if not all(name.startswith("vllm/") and is_native(name) for name in found.files):
+    if not all(name.startswith("vllm/") and native_reason(name) for name in found.files):
         return None
     return Notes(words, found.files, found.modules)

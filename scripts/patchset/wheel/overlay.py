@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from patchset.base import console, files, paths
 from patchset.base.errors import PatchsetError
@@ -166,6 +167,12 @@ def provenance(
     if compiled is not None:
         made["compiled"] = compiled
     return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def changed_files(wheel: Wheel) -> dict[str, Any]:
+    """What a patched wheel says that the series changed in it: path to the sha256 of ``stock`` and ``patched``."""
+    found: dict[str, Any] = json.loads(wheel.read(f"{wheel.dist_info}/{PROVENANCE}"))["files"]
+    return found
 
 
 def sha256(content: bytes | None) -> str | None:
