@@ -13,7 +13,7 @@ from e2e import metrics, transcripts
 from e2e.asking import Asked, Lane, gather
 from e2e.server import MODEL_NAME
 from e2e.surfaces import SURFACES
-from e2e.transcripts import tool_schemas
+from e2e.transcripts import Transcript, tool_schemas
 from e2e.verdict import Verdict
 from patchset.base import console
 
@@ -127,9 +127,9 @@ async def _asked(what: str, lane: Lane, makers: list[functools.partial[Any]]) ->
         return await lane.judge(asked)
 
 
-def long_stream() -> dict[str, Any]:
-    """The body of a chat request for the longest answer."""
-    transcript = transcripts.load()[_LONG]
+def long_stream(transcript: Transcript | None = None) -> dict[str, Any]:
+    """The body of a chat request for a long answer: the longest that the small model knows, unless one is named."""
+    transcript = transcript or transcripts.load()[_LONG]
     return {
         "model": MODEL_NAME,
         "messages": [{"role": "user", "content": transcript.user}],

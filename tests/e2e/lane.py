@@ -127,9 +127,7 @@ def findings(found: Run, k: int, model: Path, *, controlled: bool) -> dict[str, 
         **receipt.summary(found.verdicts, groups),
         "complaints": found.complaints(k),
         "acceptance": round(found.drafts.acceptance, 4),
-        "acceptance_by_position": [
-            round(count / max(found.drafts.drafts, 1), 4) for count in found.drafts.by_position
-        ],
+        "acceptance_by_position": found.drafts.acceptance_by_position,
         "burst_widths": found.drafts.widths() if k else {},
         "delivered_widths": receipt.delivered_widths(found.verdicts),
         "drafts": asdict(found.drafts),

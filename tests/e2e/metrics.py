@@ -30,6 +30,11 @@ class Drafts:
         """Accepted drafted tokens of all drafted tokens."""
         return self.accepted / self.draft_tokens if self.draft_tokens else 0.0
 
+    @property
+    def acceptance_by_position(self) -> list[float]:
+        """Of all drafts, those whose token at that position was accepted."""
+        return [round(count / max(self.drafts, 1), 4) for count in self.by_position]
+
     def widths(self) -> dict[int, int]:
         """How many bursts had each width: one token more than were accepted."""
         reached = [self.drafts, *self.by_position, 0]

@@ -34,7 +34,7 @@ vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="2"} 20.0
 def test_drafts_are_read_from_the_metrics() -> None:
     drafts = metrics.drafts(METRICS, 3)
     assert drafts == metrics.Drafts(100, 300, 150, (80, 50, 20))
-    assert drafts.acceptance == 0.5
+    assert drafts.acceptance == 0.5 and drafts.acceptance_by_position == [0.8, 0.5, 0.2]
     assert drafts.widths() == {1: 20, 2: 30, 3: 30, 4: 20}
     assert drafts.complaints() == []
     assert metrics.running(METRICS) == 3

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def build_dir() -> Path:
-    """What the lane makes: receipts, logs, bundles."""
+    """What the lane makes: results, logs, bundles."""
     from patchset.base import paths
 
     return paths.build_dir() / "gpu"

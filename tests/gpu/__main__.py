@@ -70,7 +70,7 @@ def served(pinned: Release, text: Path) -> Path:
     "--import",
     "results",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Run nothing: keep the receipts in the results.json that a bundle's script wrote.",
+    help="Run nothing: keep the results in the results.json that a bundle's script wrote.",
 )
 @click.option("--receipts", is_flag=True, help="Keep the totals in results/gpu, for docs/results.md.")
 def command(**given: Any) -> None:
@@ -100,7 +100,7 @@ def command(**given: Any) -> None:
     outcome = lane.run(
         prepared, jobs, out, lane.worker(whole, out), servers=servers, seconds=given["seconds"]
     )
-    console.result(f"receipts in {out / 'receipts'}")
+    console.result(f"results in {out / 'cells'}")
     if given["receipts"]:
         keep(outcome.papers)
     if outcome.left:
@@ -175,10 +175,10 @@ def _plain(text: str) -> str:
 
 
 def keep(papers: list[dict[str, Any]]) -> None:
-    """Put the totals of receipts where ``python -m patchset tables`` reads them.
+    """Put the totals of results where ``python -m patchset tables`` reads them.
 
     Raises:
-        PatchsetError: one is no receipt of this lane.
+        PatchsetError: one is no result of this lane.
     """
     for paper in papers:
         known = paper.get("lane") == "gpu" and paper.get("release") in release.release_names()
@@ -187,10 +187,10 @@ def keep(papers: list[dict[str, Any]]) -> None:
             or paper.get("cell") not in cells.CELLS
             or paper.get("variant") not in ("stock", "patched")
         ):
-            raise PatchsetError("the file holds something that is no receipt of the gpu lane")
+            raise PatchsetError("the file holds something that is no result of the gpu lane")
         weights = "" if paper.get("checkpoint") else f"/{_plain(str(paper['model']))}"
         totals.keep(f"gpu{weights}", paper["release"], *lanes.cell_of(paper))
-    console.note(f"totals of {len(papers)} receipts kept in {totals.file('gpu', '').parent}")
+    console.note(f"totals of {len(papers)} results kept in {totals.file('gpu', '').parent}")
     for line in pace.compared(papers):
         console.note(line)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m gpu.cell``: one server, its checks, its receipt; a process of its own, so that several run at once."""
+"""``python -m gpu.cell``: one server, its checks, its result; a process of its own, so that several run at once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def serving(prepared: Prepared, job: cells.Job, out: Path) -> server.Serving:
 
 
 def run(prepared: Prepared, job: cells.Job, out: Path) -> dict[str, Any]:
-    """Serve, ask, judge; returns the receipt, which is written to ``out/receipts``."""
+    """Serve, ask, judge; returns the result, which is written to ``out/cells``."""
     begun = time.monotonic()
     model = prepared.checkpoint or prepared.model or ""
     how = serving(prepared, job, out)
@@ -55,10 +55,12 @@ def run(prepared: Prepared, job: cells.Job, out: Path) -> dict[str, Any]:
             # The transcripts' own tokens are the control: cells do not wait for each other.
             found = asyncio.run(shared.judge(running, Path(model), None, prepared.soak))
             said = shared.findings(found, job.mtp, Path(model), controlled=job.mtp == 0)
-            said["pace"] = asyncio.run(pace.measure(running.url, checks.long_stream(), how.at_once))
+            body = checks.long_stream()
         else:
             control = out / "control" / f"{prepared.release}-{job.variant}-{job.cell.name}.json"
             said = asyncio.run(real.judge(running, control))
+            body = checks.long_stream(real.prompts()[real.LONG]) | {"max_tokens": real.MAX_TOKENS}
+        said["pace"] = asyncio.run(pace.measure(running.url, body, how.at_once))
         started = running.started_seconds
         attention = device.backends(running.log)
     said["seconds"] = said.get("seconds", {}) | {
@@ -82,7 +84,7 @@ def run(prepared: Prepared, job: cells.Job, out: Path) -> dict[str, Any]:
         **said,
         "versions": environment.versions,
     }
-    place = out / "receipts" / f"{job.name(prepared.release)}.json"
+    place = out / "cells" / f"{job.name(prepared.release)}.json"
     files.write_text(place, json.dumps(paper, ensure_ascii=False, indent=1) + "\n")
     return paper
 
@@ -98,7 +100,7 @@ def command(file: Path, variant: str, cell: str, mtp: int, out: Path) -> None:
     prepared = Prepared.load(file)
     job = cells.Job(variant, cells.CELLS[cell], mtp)
     paper = run(prepared, job, out)
-    shared.say(paper, out / "receipts" / f"{job.name(prepared.release)}.json")
+    shared.say(paper, out / "cells" / f"{job.name(prepared.release)}.json")
 
 
 if __name__ == "__main__":

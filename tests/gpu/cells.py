@@ -32,7 +32,7 @@ class Job:
     mtp: int
 
     def name(self, release: str) -> str:
-        """What its receipt and logs are called."""
+        """What its result and logs are called."""
         return f"{release}-{self.variant}-{self.cell.name}-k{self.mtp}"
 
 

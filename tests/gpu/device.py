@@ -36,7 +36,7 @@ print(json.dumps({
 
 
 def described(python: Path | str, environment: dict[str, str] | None = None) -> dict[str, Any]:
-    """GPUs, driver, and the CUDA and torch of an environment, for the receipt."""
+    """GPUs, driver, and the CUDA and torch of an environment, for the result."""
     asked = subprocess.run(
         [str(python), "-c", _ASK], capture_output=True, text=True, check=False, env=environment
     )

@@ -29,7 +29,7 @@ Command = Callable[[Job], list[str]]
 
 @dataclass
 class Outcome:
-    """Receipts of jobs that are done, jobs that failed, and jobs for which there was no time."""
+    """Results of jobs that are done, jobs that failed, and jobs for which there was no time."""
 
     papers: list[dict[str, Any]] = field(default_factory=list)
     failed: list[Job] = field(default_factory=list)
@@ -72,7 +72,7 @@ def run(
     servers: int,
     seconds: float | None,
 ) -> Outcome:
-    """Run the jobs that have no receipt of the same wheel and model yet, ``servers`` at a time.
+    """Run the jobs that have no result of the same wheel and model yet, ``servers`` at a time.
 
     No job is begun that would probably not end in time, and what runs when ``seconds`` are over is stopped; both are
     in ``left``, and the next run takes them up.
@@ -81,7 +81,7 @@ def run(
     outcome = Outcome()
     waiting = []
     for job in jobs:
-        paper = receipt(prepared, job, out)
+        paper = result(prepared, job, out)
         if paper is None:
             waiting.append(job)
         else:
@@ -111,9 +111,9 @@ def run(
     return outcome
 
 
-def receipt(prepared: Prepared, job: Job, out: Path) -> dict[str, Any] | None:
-    """The receipt of a job, if there is one of the same wheel, series and model."""
-    place = out / "receipts" / f"{job.name(prepared.release)}.json"
+def result(prepared: Prepared, job: Job, out: Path) -> dict[str, Any] | None:
+    """The result of a job, if there is one of the same wheel, series and model."""
+    place = out / "cells" / f"{job.name(prepared.release)}.json"
     try:
         paper: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -144,7 +144,7 @@ def _ended(one: _Running, prepared: Prepared, out: Path, outcome: Outcome) -> fl
     name = f"{prepared.release} {one.job.variant}, {one.job.cell.name}, k = {one.job.mtp}"
     seconds = time.monotonic() - one.begun
     failed = out / "failed" / f"{one.job.name(prepared.release)}.txt"
-    paper = receipt(prepared, one.job, out) if one.process.returncode == 0 else None
+    paper = result(prepared, one.job, out) if one.process.returncode == 0 else None
     if paper is None:
         text = one.output.read_text(encoding="utf-8", errors="replace")[-_MOST_OUTPUT:]
         failed.parent.mkdir(parents=True, exist_ok=True)

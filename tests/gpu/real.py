@@ -30,6 +30,8 @@ from patchset.base import console, files
 PROMPTS = Path(__file__).parent / "prompts.json"
 #: No answer may be longer; one that is, is cut, and its last call is not held against its schema.
 MAX_TOKENS = 4096
+#: The prompt whose answer is timed.
+LONG = "snake"
 
 
 def prompts(file: Path = PROMPTS) -> dict[str, Transcript]:
@@ -103,7 +105,7 @@ def report(
     mtp: int,
     drafts: metrics.Drafts,
 ) -> dict[str, Any]:
-    """A receipt's findings: verdicts, calls, and where tokens first differ from k = 0."""
+    """A result's findings: verdicts, calls, and where tokens first differ from k = 0."""
     first: dict[tuple[str, tuple[int, ...]], Any] = {}
     verdicts: list[Verdict] = []
     differing: dict[str, dict[str, Any]] = {}
@@ -135,6 +137,7 @@ def report(
         **receipt.summary(verdicts, groups),
         "complaints": [] if drafts.drafts or not mtp else ["nothing was drafted"],
         "acceptance": round(drafts.acceptance, 4),
+        "acceptance_by_position": drafts.acceptance_by_position,
         "burst_widths": drafts.widths() if mtp else {},
         "calls_by_answer": dict(sorted(called.items())),
         "prompts_without_a_call": silent,

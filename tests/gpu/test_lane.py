@@ -26,7 +26,7 @@ out, name, variant, cell, mtp, seconds, wheel = sys.argv[1:]
 time.sleep(float(seconds))
 if cell == "eager":
     sys.exit("no kernel for this")
-place = pathlib.Path(out) / "receipts" / f"{name}.json"
+place = pathlib.Path(out) / "cells" / f"{name}.json"
 place.parent.mkdir(exist_ok=True)
 place.write_text(json.dumps({
     "release": "v0.26.0", "variant": variant, "cell": cell, "mtp": int(mtp), "wheel": json.loads(wheel), "key": "k",
@@ -143,7 +143,7 @@ def test_without_a_gpu_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) 
         gpu_tests.main([], standalone_mode=False)
 
 
-def test_receipts_that_come_back_are_kept_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_that_come_back_are_kept_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(totals, "file", lambda lane, release: tmp_path / lane / f"{release}.json")
     paper = {
         "lane": "gpu", "release": "v0.26.0", "variant": "patched", "cell": "graphs", "mtp": 3, "right": 1,
@@ -158,5 +158,5 @@ def test_receipts_that_come_back_are_kept_in_short(tmp_path: Path, monkeypatch: 
     assert kept["right"] == 1 and "wrong" not in kept
     assert (tmp_path / "gpu" / "models-Some-Model" / "v0.26.0.json").is_file()
     results.write_text(json.dumps([paper | {"release": "../../v0.26.0"}]))
-    with pytest.raises(PatchsetError, match="no receipt of the gpu lane"):
+    with pytest.raises(PatchsetError, match="no result of the gpu lane"):
         gpu_tests.main(["--import", str(results)], standalone_mode=False)

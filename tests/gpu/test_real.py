@@ -31,6 +31,7 @@ def test_there_are_enough_prompts_of_each_sort() -> None:
     assert len(found) >= 40
     groups = Counter(prompt.group for prompt in found)
     assert all(groups[name] >= 8 for name in ("parallel", "long", "markup"))
+    assert real.prompts()[real.LONG].group == "long"
     for prompt in found:
         for schema in transcripts.tool_schemas(prompt.tools).values():
             jsonschema.Draft202012Validator.check_schema(schema)
@@ -39,6 +40,7 @@ def test_there_are_enough_prompts_of_each_sort() -> None:
 def test_the_same_tokens_must_be_the_same_message() -> None:
     pair = [asked(call('{"path": "a"}')), asked(call('{"path": "b"}'), streamed=True)]
     said = real.report(pair, [[1, 2], [1, 2]], {}, 0, DRAFTS)
+    assert said["acceptance_by_position"] == list(DRAFTS.acceptance_by_position)
     assert (said["right"], said["requests"]) == (1, 2)
     assert said["wrong"][0]["why"] == ("another message was made of the same tokens",)
     apart = real.report(pair, [[1, 2], [1, 3]], {}, 0, DRAFTS)

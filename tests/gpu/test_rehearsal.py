@@ -43,7 +43,7 @@ def slice_of(out: Path, disk: Path, folder: Path, count: int) -> int:
     """What the bundle's script does in one call, with time for ``count`` cells; returns how many are left."""
     kept = disk / "store" / "results"
     results.carry([folder], kept)
-    todo = [job for job in JOBS if lane.receipt(prepared(), job, kept) is None]
+    todo = [job for job in JOBS if lane.result(prepared(), job, kept) is None]
     outcome = lane.run(prepared(), todo[:count], kept, program(kept), servers=2, seconds=None)
     assert not outcome.bad()
     results.write(kept, out)
@@ -112,7 +112,7 @@ def test_results_of_another_host_are_taken_once_and_checked(tmp_path: Path) -> N
     place, kept = tmp_path / "call", tmp_path / "kept"
     place.mkdir()
     paper = {"release": "v0.26.0", "variant": "patched", "cell": "graphs", "mtp": 3}
-    bad = [{**paper, "cell": "../../x"}, {**paper, "mtp": "3"}, "no receipt", {}]
+    bad = [{**paper, "cell": "../../x"}, {**paper, "mtp": "3"}, "no result", {}]
     (place / results.FILE).write_text(json.dumps([paper, *bad]))
     assert results.carry([place], kept) == 1
     assert results.carry([place], kept) == 0

@@ -78,7 +78,7 @@ For a host with one GPU of sm_90, without a network, that has: {host}.
     python3 {SCRIPT} FOLDER-WITH-PARTS... --store STORE --out OUT --seconds 480
 
 Run it once for each delivery of parts, in any order, and then until it says that all cells are done. STORE must stay
-the same; OUT receives `results.json` (all receipts), `lane.log` and `failed.txt`. On a host that has lost STORE, deliver
+the same; OUT receives `results.json` (all results), `lane.log` and `failed.txt`. On a host that has lost STORE, deliver
 `results.json` beside the parts. Exit status: 0 done and right; 1 wrong; 3 parts are missing; 4 the time was up.
 
 `kernel-cells.pyz` needs none of it: one minute, `python3 kernel-cells.pyz --out OUT`.

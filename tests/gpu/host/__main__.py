@@ -209,7 +209,7 @@ def _lane(
 
 
 def _collect(store: Path, out: Path) -> None:
-    """Hand back all receipts in one file, and the ends of the logs of what failed in another."""
+    """Hand back all results in one file, and the ends of the logs of what failed in another."""
     results.write(store / "results", out)
     text = "".join(
         f"== {file.stem}\n{file.read_text(encoding='utf-8', errors='replace')[-40_000:]}\n"

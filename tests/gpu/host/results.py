@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts of the cells: handed back in one file, and taken from such a file on a host that has none of its own."""
+"""Results of the cells: handed back in one file, and taken from such a file on a host that has none of its own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _PLAIN = re.compile(r"[a-z0-9.]{1,20}")
 
 
 def write(folder: Path, out: Path) -> None:
-    """Write the receipts of ``folder`` as one file; replaced whole, so that a run cut off leaves the one before."""
-    found = [_read(file) for file in sorted(folder.glob("receipts/*.json"))]
+    """Write the results of ``folder`` as one file; replaced whole, so that a run cut off leaves the one before."""
+    found = [_read(file) for file in sorted(folder.glob("cells/*.json"))]
     text = json.dumps([paper for paper in found if paper], ensure_ascii=False, indent=1) + "\n"
     unfinished = out / f".{FILE}.unfinished"
     unfinished.write_text(text, encoding="utf-8")
@@ -26,9 +26,9 @@ def write(folder: Path, out: Path) -> None:
 
 
 def carry(places: Sequence[Path], folder: Path) -> int:
-    """Put receipts of an earlier host, delivered as ``results.json`` in one of ``places``, where this one keeps its own.
+    """Put results of an earlier host, delivered as ``results.json`` in one of ``places``, where this one keeps its own.
 
-    Whether a receipt is of this bundle's wheels, the lane asks. Returns how many were taken.
+    Whether a result is of this bundle's wheels, the lane asks. Returns how many were taken.
     """
     taken = 0
     for place in places:
@@ -43,7 +43,7 @@ def carry(places: Sequence[Path], folder: Path) -> int:
             words = [str(paper.get(word)) for word in _WORDS] if isinstance(paper, dict) else []
             if not words or not all(map(_PLAIN.fullmatch, words)) or not isinstance(paper.get("mtp"), int):
                 continue
-            kept = folder / "receipts" / f"{'-'.join(words)}-k{paper['mtp']}.json"
+            kept = folder / "cells" / f"{'-'.join(words)}-k{paper['mtp']}.json"
             if not kept.is_file():
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 kept.write_text(json.dumps(paper, ensure_ascii=False), encoding="utf-8")
