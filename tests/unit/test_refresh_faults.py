@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -155,3 +156,25 @@ def test_folders_that_are_no_releases(project: Project) -> None:
     assert release_names() == ["v1.2.0"]
     project.add_patch("0001-first.diff", diff_line(5, "five"))
     assert "five" in (patched_tree(load()) / "pkg/parser.py").read_text()
+
+
+def test_the_next_run_takes_the_scratch_of_a_killed_one_alone(tmp_path: Path) -> None:
+    script = f"""
+import pathlib, time
+from patchset.base import files
+with files.scratch(pathlib.Path({str(tmp_path)!r})) as folder:
+    print(folder, flush=True)
+    time.sleep(60)
+"""
+    start = lambda: subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)  # noqa: E731
+    with start() as dead, start() as alive:
+        places = [
+            Path(str(process.stdout and process.stdout.readline()).strip()) for process in (dead, alive)
+        ]
+        dead.kill()
+        dead.wait()
+        with files.scratch(tmp_path) as ours:
+            assert {*tmp_path.glob(".tmp-*")} == {places[1], ours}
+        alive.kill()
+    files.remove_scratch(tmp_path)
+    assert not [*tmp_path.glob(".tmp-*")]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -101,6 +102,40 @@ def _exchange(one: Path, other: Path) -> bool:
     swap = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     here, both_ways = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     return swap is not None and swap(here, os.fsencode(one), here, os.fsencode(other), both_ways) == 0
+
+
+@contextlib.contextmanager
+def scratch(folder: Path) -> Iterator[Path]:
+    """A temporary folder in ``folder`` that goes at the end; where its run is killed, ``remove_scratch`` takes it."""
+    remove_scratch(folder)
+    with lock(folder / "scratch"):
+        made = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, suffix="-scratch", dir=folder))
+        held = contextlib.ExitStack()
+        held.enter_context(_held(made))
+    with held:
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def remove_scratch(folder: Path) -> None:
+    """Delete the temporary folders of killed runs in ``folder``; those of other runs are held."""
+    with lock(folder / "scratch"):
+        for left in folder.glob(f"{TEMP_PREFIX}*-scratch"):
+            with contextlib.suppress(BlockingIOError), _held(left):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """The lock of a folder itself, which the kernel releases when its holder dies; BlockingIOError where it is held."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def remove_temp(folder: Path, name: str = "*") -> None:

@@ -7,11 +7,10 @@ import os
 import subprocess
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+from patchset.base import files, paths
 from patchset.base.errors import MissingToolError, PatchsetError
 from patchset.base.release import Arch
 from patchset.downloads import index
@@ -95,8 +94,7 @@ def resolve(
         PatchsetError: the index does not answer, or uv fails otherwise.
     """
     settings = index.pip_settings()
-    with TemporaryDirectory(prefix="patchset-uv-") as name:
-        folder = Path(name)
+    with files.scratch(paths.build_dir()) as folder:
         for file, lines in (("in", requirements), ("overrides", overrides), ("constraints", constraints)):
             (folder / f"{file}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         command = [binary(), "pip", "compile", "--no-config", "--quiet", "--format", "pylock.toml"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import re
 import tarfile
-import tempfile
 from pathlib import Path, PurePosixPath
 
 import tomlkit
 
-from patchset.base import files
+from patchset.base import files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
 from patchset.pins import cmake
@@ -46,8 +45,7 @@ def write_pin(folder: Path, release: str, sdist: Path | None, *, check: bool = F
 
 def pin_text(archive: Path, release: str) -> str | None:
     """The pin of the sources that an sdist's CMake files name; None for a source without such files."""
-    with tempfile.TemporaryDirectory() as name:
-        tree = Path(name)
+    with files.scratch(paths.build_dir()) as tree:
         try:
             with tarfile.open(archive, "r:*") as tar:
                 for member in tar:

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,8 +86,8 @@ def by_release(
 
 def judge(tree: Path, case: str, step: str) -> Verdict:
     """Run one case on a tree, by all surfaces and schedules."""
-    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as name:
-        result = Path(name) / "result.json"
+    with files.scratch(paths.build_dir()) as folder:
+        result = folder / "result.json"
         command = [sys.executable, "-m", "conformance", str(tree), "--case", case]
         command += ["--jobs", "1", "--failures", "0", "--json", str(result)]
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}

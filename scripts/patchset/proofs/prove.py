@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -186,8 +185,8 @@ def check_out(clone: Path, commit: str) -> None:
 
 def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str, str]]:
     """What each proof shows on a tree, and what it printed."""
-    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as name:
-        place = Path(name) / "outcomes.json"
+    with files.scratch(paths.build_dir()) as folder:
+        place = folder / "outcomes.json"
         status, output = _pytest(tree, proofs, release, place)
         found = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
     if status not in (_PASSED, _FAILED):

@@ -8,7 +8,6 @@ import hashlib
 import io
 import platform
 import tarfile
-import tempfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,9 +82,9 @@ def _one(made: Inputs, reference: str | None) -> Report:
     report.notes += inputs.differing(made.tool, inputs.tool_files())
     if report.differences:
         return report
-    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX) as folder:
+    with files.scratch(paths.build_dir()) as folder:
         if made.kind == "thin":
-            _thin(made, patched, Path(folder), reference, report)
+            _thin(made, patched, folder, reference, report)
         else:
             _full(made, patched, report)
     return report

@@ -6,9 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from patchset.attest import attestation, inputs
 from patchset.attest.attestation import Contents
@@ -27,19 +25,21 @@ def signer(*, key: str | None, wanted: bool | None) -> Signer | None:
     if wanted is False or (wanted is None and key is None):
         return None
     _need("install it, or publish with --no-sign")
-    paths.build_dir().mkdir(parents=True, exist_ok=True)
 
     def sign(reference: Reference, digest: str, held: Sequence[Contents]) -> None:
         options = ["--yes", *(["--key", key] if key is not None else [])]
         options += ["--allow-http-registry"] if reference.plain else []
-        with console.step(f"sign {reference.repository}@{digest}"), _scratch() as folder:
+        with (
+            console.step(f"sign {reference.repository}@{digest}"),
+            files.scratch(paths.build_dir()) as folder,
+        ):
             _cosign("sign", "--recursive", *options, f"{reference.repository}@{digest}")
             for contents in held:
                 image = inputs.read(contents[attestation.INPUTS], "inputs.lock").digest
                 statement = media.parse(contents[attestation.PROVENANCE], "provenance")
                 predicates = (json.dumps(statement["predicate"]).encode(), contents[attestation.SBOM])
                 for kind, predicate in zip(KINDS, predicates, strict=True):
-                    file = Path(folder) / f"{kind}.json"
+                    file = folder / f"{kind}.json"
                     file.write_bytes(predicate)
                     argv = ["--type", kind, "--predicate", str(file), *options]
                     _cosign("attest", *argv, f"{reference.repository}@{image}")
@@ -61,10 +61,6 @@ def verify(image: Reference, parts: Sequence[str], signer: list[str]) -> None:
 def _need(hint: str) -> None:
     if shutil.which("cosign") is None:
         raise MissingToolError("cosign is not installed", hint)
-
-
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(dir=paths.build_dir(), prefix=files.TEMP_PREFIX)
 
 
 def _cosign(*argv: str) -> None:

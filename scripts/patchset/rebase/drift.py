@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,9 +70,7 @@ def drift(
     """
     patches = order.read(release)
     patched = patched_tree(release)
-    paths.build_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as name:
-        place = Path(name)
+    with files.scratch(paths.build_dir()) as place:
         source, stock = _stock(target, place, remote)
         work = place / "work"
         work.mkdir()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +57,7 @@ def rebase(name: str, options: Options) -> Report:
         files.remove_temp(folder)
         files.restore_replaced(paths.patches_dir())
         files.remove_temp(paths.patches_dir(), full)
+        files.remove_scratch(paths.build_dir())
         if state is None:
             shutil.rmtree(folder / "work", ignore_errors=True)  # of a run that died when all was written
             files.write_text(folder / "release.toml", discover.draft(name)[1])
@@ -68,9 +68,8 @@ def dry_run(name: str, options: Options) -> Report:
     """The report of a rebase that is not made; patches that conflict are left out and said. Keeps nothing but
     downloads and source trees."""
     full, pin_text = discover.draft(name)
-    paths.build_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as place:
-        folder = Path(place) / full
+    with files.scratch(paths.build_dir()) as place:
+        folder = place / full
         files.write_text(folder / "release.toml", pin_text)
         return _Rebase(folder, options, None).dry_run()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,6 +74,7 @@ def save(release: Release) -> Outcome:
                 "commit them (git commit --amend, or a commit of their own)",
             )
         files.remove_temp(paths.patches_dir(), release.name)
+        files.remove_scratch(paths.build_dir())
         old = order.entries(release)
         if git.text(tree, "rev-parse", "HEAD") == stamp["head"]:
             return Outcome(unchanged=old)
@@ -251,8 +251,8 @@ def _unstorable(tree: Path, commit: str, patch: Patch) -> str | None:
     """Why the diff of a commit cannot stand for it (binary files, links, modes, empty files, submodules …), or None."""
     try:
         parse(patch.text().encode(), patch.file, patch.entry)
-        with tempfile.TemporaryDirectory() as folder:
-            index = Path(folder) / "index"
+        with files.scratch(paths.build_dir()) as folder:
+            index = folder / "index"
             git.run(tree, "read-tree", f"{commit}^", index=index)
             git.run(
                 tree, "apply", "--cached", "--whitespace=nowarn", "-", stdin=patch.diff.encode(), index=index

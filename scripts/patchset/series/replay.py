@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,9 +78,7 @@ class Index:
 def index_over(repository: Path) -> Iterator[Index]:
     """An index over the objects of ``repository``, which is left as it is."""
     objects = Path(git.text(repository, "rev-parse", "--path-format=absolute", "--git-path", "objects"))
-    paths.build_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=files.TEMP_PREFIX, dir=paths.build_dir()) as name:
-        folder = Path(name)
+    with files.scratch(paths.build_dir()) as folder:
         git.run(folder, "init", "--quiet", "--bare", ".")
         (folder / "objects" / "info" / "alternates").write_text(f"{objects}\n", encoding="utf-8")
         yield Index(folder)
