@@ -166,7 +166,10 @@ with files.scratch(pathlib.Path({str(tmp_path)!r})) as folder:
     print(folder, flush=True)
     time.sleep(60)
 """
-    start = lambda: subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)  # noqa: E731
+
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+
     with start() as dead, start() as alive:
         places = [
             Path(str(process.stdout and process.stdout.readline()).strip()) for process in (dead, alive)
