@@ -162,6 +162,13 @@ def test_a_wheel_for_another_processor_and_another_torch(patched: Path) -> None:
     assert "_C.abi3.so is for another processor" in wrong(ask(patched, status=1))["architecture"]
     library.write_bytes(b"\x7fELF" + bytes(14) + (62 if machine == "x86_64" else 183).to_bytes(2, "little"))
     torch = site(patched) / "torch-2.0.0.dist-info"
+    vision = site(patched) / "torchvision-1.0.0.dist-info"
+    vision.mkdir()
+    cpu = torch.rename(torch.with_name("torch-2.0.0+cpu.dist-info"))
+    assert "install both for the CPU" in wrong(ask(patched, status=1))["torchvision"]
+    (site(patched) / "torchvision_without_cuda.pth").write_text("")
+    ask(patched)
+    torch = cpu.rename(torch)
     torch.rename(torch.with_name("torch-2.0.1.dist-info"))
     assert "built for 2.0.0" in wrong(ask(patched, status=1))["torch"]
 

@@ -233,7 +233,7 @@ def test_an_interrupted_build_ends_its_compilers_and_leaves_no_wheel(source: Pro
     ("options", "words"),
     [
         (("--modules", "unknown"), "there is no module unknown"),
-        (("--arch", "9"), "'9' are no CUDA architectures"),
+        (("--arch", "9"), "'9' is not a list of CUDA architectures"),
         (("--arch", "hopper"), "there is no architecture hopper"),
         (("--target", "cpu"), "modules are compiled for cuda only"),
     ],

@@ -59,7 +59,8 @@ def build(
     images = paths.images_dir()
     release.wheel(target, arch)
     lock = lock_file(release, target)
-    space.check(target, images, engine.storage())
+    stored = engine.size(tag) if engine.exists(tag) else 0
+    space.check(target, images, engine.storage(), have=_downloaded(lock, arch), stored=stored or 0)
     place = images / f"{release.name}-{target}-{arch}.oci.tar"
     with files.lock(images / "work"):
         engine.clean(images)
@@ -162,6 +163,16 @@ def _inputs(
         files=inputs.checkout_files(patched, target, "full"),
         tool=inputs.tool_files(),
     )
+
+
+def _downloaded(lock: Path, arch: Arch) -> int:
+    """Bytes of the locked wheels that are there from an earlier run."""
+    found = (
+        place
+        for locked in wheelhouse.read_lock(lock.read_text(encoding="utf-8"), arch, origin=str(lock))
+        for place in paths.downloads_dir().glob(f"{locked.name.replace('-', '_')}-{locked.version}-*.whl")
+    )
+    return sum(place.stat().st_size for place in found)
 
 
 def _unpacked(wheel: Path) -> int:

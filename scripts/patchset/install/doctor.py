@@ -176,6 +176,11 @@ class Doctor:
         folders = [self.site, *map(Path, sys.path)]
         infos = [info for folder in folders for info in sorted(folder.glob("torch-*.dist-info"))]
         version = infos[0].name[len("torch-") : -len(".dist-info")] if infos else None
+        vision = next((info for folder in folders for info in folder.glob("torchvision-*.dist-info")), None)
+        shim = vision and (vision.parent / "torchvision_without_cuda.pth").exists()
+        if version and version.endswith("+cpu") and vision and not vision.stem.endswith("+cpu") and not shim:
+            text = f"{vision.stem} is built for CUDA, torch {version} is not: vLLM does not start"
+            self.say("torchvision", WRONG, f"{text}; install both for the CPU")
         if wanted and version is None:
             self.say("torch", WRONG, f"torch {wanted[1]} is required and not installed")
         elif wanted and version and version.partition("+")[0] != wanted[1]:

@@ -55,10 +55,8 @@ def run(
 
     What was compiled stays in ``build/source/<release>-<arch>``: the next run continues from there.
     """
-    if not _ARCHS.match(options.archs):
-        raise UsageError(f"{options.archs!r} are no CUDA architectures", "such as 9.0, or 8.0;9.0")
     third_party.check_pin(release, stock)
-    chosen = worktree.plan(patched, _chosen(patched, options.modules))
+    chosen = worktree.plan(patched, choose(patched, options))
     with console.step("look at what compiling needs"):
         machine = preflight.check(
             release, arch, patched, chosen, options.jobs, own_toolchain=options.python is not None
@@ -107,8 +105,11 @@ def run(
     return Compiled(found, how, used)
 
 
-def _chosen(tree: Path, names: tuple[str, ...] | None) -> list[Module]:
-    """The modules of these names; ``all`` stands for every one, no names for vLLM's own."""
+def choose(tree: Path, options: Options) -> list[Module]:
+    """The modules that the options name; ``all`` stands for every one, no names for vLLM's own."""
+    if not _ARCHS.match(options.archs):
+        raise UsageError(f"{options.archs!r} is not a list of CUDA architectures", "such as 9.0, or 8.0;9.0")
+    names = options.modules
     known = cmake.modules(tree)
     if names is None:
         return [module for module in known if not module.external]

@@ -36,8 +36,9 @@ def build(
         )
     modes.check(patched, target, "source")
     pinned = release.wheel(target, arch)
-    official = fetch.artifact(pinned)
     tree = patched_tree(release)
+    compiling.choose(tree, options)  # refused before the wheel is downloaded
+    official = fetch.artifact(pinned)
     native = [change.path for change in patched.changes if native_reason(change.path)]
     stock_source = stock_tree(release)
     made = compiling.run(release, arch, tree, stock_source, official, native, options)
