@@ -16,7 +16,7 @@ from patchset.series import order, patched_files, sources
 from patchset.series.apply import ENTRY_TRAILER, STOCK_REF
 from patchset.series.patch import Header, Patch, PatchFormatError, parse, parse_header
 from patchset.series.patch import read as read_patch
-from patchset.series.replay import same
+from patchset.series.replay import diff_text, same
 from patchset.series.stock_tree import read_stamp, write_stamp
 
 _TRAILER = re.compile(rf"^{ENTRY_TRAILER}: (\S+)$", re.MULTILINE)
@@ -289,23 +289,7 @@ def patch_of_commit(release: Release, tree: Path, commit: str, old: list[str], m
     header = parse_header("\n".join([f"Subject: {subject.strip()}", *lines]), Path(f"commit {commit[:12]}"))
     if header.get("Last-Refresh") is None:
         header = Header((*header.fields, ("Last-Refresh", release.name)))
-    return Patch(entry, _file(release, entry), header, _diff_of_commit(tree, commit))
-
-
-def _diff_of_commit(tree: Path, commit: str) -> str:
-    """A commit's diff without index lines and time stamps, so that the diff of two diffs stays small."""
-    diff = git.run(
-        tree, "diff-tree", "-p", "--no-commit-id", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv",
-        "--unified=3", "--inter-hunk-context=0", "--diff-algorithm=myers", "--src-prefix=a/", "--dst-prefix=b/",
-        "--full-index", "--root", commit,
-    )  # fmt: skip
-    try:
-        text = diff.decode()
-    except UnicodeDecodeError as error:
-        raise PatchsetError(
-            f"{commit[:12]} changes a file that is not UTF-8: {error}", "a diff holds plain text files alone"
-        ) from error
-    return re.sub(r"^index [0-9a-f]{40}\.\.[0-9a-f]{40}(?: \d{6})?\n", "", text, flags=re.MULTILINE)
+    return Patch(entry, _file(release, entry), header, diff_text(tree, commit))
 
 
 def _entry_by_subject(release: Release, subject: str, old: list[str], made: list[str]) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -100,6 +101,24 @@ def same(repository: Path, commit: str, patch: Patch) -> bool:
     """Whether a patch makes of a commit's parent what the commit is."""
     with index_over(repository) as index:
         return makes(index, f"{commit}^", commit, patch)
+
+
+def diff_text(repository: Path, *trees: str, lines: int = 3) -> str:
+    """The diff between two trees, or of a commit, with so many ``lines`` around its hunks; without index lines and time
+    stamps, so that the diff of two diffs stays small."""
+    diff = git.run(
+        repository, "diff-tree", "-p", "--no-commit-id", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv",
+        f"--unified={lines}", "--inter-hunk-context=0", "--diff-algorithm=myers", "--src-prefix=a/", "--dst-prefix=b/",
+        "--full-index", "--root", *trees,
+    )  # fmt: skip
+    try:
+        text = diff.decode()
+    except UnicodeDecodeError as error:
+        raise PatchsetError(
+            f"{trees[-1][:12]} changes a file that is not UTF-8: {error}",
+            "a diff holds plain text files alone",
+        ) from error
+    return re.sub(r"^index [0-9a-f]{40}\.\.[0-9a-f]{40}(?: \d{6})?\n", "", text, flags=re.MULTILINE)
 
 
 def changed_paths(repository: Path, before: str, after: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from patchset.base.release import Release, releases
 from patchset.series import order, patched_files, refresh
 from patchset.series.check import State
 from patchset.series.patch import Patch, patch_name
-from patchset.series.replay import Index, Replayed, index_over, makes
+from patchset.series.replay import Index, Replayed, diff_text, index_over, makes
 from patchset.series.stock_tree import stock_tree
 
 
@@ -133,12 +132,7 @@ def _candidates(step: _Step, context: int) -> Iterator[Patch]:
     patch = step.replayed.patch
     yield patch
     for lines in range(context, 3):
-        diff = git.run(
-            step.index.folder, "diff-tree", "-p", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv",
-            f"--unified={lines}", "--inter-hunk-context=0", "--diff-algorithm=myers", "--src-prefix=a/",
-            "--dst-prefix=b/", "--full-index", step.replayed.before, step.replayed.after,
-        ).decode()  # fmt: skip
-        diff = re.sub(r"^index [0-9a-f]{40}\.\.[0-9a-f]{40}(?: \d{6})?\n", "", diff, flags=re.MULTILINE)
+        diff = diff_text(step.index.folder, step.replayed.before, step.replayed.after, lines=lines)
         yield Patch(patch.entry, patch.file, patch.header, diff)
 
 
