@@ -285,6 +285,23 @@ def upstream_tests(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def upstream(session: nox.Session) -> None:
+    """Write a series as vLLM takes changes, and ask vLLM's own linters: -- [RELEASE] --name NAME --email ADDRESS."""
+    install(session, "-e", ".")
+    named = [argument for argument in session.posargs if RELEASE_NAME.fullmatch(argument)]
+    release = (named or releases(default=True))[0]
+    session.run("python", "-m", "patchset", "apply", release)
+    # What the release pins for its contributors. As with them, mypy sees no torch.
+    hooks = Path("build/trees", release, "stock", ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    ruff = re.search(r"ruff-pre-commit\s+rev: v([0-9.]+)", hooks)
+    mypy = re.search(r"additional_dependencies: \[(mypy.*|\"mypy.*)\]", hooks)
+    if not (ruff and mypy):
+        session.error(f"the source of {release} does not say which ruff and mypy it is checked with")
+    session.install(f"ruff=={ruff[1]}", *(part.strip(" \"'") for part in mypy[1].split(",")))
+    session.run("python", "-m", "patchset", "upstream", *session.posargs)
+
+
+@nox.session(default=False)
 def kernels(session: nox.Session) -> None:
     """Compile the Triton kernels that a series touches, and run them without a GPU: -- [RELEASE... | --all]."""
     in_process_lane(session)

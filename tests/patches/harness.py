@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs an output through the parser that a tree's server would make for it.
+"""Runs an output through the parser that a server would make for it.
 
-One helper for all releases: what differs between them is asked of the tree here, and in no proof.
+What differs between releases is asked of the code here, and in no test.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def strings(*names: str) -> dict[str, Any]:
     return {"type": "object", "properties": {name: {"type": "string"} for name in names}}
 
 
-#: The tools of format.md's examples.
+#: The tools of most tests.
 TOOLS = [tool("write", strings("path", "content")), tool("read", strings("path"))]
 
 
@@ -63,9 +63,9 @@ def _parsed(arguments: str) -> dict[str, Any]:
 
 @functools.cache
 def tokenizer() -> Any:
-    """A byte-level tokenizer with the model's special tokens; tags are cut as by the model's own."""
+    """A byte-level tokenizer that has the model's special tokens."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
+    from transformers import TokenizersBackend
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -84,11 +84,11 @@ def tokenizer() -> Any:
     built.decoder = decoders.ByteLevel()
     built.add_special_tokens(list(_ADDED[:2]))
     built.add_tokens(list(_ADDED[2:]))
-    return PreTrainedTokenizerFast(tokenizer_object=built)
+    return TokenizersBackend(tokenizer_object=built)
 
 
 def steps(text: str, width: int) -> Iterator[tuple[str, list[int]]]:
-    """Cut a text into steps of ``width`` tokens; a character that is cut comes with its last byte."""
+    """Cut a text into steps of ``width`` tokens; a cut character comes with its end."""
     ids = tokenizer().encode(text, add_special_tokens=False)
     waiting: list[int] = []
     for start in range(0, len(ids), width):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of counter-children: a counter's child is looked up once, not at every delta, and counts the same."""
+"""A counter's child is looked up once, not at every delta, and counts the same."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of linear-custom-tools: a streamed custom tool costs what a function tool costs, and its deltas are its input."""
+"""A streamed custom tool costs what a function does, and its deltas are its input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _processor(tools: list[Any]) -> Any:
 
 
 def _stream(arguments: list[str], custom: bool = True) -> tuple[list[Any], float]:
-    """The events of a call whose arguments come in these pieces, and the processor's time they took."""
+    """The events of a call whose arguments come in these pieces, and their time."""
     from openai.types.responses import CustomTool
     from vllm.entrypoints.generate.base import protocol as messages
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The usage's reasoning tokens are those before the reasoning's end, and cost no second reading."""
+"""The usage counts the tokens before the reasoning's end, and reads nothing again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from harness import WIDTHS, call, counted, reasoning_counts, steps
 
-THOUGHT = "The tag <tool_call>\n<function= begins a call, as in <tool_call>, says the manual.\n"
+THOUGHT = "The tag <tool_call>\n<function= begins a call, as in <tool_call>, it says.\n"
 ANSWER = "\n\nDone, as </think> ends it.\n" + call("read", ("path", "/a"))
 CALL = call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
 

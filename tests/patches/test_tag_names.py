@@ -10,7 +10,8 @@ from harness import messages, strings, tool
 @pytest.mark.parametrize("function", ["write", " write ", '"write"', "'write'"])
 @pytest.mark.parametrize("parameter", ["path", " path ", '"path"', "'path'"])
 def test_trimmed(function: str, parameter: str) -> None:
-    text = f"<tool_call>\n<function={function}>\n<parameter={parameter}>\n/a\n</parameter>\n</function>\n</tool_call>"
+    value = f"<parameter={parameter}>\n/a\n</parameter>"
+    text = f"<tool_call>\n<function={function}>\n{value}\n</function>\n</tool_call>"
     for message in messages(text):
         assert message.arguments == [("write", {"path": "/a"})]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Think tags are frame only until the answer has visible text; after that, and in values, they reach the client."""
+"""Think tags are frame until the answer has text; then they reach the client."""
 
 from __future__ import annotations
 

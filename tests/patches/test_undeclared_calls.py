@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole block at the answer's end may call an undeclared function; all other undeclared names are text (D5)."""
+"""Undeclared names are text, but for a whole block at the end of the answer (D5)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,11 @@ READ = call("read", ("path", "/b"))
 @pytest.mark.parametrize(
     ("inside", "arguments"),
     [
-        ("<parameter=path>\n/a\n<parameter=content>\nx\n</parameter>\n</function>\n</tool_call>", {"path": "/a", "content": "x"}),
+        (
+            "<parameter=path>\n/a\n<parameter=content>\nx\n</parameter>\n"
+            "</function>\n</tool_call>",
+            {"path": "/a", "content": "x"},
+        ),
         ("<parameter=path>\n/a\n</function>\n</tool_call>", {"path": "/a"}),
         ("<parameter=path>\n/a\n</function>", {"path": "/a"}),
         ("<parameter=path>\n/a\n</tool_call>", {"path": "/a"}),

@@ -34,6 +34,14 @@ def test_it_fits_by_itself_and_by_a_merge(two: Project) -> None:
     assert snapshot(two.root / "patches") == with_next and before.items() <= with_next.items()
 
 
+def test_a_series_that_does_not_make_what_is_pinned_is_refused(two: Project) -> None:
+    two.run("refresh")
+    assert "it fits" in two.run("drift", "v1.2.0").stdout
+    pins = two.folder / "patched-files.sha256"
+    pins.write_text("0" * 64 + pins.read_text()[64:])
+    assert "pkg/parser.py: not as pinned" in two.run("drift", "v1.2.0", status=1).stderr
+
+
 def test_what_there_is_to_do(two: Project) -> None:
     next_release(two, {**SAME, "pkg/parser.py": changed(line5="five\n", line30="theirs\n")})
     said = two.run("drift", "v1.3.0", status=1).stdout

@@ -58,6 +58,15 @@ def rewrite(wheel: Path, name: str, content: bytes | None, *, add: str | None = 
     wheels.write(wheel, files)
 
 
+def test_verify_refuses_a_series_that_does_not_make_what_is_pinned(packaged: Project) -> None:
+    packaged.run("refresh")
+    wheel = build(packaged)
+    packaged.run("verify", str(wheel))
+    pins = packaged.folder / "patched-files.sha256"
+    pins.write_text("0" * 64 + pins.read_text()[64:])
+    assert ": not as pinned" in packaged.run("verify", str(wheel), status=1).stderr
+
+
 def test_overlay_changes_what_the_series_changes_and_nothing_else(packaged: Project) -> None:
     wheel = build(packaged)
     assert wheel.name == NAME

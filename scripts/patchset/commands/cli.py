@@ -12,7 +12,7 @@ from patchset.base import run_command
 #: In the order of the flow; each is a module under ``patchset.commands``.
 COMMANDS = (
     "pin", "lock", "fetch", "lint", "tables", "receipt", "apply", "refresh", "share", "prove", "rebase", "drift", "bisect",
-    "new-patch", "build-wheel", "verify", "build-image", "publish", "reproduce", "patch-installed", "doctor",
+    "new-patch", "upstream", "build-wheel", "verify", "build-image", "publish", "reproduce", "patch-installed", "doctor",
 )  # fmt: skip
 
 

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A series as vLLM takes changes: ``git format-patch`` files, small changes first, proofs among vLLM's own tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchset.base import console, files, git, paths
+from patchset.base.errors import MissingToolError, PatchsetError, UsageError
+from patchset.base.release import Release
+from patchset.series import order
+from patchset.series.apply import ENTRY_TRAILER, STOCK_REF, locked_tree
+from patchset.series.patch import Patch
+from patchset.series.replay import Index, index_over
+from patchset.series.stock_tree import stock_tree
+
+#: Where proofs go in vLLM's tests, and the one module that they share.
+TESTS = "tests/parser/qwen_tool"
+HARNESS = "harness"
+
+#: What a proof uses that vLLM's tests cannot, and why.
+STAYS = {
+    "application": "sends requests to an application with this project's scripted engine",
+    "old_harness": "sends requests to an application with this project's scripted engine",
+    "serving": "makes serving objects without their constructors, which tests/AGENTS.md rules out",
+    "budget": "stands in for the model runner, which tests/AGENTS.md rules out",
+    "VLLM_TREE": "looks at a source tree from outside",
+}
+
+#: What vLLM asks a test file to begin with.
+_COPYRIGHT = (
+    "# SPDX-License-Identifier: Apache-2.0\n"
+    "# SPDX-FileCopyrightText: Copyright contributors to the vLLM project\n"
+)
+#: Codes of docs/defects.md and numbers of vLLM's issues, in brackets.
+_REFERENCES = re.compile(r" \(((?:docs/defects\.md:|[DE]\d+|vLLM issues?|\d{4,6}|to|[,;]| )+)\)")
+#: How a reason names another patch of the series.
+_PATCH = re.compile(r"\bthe patch ([a-z][a-z0-9-]*[a-z0-9])")
+_NAME = re.compile(r"^[^<>\s]([^<>\n\r\0]*[^<>\s\0])?$")
+_EMAIL = re.compile(r"^[^<>@\s\0]+@[^<>@\s\0]+$")
+
+#: Without its folder, ruff does not see that the new package is vLLM's.
+_OWN = 'lint.isort.known-first-party = ["tests", "vllm"]'
+
+#: vLLM's own checks that need no network; those that a release does not have are left out.
+_CHECKS = (
+    ("-m", "ruff", "check", "--quiet", "--output-format", "concise"),
+    ("-m", "ruff", "format", "--quiet", "--check"),
+    ("tools/pre_commit/check_spdx_header.py",),
+    ("tools/pre_commit/check_forbidden_imports.py",),
+    ("tools/pre_commit/mypy.py", "local"),
+)
+
+
+@dataclass
+class Commit:
+    """One change: its patch, the tree that it makes, and the tests that come with it, by path."""
+
+    patch: Patch
+    tree: str
+    tests: list[str] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """The patch's subject below the tags that vLLM sorts changes by."""
+        kind = "Perf" if self.patch.name.startswith(("linear-", "counter-")) else "Bugfix"
+        folders = {folder for path in self.patch.paths for folder in path.split("/")}
+        if folders & {"parser", "tool_parsers", "reasoning"}:
+            area = "Parser"
+        else:
+            area = "Core" if folders & {"v1", "config"} else "Frontend"
+        return f"[{kind}][{area}] {self.patch.subject}"
+
+    def message(self, signer: str, titles: Mapping[str, str]) -> str:
+        """Title, reason, tests and sign-off; ``titles`` by the names of patches."""
+        reason = plain(self.patch.header.get("Reason") or "")
+        reason = _PATCH.sub(lambda match: f'"{titles.get(match[1], match[1])}"', reason)
+        reason = textwrap.fill(reason, 72, break_on_hyphens=False)
+        tests = "\n".join(f"Test: {path}" for path in self.tests)
+        parts = [self.title, reason, tests, f"Signed-off-by: {signer}"]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def write(release: Release, name: str, email: str) -> Path:
+    """Write the series into ``build/upstream/<release>``; its ``cover-letter.md`` is for whoever sends it."""
+    if not _NAME.match(name) or not _EMAIL.match(email):
+        raise UsageError(
+            f"nobody can sign off as {name} <{email}>", "--name 'Jane Doe' --email jane@example.org"
+        )
+    folder = paths.build_dir() / "upstream" / release.name
+    signer = f"{name} <{email}>"
+    with locked_tree(release) as tree, index_over(tree) as index:
+        base, commits = _ordered(index, tree, order.read(release))
+        stay = _move_tests(index, tree, commits)
+        head = first = _commit(index, release, base, None, f"vLLM {release.version}\n", signer)
+        titles = {commit.patch.name: commit.title for commit in commits}
+        for commit in commits:
+            head = _commit(index, release, commit.tree, head, commit.message(signer, titles), signer)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with files.atomic_folder(folder) as temp:
+            git.run(
+                index.folder, "format-patch", "--quiet", "--no-signature", "--zero-commit", "--full-index",
+                "--numbered", "--output-directory", str(temp), f"{first}..{head}",
+            )  # fmt: skip
+            files.write_text(temp / "cover-letter.md", _cover_letter(release, commits, stay))
+    return folder
+
+
+def check(release: Release, folder: Path) -> Path:
+    """Put the series onto the stock source with ``git am``; ask vLLM's own linters about every file that it changes.
+
+    Returns the tree that came out.
+    """
+    place = folder / "tree"
+    with locked_tree(release) as patched, files.atomic_folder(place) as tree:
+        git.run(tree, "clone", "--quiet", "--local", "--no-tags", str(stock_tree(release)), ".")
+        git.run(
+            tree, "am", "--quiet", "--keep-non-patch", *sorted(str(file) for file in folder.glob("*.patch"))
+        )
+        git.run(tree, "fetch", "--quiet", str(patched), "HEAD")
+        if others := git.text(tree, "diff", "--name-only", "FETCH_HEAD", "HEAD", "--", f":!{TESTS}"):
+            raise PatchsetError(f"git am does not make the patched tree of {release.name}: {others}")
+        listing = git.text(
+            tree, "diff", "--name-only", "--diff-filter=d", "origin/HEAD", "HEAD", "--", "*.py"
+        )
+        for command in _CHECKS:
+            if command[0] == "-m" or (tree / command[0]).is_file():
+                with console.step(" ".join(command)):
+                    _python(tree, *command, *listing.split("\n"))
+    return place
+
+
+def plain(reason: str) -> str:
+    """A text without codes of this project, its issue numbers as vLLM writes them."""
+
+    def issues(match: re.Match[str]) -> str:
+        numbers = re.findall(r"\d{4,6}", re.sub(r"[DE]\d+", "", match[1]))
+        return f" ({', '.join(f'#{number}' for number in numbers)})" if numbers else ""
+
+    return _REFERENCES.sub(issues, reason)
+
+
+def _ordered(index: Index, tree: Path, patches: list[Patch]) -> tuple[str, list[Commit]]:
+    """The tree before the series, and the patches: a small one before a large one, none before what it needs."""
+    touched = sorted({path for patch in patches for path in patch.paths})
+    trailer = f"%(trailers:key={ENTRY_TRAILER},valueonly,separator=%x20)"
+    listing = git.text(tree, "log", f"--format={trailer} %H", f"{STOCK_REF}..HEAD").splitlines()
+    by_entry = dict(line.split(" ") for line in listing)
+    index.read(git.text(tree, "rev-parse", "HEAD"), touched)
+    wanted = index.tree()
+    index.read(git.text(tree, "rev-parse", STOCK_REF), touched)
+    base = now = index.tree()
+    left, commits = sorted(patches, key=lambda patch: len(patch.diff)), list[Commit]()
+    while left:
+        for patch in left:
+            if not any(_needs(patch, other) for other in left if other is not patch):
+                index.read(now, touched)
+                diff = git.run(tree, "diff-tree", "-p", "--full-index", by_entry[patch.entry])
+                if git.attempt(index.folder, "apply", "--cached", "--3way", "-", stdin=diff)[0] == 0:
+                    break
+        else:
+            raise PatchsetError(f"no order fits {', '.join(patch.name for patch in left)}")
+        left.remove(patch)
+        now = index.tree()
+        commits.append(Commit(patch, now))
+    if now != wanted:
+        raise PatchsetError(f"small patches first do not make the patched tree: {wanted} is not {now}")
+    return base, commits
+
+
+def _needs(patch: Patch, other: Patch) -> bool:
+    """Whether a patch changes or imports a file that the other one adds."""
+    added = {file.path for file in other.files if file.is_added_file}
+    modules = (path.removesuffix(".py").replace("/", ".") for path in added)
+    return not added.isdisjoint(patch.paths) or any(
+        f"from {module} import" in patch.diff for module in modules
+    )
+
+
+def _move_tests(index: Index, tree: Path, commits: Sequence[Commit]) -> dict[str, str]:
+    """Put proofs into the changes that make them pass; those that stay here, and why.
+
+    A change that only adds files changes nothing yet: its tests come with the next one that uses them.
+    """
+    stay: dict[str, str] = {}
+    moved: dict[str, str] = {}
+    waiting: list[str] = []
+    for commit in commits:
+        for proof in commit.patch.header.proofs:
+            words = _words(paths.project_root() / proof)
+            if why := next((why for word, why in STAYS.items() if word in words), None):
+                stay[proof] = why
+            else:
+                waiting += ["__init__", *({HARNESS} & words), Path(proof).stem]
+        if not all(file.is_added_file for file in commit.patch.files):
+            new = {f"{TESTS}/{name}.py": _blob(index, tree, name) for name in dict.fromkeys(waiting)}
+            commit.tests = [path for path in new if "/test_" in path]
+            moved, waiting = moved | new, []
+        listed = git.text(index.folder, "ls-tree", "-r", commit.tree)
+        listed += "".join(f"\n100644 blob {blob}\t{path}" for path, blob in moved.items())
+        git.run(index.folder, "read-tree", "--empty")
+        git.run(index.folder, "update-index", "--index-info", stdin=f"{listed}\n".encode())
+        commit.tree = index.tree()
+    return stay
+
+
+def _words(proof: Path) -> set[str]:
+    """The modules that a proof imports from, and its strings."""
+    nodes = list(ast.walk(ast.parse(proof.read_text(encoding="utf-8"))))
+    return {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)} | {
+        node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def _blob(index: Index, tree: Path, name: str) -> str:
+    """A test as vLLM's ruff formats it; the name of its content."""
+    text = _COPYRIGHT
+    if name != "__init__":
+        source = (paths.project_root() / "tests" / "patches" / f"{name}.py").read_text(encoding="utf-8")
+        text += plain(source.partition("\n")[2])
+        text = re.sub(
+            rf"^from {HARNESS} import", f"from {TESTS.replace('/', '.')}.{HARNESS} import", text, flags=re.M
+        )
+        for command in (("check", "--fix-only", "--select", "I", "--config", _OWN), ("format",)):
+            given = (
+                "-m",
+                "ruff",
+                *command,
+                "--quiet",
+                "--stdin-filename",
+                str(tree / TESTS / f"{name}.py"),
+                "-",
+            )
+            text = _python(tree, *given, stdin=text)
+    return git.run(index.folder, "hash-object", "-w", "--stdin", stdin=text.encode()).decode().strip()
+
+
+def _python(folder: Path, *arguments: str, stdin: str | None = None) -> str:
+    """Run a module or script with this Python; what it prints."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, input=stdin, capture_output=True, text=True, check=False
+    )
+    if "No module named" in done.stderr:
+        raise MissingToolError(done.stderr.strip(), "nox -s upstream installs what vLLM checks with")
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr).strip()[-4000:]
+        raise PatchsetError(f"vLLM's own {' '.join(arguments[:3])} finds:\n{said}")
+    return done.stdout
+
+
+def _commit(index: Index, release: Release, tree: str, parent: str | None, message: str, signer: str) -> str:
+    who = f"{signer} {release.source_date_epoch} +0000"
+    above = f"parent {parent}\n" if parent else ""
+    text = f"tree {tree}\n{above}author {who}\ncommitter {who}\n\n{message}"
+    return (
+        git.run(index.folder, "hash-object", "-t", "commit", "-w", "--stdin", stdin=text.encode())
+        .decode()
+        .strip()
+    )
+
+
+def _cover_letter(release: Release, commits: Sequence[Commit], stay: Mapping[str, str]) -> str:
+    changes = "\n".join(f"{number}. {commit.title}" for number, commit in enumerate(commits, start=1))
+    kept = "\n".join(f"- `{proof}`: it {why}." for proof, why in stay.items())
+    return f"""\
+# {len(commits)} changes to vLLM {release.version}
+
+Made for the sources of v{release.version}; `git am --keep-non-patch *.patch` puts them on. A change comes after those
+that it needs, else a small one before a large one: each of the first ones can go as a pull request of its own.
+
+{changes}
+
+## Tests
+
+`pytest {TESTS}` runs the tests that came along. The ones below stay in this project; what only they prove needs a test
+through a real server before it is sent, as vLLM's `tests/AGENTS.md` asks:
+
+{kept or "None."}
+
+## Before you send one
+
+vLLM's `AGENTS.md` asks whoever sends a change to look for one that is open already, to understand and answer for every
+line, to run the tests and an evaluation of a model, and to say where AI helped.
+"""
