@@ -27,8 +27,9 @@ HARNESS = "harness"
 
 #: What a proof uses that vLLM's tests cannot, and why.
 STAYS = {
-    "application": "sends requests to an application with this project's scripted engine",
-    "old_harness": "sends requests to an application with this project's scripted engine",
+    "application": "sends requests to a server application with this project's scripted engine",
+    "conformance": "sends requests to a server application with this project's scripted engine",
+    "old_harness": "sends requests to a server application with this project's scripted engine",
     "serving": "makes serving objects without their constructors, which tests/AGENTS.md rules out",
     "budget": "stands in for the model runner, which tests/AGENTS.md rules out",
     "VLLM_TREE": "looks at a source tree from outside",
@@ -214,7 +215,7 @@ def _move_tests(index: Index, tree: Path, commits: Sequence[Commit]) -> dict[str
 def _words(proof: Path) -> set[str]:
     """The modules that a proof imports from, and its strings."""
     nodes = list(ast.walk(ast.parse(proof.read_text(encoding="utf-8"))))
-    return {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)} | {
+    return {(node.module or "").split(".")[0] for node in nodes if isinstance(node, ast.ImportFrom)} | {
         node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
 
