@@ -52,6 +52,8 @@ def host(pytestconfig: pytest.Config, manifest: dict[str, Any]) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
         wanted = [f"{n}=={v}" if v else n for n, v in manifest["host"].items() if n != "python"]
+        # Triton 3.6's interpreter, which stands for the GPU here, works with numpy 2.3 and fails with 2.5.
+        wanted.append("numpy<2.4")
         subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", "-q", *wanted], check=True)
         (folder / "READY").touch()
     return folder / "bin" / "python"
