@@ -9,7 +9,7 @@ import signal
 
 def main() -> None:
     """The command line. Until its modules are imported there is nothing to clear away on an interruption."""
-    signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))
+    signal.signal(signal.SIGINT, lambda number, frame: (os.write(2, b"interrupted\n"), os._exit(130))[1])
     from patchset.commands.cli import main as run
 
     run()

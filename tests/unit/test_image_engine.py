@@ -113,8 +113,8 @@ def test_a_builds_step_is_known_and_what_it_wrote(
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(used=next(used)))
     steps = engine._Steps("buildah", tmp_path, unpacks=8_000_000_000)
     steps.line(line)
-    assert steps.far().startswith("step 5 of 22, RUN, at work for 0 s, written 2.0 of 8.0 GB (25%)")
-    assert steps.far() == "step 5 of 22, RUN, at work for 0 s, 10.0 GB written"
+    assert steps.far().startswith("step 5 of 22, RUN, at work for 0 s, about 2.0 of 8.0 GB (25%)")
+    assert steps.far() == "step 5 of 22, RUN, at work for 0 s, 10.0 GB more on the disk"
 
 
 def test_what_is_left_is_told_from_the_speed_so_far() -> None:

@@ -201,16 +201,18 @@ class _Steps:
         if match := _STEP.search(text):
             number, count = match[1] or match[3], match[2] or match[4]
             self._begin(f"step {number} of {count}, {match[5]}, ")
+        elif text.startswith("COMMIT "):
+            self._begin("the image is stored, ")
         if text.strip():
             console.note(f"  {self._name}: {text}")
 
     def far(self) -> str:
-        """How far the step is: by what the disk has taken since it began."""
+        """How far the step is: by what the disk has taken since it began, from this build and from others."""
         seconds = time.monotonic() - self._start
         written = max(shutil.disk_usage(self._storage).used - self._used, 0)
-        what = f"{written / 1e9:.1f} GB written"
+        what = f"{written / 1e9:.1f} GB more on the disk"
         if "RUN" in self._step and 0 < written < self._unpacks:
-            what = f"written {console.how_far(written, self._unpacks, seconds)}"
+            what = f"about {console.how_far(written, self._unpacks, seconds)}"
         return f"{self._step}at work for {console.duration(seconds)}, {what}"
 
 
