@@ -24,7 +24,7 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 #: What a session runs, where that is not the command of the tool that is called as it is.
 MODULES = {
     "proofs": "patchset prove", "conformance": "conformance", "upstream-tests": "upstream", "bench": "bench",
-    "bench-instructions": "bench.instructions", "bench-pipeline": "bench.pipeline", "clients": "clients",
+    "bench-instructions": "bench.instructions", "bench-pipeline": "bench.pipeline", "clients": "clients", "tokens": "tokens",
     "e2e-cpu": "e2e", "try": "e2e.tryout", "gpu-tests": "gpu", "gpu-bundle": "gpu.bundle", "image-smoke": "e2e.smoke",
 }  # fmt: skip
 
@@ -271,6 +271,17 @@ def clients(session: nox.Session) -> None:
     for release in dict.fromkeys([*releases(default=True), *named]):
         session.run("python", "-m", "patchset", "apply", release)
     session.run("python", "-m", "clients", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session(default=False)
+def tokens(session: nox.Session) -> None:
+    """Ask the scheduler and KV cache of stock releases whether cached prefixes of hybrid models are right."""
+    in_process_lane(session)
+    for release in filter(RELEASE_NAME.fullmatch, session.posargs):
+        session.run("python", "-m", "patchset", "apply", release)
+    session.run("python", "-m", "tokens", *session.posargs, env={"PYTHONPATH": "tests"})
+    if "--results" in session.posargs:
+        session.run("python", "-m", "patchset", "tables")
 
 
 @nox.session(name="upstream-tests", default=False)

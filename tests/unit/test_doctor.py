@@ -138,6 +138,25 @@ def test_another_vllm_that_is_imported_instead(patched: Path, tmp_path: Path) ->
     assert any(c["status"] == "note" and str(other.parent) in c["text"] for c in ask(patched)["checks"])
 
 
+@pytest.mark.parametrize(
+    ("release", "advice"),
+    [
+        ("v0.16.0", "#43559): serve it with --no-enable-prefix-caching"),
+        ("v0.26.0", "#43559): serve it with --no-enable-prefix-caching"),
+        ("v0.27.1", "#51571): add --no-async-scheduling"),
+        ("v0.28.0", "#51571): add --no-async-scheduling"),
+        ("v0.29.0", None),
+    ],
+)
+def test_mtp_beside_prefix_caching(tmp_path: Path, release: str, advice: str | None) -> None:
+    looking = doctor.Doctor(tmp_path, tmp_path, {"release": release}, inside=True)
+    looking.prefix_caching()
+    [(_, status, text)] = looking.checks
+    assert status == (doctor.NOTE if advice else doctor.OK)
+    assert (advice or "no wrong state found") in text
+    assert looking.healthy
+
+
 def test_the_rust_frontend(patched: Path) -> None:
     assert "not patched" in wrong(ask(patched, status=1, VLLM_USE_RUST_FRONTEND="1"))["rust-frontend"]
     ask(patched, VLLM_USE_RUST_FRONTEND="0")

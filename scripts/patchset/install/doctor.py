@@ -153,6 +153,19 @@ class Doctor:
             text = f"VLLM_USE_RUST_FRONTEND={value}: the Rust frontend has parsers of its own, which are not patched"
             self.say("rust-frontend", WRONG, text + "; unset it")
 
+    def prefix_caching(self) -> None:
+        """What the release does with MTP beside prefix caching on hybrid models; no patch here touches it."""
+        pair = tuple(int(part) for part in re.findall(r"\d+", str(self.manifest["release"]))[:2])
+        if pair < (0, 27):
+            fault = "keeps wrong states (#43559): serve it with --no-enable-prefix-caching"
+        elif pair < (0, 29):
+            fault = "can mix up requests (#51571): add --no-async-scheduling or --no-enable-prefix-caching"
+        else:
+            text = "MTP beside prefix caching: no wrong state found in this release's cache; GPUs were not tested"
+            self.say("prefix-caching", OK, text)
+            return
+        self.say("prefix-caching", NOTE, f"with MTP on Qwen3-Next or Qwen3.5, prefix caching {fault}")
+
     def architecture(self, machine: str) -> None:
         """The wheel's tags and its compiled modules against the processor."""
         tags = re.findall(r"(?m)^Tag: (\S+)$", _text(self.info / "WHEEL"))
@@ -323,6 +336,7 @@ def main(arguments: list[str] | None = None) -> int:
     if doctor.inside:
         doctor.shadows()
         doctor.rust_frontend()
+        doctor.prefix_caching()
         doctor.architecture(platform.machine())
         doctor.gpu(doctor.torch(), required=options.gpu)
     if options.json:

@@ -22,6 +22,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "conformance": ("tests/conformance/**/*", "tests/requirements.txt"),
     "cpu": ("tests/e2e/**/*",),
     "gpu": ("tests/e2e/**/*", "tests/gpu/**/*"),
+    "tokens": ("tests/tokens/**/*",),
     "clients": ("tests/clients/**/*", "tests/conformance/host/*", "tests/conformance/surfaces/*"),
 }
 #: Of these folders, what decides nothing: how cases are generated, tests of the suite itself, documents.

@@ -11,7 +11,7 @@ from pathlib import Path
 from patchset.base import files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release, releases
-from patchset.results import bench, clients, conformance, lanes
+from patchset.results import bench, clients, conformance, lanes, tokens
 from patchset.series import order
 from patchset.series.patch import Patch
 
@@ -74,6 +74,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "conformance": conformance.table,
     "lanes": lanes.table,
     "clients": clients.table,
+    "tokens": tokens.table,
     "bench": bench.table,
     "instructions": bench.instructions_table,
 }

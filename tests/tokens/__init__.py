@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do cached prefixes of hybrid models hold what they say, with MTP and without."""

@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A release's own scheduler and cache manager, driven by a worker that keeps token prefixes where a GPU keeps states.
+
+The scheduler, the manager, the coordinator and the block pool are the release's. Only the model is not there: the
+worker writes into each block *which tokens* a real one would have computed there, so that what a request finds in
+its blocks can be compared with what it must find.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import vllm
+from vllm import config as settings
+from vllm.sampling_params import SamplingParams
+from vllm.utils.hashing import sha256
+from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, MambaSpec
+from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
+from vllm.v1.request import Request, RequestStatus
+from vllm.v1.structured_output import StructuredOutputManager
+
+ATTENTION, MAMBA = 0, 1
+#: Few words, so that histories meet again after they have parted.
+VOCABULARY = 3
+#: Where a release's worker keeps the running state: in the block of the step's last token, or (v0.16.0) in the last
+#: of the table before those for drafts.
+STATE_FOLLOWS_TOKENS = "req_state.num_computed_tokens + num_scheduled_tokens" in Path(
+    vllm.__path__[0], "v1/worker/mamba_utils.py"
+).read_text(encoding="utf-8")
+
+
+class WrongCache(AssertionError):
+    """A request found in its blocks what is not its own past, or a block was in use twice or lost."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a user chooses: drafted tokens, block size, blocks, tokens and requests a step, scheduling ahead."""
+
+    mtp: int
+    block_size: int = 4
+    blocks: int = 64
+    batched_tokens: int = 32
+    requests: int = 4
+    ahead: bool = False
+    caching: bool = True
+
+
+class Past:
+    """Token prefixes as numbers: equal numbers are equal tokens from the first on."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], int] = {}
+        self.length = [0]
+
+    def after(self, past: int, token: int) -> int:
+        """The prefix ``past`` with one more token."""
+        known = self._known.setdefault((past, token), len(self.length))
+        if known == len(self.length):
+            self.length.append(self.length[past] + 1)
+        return known
+
+    def of(self, tokens: Sequence[int]) -> list[int]:
+        """The prefixes of a text: of no token, of the first, and so on."""
+        found = [0]
+        for token in tokens:
+            found.append(self.after(found[-1], token))
+        return found
+
+
+def next_token(past: int) -> int:
+    """What the model says after a prefix: always the same, and it depends on all of it."""
+    return zlib.crc32(past.to_bytes(4, "little")) % VOCABULARY
+
+
+@dataclass
+class _Running:
+    """What the worker knows of a request: its tokens, how many are computed, its blocks, where its state lies."""
+
+    tokens: list[int]
+    past: list[int]
+    computed: int
+    blocks: list[list[int]]
+    state: int | None = None
+    drafts: list[int] = field(default_factory=list)
+
+
+class Engine:
+    """One scheduler and one worker."""
+
+    def __init__(self, setting: Setting) -> None:
+        init_none_hash(sha256)
+        self.setting = setting
+        self.scheduler = _scheduler(setting)
+        self.past = Past()
+        self.attention: dict[int, list[int]] = {}
+        self.mamba: dict[int, int] = {}
+        self.worker: dict[str, _Running] = {}
+        self.requests: dict[str, Request] = {}
+        self.hit_tokens = 0
+        self._seen: set[str] = set()
+        self._in_flight: deque[tuple[Any, ModelRunnerOutput]] = deque()
+        # v0.33.0 hashes one token more with each block, so that a draft's last key may be taken over as well.
+        lookahead = getattr(self.scheduler, "num_hash_lookahead_tokens", 0)
+        self._hasher = get_request_block_hasher(
+            setting.block_size, sha256, *([lookahead] if lookahead else [])
+        )
+
+    def add(self, prompt: Sequence[int], length: int) -> str:
+        """Send a request that ends after ``length`` tokens."""
+        name = f"r{len(self.requests)}"
+        sampling = SamplingParams(temperature=0, max_tokens=length, ignore_eos=True)
+        more = {"eos_token_id": None} if "eos_token_id" in Request.__init__.__annotations__ else {}
+        request = Request(
+            name, list(prompt), sampling, pooling_params=None, block_hasher=self._hasher, **more
+        )
+        self.requests[name] = request
+        self.scheduler.add_request(request)
+        return name
+
+    def abort(self, name: str) -> None:
+        """The client left."""
+        self.scheduler.finish_requests(name, RequestStatus.FINISHED_ABORTED)
+
+    @property
+    def busy(self) -> bool:
+        """There is something to do."""
+        return bool(self._in_flight) or self.scheduler.has_requests()
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of all prompts."""
+        return sum(request.num_prompt_tokens for request in self.requests.values())
+
+    def finish(self, accepted: int = 0) -> None:
+        """Step until nothing is left to do; every block must be free then.
+
+        Raises:
+            WrongCache: as ``step``; or the requests do not end, or a block is lost.
+        """
+        for _ in range(5000):
+            if not self.busy:
+                break
+            self.step(accepted)
+        pool = self.scheduler.kv_cache_manager.block_pool
+        if self.busy or pool.get_num_free_blocks() != len(pool.blocks) - 1:
+            raise WrongCache("requests do not end" if self.busy else "blocks are held by nobody")
+
+    def step(self, accepted: int) -> None:
+        """One step of the engine, in which at most ``accepted`` drafted tokens of a request are right.
+
+        Raises:
+            WrongCache: a request would compute from what is not its own past, or a block is not counted right.
+        """
+        output = self.scheduler.schedule()
+        self._check_blocks()
+        result = self._execute(output, accepted)
+        self._in_flight.append((output, result))
+        # Scheduling ahead, the scheduler plans a step before it has learnt what came out of the last one.
+        while self._in_flight and (
+            len(self._in_flight) > int(self.setting.ahead) or not output.total_num_scheduled_tokens
+        ):
+            self._settle(*self._in_flight.popleft())
+
+    def _settle(self, output: Any, result: ModelRunnerOutput) -> None:
+        self.scheduler.update_from_output(output, result)
+        if not self.setting.ahead and self.setting.mtp:
+            names = [name for name in result.req_ids if name in self.worker]
+            drafts = DraftTokenIds(names, [self.worker[name].drafts for name in names])
+            self.scheduler.update_draft_token_ids(drafts)
+
+    # The worker
+
+    def _execute(self, output: Any, accepted: int) -> ModelRunnerOutput:
+        for name in [*output.finished_req_ids, *(output.preempted_req_ids or ())]:
+            self.worker.pop(name, None)
+        for new in output.scheduled_new_reqs:
+            blocks = [list(ids) for ids in new.block_ids]
+            self._start(new.req_id, self.requests[new.req_id].all_token_ids, new.num_computed_tokens, blocks)
+            if new.req_id not in self._seen:  # newer workers are told of a resumed request as of a new one
+                self._seen.add(new.req_id)
+                self.hit_tokens += new.num_computed_tokens
+        cached = output.scheduled_cached_reqs
+        for index, name in enumerate(cached.req_ids):
+            if name in cached.resumed_req_ids:
+                blocks = [list(ids) for ids in cached.new_block_ids[index]]
+                self._start(
+                    name, self.requests[name].all_token_ids, cached.num_computed_tokens[index], blocks
+                )
+            else:
+                for own, new_ids in zip(
+                    self.worker[name].blocks, cached.new_block_ids[index] or (), strict=False
+                ):
+                    own.extend(new_ids)
+        names = list(output.num_scheduled_tokens)
+        # Requests run side by side: a state must be there before the step. Keys and values of a token may come in the
+        # same step, because each layer writes all of them before it reads.
+        for name in names:
+            self._check_state(name)
+        sampled = [
+            self._forward(
+                name,
+                output.num_scheduled_tokens[name],
+                len(output.scheduled_spec_decode_tokens.get(name, ())),
+                accepted,
+            )
+            for name in names
+        ]
+        for name in names:
+            self._check_attention(name)
+        return ModelRunnerOutput(
+            req_ids=names,
+            req_id_to_index={name: index for index, name in enumerate(names)},
+            sampled_token_ids=sampled,
+            prompt_logprobs_dict={},
+            pooler_output=[],
+        )
+
+    def _start(self, name: str, tokens: Sequence[int], computed: int, blocks: list[list[int]]) -> None:
+        self.worker[name] = _Running(list(tokens), self.past.of(tokens), computed, blocks)
+
+    def _check_attention(self, name: str) -> None:
+        own, size = self.worker[name], self.setting.block_size
+        for start in range(0, own.computed, size):
+            end = min(start + size, own.computed)
+            found = self.attention.get(own.blocks[ATTENTION][start // size], [])[: end - start]
+            if found != own.past[start + 1 : end + 1]:
+                raise WrongCache(
+                    f"{name}: attention at {start} to {end} of {own.computed} is not of its own past"
+                )
+
+    def _check_state(self, name: str) -> None:
+        own = self.worker[name]
+        if not own.computed:
+            return
+        block = own.state
+        if block is None:
+            block = own.blocks[MAMBA][(own.computed - 1) // self.setting.block_size]
+        state = self.mamba.get(block)
+        if state != own.past[own.computed]:
+            what = "none" if state is None else f"one after {self.past.length[state]}"
+            same = state is not None and state in own.past
+            raise WrongCache(
+                f"{name}: the state after {own.computed} tokens is {what}{' of them' if same else ''}"
+            )
+
+    def _forward(self, name: str, scheduled: int, drafted: int, accepted: int) -> list[int]:
+        own, size = self.worker[name], self.setting.block_size
+        start, sure = own.computed, own.computed + scheduled - drafted
+        if sure > len(own.tokens):
+            raise WrongCache(f"{name}: {sure} tokens were to be computed, {len(own.tokens)} are known")
+        written = own.past[: sure + 1]
+        # Where the scheduler asks for more drafts than there are, it pads: these are never right.
+        drafts = [*own.drafts[:drafted], *[-1] * (drafted - len(own.drafts))]
+        for token in drafts:
+            written.append(self.past.after(written[-1], token))
+        for position in range(start, len(written) - 1):
+            block = self.attention.setdefault(own.blocks[ATTENTION][position // size], [0] * size)
+            block[position % size] = written[position + 1]
+        blocks = own.blocks[MAMBA]
+        running = (
+            (start + scheduled - 1) // size if STATE_FOLLOWS_TOKENS else len(blocks) - 1 - self.setting.mtp
+        )
+        for offset in range(drafted + 1):
+            self.mamba[blocks[running + offset]] = written[sure + offset]
+        if sure < len(own.tokens):  # a part of the prompt
+            own.computed, own.state = sure, blocks[running]
+            return []
+        sampled = [next_token(own.past[-1])]
+        while len(sampled) <= drafted and drafts[len(sampled) - 1] == sampled[-1]:
+            sampled.append(next_token(written[sure + len(sampled)]))
+        for token in sampled:
+            own.past.append(self.past.after(own.past[-1], token))
+        own.tokens += sampled
+        own.computed = sure + len(sampled) - 1
+        own.state = blocks[running + len(sampled) - 1]
+        # What the worker's postprocess_mamba does: a block that became full in this step keeps the state at its end.
+        boundary = own.computed // size * size
+        if boundary >= sure:
+            self.mamba[blocks[boundary // size - 1]] = own.past[boundary]
+            if boundary // size - 1 == running:
+                own.state = blocks[running]
+        own.drafts = self._drafts(own.past[-1], accepted)
+        return sampled
+
+    def _drafts(self, past: int, right: int) -> list[int]:
+        drafts = []
+        for number in range(self.setting.mtp):
+            token = next_token(past)
+            drafts.append(token if number < right else (token + 1) % VOCABULARY)
+            past = self.past.after(past, drafts[-1])
+        return drafts
+
+    # The manager
+
+    def _check_blocks(self) -> None:
+        """Each block is free or held, as often as the requests' tables say."""
+        manager = self.scheduler.kv_cache_manager
+        pool = manager.block_pool
+        held: dict[int, int] = {}
+        for single in manager.coordinator.single_type_managers:
+            for blocks in single.req_to_blocks.values():
+                for block in blocks:
+                    if not block.is_null:
+                        held[block.block_id] = held.get(block.block_id, 0) + 1
+        for block in pool.blocks:
+            if block.is_null:
+                continue
+            if block.ref_cnt != held.get(block.block_id, 0):
+                raise WrongCache(
+                    f"block {block.block_id}: {held.get(block.block_id, 0)} uses, counted {block.ref_cnt}"
+                )
+        free = {block.block_id for block in pool.free_block_queue.get_all_free_blocks()}
+        if free & held.keys():
+            raise WrongCache(f"blocks {sorted(free & held.keys())} are free and in use")
+        if len(free) + len(held) != len(pool.blocks) - 1:
+            raise WrongCache(f"{len(pool.blocks) - 1 - len(free) - len(held)} blocks are lost")
+
+
+class _Model(SimpleNamespace):
+    """The few facts that a scheduler asks of the model's configuration; what is not named here is off."""
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+def _scheduler(setting: Setting) -> Scheduler:
+    longest = 512
+    chosen = settings.SchedulerConfig(
+        max_num_seqs=setting.requests,
+        max_num_batched_tokens=setting.batched_tokens,
+        max_model_len=longest,
+        enable_chunked_prefill=True,
+        async_scheduling=setting.ahead,
+        is_encoder_decoder=False,
+    )
+    cache = settings.CacheConfig(
+        block_size=setting.block_size, enable_prefix_caching=setting.caching, mamba_cache_mode="align"
+    )
+    cache.num_gpu_blocks = setting.blocks
+    speculative = None
+    if setting.mtp:
+        speculative = settings.SpeculativeConfig(
+            model="ngram", num_speculative_tokens=setting.mtp, prompt_lookup_max=2, prompt_lookup_min=1
+        )
+        speculative.method = "mtp"
+    model = _Model(
+        architectures=["Qwen3_5ForConditionalGeneration"],
+        max_model_len=longest,
+        runner_type="generate",
+        is_hybrid=True,
+        skip_tokenizer_init=True,
+    )
+    whole = object.__new__(settings.VllmConfig)
+    for name, value in _defaults(settings.VllmConfig).items():
+        object.__setattr__(whole, name, value)
+    for name, value in {
+        "model_config": model,
+        "scheduler_config": chosen,
+        "cache_config": cache,
+        "speculative_config": speculative,
+        "parallel_config": settings.ParallelConfig(),
+    }.items():
+        object.__setattr__(whole, name, value)
+    size, names = setting.block_size, ("attention", "mamba")
+    full = FullAttentionSpec(block_size=size, num_kv_heads=1, head_size=1, dtype=torch.float32)
+    mamba = MambaSpec(
+        block_size=size, shapes=((1,),), dtypes=(torch.float32,), mamba_cache_mode="align",
+        num_speculative_blocks=setting.mtp,
+    )  # fmt: skip
+    groups = [KVCacheGroupSpec([name], spec) for name, spec in zip(names, (full, mamba), strict=True)]
+    if setting.mtp and "is_eagle_group" in KVCacheGroupSpec.__annotations__:
+        groups[ATTENTION].is_eagle_group = True
+    kind = AsyncScheduler if setting.ahead else Scheduler
+    _register(whole)
+    return kind(
+        vllm_config=whole,
+        kv_cache_config=KVCacheConfig(num_blocks=setting.blocks, kv_cache_tensors=[], kv_cache_groups=groups),
+        block_size=size,
+        log_stats=True,
+        structured_output_manager=StructuredOutputManager(whole),
+        mm_registry=SimpleNamespace(supports_multimodal_inputs=lambda model: False),
+    )
+
+
+def _defaults(kind: Any) -> dict[str, Any]:
+    import dataclasses
+
+    found = {}
+    for entry in dataclasses.fields(kind):
+        default = entry.default
+        factory = entry.default_factory
+        if hasattr(default, "default_factory"):  # pydantic's own Field
+            factory, default = default.default_factory or dataclasses.MISSING, default.default
+        if factory is not dataclasses.MISSING:
+            try:
+                found[entry.name] = factory()
+            except RuntimeError:  # the device, where there is none
+                found[entry.name] = None
+        elif default is not dataclasses.MISSING:
+            found[entry.name] = default
+    return found
+
+
+def _register(whole: Any) -> None:
+    try:
+        from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
+    except ImportError:
+        return
+    register_all_kvcache_specs(whole)
