@@ -106,6 +106,21 @@ def test_a_blob_there_and_back(host: str) -> None:
     assert not list((paths.build_dir() / "registry").glob("*.json"))
 
 
+def test_an_upload_that_was_closed_when_its_run_died_is_forgotten(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(started: object) -> None:
+        raise KeyboardInterrupt
+
+    with repository(host) as found:
+        with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+            killed.setattr(upload._Upload, "forget", die)
+            upload.put(found, blob(content()), nothing)
+        assert len(list((paths.build_dir() / "registry").glob("*.json"))) == 1
+        assert upload.put(found, blob(content()), nothing) == "there"
+    assert not list((paths.build_dir() / "registry").glob("*.json"))
+
+
 def test_a_blob_is_mounted_from_its_home(host: str, network: Network) -> None:
     data = content()
     with repository(host) as home:

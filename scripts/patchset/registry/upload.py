@@ -64,7 +64,9 @@ def in_memory(content: bytes) -> Blob:
 
 def put(repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> str:
     """Bring a blob into a repository: "there", "mounted" or "sent". ``on_bytes`` hears of bytes that arrived."""
+    upload = _Upload(repository, blob, on_bytes)
     if repository.has_blob(blob.digest):
+        upload.forget()  # an earlier run may have died when the registry had closed its upload
         on_bytes(blob.size)
         return "there"
     for home in blob.homes:
@@ -77,7 +79,7 @@ def put(repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> 
             on_bytes(blob.size)
             return "mounted"
         _cancel(repository, response)
-    _Upload(repository, blob, on_bytes).run()
+    upload.run()
     return "sent"
 
 
@@ -103,7 +105,7 @@ class _Upload:
             try:
                 location = self._continued(location, location == earlier) or self._begin()
                 self._send(location)
-                self._forget()
+                self.forget()
                 return
             except _CutError as error:
                 failure, location = str(error), None
@@ -111,7 +113,7 @@ class _Upload:
                 failure = error.message if isinstance(error, UnavailableError) else str(error) or "no answer"
                 location = self._remembered()
             except PatchsetError:  # refused; a later run must not go on with it
-                self._forget()
+                self.forget()
                 raise
             left -= 1
             if self.offset > furthest:  # further than ever before: that wins back the tries
@@ -146,7 +148,7 @@ class _Upload:
         except PatchsetError as error:
             if isinstance(error, UnavailableError) and not isinstance(error, NotFoundError) and not earlier:
                 raise
-            self._forget()
+            self.forget()
             return None
         self.offset = self._received(response)
         if self.offset:
@@ -192,7 +194,7 @@ class _Upload:
                 return httpx.Response(201)
             raise
         if response.status_code in (404, 416):
-            self._forget()
+            self.forget()
             raise _CutError(f"the registry has lost the upload ({response.status_code})")
         return response
 
@@ -222,7 +224,8 @@ class _Upload:
             return None
         return found if isinstance(found, str) else None
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """No later run goes on with this upload."""
         self.journal.unlink(missing_ok=True)
 
     def _report(self) -> None:
