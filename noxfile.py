@@ -26,6 +26,7 @@ MODULES = {
     "proofs": "patchset prove", "conformance": "conformance", "upstream-tests": "upstream", "bench": "bench",
     "bench-instructions": "bench.instructions", "bench-pipeline": "bench.pipeline", "clients": "clients", "tokens": "tokens",
     "e2e-cpu": "e2e", "try": "e2e.tryout", "gpu-tests": "gpu", "gpu-bundle": "gpu.bundle", "image-smoke": "e2e.smoke",
+    "bfcl": "bfcl", "engines": "engines", "rust-frontend": "engines",
 }  # fmt: skip
 
 
@@ -282,6 +283,46 @@ def tokens(session: nox.Session) -> None:
     session.run("python", "-m", "tokens", *session.posargs, env={"PYTHONPATH": "tests"})
     if "--results" in session.posargs:
         session.run("python", "-m", "patchset", "tables")
+
+
+@nox.session(default=False)
+def bfcl(session: nox.Session) -> None:
+    """Replay BFCL's answers, judged by BFCL's checker: -- [RELEASE... | --tier TIER | --all | --stock --results]."""
+    in_process_lane(session)
+    install(session, "--no-deps", "--require-hashes", "-r", "tests/bfcl/requirements.txt")
+    arguments = with_tier(session)
+    if "--all" in arguments:
+        arguments = [argument for argument in arguments if argument != "--all"] + releases()
+    # The default release's source has the chat template.
+    named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
+    for release in dict.fromkeys([*releases(default=True), *named]):
+        session.run("python", "-m", "patchset", "apply", release)
+    session.run("python", "-m", "bfcl", *arguments, env={"PYTHONPATH": "tests"})
+    if "--results" in arguments:
+        session.run("python", "-m", "patchset", "tables")
+
+
+def other_engines(session: nox.Session, *names: str) -> None:
+    """Run the lane of other engines, or only some of them."""
+    in_process_lane(session)
+    groups(session, "bench")
+    named = [argument for argument in session.posargs if RELEASE_NAME.fullmatch(argument)]
+    session.run("python", "-m", "patchset", "apply", *(named or releases(default=True)))
+    session.run("python", "-m", "engines", *names, *session.posargs, env={"PYTHONPATH": "tests"})
+    if "--results" in session.posargs:
+        session.run("python", "-m", "patchset", "tables")
+
+
+@nox.session(default=False)
+def engines(session: nox.Session) -> None:
+    """Read the suite's cases by SGLang's, LMDeploy's and other vLLM parsers: -- [NAME... --release RELEASE --results]."""
+    other_engines(session)
+
+
+@nox.session(name="rust-frontend", default=False)
+def rust_frontend(session: nox.Session) -> None:
+    """Judge the Rust frontend of a release's official wheel, on the CPU: -- [--release RELEASE --case NAME --results]."""
+    other_engines(session, "rust")
 
 
 @nox.session(name="upstream-tests", default=False)

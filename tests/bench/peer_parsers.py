@@ -25,7 +25,8 @@ def opener(peer: str, folder: Path) -> Callable[[], Feed]:
     return PEERS[peer](folder)
 
 
-def _packages(folder: Path, *names: str) -> None:
+def packages(folder: Path, *names: str) -> None:
+    """Make packages of an unpacked wheel without running their ``__init__``."""
     for name in names:
         module = ModuleType(name)
         module.__path__ = [str(folder.joinpath(*name.split(".")))]
@@ -34,7 +35,7 @@ def _packages(folder: Path, *names: str) -> None:
 
 def _sglang(folder: Path) -> Callable[[], Feed]:
     """``Qwen3CoderDetector``, which reads calls; reasoning is split off before it."""
-    _packages(folder, "sglang", "sglang.srt")
+    packages(folder, "sglang", "sglang.srt")
     from sglang.srt.entrypoints.openai.protocol import Tool  # type: ignore[import-not-found]
     from sglang.srt.function_call.qwen3_coder_detector import (  # type: ignore[import-not-found]
         Qwen3CoderDetector,
@@ -51,7 +52,7 @@ def _sglang(folder: Path) -> Callable[[], Feed]:
 
 def _lmdeploy(folder: Path) -> Callable[[], Feed]:
     """The default response parser with the tool parser ``qwen3coder`` and no reasoning parser."""
-    _packages(folder, "lmdeploy", "lmdeploy.serve", "lmdeploy.serve.openai")
+    packages(folder, "lmdeploy", "lmdeploy.serve", "lmdeploy.serve.openai")
     from lmdeploy.serve.openai.protocol import ChatCompletionRequest  # type: ignore[import-not-found]
     from lmdeploy.serve.parsers import ResponseParserManager  # type: ignore[import-not-found]
 

@@ -17,12 +17,21 @@ from patchset.base import files, paths
 from patchset.base.release import Release
 from patchset.series import patched_files
 
+#: The release's serving code with a scripted engine, as other lanes borrow it from the conformance suite.
+_SCRIPTED = (
+    "tests/conformance/host/engine.py",
+    "tests/conformance/host/judge.py",
+    "tests/conformance/surfaces/chat.py",
+)
+
 #: The files that decide what a lane finds: cases, runner, requirements.
 SUITES: dict[str, tuple[str, ...]] = {
     "conformance": ("tests/conformance/**/*", "tests/requirements.txt"),
     "cpu": ("tests/e2e/**/*",),
     "gpu": ("tests/e2e/**/*", "tests/gpu/**/*"),
     "tokens": ("tests/tokens/**/*",),
+    "bfcl": ("tests/bfcl/*", "tests/engines/host.py", *_SCRIPTED),
+    "engines": ("tests/engines/*", "tests/bench/peers.toml", "tests/conformance/cases/**/*", *_SCRIPTED),
     "clients": ("tests/clients/**/*", "tests/conformance/host/*", "tests/conformance/surfaces/*"),
 }
 #: Of these folders, what decides nothing: how cases are generated, tests of the suite itself, documents.

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engines lane: other parsers for the same format on the conformance suite's cases, from its totals."""
+
+from __future__ import annotations
+
+from patchset.base.release import Release
+from patchset.results import totals
+from patchset.results.key import key
+
+LANE = "engines"
+
+
+def table(found: list[Release]) -> str:
+    """One row an engine: right messages of all, and the cases whose message depends on the cut or has a quoted call."""
+    rows = []
+    for release in reversed(found):
+        for name, cell in totals.read(LANE, release.name).items():
+            mark = "" if cell["key"] == key(release, name.split(" ")[0], LANE) else totals.STALE
+            cases = cell["cases"]
+            cut, quoted = cell["burst_dependent"], cell["quoted_executed"]
+            columns = [
+                f"{cell['engine']}{mark}",
+                f"{cell['right']}/{cell['all']}",
+                str(cell["white_space_only"]),
+                f"no: {cut} of {cases} cases" if cut else "yes",
+                f"yes: {quoted} of {cases} cases" if quoted else "no",
+            ]
+            rows.append(f"| {' | '.join(columns)} |")
+    if not rows:
+        return "*not run*\n"
+    head = "| engine | right | wrong in white space only | burst-invariant | executes quoted calls |"
+    return "\n".join([head, "|---|---|---|---|---|", *rows]) + "\n"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BFCL's published answers through a release's serving code, judged by BFCL's own checker."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conformance suite's cases read by other engines' parsers, and by vLLM's Rust frontend."""
