@@ -150,7 +150,7 @@ class Index:
         except _NO_ANSWER as error:
             raise UnavailableError(
                 f"no package index answers for {project}: {error}",
-                "check the network and 'pip config list'; --from-dir DIR takes files from a folder instead",
+                "check the network; 'pip config list' shows which indexes are asked",
             ) from error
 
     def link(self, project: str, file: str) -> Link:
