@@ -118,6 +118,7 @@ def _parser(request: Any, reasoning: bool) -> Any:
     from vllm.parser.parser_manager import ParserManager
 
     parser_cls = ParserManager.get_parser("qwen3_coder", "qwen3" if reasoning else None, True)
+    assert parser_cls is not None
     return parser_cls(tokenizer(), request.tools)
 
 

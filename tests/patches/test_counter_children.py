@@ -79,5 +79,6 @@ def test_another_model_is_counted_under_its_name(counter: Counted) -> None:
     metrics.init_parser_metrics(model_name="another")
     record(CHAT, True, True)
     made = metrics._tool_call_parser_invocations
+    assert made is not None
     samples = [s for metric in made.collect() for s in metric.samples]
     assert any(s.labels.get("model_name") == "another" and s.value >= 1 for s in samples)
