@@ -381,11 +381,17 @@ def _scheduler(setting: Setting) -> Scheduler:
     groups = [KVCacheGroupSpec([name], spec) for name, spec in zip(names, (full, mamba), strict=True)]
     if setting.mtp and "is_eagle_group" in KVCacheGroupSpec.__annotations__:
         groups[ATTENTION].is_eagle_group = True
+    # As the engine plans it: from v0.29.0 on, which states are kept is a setting, and the default is "few".
+    kept = {}
+    if "prefix_cache_retention_interval" in KVCacheConfig.__annotations__:
+        kept["prefix_cache_retention_interval"] = cache.prefix_cache_retention_interval
     kind = AsyncScheduler if setting.ahead else Scheduler
     _register(whole)
     return kind(
         vllm_config=whole,
-        kv_cache_config=KVCacheConfig(num_blocks=setting.blocks, kv_cache_tensors=[], kv_cache_groups=groups),
+        kv_cache_config=KVCacheConfig(
+            num_blocks=setting.blocks, kv_cache_tensors=[], kv_cache_groups=groups, **kept
+        ),
         block_size=size,
         log_stats=True,
         structured_output_manager=StructuredOutputManager(whole),
