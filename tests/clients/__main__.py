@@ -24,6 +24,8 @@ from clients import scenarios, table
 from clients.client import Client, Library
 from clients.install import DEFAULT_RELEASE, HERE, InstallError, install, templates
 from clients.runs import Job, LaneError, Place, Processes, Server, run_all
+from patchset.base.release import load as pin
+from patchset.series import patched_files
 
 ROOT = HERE.parent.parent
 NAMES = (
@@ -95,16 +97,14 @@ def jobs(clients: dict[str, Client], opts: argparse.Namespace, kind: str) -> lis
 
 
 def key(release: str, kind: str, client: Client) -> str:
-    """A digest of what a client's results depend on: the lane, the client, and the release's pin or its series."""
+    """A digest of what a client's results depend on: the lane, the client, and the release's source or its patched files."""
     names = ("client.py", "judge.py", "library.py", "reading.py", "runs.py", "scenarios.py", "server.py")
     locks = ["package-lock.json" if name == "npm" else f"{name}.txt" for name in client.environments]
     files = [HERE / name for name in (*names, *locks)] + sorted(HERE.glob(f"agents/{client.name}.*"))
-    patches = ROOT / "patches" / release
-    files.append(patches / "release.toml")
+    pinned = pin(release)
+    digest = hashlib.sha256(json.dumps(patched_files.source(pinned), sort_keys=True).encode())
     if kind == "patched":
-        entries = (line.split("#")[0].strip() for line in (patches / "series").read_text().splitlines())
-        files += [patches / entry for entry in entries if entry]
-    digest = hashlib.sha256()
+        digest.update(patched_files.sha256(pinned).encode())
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
