@@ -197,6 +197,8 @@ def test_build_image_with_an_engine(storage: Path) -> None:
         'FROM scratch\nCOPY busybox /busybox\nRUN ["/busybox", "sleep", "1"]\nRUN ["/busybox", "touch", "/made"]\n'
     )
     script = f"""
+import os, signal
+signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))  # as the entry point while modules are imported
 import click
 from pathlib import Path
 from patchset.base import files, run_command
