@@ -175,9 +175,9 @@ def network(host: str) -> Iterator[Network]:
 
 @pytest.fixture(autouse=True)
 def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pauses, no logins of whoever runs the tests, nothing written into the checkout."""
-    monkeypatch.setattr(transport, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(transport, "LONGEST_PAUSE", 0.02)
+    """Short pauses, no logins of whoever runs the tests, nothing written into the checkout."""
+    monkeypatch.setattr(transport, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(transport, "LONGEST_PAUSE", 0.4)
     monkeypatch.setattr(push, "SETTLE", 0.5)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))

@@ -76,6 +76,30 @@ def test_a_copied_layer_whose_upload_fails_at_its_end_is_closed(
     assert (small_base.pulled(f"{goal}:latest", tmp_path / "pulled") / SITE[1:] / "vllm/reader.py").is_file()
 
 
+def test_a_manifest_waits_for_a_layer_that_the_registry_is_still_closing(
+    released: Project, base: str, tmp_path: Path
+) -> None:
+    """A registry may answer MANIFEST_BLOB_UNKNOWN for a moment after an upload whose connection broke."""
+    build(released, base)
+    with registry_server.registry(tmp_path) as behind:
+        slow, name = Network(behind), "team/slow"
+        layers = tmp_path / "storage/docker/registry/v2/repositories" / name / "_layers"
+        hidden: list[Path] = []
+
+        def plan(method: str, path: str) -> Fault:
+            if method == "PUT" and "/manifests/" in path:
+                if not hidden:
+                    hidden.append(layers.rename(tmp_path / "hidden"))
+                elif not layers.exists():
+                    hidden[0].rename(layers)
+            return None
+
+        slow.plan = plan
+        publish(released, parse(f"{slow.host}/{name}"))
+        slow.close()
+    assert hidden
+
+
 @pytest.mark.parametrize(
     "location", ["http://[", "ftp://127.0.0.1/x", "http://127.0.0.1:1/v2/", "\x7f", 5, None]
 )

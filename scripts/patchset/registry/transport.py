@@ -76,8 +76,11 @@ class Transport:
         content: bytes | None = None,
         tries: int | None = None,
         patience: float | None = None,
+        passing: str = "",
     ) -> tuple[httpx.Response, bytes]:
         """A request whose whole answer, of at most ``limit`` bytes, is wanted; ``patience`` in seconds, else TIMEOUT.
+
+        It is sent again when the answer holds the error code ``passing`` (OCI distribution specification, error codes).
 
         Raises:
             NotFoundError: 404 where that is not among the statuses to ``expect``.
@@ -91,10 +94,11 @@ class Transport:
                 with self.stream(
                     method, path, headers=headers, content=content, patience=patience
                 ) as response:
-                    if response.status_code not in _AGAIN:
-                        self._check(response, method, expect)
+                    said = _said(response, expect)
+                    if response.status_code not in _AGAIN and not (passing and passing in said):
+                        self._check(response, method, expect, said)
                         return response, _bounded(response, limit, self.reference)
-                    failure = f"answers {response.status_code}{_said(response)}"
+                    failure = f"answers {response.status_code}{said}"
                     pause = max(pause, _retry_after(response))
             except httpx.RequestError as error:
                 failure = f"fails: {error or type(error).__name__}"
@@ -143,12 +147,12 @@ class Transport:
         api = httpx.URL(self.reference.api)
         return (url.scheme, url.host, url.port) == (api.scheme, api.host, api.port)
 
-    def _check(self, response: httpx.Response, method: str, expect: tuple[int, ...]) -> None:
+    def _check(self, response: httpx.Response, method: str, expect: tuple[int, ...], said: str) -> None:
         status = response.status_code
         if status in expect:
             return
         asked = f"{method} {response.request.url.path}"
-        what = f"the registry {self.reference.host} answers {status} to {asked}{_said(response)}"
+        what = f"the registry {self.reference.host} answers {status} to {asked}{said}"
         if status in (401, 403):
             raise LoginError(
                 what,
@@ -199,7 +203,7 @@ class Transport:
         try:
             if response.status_code in _AGAIN:
                 raise httpx.ReadError(f"{realm.host} answers {response.status_code} to the login")
-            self._check(response, request.method, (200,))
+            self._check(response, request.method, (200,), _said(response, (200,)))
             said = _json(_bounded(response, _MAX_TOKEN, self.reference))
         finally:
             response.close()
@@ -219,8 +223,10 @@ def _bounded(response: httpx.Response, limit: int, reference: Reference) -> byte
     return b"".join(steady(response.iter_raw(), f"{reference.host}{response.request.url.path}", limit))
 
 
-def _said(response: httpx.Response) -> str:
-    """The beginning of an answer's text, in one line."""
+def _said(response: httpx.Response, expect: tuple[int, ...]) -> str:
+    """The beginning of an error's text, in one line."""
+    if response.status_code in expect:
+        return ""
     text = bytearray()
     with contextlib.suppress(httpx.HTTPError, UnavailableError):
         for piece in steady(response.iter_raw(), "it"):
