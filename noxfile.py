@@ -218,8 +218,8 @@ def conformance(session: nox.Session) -> None:
     in_process_lane(session)
     arguments = with_tier(session)
     result = Path("build/conformance.json").resolve()
-    if receipts := "--receipts" in arguments:
-        arguments = [argument for argument in arguments if argument != "--receipts"] + ["--json", str(result)]
+    if keep := "--results" in arguments:
+        arguments = [argument for argument in arguments if argument != "--results"] + ["--json", str(result)]
     if not ({"--url", "--list"} & set(arguments)):
         named = [
             argument for argument in arguments if argument == "--all" or RELEASE_NAME.fullmatch(argument)
@@ -238,10 +238,10 @@ def conformance(session: nox.Session) -> None:
             "--trees",
             trees,
             *arguments,
-            success_codes=[0, 1] if receipts else [0],
+            success_codes=[0, 1] if keep else [0],
         )
-    if receipts:
-        session.run("python", "-m", "patchset", "receipt", str(result))
+    if keep:
+        session.run("python", "-m", "patchset", "results", str(result))
         session.run("python", "-m", "patchset", "tables")
 
 
@@ -387,7 +387,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(name="bench-instructions", default=False)
 def bench_instructions(session: nox.Session) -> None:
-    """Count instructions per token under valgrind: -- [RELEASE... --no-peers --json FILE --receipts]."""
+    """Count instructions per token under valgrind: -- [RELEASE... --no-peers --json FILE --results]."""
     in_process_lane(session)
     groups(session, "bench")
     session.run("python", "-m", "bench.instructions", *with_tier(session), env={"PYTHONPATH": "tests"})
@@ -455,10 +455,10 @@ def try_it(session: nox.Session) -> None:
 
 @nox.session(name="e2e-cpu", default=False)
 def e2e_cpu(session: nox.Session) -> None:
-    """Serve a real model with MTP on the CPU and judge every answer: -- [--mtp 0-5 --stock --soak 2000 --receipts]."""
+    """Serve a real model with MTP on the CPU and judge every answer: -- [--mtp 0-5 --stock --soak 2000 --results]."""
     groups(session, "e2e")
     session.run("python", "-m", "e2e", *session.posargs, env={"PYTHONPATH": "tests"})
-    if "--receipts" in session.posargs:
+    if "--results" in session.posargs:
         session.run("python", "-m", "patchset", "tables")
 
 
@@ -467,7 +467,7 @@ def gpu_tests(session: nox.Session) -> None:
     """Serve with MTP on a GPU and judge every answer: -- [--release RELEASE --model MODEL --mtp 0-5 --stock]."""
     groups(session, "e2e")
     session.run("python", "-m", "gpu", *session.posargs, env={"PYTHONPATH": "tests"})
-    if {"--receipts", "--import"} & set(session.posargs):
+    if {"--results", "--import"} & set(session.posargs):
         session.run("python", "-m", "patchset", "tables")
 
 

@@ -96,7 +96,8 @@ class Listed(click.ParamType[tuple[Any, ...]]):
     "--plot", type=click.Path(file_okay=False, path_type=Path), help="Draw cost against length into DIR."
 )
 @click.option(
-    "--receipts",
+    "--results",
+    "keep",
     is_flag=True,
     help="Keep the figures in results/bench, and draw docs/cost.svg from all of them.",
 )
@@ -105,7 +106,7 @@ class Listed(click.ParamType[tuple[Any, ...]]):
 def command(
     context: click.Context, releases: tuple[str, ...], lengths: tuple[int, ...], widths: tuple[int, ...],
     long_widths: tuple[int, ...] | None, names: tuple[str, ...], ways: tuple[Any, ...], rounds: int, budget: float, against: str | None, peers: bool,
-    quick: bool, target: Path | None, plot: Path | None, receipts: bool, log: Path | None,
+    quick: bool, target: Path | None, plot: Path | None, keep: bool, log: Path | None,
 ) -> None:  # fmt: skip
     """Measure what parsing costs in each RELEASE (all without one): the stock tree beside the patched one, in turn.
 
@@ -124,8 +125,8 @@ def command(
             )
         ]
         lengths, widths, rounds, budget = chosen
-    if quick and receipts:
-        raise click.UsageError("a quick run is no receipt")
+    if quick and keep:
+        raise click.UsageError("the figures of a quick run are not kept")
     plan = cells.grid(ways, names, lengths, widths, long_widths)
     documents = []
     for pinned in places.chosen(releases):
@@ -133,9 +134,9 @@ def command(
         documents.append(found)
         for folder in [plot] if plot else []:
             _draw(found, folder)
-        if receipts:
+        if keep:
             console.result(str(kept.take(found)))
-    if receipts:
+    if keep:
         runs = {
             place.stem: json.loads(place.read_text(encoding="utf-8"))
             for place in kept.folder().glob("*.json")

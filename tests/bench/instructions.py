@@ -188,17 +188,17 @@ def table(name: str, found: Sequence[dict[str, Any]]) -> Table:
 @click.option(
     "--json", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write all figures here."
 )
-@click.option("--receipts", is_flag=True, help="Keep the figures in results/bench.")
+@click.option("--results", "keep", is_flag=True, help="Keep the figures in results/bench.")
 @click.option("--log", type=click.Path(dir_okay=False, path_type=Path), help="What the measured code prints.")
 def command(
-    releases: tuple[str, ...], peers: bool, target: Path | None, receipts: bool, log: Path | None
+    releases: tuple[str, ...], peers: bool, target: Path | None, keep: bool, log: Path | None
 ) -> None:
     """Count instructions per token of each RELEASE (the default one without it), stock beside patched, under valgrind."""
     documents = []
     for name in releases or (None,):
         found = measure(release.load(name), peers, log)
         documents.append(found)
-        if receipts:
+        if keep:
             console.result(str(kept.take_instructions(found)))
     if target:
         files.write_text(target, json.dumps({"runs": documents}, indent=1) + "\n")

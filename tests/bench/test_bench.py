@@ -399,7 +399,7 @@ def test_pipeline_steps_are_those_that_a_release_can_have() -> None:
     assert commands[3] == f"rebase {next_one.name} --from {oldest.name} --dry-run"
 
 
-def receipt_of(folder: Path, run: dict[str, Any]) -> str:
+def row_of(folder: Path, run: dict[str, Any]) -> str:
     kept.take(run)
     return next(
         line
@@ -408,7 +408,9 @@ def receipt_of(folder: Path, run: dict[str, Any]) -> str:
     )
 
 
-def test_a_receipt_is_the_row_of_its_series_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_kept_figures_are_the_row_of_its_series_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     place = tmp_path / "results" / "bench"
     monkeypatch.setattr(kept, "folder", lambda: place)
     release = load(None)
@@ -431,7 +433,7 @@ def test_a_receipt_is_the_row_of_its_series_alone(monkeypatch: pytest.MonkeyPatc
         "series-sha256": patched_files.sha256(release),
         "cells": [cell, bounded, failed, held],
     }
-    row = receipt_of(tmp_path, run)
+    row = row_of(tmp_path, run)
     assert "| *given up* → 21 kB |" in row
     assert "| ? → never |" in row
     assert "| 0.25 (0.2–0.3) |" in row
@@ -442,16 +444,16 @@ def test_a_receipt_is_the_row_of_its_series_alone(monkeypatch: pytest.MonkeyPatc
     assert kept.saved(release) == "4 times as much"
     kept.take({**run, "cells": [{**bounded, "tokens": kept.SUMMARY_LENGTH}]})
     assert kept.saved(release) == "> 100 times as much"
-    assert "*series changed since*" in receipt_of(tmp_path, {**run, "series-sha256": "0" * 64})
+    assert "*series changed since*" in row_of(tmp_path, {**run, "series-sha256": "0" * 64})
 
 
-def test_cells_measured_again_take_their_place_in_the_receipt(
+def test_cells_measured_again_take_their_place_in_the_results(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(kept, "folder", lambda: tmp_path)
 
     def kept_values(values: dict[int, float], **more: Any) -> dict[int, float]:
-        """What the receipt holds, by tokens, after a run that measured ``values``."""
+        """What the results hold, by tokens, after a run that measured ``values``."""
         run = {
             "release": "v0",
             "series-sha256": "a",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def build_dir() -> Path:
-    """What the lane makes: environment, checkpoints, wheels, logs, receipts."""
+    """What the lane makes: environment, checkpoints, wheels, logs, results."""
     from patchset.base import paths  # the checkpoint maker runs where patchset is not installed
 
     return paths.build_dir() / "e2e"

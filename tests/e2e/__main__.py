@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from e2e import build_dir, lane, receipt, wheels
+from e2e import build_dir, lane, results, wheels
 from patchset.base import console, files, release, run_command
 from patchset.base.errors import PatchsetError
 from patchset.commands.options import from_dir_option
@@ -55,7 +55,7 @@ def mtp_range(text: str) -> list[int]:
     help="Requests of the soak at the largest k, 32 at a time; 0: no soak.",
 )
 @from_dir_option
-@click.option("--receipts", is_flag=True, help="Keep the totals in results/cpu, for docs/results.md.")
+@click.option("--results", "keep", is_flag=True, help="Keep the totals in results/cpu, for docs/results.md.")
 def command(
     name: str,
     mtp: str,
@@ -63,11 +63,11 @@ def command(
     patched: bool,
     wheel: Path | None,
     soak: int,
-    receipts: bool,
+    keep: bool,
 ) -> None:
     """Serve a real model with MTP on the CPU, and compare every answer with what the model was taught.
 
-    Without --wheel the wheel is built from the series of the release. Receipts, logs and the
+    Without --wheel the wheel is built from the series of the release. Results, logs and the
     environment are kept in build/e2e. Fails when the patched wheel gave one wrong answer, or
     when the bursts were not irregular enough to prove anything.
     """
@@ -79,19 +79,19 @@ def command(
     if patched:
         chosen = wheel or wheels.patched(pinned)
         variants.append(lane.Variant("patched", chosen, key(pinned, "patched", "cpu")))
-    papers = []
+    judged = []
     for variant in variants:
         for place in lane.run(pinned, variant, ks, soak):
-            papers.append(json.loads(place.read_text(encoding="utf-8")))
-    table = receipt.table(receipt.read(build_dir() / "receipts"))
+            judged.append(json.loads(place.read_text(encoding="utf-8")))
+    table = results.table(results.read(build_dir() / "results"))
     files.write_text(build_dir() / "table.md", table + "\n")
-    console.result(receipt.table(papers))
-    if receipts:
-        receipt.keep(papers)
-    bad = [p for p in papers if p["complaints"] or (p["variant"] == "patched" and p["right"] < p["requests"])]
+    console.result(results.table(judged))
+    if keep:
+        results.keep(judged)
+    bad = [p for p in judged if p["complaints"] or (p["variant"] == "patched" and p["right"] < p["requests"])]
     if bad:
         places = ", ".join(f"{p['variant']} k={p['mtp']}" for p in bad)
-        raise PatchsetError(f"the lane failed: {places}", f"read the receipts in {build_dir() / 'receipts'}")
+        raise PatchsetError(f"the lane failed: {places}", f"read the results in {build_dir() / 'results'}")
 
 
 if __name__ == "__main__":

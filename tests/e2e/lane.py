@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One lane run: a wheel, its environment, a server for each k, the checks, a receipt for each."""
+"""One lane run: a wheel, its environment, a server for each k, the checks, a result for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from e2e import build_dir, checkpoints, checks, environment, metrics, receipt, server, transcripts
+from e2e import build_dir, checkpoints, checks, environment, metrics, results, server, transcripts
 from e2e.asking import Lane
 from e2e.surfaces import common
 from e2e.verdict import Answers, Verdict
@@ -57,7 +57,7 @@ class Run:
 
 
 def run(release: Release, variant: Variant, ks: Sequence[int], soak: int) -> list[Path]:
-    """Run the checks at each k and write the receipts; the last k gets the soak of ``soak`` requests."""
+    """Run the checks at each k and write the results; the last k gets the soak of ``soak`` requests."""
     started = time.monotonic()
     server_environment = environment.base(release, variant.wheel)
     times = {"environment": time.monotonic() - started}
@@ -66,7 +66,7 @@ def run(release: Release, variant: Variant, ks: Sequence[int], soak: int) -> lis
     server_environment = environment.with_wheel(server_environment, variant.wheel)
     folder = build_dir() / "runs" / variant.name
     control: dict[str, list[int]] | None = None
-    receipts = []
+    places = []
     for k in sorted(ks):
         with console.step(f"{variant.name}, k = {k}"):
             begun = time.monotonic()
@@ -76,7 +76,7 @@ def run(release: Release, variant: Variant, ks: Sequence[int], soak: int) -> lis
             control = found.control or control
             found.seconds |= {"server_start": running.started_seconds, "all": time.monotonic() - begun}
         found.seconds |= times
-        paper = {
+        result = {
             "lane": "cpu",
             "release": release.name,
             "variant": variant.name,
@@ -85,11 +85,11 @@ def run(release: Release, variant: Variant, ks: Sequence[int], soak: int) -> lis
             **findings(found, k, model, controlled=control is not None),
             "versions": server_environment.versions,
         }
-        place = build_dir() / "receipts" / f"{release.name}-{variant.name}-k{k}.json"
-        files.write_text(place, json.dumps(paper, ensure_ascii=False, indent=1) + "\n")
-        receipts.append(place)
-        say(paper, place)
-    return receipts
+        place = build_dir() / "results" / f"{release.name}-{variant.name}-k{k}.json"
+        files.write_text(place, json.dumps(result, ensure_ascii=False, indent=1) + "\n")
+        places.append(place)
+        say(result, place)
+    return places
 
 
 async def judge(running: server.Server, model: Path, control: dict[str, list[int]] | None, soak: int) -> Run:
@@ -119,17 +119,17 @@ async def judge(running: server.Server, model: Path, control: dict[str, list[int
 
 
 def findings(found: Run, k: int, model: Path, *, controlled: bool) -> dict[str, Any]:
-    """What a receipt says of a run, whatever lane it was in."""
+    """What a result says of a run, whatever lane it was in."""
     groups = {id: transcript.group for id, transcript in transcripts.load().items()}
     return {
         "mtp": k,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        **receipt.summary(found.verdicts, groups),
+        **results.summary(found.verdicts, groups),
         "complaints": found.complaints(k),
         "acceptance": round(found.drafts.acceptance, 4),
         "acceptance_by_position": found.drafts.acceptance_by_position,
         "burst_widths": found.drafts.widths() if k else {},
-        "delivered_widths": receipt.delivered_widths(found.verdicts),
+        "delivered_widths": results.delivered_widths(found.verdicts),
         "drafts": asdict(found.drafts),
         "control": "k = 0 of the same run" if controlled else "the transcripts' own tokens",
         "disconnects": found.disconnects,
@@ -139,11 +139,11 @@ def findings(found: Run, k: int, model: Path, *, controlled: bool) -> dict[str, 
     }
 
 
-def say(paper: dict[str, Any], place: Path) -> None:
-    """A receipt in some lines."""
-    console.note(f"  {paper['right']} of {paper['requests']} right {paper['by_kind']}; receipt {place}")
-    for complaint in paper["complaints"]:
+def say(result: dict[str, Any], place: Path) -> None:
+    """A result in some lines."""
+    console.note(f"  {result['right']} of {result['requests']} right {result['by_kind']}; result {place}")
+    for complaint in result["complaints"]:
         console.note(f"  ! {complaint}")
-    for verdict in paper["wrong"][:5]:
-        where = f"{verdict['check']} {receipt.surface_name(verdict['surface'], verdict['streamed'])}"
+    for verdict in result["wrong"][:5]:
+        where = f"{verdict['check']} {results.surface_name(verdict['surface'], verdict['streamed'])}"
         console.note(f"  {verdict['kind']}: {verdict['transcript']} on {where}: {'; '.join(verdict['why'])}")

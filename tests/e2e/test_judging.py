@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics, differences, receipts: what the lane's figures are made with."""
+"""Metrics, differences, results: what the lane's figures are made with."""
 
 from pathlib import Path
 
 import click
 import pytest
 
-from e2e import metrics, receipt
+from e2e import metrics, results
 from e2e.__main__ import mtp_range
 from e2e.surfaces.common import Got
 from e2e.transcripts import Call, Message
@@ -98,14 +98,14 @@ def verdict(kind: str, surface: str = "chat", transcript: str = "a", check: str 
     return Verdict(kind, check, surface, False, transcript, None, bursts=(1, 3, 3))  # type: ignore[arg-type]
 
 
-def test_a_receipt_counts_by_surface_group_and_check() -> None:
+def test_a_result_counts_by_surface_group_and_check() -> None:
     verdicts = [
         verdict("right"),
         verdict("parser"),
         verdict("right", "messages", "b"),
         verdict("model", check="cut"),
     ]
-    summary = receipt.summary(verdicts, {"a": "plain", "b": "markup"})
+    summary = results.summary(verdicts, {"a": "plain", "b": "markup"})
     assert (summary["requests"], summary["right"]) == (4, 2)
     assert summary["by_surface"] == {
         "chat": {"requests": 2, "right": 1},
@@ -114,13 +114,13 @@ def test_a_receipt_counts_by_surface_group_and_check() -> None:
     assert summary["by_group"]["plain"] == {"requests": 2, "right": 1}
     assert summary["by_check"]["cut"] == {"requests": 1, "right": 0}
     assert [wrong["kind"] for wrong in summary["wrong"]] == ["parser", "model"]
-    assert receipt.delivered_widths(verdicts) == {1: 4, 3: 8}
+    assert results.delivered_widths(verdicts) == {1: 4, 3: 8}
 
 
 def test_the_table_says_what_was_not_run() -> None:
-    summary = receipt.summary([verdict("right")], {"a": "plain"})
-    paper = {**summary, "variant": "stock", "mtp": 2, "acceptance": 0.5, "burst_widths": {1: 3, 2: 1, 3: 4}}
-    head, _, row = receipt.table([paper]).splitlines()
+    summary = results.summary([verdict("right")], {"a": "plain"})
+    result = {**summary, "variant": "stock", "mtp": 2, "acceptance": 0.5, "burst_widths": {1: 3, 2: 1, 3: 4}}
+    head, _, row = results.table([result]).splitlines()
     assert head.startswith("| wheel | k | chat | chat streamed |")
     assert row.startswith("| stock | 2 | 1/1 | not run |")
     assert row.endswith("| 50% | 1:3 2:1 3:4 |")
@@ -140,7 +140,7 @@ def test_kept_totals_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "release": "v1.2.0", "variant": "stock", "mtp": 3, "key": "k", "wheel": {}, "right": 5, "requests": 9,
         "by_check": {"soak": {"right": 4, "requests": 4}}, "acceptance": 0.5, "wrong": ["long"],
     }  # fmt: skip
-    receipt.keep([whole])
+    results.keep([whole])
     assert totals.read("cpu", "v1.2.0") == {
         "stock k3": {
             "key": "k", "right": 1, "requests": 5, "acceptance": 0.5, "soak": [4, 4], "wheel": {}, "finished": None,

@@ -89,5 +89,5 @@ def only_space(expected: Message, got: Got) -> bool:
 
 
 def shown(message: Message) -> dict[str, Any]:
-    """A message as it stands in a receipt."""
+    """A message as it stands in a result."""
     return asdict(message)

@@ -68,19 +68,19 @@ def served(pinned: Release, text: Path) -> Path:
 @from_dir_option
 @click.option(
     "--import",
-    "results",
+    "imported",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Run nothing: keep the results in the results.json that a bundle's script wrote.",
 )
-@click.option("--receipts", is_flag=True, help="Keep the totals in results/gpu, for docs/results.md.")
+@click.option("--results", is_flag=True, help="Keep the totals in results/gpu, for docs/results.md.")
 def command(**given: Any) -> None:
     """Serve with MTP on the GPU, and judge every answer. Fails in one line where no GPU is visible.
 
     The small model's answers are known byte for byte. Real weights are held against themselves: streamed and not,
     with k drafted tokens and with none, and each call against its tool's schema.
     """
-    if given["results"]:
-        keep(json.loads(given["results"].read_text(encoding="utf-8")))
+    if given["imported"]:
+        keep(json.loads(given["imported"].read_text(encoding="utf-8")))
         return
     found = device.visible()
     if given["tensor_parallel"] > found:
@@ -101,8 +101,8 @@ def command(**given: Any) -> None:
         prepared, jobs, out, lane.worker(whole, out), servers=servers, seconds=given["seconds"]
     )
     console.result(f"results in {out / 'cells'}")
-    if given["receipts"]:
-        keep(outcome.papers)
+    if given["results"]:
+        keep(outcome.results)
     if outcome.left:
         raise PatchsetError(f"{len(outcome.left)} cells are left", "run it again to go on")
     if bad := outcome.bad():
@@ -174,24 +174,24 @@ def _plain(text: str) -> str:
     return "".join(c if c.isalnum() or c in ".-" else "-" for c in text)[-60:].strip("-.")
 
 
-def keep(papers: list[dict[str, Any]]) -> None:
+def keep(results: list[dict[str, Any]]) -> None:
     """Put the totals of results where ``python -m patchset tables`` reads them.
 
     Raises:
         PatchsetError: one is no result of this lane.
     """
-    for paper in papers:
-        known = paper.get("lane") == "gpu" and paper.get("release") in release.release_names()
+    for result in results:
+        known = result.get("lane") == "gpu" and result.get("release") in release.release_names()
         if (
             not known
-            or paper.get("cell") not in cells.CELLS
-            or paper.get("variant") not in ("stock", "patched")
+            or result.get("cell") not in cells.CELLS
+            or result.get("variant") not in ("stock", "patched")
         ):
             raise PatchsetError("the file holds something that is no result of the gpu lane")
-        weights = "" if paper.get("checkpoint") else f"/{_plain(str(paper['model']))}"
-        totals.keep(f"gpu{weights}", paper["release"], *lanes.cell_of(paper))
-    console.note(f"totals of {len(papers)} results kept in {totals.file('gpu', '').parent}")
-    for line in pace.compared(papers):
+        weights = "" if result.get("checkpoint") else f"/{_plain(str(result['model']))}"
+        totals.keep(f"gpu{weights}", result["release"], *lanes.cell_of(result))
+    console.note(f"totals of {len(results)} results kept in {totals.file('gpu', '').parent}")
+    for line in pace.compared(results):
         console.note(line)
 
 

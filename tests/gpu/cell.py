@@ -68,7 +68,7 @@ def run(prepared: Prepared, job: cells.Job, out: Path) -> dict[str, Any]:
         "all": round(time.monotonic() - begun, 1),
     }
     variant = prepared.variants[job.variant]
-    paper = {
+    result = {
         "lane": "gpu",
         "release": prepared.release,
         "variant": job.variant,
@@ -85,8 +85,8 @@ def run(prepared: Prepared, job: cells.Job, out: Path) -> dict[str, Any]:
         "versions": environment.versions,
     }
     place = out / "cells" / f"{job.name(prepared.release)}.json"
-    files.write_text(place, json.dumps(paper, ensure_ascii=False, indent=1) + "\n")
-    return paper
+    files.write_text(place, json.dumps(result, ensure_ascii=False, indent=1) + "\n")
+    return result
 
 
 @click.command()
@@ -99,8 +99,8 @@ def command(file: Path, variant: str, cell: str, mtp: int, out: Path) -> None:
     """Run one cell of the lane as FILE describes it."""
     prepared = Prepared.load(file)
     job = cells.Job(variant, cells.CELLS[cell], mtp)
-    paper = run(prepared, job, out)
-    shared.say(paper, out / "cells" / f"{job.name(prepared.release)}.json")
+    result = run(prepared, job, out)
+    shared.say(result, out / "cells" / f"{job.name(prepared.release)}.json")
 
 
 if __name__ == "__main__":

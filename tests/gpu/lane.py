@@ -31,17 +31,17 @@ Command = Callable[[Job], list[str]]
 class Outcome:
     """Results of jobs that are done, jobs that failed, and jobs for which there was no time."""
 
-    papers: list[dict[str, Any]] = field(default_factory=list)
+    results: list[dict[str, Any]] = field(default_factory=list)
     failed: list[Job] = field(default_factory=list)
     left: list[Job] = field(default_factory=list)
 
     def bad(self) -> list[str]:
         """What keeps the lane from being green: failed cells, complaints, and wrong answers of a patched wheel."""
         found = [f"{job.variant} {job.cell.name} k={job.mtp}" for job in self.failed]
-        for paper in self.papers:
-            wrong = paper["variant"] == "patched" and paper["right"] < paper["requests"]
-            if wrong or paper["complaints"]:
-                found.append(f"{paper['variant']} {paper['cell']} k={paper['mtp']}")
+        for cell in self.results:
+            wrong = cell["variant"] == "patched" and cell["right"] < cell["requests"]
+            if wrong or cell["complaints"]:
+                found.append(f"{cell['variant']} {cell['cell']} k={cell['mtp']}")
         return found
 
 
@@ -81,14 +81,14 @@ def run(
     outcome = Outcome()
     waiting = []
     for job in jobs:
-        paper = result(prepared, job, out)
-        if paper is None:
+        found = result(prepared, job, out)
+        if found is None:
             waiting.append(job)
         else:
-            outcome.papers.append(paper)
-    if outcome.papers:
-        console.note(f"{len(outcome.papers)} of {len(jobs)} cells are done already")
-    guess = max((paper["seconds"]["all"] for paper in outcome.papers), default=FIRST_GUESS)
+            outcome.results.append(found)
+    if outcome.results:
+        console.note(f"{len(outcome.results)} of {len(jobs)} cells are done already")
+    guess = max((cell["seconds"]["all"] for cell in outcome.results), default=FIRST_GUESS)
     at_work: list[_Running] = []
     try:
         while waiting or at_work:
@@ -101,7 +101,7 @@ def run(
             time.sleep(_POLL)
             for one in [one for one in at_work if one.process.poll() is not None]:
                 at_work.remove(one)
-                guess = max(_ended(one, prepared, out, outcome), guess if outcome.papers else 0)
+                guess = max(_ended(one, prepared, out, outcome), guess if outcome.results else 0)
             if time.monotonic() > deadline - STOP_SECONDS and at_work:
                 console.note("the time is up; what still runs is stopped")
                 outcome.left += [one.job for one in at_work] + waiting
@@ -115,19 +115,19 @@ def result(prepared: Prepared, job: Job, out: Path) -> dict[str, Any] | None:
     """The result of a job, if there is one of the same wheel, series and model."""
     place = out / "cells" / f"{job.name(prepared.release)}.json"
     try:
-        paper: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
     variant = prepared.variants[job.variant]
     checkpoint = Path(prepared.checkpoint).name if prepared.checkpoint else None
     same = (
-        paper["wheel"] == variant.wheel
-        and paper.get("key") == variant.key
-        and paper["revision"] == prepared.revision
-        and paper.get("checkpoint", {}).get("key") == checkpoint
-        and paper["model"] == (prepared.model or "the cpu lane's checkpoint")
+        found["wheel"] == variant.wheel
+        and found.get("key") == variant.key
+        and found["revision"] == prepared.revision
+        and found.get("checkpoint", {}).get("key") == checkpoint
+        and found["model"] == (prepared.model or "the cpu lane's checkpoint")
     )
-    return paper if same else None
+    return found if same else None
 
 
 def _start(job: Job, prepared: Prepared, out: Path, command: Command) -> _Running:
@@ -144,8 +144,8 @@ def _ended(one: _Running, prepared: Prepared, out: Path, outcome: Outcome) -> fl
     name = f"{prepared.release} {one.job.variant}, {one.job.cell.name}, k = {one.job.mtp}"
     seconds = time.monotonic() - one.begun
     failed = out / "failed" / f"{one.job.name(prepared.release)}.txt"
-    paper = result(prepared, one.job, out) if one.process.returncode == 0 else None
-    if paper is None:
+    found = result(prepared, one.job, out) if one.process.returncode == 0 else None
+    if found is None:
         text = one.output.read_text(encoding="utf-8", errors="replace")[-_MOST_OUTPUT:]
         failed.parent.mkdir(parents=True, exist_ok=True)
         failed.write_text(text, encoding="utf-8")
@@ -154,9 +154,9 @@ def _ended(one: _Running, prepared: Prepared, out: Path, outcome: Outcome) -> fl
         console.note(f"  {name}: failed after {seconds:.0f} s: {last[0][:200]}")
         return 0.0
     failed.unlink(missing_ok=True)
-    outcome.papers.append(paper)
-    accepted = f", {paper['acceptance']:.0%} of the drafts accepted" if one.job.mtp else ""
-    console.note(f"  {name}: {paper['right']} of {paper['requests']} right{accepted}; {seconds:.0f} s")
+    outcome.results.append(found)
+    accepted = f", {found['acceptance']:.0%} of the drafts accepted" if one.job.mtp else ""
+    console.note(f"  {name}: {found['right']} of {found['requests']} right{accepted}; {seconds:.0f} s")
     return seconds
 
 

@@ -73,9 +73,9 @@ async def _stream(client: httpx.AsyncClient, body: dict[str, Any]) -> _Stream:
     return _Stream(tuple(after - before for before, after in itertools.pairwise(times)), tokens)
 
 
-def compared(papers: Iterable[dict[str, Any]]) -> list[str]:
+def compared(results: Iterable[dict[str, Any]]) -> list[str]:
     """Patched beside stock, one line for each cell that both have."""
-    found = {(p["release"], p["cell"], p["mtp"], p["variant"]): p["pace"] for p in papers if p.get("pace")}
+    found = {(p["release"], p["cell"], p["mtp"], p["variant"]): p["pace"] for p in results if p.get("pace")}
     lines = []
     for release, cell, mtp, variant in sorted(found):
         stock = found.get((release, cell, mtp, "stock"))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-from e2e import metrics, receipt, server, transcripts
+from e2e import metrics, results, server, transcripts
 from e2e.asking import Asked, Lane, gather
 from e2e.surfaces import SURFACES, common
 from e2e.transcripts import Message, Transcript
@@ -134,7 +134,7 @@ def report(
     return {
         "mtp": mtp,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        **receipt.summary(verdicts, groups),
+        **results.summary(verdicts, groups),
         "complaints": [] if drafts.drafts or not mtp else ["nothing was drafted"],
         "acceptance": round(drafts.acceptance, 4),
         "acceptance_by_position": drafts.acceptance_by_position,

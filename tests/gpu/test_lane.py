@@ -61,10 +61,10 @@ def begun(out: Path) -> list[str]:
 
 def test_all_cells_run_once(tmp_path: Path) -> None:
     outcome = lane.run(prepared(), jobs(), tmp_path / "o", program(tmp_path / "o"), servers=3, seconds=None)
-    assert sorted(paper["mtp"] for paper in outcome.papers) == [0, 1, 2]
+    assert sorted(result["mtp"] for result in outcome.results) == [0, 1, 2]
     assert not outcome.bad() and not outcome.left
     again = lane.run(prepared(), jobs(), tmp_path / "o", program(tmp_path / "o"), servers=3, seconds=None)
-    assert len(again.papers) == 3
+    assert len(again.results) == 3
     assert len(begun(tmp_path / "o")) == 3  # nothing was run twice
 
 
@@ -73,7 +73,7 @@ def test_another_wheel_is_another_run(tmp_path: Path) -> None:
     lane.run(prepared(), jobs(), tmp_path / "o", program(tmp_path / "o"), servers=1, seconds=None)
     command = program(tmp_path / "o", wheel=other)
     outcome = lane.run(prepared(other), jobs(), tmp_path / "o", command, servers=1, seconds=None)
-    assert [paper["wheel"] for paper in outcome.papers] == [other] * 3
+    assert [result["wheel"] for result in outcome.results] == [other] * 3
     assert len(begun(tmp_path / "o")) == 6
 
 
@@ -107,7 +107,7 @@ def test_what_runs_when_the_time_is_up_is_stopped_and_resumed(
     left = set(psutil.Process().children()) - others
     assert not [child for child in left if child.status() != psutil.STATUS_ZOMBIE]
     resumed = lane.run(prepared(), jobs(ks=(0, 1)), out, program(out), servers=2, seconds=None)
-    assert len(resumed.papers) == 2 and not resumed.left
+    assert len(resumed.results) == 2 and not resumed.left
 
 
 def test_the_plan_begins_with_what_tells_most() -> None:
@@ -145,18 +145,18 @@ def test_without_a_gpu_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) 
 
 def test_results_that_come_back_are_kept_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(totals, "file", lambda lane, release: tmp_path / lane / f"{release}.json")
-    paper = {
+    result = {
         "lane": "gpu", "release": "v0.26.0", "variant": "patched", "cell": "graphs", "mtp": 3, "right": 1,
         "requests": 1, "by_check": {}, "acceptance": 0.5, "wheel": WHEEL, "key": "k",
         "model": "the cpu lane's checkpoint", "checkpoint": {"key": "made"}, "wrong": ["long"],
     }  # fmt: skip
-    real = paper | {"checkpoint": None, "model": "/models/Some Model"}
+    real = result | {"checkpoint": None, "model": "/models/Some Model"}
     results = tmp_path / "results.json"
-    results.write_text(json.dumps([paper, real]))
+    results.write_text(json.dumps([result, real]))
     gpu_tests.main(["--import", str(results)], standalone_mode=False)
     kept = json.loads((tmp_path / "gpu" / "v0.26.0.json").read_text())["patched graphs k3"]
     assert kept["right"] == 1 and "wrong" not in kept
     assert (tmp_path / "gpu" / "models-Some-Model" / "v0.26.0.json").is_file()
-    results.write_text(json.dumps([paper | {"release": "../../v0.26.0"}]))
+    results.write_text(json.dumps([result | {"release": "../../v0.26.0"}]))
     with pytest.raises(PatchsetError, match="no result of the gpu lane"):
         gpu_tests.main(["--import", str(results)], standalone_mode=False)

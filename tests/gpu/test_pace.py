@@ -47,12 +47,12 @@ def test_shares(share: float, value: int) -> None:
 
 
 def test_patched_beside_stock() -> None:
-    def paper(variant: str, mtp: int, speed: float) -> dict[str, object]:
+    def result(variant: str, mtp: int, speed: float) -> dict[str, object]:
         between = {"p50": 5.0, "p99": 9.0}
         said = {"tokens_per_second": speed, "between_chunks_ms": between}
         return {"release": "v0.26.0", "cell": "graphs", "mtp": mtp, "variant": variant, "pace": said}
 
-    lines = pace.compared([paper("patched", 3, 990), paper("stock", 3, 1000), paper("patched", 5, 1)])
+    lines = pace.compared([result("patched", 3, 990), result("stock", 3, 1000), result("patched", 5, 1)])
     assert lines == [
         "v0.26.0 graphs k=3: 99.0% of stock's tokens per second; "
         "between chunks p50 5.0 ms (stock 5.0), p99 9.0 ms (stock 9.0)"

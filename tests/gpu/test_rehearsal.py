@@ -47,7 +47,7 @@ def slice_of(out: Path, disk: Path, folder: Path, count: int) -> int:
     outcome = lane.run(prepared(), todo[:count], kept, program(kept), servers=2, seconds=None)
     assert not outcome.bad()
     results.write(kept, out)
-    return len(todo) - len(outcome.papers)
+    return len(todo) - len(outcome.results)
 
 
 def test_a_host_that_loses_everything_costs_one_slice(
@@ -82,8 +82,8 @@ def test_a_host_that_loses_everything_costs_one_slice(
                 left = host.call("slice", [], lambda disk, folder: slice_of(out, disk, folder, 2))
             ran += begun(host.disk / "store" / "results")
         host.lose()
-    papers = json.loads((out / results.FILE).read_text())
-    assert sorted(paper["mtp"] for paper in papers) == [0, 1, 2, 3, 4, 5]
+    found = json.loads((out / results.FILE).read_text())
+    assert sorted(result["mtp"] for result in found) == [0, 1, 2, 3, 4, 5]
     assert set(ran[:2]) == {job.name("v0.26.0") for job in JOBS[:2]}
     assert len(ran) == 6 + 2  # the lost slice's two cells ran again, and nothing else
 
@@ -111,9 +111,9 @@ def test_the_limits_are_kept(bundle: tuple[dict[str, Any], list[Path]], tmp_path
 def test_results_of_another_host_are_taken_once_and_checked(tmp_path: Path) -> None:
     place, kept = tmp_path / "call", tmp_path / "kept"
     place.mkdir()
-    paper = {"release": "v0.26.0", "variant": "patched", "cell": "graphs", "mtp": 3}
-    bad = [{**paper, "cell": "../../x"}, {**paper, "mtp": "3"}, "no result", {}]
-    (place / results.FILE).write_text(json.dumps([paper, *bad]))
+    result = {"release": "v0.26.0", "variant": "patched", "cell": "graphs", "mtp": 3}
+    bad = [{**result, "cell": "../../x"}, {**result, "mtp": "3"}, "no result", {}]
+    (place / results.FILE).write_text(json.dumps([result, *bad]))
     assert results.carry([place], kept) == 1
     assert results.carry([place], kept) == 0
     assert [file.name for file in kept.rglob("*.json")] == ["v0.26.0-patched-graphs-k3.json"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts, and the table that is made of them."""
+"""Totals, and the table that is made of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_table_is_made_of_totals_and_says_what_was_not_run(project: Project, tmp
     file.write_text(
         json.dumps({"targets": [result("stock", **{"k=5": (1, 4)}), result("tree", **{"k=5": (4, 4)})]})
     )
-    project.run("receipt", str(file))
+    project.run("results", str(file))
     assert " 2/8 " in rows(project)["stock"]
     assert " 8/8 " in rows(project)["patched"]
     assert "long" not in totals.file("conformance", "v1.2.0").read_text()
@@ -55,7 +55,7 @@ def test_what_is_no_result_is_refused(project: Project, tmp_path: Path) -> None:
         (tmp_path / "bad.json").write_text(text)
         assert (
             "is not a result of the conformance suite"
-            in project.run("receipt", str(tmp_path / "bad.json"), status=1).stderr
+            in project.run("results", str(tmp_path / "bad.json"), status=1).stderr
         )
 
 
@@ -70,12 +70,12 @@ def test_lanes_show_what_was_run_and_the_soak_beside_it(
         return lanes.table(releases()).splitlines()[3]
 
     assert line().count("*not run*") == 7
-    paper = {
+    result = {
         "variant": "patched", "mtp": 5, "key": key(release, "patched", "cpu"), "wheel": {},
         "right": 23, "requests": 30, "acceptance": 0.52,
         "by_check": {"everywhere": {"right": 8, "requests": 10}, "soak": {"right": 15, "requests": 20}},
     }  # fmt: skip
-    place = totals.keep("cpu", release.name, *lanes.cell_of(paper))
+    place = totals.keep("cpu", release.name, *lanes.cell_of(result))
     assert "| 8/10 (52%) | 15/20 |" in line()
     project.add_patch("0002-second.diff", diff_line(30, "thirty"))
     assert "| 8/10 (52%) † | 15/20 † |" in line()
@@ -92,11 +92,11 @@ def test_the_gpu_lane_has_a_row_for_each_cell_and_real_weights_only_where_they_w
     assert [row.split(" | ")[0] for row in rows[::2]] == [f"| gpu {cell}" for cell in lanes.CELLS["gpu"]]
     eager = next(row for row in rows if "gpu eager" in row)
     assert (eager.count("*not run*"), eager.count("–")) == (3, 4)  # k = 0 and 3, and the soak
-    paper = {
+    result = {
         "variant": "stock", "cell": "graphs", "mtp": 0, "key": key(releases()[0], "stock", "gpu"), "wheel": {},
         "right": 7, "requests": 9, "acceptance": 0.5, "by_check": {},
     }  # fmt: skip
-    totals.keep("gpu/Some-Model", "v1.2.0", *lanes.cell_of(paper))
+    totals.keep("gpu/Some-Model", "v1.2.0", *lanes.cell_of(result))
     more = lanes.table(releases()).splitlines()[2 + len(rows) :]
     assert len(more) == 1
     assert more[0].startswith("| gpu graphs Some-Model | v1.2.0 | stock | 7/9 | *not run* |")
@@ -130,7 +130,7 @@ def test_a_share_is_rounded_down_so_that_100_per_cent_means_all(project: Project
     file = tmp_path / "result.json"
     columns = {"k=0": (999, 1000), "k=5": (1000, 1000)}
     file.write_text(json.dumps({"targets": [result("tree", **columns)]}))
-    project.run("receipt", str(file))
+    project.run("results", str(file))
     release = releases()[0]
     assert [conformance.share(release, "patched", column) for column in ("k=0", "k=5", "k=1")] == [
         "99 %",

@@ -32,7 +32,7 @@ def run(project: Project, tmp_path: Path) -> Project:
     }  # fmt: skip
     found = tmp_path / "result.json"
     found.write_text(json.dumps({"targets": [target | {"kind": "stock"}, target | {"kind": "tree"}]}))
-    project.run("receipt", str(found))
+    project.run("results", str(found))
     assert not stale()
     return project
 

@@ -11,7 +11,7 @@ from patchset.base import run_command
 
 #: In the order of the flow; each is a module under ``patchset.commands``.
 COMMANDS = (
-    "pin", "lock", "fetch", "lint", "tables", "receipt", "apply", "refresh", "share", "prove", "rebase", "drift", "bisect",
+    "pin", "lock", "fetch", "lint", "tables", "results", "apply", "refresh", "share", "prove", "rebase", "drift", "bisect",
     "new-patch", "upstream", "build-wheel", "verify", "build-image", "publish", "reproduce", "patch-installed", "doctor",
 )  # fmt: skip
 

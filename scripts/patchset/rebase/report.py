@@ -86,7 +86,7 @@ class Report:
         """What is to be done after it."""
         return [
             f"nox -s proofs -- {self.new}",
-            f"nox -s conformance -- {self.new} --receipts",
+            f"nox -s conformance -- {self.new} --results",
             f"nox -s lock -- {self.new} --target cuda",
             f"git add patches README.md docs && git commit -m 'Series of {self.new}'",
         ]

@@ -40,18 +40,18 @@ def _cells(lane: str, weights: str, release: Release, variant: str, cell: str) -
     return [*cells, soak]
 
 
-def cell_of(paper: dict[str, Any]) -> tuple[str, totals.Cell]:
+def cell_of(result: dict[str, Any]) -> tuple[str, totals.Cell]:
     """The totals' cell of one server that a lane judged, and its name; the soak is counted for itself."""
-    soak = paper["by_check"].get("soak")
-    words = (paper["variant"], paper.get("cell", ""), f"k{paper['mtp']}")
+    soak = result["by_check"].get("soak")
+    words = (result["variant"], result.get("cell", ""), f"k{result['mtp']}")
     return " ".join(word for word in words if word), {
-        "key": paper["key"],
-        "right": paper["right"] - (soak["right"] if soak else 0),
-        "requests": paper["requests"] - (soak["requests"] if soak else 0),
-        "acceptance": paper["acceptance"],
+        "key": result["key"],
+        "right": result["right"] - (soak["right"] if soak else 0),
+        "requests": result["requests"] - (soak["requests"] if soak else 0),
+        "acceptance": result["acceptance"],
         "soak": [soak["right"], soak["requests"]] if soak else None,
-        "wheel": paper["wheel"],
-        "finished": paper.get("finished"),
+        "wheel": result["wheel"],
+        "finished": result.get("finished"),
     }
 
 

@@ -39,7 +39,7 @@ def read(lane: str, release: str) -> dict[str, Cell]:
     if not isinstance(found, dict) or not all(
         isinstance(cell, dict) and isinstance(cell.get("key"), str) for cell in found.values()
     ):
-        raise PatchsetError(f"{place} has a cell without a key", "run the lane again, with --receipts")
+        raise PatchsetError(f"{place} has a cell without a key", "run the lane again, with --results")
     return found
 
 

@@ -19,7 +19,7 @@ _PLAIN = re.compile(r"[a-z0-9.]{1,20}")
 def write(folder: Path, out: Path) -> None:
     """Write the results of ``folder`` as one file; replaced whole, so that a run cut off leaves the one before."""
     found = [_read(file) for file in sorted(folder.glob("cells/*.json"))]
-    text = json.dumps([paper for paper in found if paper], ensure_ascii=False, indent=1) + "\n"
+    text = json.dumps([result for result in found if result], ensure_ascii=False, indent=1) + "\n"
     unfinished = out / f".{FILE}.unfinished"
     unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(out / FILE)
@@ -36,24 +36,24 @@ def carry(places: Sequence[Path], folder: Path) -> int:
         if not file.is_file() or file.stat().st_size > MOST:
             continue
         try:
-            papers = json.loads(file.read_text(encoding="utf-8"))
+            results = json.loads(file.read_text(encoding="utf-8"))
         except ValueError:
             continue
-        for paper in papers if isinstance(papers, list) else ():
-            words = [str(paper.get(word)) for word in _WORDS] if isinstance(paper, dict) else []
-            if not words or not all(map(_PLAIN.fullmatch, words)) or not isinstance(paper.get("mtp"), int):
+        for result in results if isinstance(results, list) else ():
+            words = [str(result.get(word)) for word in _WORDS] if isinstance(result, dict) else []
+            if not words or not all(map(_PLAIN.fullmatch, words)) or not isinstance(result.get("mtp"), int):
                 continue
-            kept = folder / "cells" / f"{'-'.join(words)}-k{paper['mtp']}.json"
+            kept = folder / "cells" / f"{'-'.join(words)}-k{result['mtp']}.json"
             if not kept.is_file():
                 kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_text(json.dumps(paper, ensure_ascii=False), encoding="utf-8")
+                kept.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
                 taken += 1
     return taken
 
 
 def _read(file: Path) -> dict[str, Any] | None:
     try:
-        paper = json.loads(file.read_text(encoding="utf-8"))
+        result = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None  # another process is writing it
-    return paper if isinstance(paper, dict) else None
+    return result if isinstance(result, dict) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``receipt``"""
+"""``results``"""
 
 from __future__ import annotations
 

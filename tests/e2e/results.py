@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts: what the lane ran on which exact wheel, and what came out; and the table made from them."""
+"""Results: what the lane ran on which exact wheel, and what came out; and the table made from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from e2e.verdict import Verdict
 
-#: A receipt shows at most so many wrong answers in full, one of each sort; all of them are counted.
+#: A result shows at most so many wrong answers in full, one of each sort; all of them are counted.
 MOST_SHOWN = 200
 _COLUMNS = [
     (surface, streamed) for surface in ("chat", "responses", "messages") for streamed in (False, True)
@@ -46,7 +46,7 @@ def surface_name(surface: str, streamed: bool) -> str:
 
 
 def summary(verdicts: Sequence[Verdict], groups: dict[str, str]) -> dict[str, Any]:
-    """A receipt's counts; ``groups`` gives each transcript's group. Wrong answers follow, parser's first."""
+    """A result's counts; ``groups`` gives each transcript's group. Wrong answers follow, parser's first."""
     wrong = [verdict for verdict in verdicts if verdict.kind != "right"]
     order = ("request", "parser", "unknown", "prompt", "model", "space")
     wrong.sort(key=lambda verdict: order.index(verdict.kind))
@@ -69,34 +69,34 @@ def delivered_widths(verdicts: Sequence[Verdict]) -> dict[int, int]:
     return dict(sorted(widths.items()))
 
 
-def table(receipts: Sequence[dict[str, Any]]) -> str:
-    """Markdown: a row for each receipt, right of all requests by surface, by group and by check, and the bursts."""
-    groups = sorted({group for receipt in receipts for group in receipt["by_group"]})
-    checks = sorted({check for receipt in receipts for check in receipt["by_check"]} - {"everywhere"})
+def table(results: Sequence[dict[str, Any]]) -> str:
+    """Markdown: a row for each result, right of all requests by surface, by group and by check, and the bursts."""
+    groups = sorted({group for result in results for group in result["by_group"]})
+    checks = sorted({check for result in results for check in result["by_check"]} - {"everywhere"})
     surfaces = [surface_name(*column) for column in _COLUMNS]
     head = ["wheel", "k", *surfaces, *groups, *checks, "acceptance", "burst widths"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for receipt in sorted(receipts, key=lambda r: (r["variant"], r["mtp"])):
-        cells = [receipt["variant"], str(receipt["mtp"])]
+    for result in sorted(results, key=lambda r: (r["variant"], r["mtp"])):
+        cells = [result["variant"], str(result["mtp"])]
         for part, keys in (("by_surface", surfaces), ("by_group", groups), ("by_check", checks)):
-            cells += [_cell(receipt[part].get(key)) for key in keys]
-        widths = " ".join(f"{width}:{count}" for width, count in receipt["burst_widths"].items())
-        cells += [f"{receipt['acceptance']:.0%}" if receipt["mtp"] else "–", widths or "–"]
+            cells += [_cell(result[part].get(key)) for key in keys]
+        widths = " ".join(f"{width}:{count}" for width, count in result["burst_widths"].items())
+        cells += [f"{result['acceptance']:.0%}" if result["mtp"] else "–", widths or "–"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def keep(receipts: Sequence[dict[str, Any]]) -> None:
-    """Put the totals of receipts where ``python -m patchset tables`` reads them; receipts stay in the build folder."""
+def keep(results: Sequence[dict[str, Any]]) -> None:
+    """Put the totals of results where ``python -m patchset tables`` reads them; the results stay in the build folder."""
     # Not above: on the host of a gpu bundle there is nothing of patchset.results.
     from patchset.results import lanes, totals
 
-    for receipt in receipts:
-        totals.keep("cpu", receipt["release"], *lanes.cell_of(receipt))
+    for result in results:
+        totals.keep("cpu", result["release"], *lanes.cell_of(result))
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """All receipts of a folder."""
+    """All results of a folder."""
     return [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))]
 
 
