@@ -111,7 +111,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Test the tool itself, and the parts of the cpu lane that need no server."""
-    groups(session, "test", "e2e")
+    groups(session, "test", "gpu")
     session.run("pytest", *session.posargs)
 
 
@@ -465,7 +465,7 @@ def e2e_cpu(session: nox.Session) -> None:
 @nox.session(name="gpu-tests", default=False)
 def gpu_tests(session: nox.Session) -> None:
     """Serve with MTP on a GPU and judge every answer: -- [--release RELEASE --model MODEL --mtp 0-5 --stock]."""
-    groups(session, "e2e")
+    groups(session, "gpu")
     session.run("python", "-m", "gpu", *session.posargs, env={"PYTHONPATH": "tests"})
     if {"--results", "--import"} & set(session.posargs):
         session.run("python", "-m", "patchset", "tables")

@@ -428,12 +428,20 @@ def test_kept_figures_are_the_row_of_its_series_alone(
               "subjects": {"stock": {"error": "TypeError"}, "patched": {"waits": None}}}  # fmt: skip
     held = {**cell, "path": "memory", "ratios": {},
             "subjects": {"stock": {"bounded_at": 1_000}, "patched": {"held_bytes": 21_000}}}  # fmt: skip
+    deep = {
+        **cell,
+        "tokens": kept.DEEP_LENGTH,
+        "width": 16,
+        "ratios": {"stock": {"value": 0.5, "low": 0.4, "high": 0.6}},
+    }
     run = {
         "release": release.name,
         "series-sha256": patched_files.sha256(release),
-        "cells": [cell, bounded, failed, held],
+        "cells": [cell, bounded, failed, held, deep],
     }
     row = row_of(tmp_path, run)
+    # Behind the column for each length, steps of 8 and of 16 tokens.
+    assert [column.strip() for column in row.split("|")][-8:-6] == ["*not run*", "0.5 (0.4–0.6)"]
     assert "| *given up* → 21 kB |" in row
     assert "| ? → never |" in row
     assert "| 0.25 (0.2–0.3) |" in row

@@ -125,6 +125,7 @@ def test_a_bundle_runs_up_to_the_gpu(
     assert lines[-1].startswith("no GPU is visible"), said.stdout + said.stderr
     imported = [line for line in lines if "modules of the server are imported" in line]
     assert len(imported) == 2 * len(manifest["releases"])
+    assert all("97 scenarios of tool-eval-bench" in line for line in imported), said.stdout
     # What the host gave is what the bundle counts on, and what comes with it.
     counted = {name.replace("-", "_") for name in manifest["host"]} | {
         "torchgen",

@@ -14,7 +14,8 @@ from patchset.base.errors import PatchsetError
 from patchset.commands.options import from_dir_option
 from patchset.results.key import key
 
-MOST_MTP = 5
+#: DFlash and DSpark draft as many.
+MOST_MTP = 15
 
 
 def mtp_range(text: str) -> list[int]:
@@ -37,7 +38,10 @@ def mtp_range(text: str) -> list[int]:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--release", "name", default="v0.32.0", show_default=True, help="The release to test.")
 @click.option(
-    "--mtp", default="0-5", show_default=True, help="Numbers of drafted tokens k: 0-5, 3, or 0,3,5."
+    "--mtp",
+    default="0-5",
+    show_default=True,
+    help="Numbers of drafted tokens k, up to 15: 0-5, 3, or 0,7,15.",
 )
 @click.option("--stock", is_flag=True, help="Test the official wheel as well, beside the patched one.")
 @click.option(

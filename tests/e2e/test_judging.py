@@ -53,6 +53,15 @@ def test_bursts_that_prove_nothing_are_complained_of(by_position: tuple[int, ...
     assert any(text.startswith(complaint) for text in drafts.complaints())
 
 
+def test_a_deep_draft_is_judged_by_its_first_five_tokens() -> None:
+    deep = tuple(round(1000 * 0.8**n) for n in range(1, 16))  # right four times in five: 26 % of all 15
+    drafts = metrics.Drafts(1000, 15_000, sum(deep), deep)
+    assert drafts.acceptance < metrics.LEAST_ACCEPTANCE
+    assert drafts.complaints() == []
+    poor = tuple(round(1000 * 0.4**n) + 16 - n for n in range(1, 16))
+    assert metrics.Drafts(1000, 15_000, sum(poor), poor).complaints() == ["acceptance is 14%, not 40% to 90%"]
+
+
 WANTED = Message("hm\n", "Done.", (Call("write", {"path": "/a", "n": 1}),), "tool_calls")
 
 
@@ -129,7 +138,8 @@ def test_the_table_says_what_was_not_run() -> None:
 def test_mtp_range() -> None:
     assert mtp_range("0-5") == [0, 1, 2, 3, 4, 5]
     assert mtp_range("5,0,3") == [0, 3, 5]
-    for wrong in ("", "6", "a", "3-1", "-1"):
+    assert mtp_range("7,15") == [7, 15]
+    for wrong in ("", "16", "a", "3-1", "-1"):
         with pytest.raises(click.BadParameter):
             mtp_range(wrong)
 

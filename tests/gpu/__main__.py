@@ -11,7 +11,7 @@ import click
 from e2e import checkpoints, environment
 from e2e.__main__ import mtp_range
 
-from gpu import build_dir, cells, composite, device, lane, pace
+from gpu import build_dir, cells, composite, device, lane, pace, real, tool_eval
 from gpu.prepared import Prepared, Variant
 from patchset.base import console, files, release, run_command
 from patchset.base.errors import PatchsetError
@@ -54,7 +54,10 @@ def served(pinned: Release, text: Path) -> Path:
 @click.option("--model", help="Real weights, a folder or a hub name; without, the cpu lane's small model.")
 @click.option("--revision", help="Of a hub's model: branch, tag or commit.")
 @click.option(
-    "--mtp", default="0-5", show_default=True, help="Numbers of drafted tokens k: 0-5, 3, or 0,3,5."
+    "--mtp",
+    default="0-5",
+    show_default=True,
+    help="Numbers of drafted tokens k, up to 15: 0-5, 3, or 0,7,15.",
 )
 @click.option("--cells", "names", default=",".join(cells.CELLS), show_default=True, help="Ways to start it.")
 @click.option("--stock", is_flag=True, help="Test the official wheel as well, beside the patched one.")
@@ -153,17 +156,11 @@ def _wheel(pinned: Release, variant: str) -> tuple[Path, tuple[str, str]]:
 
 
 def _revision(model: str | None, asked: str | None) -> str | None:
-    """What names the weights: of a folder a hash over its configuration and index, of a hub's model its commit."""
+    """What names the weights: of a folder a hash over its configuration, of a hub's model its commit."""
     if model is None:
         return None
-    folder = Path(model)
-    if folder.is_dir():
-        sums = [
-            files.sha256_file(folder / name)
-            for name in ("config.json", "model.safetensors.index.json")
-            if (folder / name).is_file()
-        ]
-        return "+".join(sum[:16] for sum in sums)
+    if Path(model).is_dir():
+        return real.revision(Path(model))
     from huggingface_hub import HfApi
 
     found: str | None = HfApi().model_info(model, revision=asked).sha
@@ -191,7 +188,7 @@ def keep(results: list[dict[str, Any]]) -> None:
         weights = "" if result.get("checkpoint") else f"/{_plain(str(result['model']))}"
         totals.keep(f"gpu{weights}", result["release"], *lanes.cell_of(result))
     console.note(f"totals of {len(results)} results kept in {totals.file('gpu', '').parent}")
-    for line in pace.compared(results):
+    for line in [*pace.compared(results), *tool_eval.compared(results)]:
         console.note(line)
 
 

@@ -13,7 +13,7 @@ import click
 from e2e import checks, server
 from e2e import lane as shared
 
-from gpu import cells, device, pace, real
+from gpu import cells, device, pace, real, tool_eval
 from gpu.prepared import Prepared
 from patchset.base import files, run_command
 
@@ -59,6 +59,7 @@ def run(prepared: Prepared, job: cells.Job, out: Path) -> dict[str, Any]:
         else:
             control = out / "control" / f"{prepared.release}-{job.variant}-{job.cell.name}.json"
             said = asyncio.run(real.judge(running, control))
+            said["tool_eval"] = asyncio.run(tool_eval.judge(running.url))
             body = checks.long_stream(real.prompts()[real.LONG]) | {"max_tokens": real.MAX_TOKENS}
         said["pace"] = asyncio.run(pace.measure(running.url, body, how.at_once))
         started = running.started_seconds

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from patchset.base.errors import UsageError
 
 #: Numbers of drafted tokens in the order in which they are worth running: bursts of some tokens, the longest, none.
-TELLING = (3, 5, 1, 0, 2, 4)
+TELLING = (3, 5, 1, 0, 2, 4, 7, 15)
 #: Requests in flight.
 AT_ONCE = 64
 
@@ -40,8 +40,8 @@ class Job:
 CELLS = {
     cell.name: cell
     for cell in (
-        Cell("graphs", ("--no-enable-prefix-caching", "--async-scheduling"), (0, 1, 2, 3, 4, 5)),
-        Cell("prefix", ("--enable-prefix-caching", "--async-scheduling"), (0, 1, 2, 3, 4, 5)),
+        Cell("graphs", ("--no-enable-prefix-caching", "--async-scheduling"), (0, 1, 2, 3, 4, 5, 7, 15)),
+        Cell("prefix", ("--enable-prefix-caching", "--async-scheduling"), (0, 1, 2, 3, 4, 5, 7, 15)),
         Cell("eager", ("--no-enable-prefix-caching", "--async-scheduling", "--enforce-eager"), (0, 3)),
         Cell("sync", ("--no-enable-prefix-caching", "--no-async-scheduling"), (0, 3)),
     )

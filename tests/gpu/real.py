@@ -50,6 +50,12 @@ def prompts(file: Path = PROMPTS) -> dict[str, Transcript]:
     return found
 
 
+def revision(folder: Path) -> str:
+    """What names the weights of a folder: a hash over its configuration and index."""
+    names = ("config.json", "model.safetensors.index.json")
+    return "+".join(files.sha256_file(folder / name)[:16] for name in names if (folder / name).is_file())
+
+
 async def judge(running: server.Server, control_file: Path) -> dict[str, Any]:
     """Ask everything of a server; ``control_file`` holds the tokens at k = 0, and is written by the server at k = 0."""
     known = prompts()

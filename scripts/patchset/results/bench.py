@@ -23,6 +23,9 @@ SUMMARY_LENGTH = 4_000
 #: The workload and the tokens a step of the table's columns.
 WORKLOAD, WIDTH = "string", 4
 
+#: Tokens of the widest steps that 7 and 15 drafted tokens give, and the length at which their cost is shown.
+DEEP, DEEP_LENGTH = (8, 16), 4_000
+
 #: Whom the table of instructions compares with.
 COUNTED = ("stock", "nothing", "sglang", "lmdeploy")
 
@@ -95,6 +98,7 @@ def table(found: list[Release]) -> str:
     head = [
         "release",
         *(f"{length:,}".replace(",", " ") for length in LENGTHS),
+        *(f"{width} a step" for width in DEEP),
         "growth",
         "serving",
         "its growth",
@@ -159,8 +163,10 @@ def _cells(release: Release, count: int) -> list[str]:
         return [kept] * count
     by = {_key(cell): cell for cell in kept["cells"]}
     ratios = [_ratio(by.get(("parser", WORKLOAD, length, WIDTH))) for length in LENGTHS]
+    deep = [_ratio(by.get(("parser", WORKLOAD, DEEP_LENGTH, width))) for width in DEEP]
     return [
         *ratios,
+        *deep,
         _growth(by, "parser"),
         _serving(kept["cells"]),
         _growth(by, "serving"),

@@ -11,11 +11,11 @@ from patchset.results.key import key
 
 #: Releases that each lane is for.
 RELEASES = {"cpu": ("v0.32.0",), "gpu": ("v0.26.0", "v0.23.0")}
-MTP = range(6)
+MTP = (0, 1, 2, 3, 4, 5, 7, 15)
 #: Ways in which a lane starts its servers, and the numbers of drafted tokens of each (tests/gpu/cells.py).
 CELLS: dict[str, dict[str, tuple[int, ...]]] = {
-    "cpu": {"": tuple(MTP)},
-    "gpu": {"graphs": tuple(MTP), "prefix": tuple(MTP), "eager": (0, 3), "sync": (0, 3)},
+    "cpu": {"": MTP},
+    "gpu": {"graphs": MTP, "prefix": MTP, "eager": (0, 3), "sync": (0, 3)},
 }
 NOT_RUN = "*not run*"
 NO_CELL = "–"
@@ -44,6 +44,7 @@ def cell_of(result: dict[str, Any]) -> tuple[str, totals.Cell]:
     """The totals' cell of one server that a lane judged, and its name; the soak is counted for itself."""
     soak = result["by_check"].get("soak")
     words = (result["variant"], result.get("cell", ""), f"k{result['mtp']}")
+    real = {"tool_eval": result["tool_eval"]} if result.get("tool_eval") else {}
     return " ".join(word for word in words if word), {
         "key": result["key"],
         "right": result["right"] - (soak["right"] if soak else 0),
@@ -52,11 +53,12 @@ def cell_of(result: dict[str, Any]) -> tuple[str, totals.Cell]:
         "soak": [soak["right"], soak["requests"]] if soak else None,
         "wheel": result["wheel"],
         "finished": result.get("finished"),
+        **real,
     }
 
 
 def table(found: list[Release]) -> str:
-    """Right of all requests at k = 0..5 (share of accepted drafts), and of the soak."""
+    """Right of all requests at k = 0..5, 7 and 15 (share of accepted drafts), and of the soak."""
     head = ["lane", "release", "", *(f"k={mtp}" for mtp in MTP), "soak"]
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     by_name = {release.name: release for release in found}

@@ -11,7 +11,7 @@ from pathlib import Path
 from patchset.base import files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release, releases
-from patchset.results import bench, bfcl, clients, conformance, engines, lanes, tokens
+from patchset.results import bench, bfcl, clients, conformance, engines, lanes, tokens, tool_eval
 from patchset.series import order
 from patchset.series.patch import Patch
 
@@ -75,6 +75,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "lanes": lanes.table,
     "clients": clients.table,
     "tokens": tokens.table,
+    "tool-eval": tool_eval.table,
     "bfcl": bfcl.table,
     "engines": engines.table,
     "bench": bench.table,

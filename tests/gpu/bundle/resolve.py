@@ -24,7 +24,7 @@ _HERE = Path(__file__).parent
 #: What the lane itself imports over there.
 _LANE = (
     "anthropic", "click", "filelock", "httpx", "jsonschema", "openai", "packaging", "prometheus-client", "psutil",
-    "pydantic", "rich",
+    "pydantic", "rich", "tool-eval-bench==3.0.0",
 )  # fmt: skip
 #: torch brings these along.
 _WITH_TORCH = re.compile(r"^(nvidia|cuda)-")

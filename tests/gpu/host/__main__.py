@@ -60,6 +60,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cells", default="graphs,prefix,eager,sync", help="default: %(default)s")
     parser.add_argument("--mtp", default="0-5", help="numbers of drafted tokens; default: %(default)s")
     parser.add_argument("--servers", type=int, default=4, help="servers at a time; default: %(default)s")
+    parser.add_argument(
+        "--model", type=Path, help="real weights, a folder on this host, instead of the small model"
+    )
     return parser.parse_args()
 
 
@@ -72,7 +75,8 @@ def _run(manifest: dict[str, Any], chosen: argparse.Namespace, deadline: float) 
         print(f"{len(left)} of {len(manifest['parts'])} parts are missing: {', '.join(left)}")
         return MISSING
     print("all parts are here", flush=True)
-    if carried := results.carry(chosen.parts, store / "results"):
+    kept = store / ("results" if chosen.model is None else "results-of-weights")
+    if carried := results.carry(chosen.parts, kept):
         print(f"{carried} cells were done by an earlier host", flush=True)
     files = parts.unpack(manifest, store)
     names = [name for name in manifest["releases"] if not chosen.release or name in chosen.release]
@@ -96,8 +100,8 @@ def _run(manifest: dict[str, Any], chosen: argparse.Namespace, deadline: float) 
             if seconds <= 0:
                 status = TIME_UP
             else:
-                status = max(status, _lane(ready[name], store, out, chosen, ",".join(wanted), seconds))
-            _collect(store, out)
+                status = max(status, _lane(ready[name], kept, out, chosen, ",".join(wanted), seconds))
+            _collect(kept, out)
     print(
         {0: "all cells are done", TIME_UP: "the time is up: run it again to go on"}.get(
             status, "see lane.log"
@@ -167,14 +171,13 @@ def _imports(python: Path, name: str, variant: str, own: list[Path]) -> None:
         raise parts.HostError(f"{name} {variant}: {which} cannot be imported:\n{why[-1500:]}")
     print(
         f"  {variant}: {said['imported']} modules of the server are imported, parsers {', '.join(said['parsers'])}; "
-        f"{said['bundle']} packages from the bundle, from the host {', '.join(said['host'])}",
+        f"{said['scenarios']} scenarios of tool-eval-bench; {said['bundle']} packages from the bundle, from the host {', '.join(said['host'])}",
         flush=True,
     )
 
 
-def _lane(
-    folder: Path, store: Path, out: Path, chosen: argparse.Namespace, cells: str, seconds: float
-) -> int:
+def _lane(folder: Path, kept: Path, out: Path, chosen: argparse.Namespace, cells: str, seconds: float) -> int:
+    store = kept.parent
     command = [
         str(folder / "run-patched" / "bin" / "python"),
         "-m",
@@ -188,8 +191,10 @@ def _lane(
         "--seconds",
         f"{seconds:.0f}",
         "--out",
-        str(store / "results"),
+        str(kept),
     ]
+    if chosen.model is not None:
+        command += ["--model", str(chosen.model.resolve())]
     variables = os.environ | {
         # What is compiled for one server serves the next.
         "TRITON_CACHE_DIR": str(store / "cache" / "triton"),
@@ -204,16 +209,16 @@ def _lane(
             sys.stdout.flush()
             if log.tell() < MOST_LOG:
                 log.write(line)
-            _collect(store, out)  # a run that is cut off leaves what is done
+            _collect(kept, out)  # a run that is cut off leaves what is done
         return process.wait()
 
 
-def _collect(store: Path, out: Path) -> None:
+def _collect(kept: Path, out: Path) -> None:
     """Hand back all results in one file, and the ends of the logs of what failed in another."""
-    results.write(store / "results", out)
+    results.write(kept, out)
     text = "".join(
         f"== {file.stem}\n{file.read_text(encoding='utf-8', errors='replace')[-40_000:]}\n"
-        for file in sorted((store / "results").glob("failed/*.txt"))
+        for file in sorted(kept.glob("failed/*.txt"))
     )
     (out / "failed.txt").write_text(text[:MOST_LOG], encoding="utf-8")
 

@@ -26,15 +26,18 @@ def main(own: list[str]) -> None:
             importlib.import_module(name)
         except BaseException:  # whatever stops an import is what is asked here
             failed[name] = traceback.format_exc(limit=-3)
-    parsers = []
+    parsers, scenarios = [], 0
     if not failed:
         from vllm.reasoning import ReasoningParserManager  # type: ignore[import-not-found]
         from vllm.tool_parsers import ToolParserManager  # type: ignore[import-not-found]
+
+        from gpu import tool_eval  # what judges real weights, beside the server
 
         parsers = [
             ToolParserManager.get_tool_parser("qwen3_coder").__module__,
             ReasoningParserManager.get_reasoning_parser("qwen3").__module__,
         ]
+        scenarios = len(tool_eval.scenarios())
     standard = {Path(path).resolve() for path in (sys.base_prefix, sys.prefix)}
     inside = [Path(path).resolve() for path in own]
     host, bundle = set(), set()
@@ -54,6 +57,7 @@ def main(own: list[str]) -> None:
     said = {
         "imported": len(MODULES) - len(failed),
         "parsers": parsers,
+        "scenarios": scenarios,
         "bundle": len(bundle),
         "host": sorted(host),
     }

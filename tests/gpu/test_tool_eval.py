@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tool-eval-bench's own verdicts on a server whose answers are scripted, and what is kept and shown of them."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu import tool_eval
+from patchset.base.release import Release, releases
+from patchset.results import lanes, totals
+from patchset.results import tool_eval as table
+from patchset.results.key import key
+
+ARGUMENTS = '{"location": "Berlin"}'
+
+
+class Model(BaseHTTPRequestHandler):
+    """Looks up the weather of Berlin, whatever it is asked, and tells it; a request for a stock's price is refused."""
+
+    protocol_version = "HTTP/1.1"
+    arguments = ARGUMENTS
+    asked: list[dict[str, Any]]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.append(body)
+        if "AAPL" in body["messages"][1]["content"]:
+            self.answer(400, b'{"error": {"message": "no such parser"}}', "application/json")
+            return
+        if body["messages"][-1]["role"] == "tool":
+            deltas: list[dict[str, Any]] = [
+                {"content": "It is 8 °C and overcast"},
+                {"content": " in Berlin."},
+            ]
+            finish = "stop"
+        else:
+            first = {
+                "index": 0,
+                "id": "call-1",
+                "type": "function",
+                "function": {"name": "get_weather", "arguments": ""},
+            }
+            parts = [self.arguments[:9], self.arguments[9:]]
+            deltas = [{"tool_calls": [first]}]
+            deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in parts]
+            finish = "tool_calls"
+        chunks: list[Any] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+        lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+        self.answer(200, "".join([*lines, "data: [DONE]\n\n"]).encode(), "text/event-stream")
+
+    def answer(self, status: int, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, type[Model]]]:
+    model = type("Model", (Model,), {"asked": []})
+    served = ThreadingHTTPServer(("127.0.0.1", 0), model)
+    thread = threading.Thread(target=served.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{served.server_address[1]}", model
+    served.shutdown()
+    thread.join()
+    served.server_close()
+
+
+@pytest.fixture
+def package() -> None:
+    pytest.importorskip("tool_eval_bench", reason="nox -s tests installs it")
+
+
+def chosen(*ids: str) -> list[Any]:
+    return [one for one in tool_eval.scenarios() if one.id in ids]
+
+
+@pytest.mark.usefixtures("package")
+def test_there_are_97_scenarios() -> None:
+    assert len(tool_eval.scenarios()) == 97
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize("arguments", [ARGUMENTS, ARGUMENTS[:-1]], ids=["whole", "mended by the package"])
+def test_the_package_judges_what_the_server_said(
+    server: tuple[str, type[Model]], arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    url, model = server
+    model.arguments = arguments
+    said = asyncio.run(tool_eval.judge(url, chosen("TC-01", "TC-02", "TC-03")))
+    assert said["verdicts"] == {"TC-01": "pass", "TC-03": "fail"}
+    assert said["failed_by_server"] == {"TC-02": "server_error"}
+    assert (said["scenarios"], said["points"]) == (3, [2, 4])
+    assert said["tool-eval-bench"] == "3.0.0"
+    assert all(body["stream"] and body["temperature"] == 0 for body in model.asked)
+    assert not list(tmp_path.iterdir()), "the package left a report or a database"
+
+
+def result(variant: str, points: int, **verdicts: str) -> dict[str, Any]:
+    said = {"points": [points, 4], "verdicts": verdicts, "failed_by_server": {"TC-09": "timeout"}}
+    return {"release": "v0.26.0", "variant": variant, "cell": "graphs", "mtp": 3, "tool_eval": said}
+
+
+def test_patched_is_shown_beside_stock_scenario_by_scenario() -> None:
+    stock, ours = result("stock", 2, a="pass", b="fail"), result("patched", 4, a="pass", b="pass")
+    assert tool_eval.compared([stock, ours, {**ours, "mtp": 5}, {"tool_eval": None}]) == [
+        "v0.26.0 graphs k=3: tool-eval-bench 2/4 (1 failed by the server) stock, 4/4 (1 failed by the server) patched; b fail → pass"
+    ]
+
+
+def test_the_table_has_the_points_of_real_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(totals, "file", lambda lane, release: tmp_path / lane / f"{release}.json")
+    found: list[Release] = releases()
+    assert table.table(found) == "*not run*\n"
+    release = next(one for one in found if one.name == "v0.26.0")
+    whole = result("patched", 3, a="pass") | {
+        "key": key(release, "patched", "gpu"), "right": 1, "requests": 1, "by_check": {}, "acceptance": 0.5, "wheel": {},
+    }  # fmt: skip
+    totals.keep("gpu/Qwen-Qwen3.5-9B", "v0.26.0", *lanes.cell_of(whole))
+    totals.keep("gpu/Qwen-Qwen3.5-9B", "v0.26.0", *lanes.cell_of(whole | {"mtp": 5, "key": "another"}))
+    row = table.table(found).splitlines()[-1]
+    assert row == (
+        "| Qwen-Qwen3.5-9B | v0.26.0 graphs | patched | *not run* | *not run* | *not run* | 3/4 (server failed 1) | *not run* "
+        "| 3/4 (server failed 1) † | *not run* | *not run* |"
+    )
