@@ -272,6 +272,8 @@ def clients(session: nox.Session) -> None:
     for release in dict.fromkeys([*releases(default=True), *named]):
         session.run("python", "-m", "patchset", "apply", release)
     session.run("python", "-m", "clients", *session.posargs, env={"PYTHONPATH": "tests"})
+    if "--results" in session.posargs:
+        session.run("python", "-m", "patchset", "tables")
 
 
 @nox.session(default=False)

@@ -186,9 +186,9 @@ def _run(
     print(f"the server is up after {time.monotonic() - began:.0f} s", flush=True)
     groups: dict[Any, list[Job]] = {}
     for job in todo:
-        groups.setdefault(
-            (job.client, job.surface) if isinstance(clients[job.client], Library) else job, []
-        ).append(job)
+        groups.setdefault(job.client if isinstance(clients[job.client], Library) else job, []).append(job)
+    # The long ones first, so that no processor waits for the last of them.
+    ordered = sorted(groups.values(), key=len, reverse=True)
     with (folder / "results.jsonl").open("a", encoding="utf-8") as out:
         out.write("\n")  # behind what a run that was killed may have left
 
@@ -202,9 +202,7 @@ def _run(
 
         count = [0]
         try:
-            run_all(
-                list(groups.values()), clients, server, Place(opts.build, folder / "runs"), done, opts.jobs
-            )
+            run_all(ordered, clients, server, Place(opts.build, folder / "runs"), done, opts.jobs)
         finally:
             server.close()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

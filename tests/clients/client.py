@@ -90,7 +90,7 @@ class Library(Client):
     are given the one tool ``write_file``.
     """
 
-    environments = ("python",)
+    environments: ClassVar[tuple[str, ...]] = ("python",)
 
     def __init__(self, name: str, surfaces: tuple[str, ...], ask: Callable[[dict[str, Any]], str]) -> None:
         self.name, self.surfaces, self.ask = name, surfaces, ask
@@ -99,9 +99,9 @@ class Library(Client):
         """The libraries' one tool."""
         return Call("write_file", {"path": str(path), "content": content})
 
-    def command(self, surface: str, installed: Path) -> list[str]:
-        """The process that takes all runs of a surface."""
-        return [str(installed / "python/bin/python"), "-m", "clients.library", self.name, surface]
+    def command(self, installed: Path) -> list[str]:
+        """The process that takes all runs."""
+        return [str(installed / self.environments[-1] / "bin/python"), "-m", "clients.library", self.name]
 
 
 def write_file(path: str, content: str) -> str:

@@ -1,4 +1,4 @@
-"""``python -m clients.library NAME SURFACE``: takes the runs of a Python library, one JSON document a line.
+"""``python -m clients.library NAME``: takes the runs of a Python library, one JSON document a line.
 
 Runs in the environment that holds the libraries.
 """
@@ -20,7 +20,7 @@ def main() -> None:
         run = json.loads(line)
         os.chdir(run["folder"])
         try:
-            result = {"answer": client.ask({**run, "surface": sys.argv[2]})}
+            result = {"answer": client.ask(run)}
         except Exception as error:  # whatever a client raises is its outcome
             result = {"error": f"{type(error).__name__}: {error}"[:2000]}
         out.write(json.dumps({"name": run["name"], **result}) + "\n")

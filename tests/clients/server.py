@@ -33,6 +33,8 @@ SURFACES = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 SAME_TURN_LIMIT = 4
 """How often a turn is said, retries included, before the model gives up and says that it is done."""
 
+KEEP_ALIVE_S = 3600
+
 ASIDE = "A title"
 """The answer to a request without tools from a client that has some: it asks for a title or a summary."""
 
@@ -238,7 +240,9 @@ async def serve(template: Path) -> None:
     gc.collect()
     gc.freeze()
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(scripted, log_level="warning", lifespan="off"))
+    # A busy client may wait longer between two requests than uvicorn's 5 s, and then meet a closed connection.
+    config = uvicorn.Config(scripted, log_level="warning", lifespan="off", timeout_keep_alive=KEEP_ALIVE_S)
+    server = uvicorn.Server(config)
     print(
         json.dumps({"url": f"http://127.0.0.1:{listening.getsockname()[1]}", "vllm": vllm.__version__}),
         flush=True,

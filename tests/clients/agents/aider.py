@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
-from clients.client import KEY, MODEL, PROMPT, Program, Run
+from clients.client import KEY, MODEL, PROMPT, Library
 from clients.scenarios import Call, Say, Scenario, Turn, Write
 
+OPTIONS = [
+    "--model", f"openai/{MODEL}", "--edit-format", "whole", "--message", PROMPT, "--yes-always", "--no-git", "--no-check-update",
+    "--analytics-disable", "--no-show-model-warnings", "--no-auto-lint", "--no-show-release-notes", "--no-detect-urls",
+    "--no-pretty", "--map-tokens", "0",
+]  # fmt: skip
 
-class Aider(Program):
+
+def ask(run: dict[str, Any]) -> str:
+    """One run of its command line, which shows the edit and is done."""
+    os.environ |= {"OPENAI_API_BASE": run["url"] + "/v1", "OPENAI_API_KEY": KEY}
+    from aider.main import main
+
+    home = os.environ["HOME"]  # it would put its histories into the repository around the run's folder
+    if status := main(
+        [*OPTIONS, "--chat-history-file", f"{home}/chat.md", "--input-history-file", f"{home}/input"]
+    ):
+        raise RuntimeError(f"it ended with status {status}")
+    return ""
+
+
+class Aider(Library):
     """Asked for whole files, each between fences below its name."""
 
-    name = "aider"
-    surfaces = ("chat",)
     environments = ("aider",)
     uses_tools = False
     echoes = False
     answers = False
     scenarios = ("plain", "tags", "unicode", "two", "long")
-
-    def start(self, run: Run) -> tuple[list[str], dict[str, str]]:
-        """All by options."""
-        return (
-            [
-                str(run.installed / "aider/bin/aider"), "--model", f"openai/{MODEL}", "--edit-format", "whole", "--message", PROMPT,
-                "--yes-always", "--no-git", "--no-check-update", "--analytics-disable", "--no-show-model-warnings",
-                "--no-auto-lint", "--no-show-release-notes", "--no-detect-urls", "--no-pretty", "--chat-history-file", str(run.home / "chat.md"), "--input-history-file", str(run.home / "input"), "--map-tokens", "0",
-            ],
-            {"OPENAI_API_BASE": run.url + "/v1", "OPENAI_API_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
-        )  # fmt: skip
-
-    def answer(self, output: str, run: Run) -> str:
-        """It shows the edit and is done."""
-        return ""
 
     def write(self, path: Path, content: str, tools: dict[str, Any]) -> Call:
         """Quoted only."""
@@ -50,4 +53,4 @@ class Aider(Program):
         return Turn((Say("I write what is asked for.\n\n" + "\n\n".join(texts)),), turn.thought)
 
 
-CLIENT = Aider()
+CLIENT = Aider("aider", ("chat",), ask)

@@ -38,6 +38,7 @@ class QwenCode(Program):
                 "OPENAI_API_KEY": KEY,
                 "OPENAI_MODEL": MODEL,
                 "NO_BROWSER": "1",
+                "QWEN_CODE_NO_RELAUNCH": "true",  # a second process, for a larger heap
             },
         )  # fmt: skip
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from clients.client import KEY, MODEL, PROMPT, Library, write_file
-from clients.scenarios import Call, Say, Scenario, Turn
+from clients.scenarios import Call, Say, Scenario, Turn, Write
 
 
 class Smolagents(Library):
@@ -21,6 +22,15 @@ class Smolagents(Library):
     def plays(self, scenario: str) -> bool:
         """No undeclared name."""
         return scenario != "undeclared" and super().plays(scenario)
+
+    def scenario(self, scenario: Scenario, folder: Path) -> Scenario:
+        """A long file has only 100 lines: at each delta the client adds up all that it has got so far."""
+        filled = super().scenario(scenario, folder)
+        if filled.name != "long":
+            return filled
+        (name, content), *_ = filled.files.items()
+        short = "".join(content.splitlines(keepends=True)[:100])
+        return replace(filled, turns=(Turn((Write(name, short),)), *filled.turns[1:]), files={name: short})
 
     def turn(self, scenario: Scenario, number: int) -> Turn:
         """Calls without text; the last turn says its text as the argument of ``final_answer``."""

@@ -13,7 +13,7 @@ class VercelAI(Library):
 
     environments = ("npm",)
 
-    def command(self, surface: str, installed: Path) -> list[str]:
+    def command(self, installed: Path) -> list[str]:
         """The script under the pinned Node.js. It imports what is installed beside it, so a copy goes there."""
         place = installed / "npm/vercel_ai.mjs"
         place.write_bytes(Path(__file__).with_suffix(".mjs").read_bytes())
