@@ -104,6 +104,7 @@ def test_the_package_judges_what_the_server_said(
     assert said["verdicts"] == {"TC-01": "pass", "TC-03": "fail"}
     assert said["failed_by_server"] == {"TC-02": "server_error"}
     assert (said["scenarios"], said["points"]) == (3, [2, 4])
+    assert said["why"] == {"wrong_args": 1, "server_error": 1}
     assert said["tool-eval-bench"] == "3.0.0"
     assert all(body["stream"] and body["temperature"] == 0 for body in model.asked)
     assert not list(tmp_path.iterdir()), "the package left a report or a database"

@@ -55,9 +55,7 @@ def report(scores: dict[str, Any]) -> dict[str, Any]:
         "points": [scores["total_points"], scores["max_points"]],
         "verdicts": judged,
         "failed_by_server": {id: str(found[id].get("failure_kind")) for id in failed_by_server},
-        "why": dict(
-            Counter(str(one.get("failure_kind")) for one in found.values() if one["status"] != "pass")
-        ),
+        "why": dict(Counter(kind for one in found.values() if (kind := one.get("failure_kind")))),
     }
 
 
