@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions are thin: each runs one command of the tool in scripts/patchset, or one folder of tests."""
 
+import ctypes.util
 import os
 import re
 import subprocess
@@ -64,6 +65,13 @@ def patchset(session: nox.Session, command: str) -> None:
 def groups(session: nox.Session, *names: str) -> None:
     """Install the project with some of its dependency groups (PEP 735)."""
     install(session, "-e", ".", *nox.project.dependency_groups(PYPROJECT, *names))
+
+
+def cpu_server(session: nox.Session) -> None:
+    """Install what asks a vLLM on the CPU, and look for the library that its binaries need before anything is made."""
+    if not HELP and not ctypes.util.find_library("numa"):
+        session.error("vLLM's CPU build needs libnuma.so.1, which is not here: apt-get install libnuma1")
+    groups(session, "e2e")
 
 
 def in_process_lane(session: nox.Session) -> None:
@@ -451,14 +459,14 @@ def reproduce(session: nox.Session) -> None:
 @nox.session(name="try", default=False)
 def try_it(session: nox.Session) -> None:
     """Serve a small model with MTP on the CPU and ask it for a tool call; no GPU, no model hub: -- [--mtp K --keep]."""
-    groups(session, "e2e")
+    cpu_server(session)
     session.run("python", "-m", "e2e.tryout", *session.posargs, env={"PYTHONPATH": "tests"})
 
 
 @nox.session(name="e2e-cpu", default=False)
 def e2e_cpu(session: nox.Session) -> None:
     """Serve a real model with MTP on the CPU and judge every answer: -- [--mtp 0-5 --stock --soak 2000 --results]."""
-    groups(session, "e2e")
+    cpu_server(session)
     session.run("python", "-m", "e2e", *session.posargs, env={"PYTHONPATH": "tests"})
     if "--results" in session.posargs:
         session.run("python", "-m", "patchset", "tables")
