@@ -140,7 +140,7 @@ def _install(files: Path, name: str, manifest: dict[str, Any], store: Path) -> P
         seen = install.program(folder / f"run-{variant}", [*paths, *lane])
         mark = folder / f"IMPORTS-{variant}"
         if not mark.is_file() or mark.read_text(encoding="utf-8") != release["key"]:
-            _imports(seen / "bin" / "python", name, variant, paths)
+            _imports(seen / "bin" / "python", name, variant, [*paths, *lane])
             mark.write_text(release["key"], encoding="utf-8")
         variants[variant] = {"folder": str(seen), **release["variants"][variant]}
     prepared = {
