@@ -286,7 +286,7 @@ def clients(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def tokens(session: nox.Session) -> None:
-    """Ask the scheduler and KV cache of stock releases whether cached prefixes of hybrid models are right."""
+    """Ask the scheduler and KV cache of releases whether cached prefixes are right: -- RELEASE... [--soak --results]."""
     in_process_lane(session)
     for release in filter(RELEASE_NAME.fullmatch, session.posargs):
         session.run("python", "-m", "patchset", "apply", release)

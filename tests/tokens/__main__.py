@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tokens RELEASE…``: test the cache of stock releases; exit code 1 if a test fails."""
+"""``python -m tokens RELEASE…``: test the cache of releases, stock and patched; exit code 1 if a test fails."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from patchset.base import paths, release
 from patchset.results import tokens as results
@@ -16,34 +17,63 @@ from patchset.results import totals
 from patchset.results.key import key
 
 HERE = Path(__file__).parent
-KS = range(6)
+KINDS = ("stock", "patched")
 
 
 def main() -> int:
-    """Run the tests, then the schedules of each release."""
+    """Ask each release, stock and patched."""
     parser = argparse.ArgumentParser(prog="nox -s tokens --", description=(__doc__ or "").partition(": ")[2])
     parser.add_argument("releases", nargs="+", metavar="RELEASE")
+    parser.add_argument("--stock", action="store_true", help="ask the stock release alone")
     parser.add_argument("--seeds", type=int, default=12, help="schedules of each kind; default: 12")
-    parser.add_argument("--results", action="store_true", help="keep the totals in results/tokens")
+    parser.add_argument("--soak", action="store_true", help="send many requests in place of the schedules")
+    parser.add_argument("--requests", type=int, default=2000, help="of a soak, for each k; default: 2000")
+    parser.add_argument(
+        "--results", action="store_true", help="leave the tests out and keep the totals in results/tokens"
+    )
     options = parser.parse_args()
     failed = []
     for name in options.releases:
-        pinned = release.load(name)
-        tree = paths.project_root() / "build" / "trees" / name / "stock"
-        path = os.pathsep.join([str(tree), str(HERE.parent), str(paths.project_root() / "scripts")])
-        variables = {**os.environ, "VLLM_TREE": str(tree), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-        tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_cache.py")]
-        if subprocess.run(tests, env=variables, check=False).returncode:
-            failed.append(name)
-        schedules = [sys.executable, "-m", "tokens.schedules", str(options.seeds), *map(str, KS)]
-        done = subprocess.run(schedules, env=variables, stdout=subprocess.PIPE, text=True, check=True)
-        cell = {"key": key(pinned, "stock", results.LANE), "k": json.loads(done.stdout.splitlines()[-1])}
-        print(name, ", ".join(f"k={k}: {results.words(found)}" for k, found in cell["k"].items()))
-        if options.results:
-            totals.keep(results.LANE, name, "stock", cell)
+        for kind in KINDS[:1] if options.stock else KINDS:
+            if not ask(name, kind, options):
+                failed.append(f"{name} {kind}")
     if failed:
-        print(f"tests failed: {', '.join(failed)}", file=sys.stderr)
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return bool(failed)
+
+
+def ask(name: str, kind: str, options: argparse.Namespace) -> bool:
+    """Ask one tree; whether it is as right as it must be: of stock only the tests say that."""
+    tree = paths.project_root() / "build" / "trees" / name / kind
+    path = os.pathsep.join([str(tree), str(HERE.parent), str(paths.project_root() / "scripts")])
+    variables = {**os.environ, "VLLM_TREE": str(tree), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    made = key(release.load(name), kind, results.LANE)
+    if options.soak:
+        found = _run(["tokens.soak", str(options.requests)], variables)
+        print(name, kind, ", ".join(f"k={k}: {results.soaked(one)}" for k, one in found.items()))
+        cell, cell_name = {"key": made, "k": found}, f"{kind} soak"
+        good = kind == "stock" or not any(one["wrong"] for one in found.values())
+    else:
+        tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_cache.py")]
+        good = options.results or not subprocess.run(tests, env=variables, check=False).returncode
+        found = _run(["tokens.schedules", str(options.seeds)], variables)
+        for mode, by_k in found.items():
+            words = (f"k={k}: {results.words(one)}" for k, one in by_k.items())
+            print(f"{name} {kind}, async scheduling {mode}:", ", ".join(words))
+        cell, cell_name = {"key": made, "async": found}, kind
+        wrong = any(one.get("wrong") for by_k in found.values() for one in by_k.values())
+        good = good and (kind == "stock" or not wrong)
+    if options.results:
+        totals.keep(results.LANE, name, cell_name, cell)
+    return good
+
+
+def _run(module: list[str], variables: dict[str, str]) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", *module], env=variables, stdout=subprocess.PIPE, text=True, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 if __name__ == "__main__":

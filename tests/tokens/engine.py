@@ -37,6 +37,13 @@ VOCABULARY = 3
 STATE_FOLLOWS_TOKENS = "req_state.num_computed_tokens + num_scheduled_tokens" in Path(
     vllm.__path__[0], "v1/worker/mamba_utils.py"
 ).read_text(encoding="utf-8")
+#: v0.16.0 does not start with prefix caching of these models beside MTP, and switches async scheduling off.
+NO_DRAFTS = "assert not vllm_config.speculative_config" in Path(
+    vllm.__path__[0], "model_executor/models/config.py"
+).read_text(encoding="utf-8")
+NOT_AHEAD = "prefix caching for Mamba models and will be disabled" in Path(
+    vllm.__path__[0], "config/vllm.py"
+).read_text(encoding="utf-8")
 
 
 class WrongCache(AssertionError):
@@ -54,6 +61,11 @@ class Setting:
     requests: int = 4
     ahead: bool = False
     caching: bool = True
+
+    @property
+    def served(self) -> bool:
+        """Whether the release starts a server with it."""
+        return not ((NO_DRAFTS and self.mtp) or (NOT_AHEAD and self.ahead))
 
 
 class Past:
@@ -107,7 +119,7 @@ class Engine:
         self.mamba: dict[int, int] = {}
         self.worker: dict[str, _Running] = {}
         self.requests: dict[str, Request] = {}
-        self.hit_tokens = 0
+        self.hit_tokens = self.preempted = 0
         self._seen: set[str] = set()
         self._in_flight: deque[tuple[Any, ModelRunnerOutput]] = deque()
         # v0.33.0 hashes one token more with each block, so that a draft's last key may be taken over as well.
@@ -143,10 +155,10 @@ class Engine:
         return sum(request.num_prompt_tokens for request in self.requests.values())
 
     def finish(self, accepted: int = 0) -> None:
-        """Step until nothing is left to do; every block must be free then.
+        """Step until nothing is left to do; every block must be free then, and every answer that of k = 0.
 
         Raises:
-            WrongCache: as ``step``; or the requests do not end, or a block is lost.
+            WrongCache: as ``step``; or the requests do not end, a block is lost, or an answer is another.
         """
         for _ in range(5000):
             if not self.busy:
@@ -155,6 +167,25 @@ class Engine:
         pool = self.scheduler.kv_cache_manager.block_pool
         if self.busy or pool.get_num_free_blocks() != len(pool.blocks) - 1:
             raise WrongCache("requests do not end" if self.busy else "blocks are held by nobody")
+        for name in self.requests:
+            self.check_answer(name)
+
+    def check_answer(self, name: str) -> None:
+        """Compare a request's tokens with what the model says after its prompt without drafts.
+
+        Raises:
+            WrongCache: they differ, or there are fewer or more than were asked for.
+        """
+        request = self.requests[name]
+        if request.status == RequestStatus.FINISHED_ABORTED:
+            return
+        said = list(request.output_token_ids)
+        past = self.past.of(request.all_token_ids)[request.num_prompt_tokens :]
+        for number, (before, token) in enumerate(zip(past, said, strict=False)):
+            if token != next_token(before):
+                raise WrongCache(f"{name}: token {number} is not that of k = 0")
+        if len(said) != request.max_tokens:
+            raise WrongCache(f"{name}: {len(said)} tokens, {request.max_tokens} were asked for")
 
     def step(self, accepted: int) -> None:
         """One step of the engine, in which at most ``accepted`` drafted tokens of a request are right.
@@ -182,6 +213,7 @@ class Engine:
     # The worker
 
     def _execute(self, output: Any, accepted: int) -> ModelRunnerOutput:
+        self.preempted += len(output.preempted_req_ids or ())
         for name in [*output.finished_req_ids, *(output.preempted_req_ids or ())]:
             self.worker.pop(name, None)
         for new in output.scheduled_new_reqs:

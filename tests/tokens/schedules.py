@@ -38,25 +38,27 @@ def run(seed: int, setting: Setting) -> Engine:
     return engine
 
 
-def judge(mtp: int, seeds: int) -> dict[str, Any]:
-    """All schedules with ``mtp`` drafted tokens, each with and without scheduling ahead."""
+def judge(mtp: int, seeds: int, ahead: bool) -> dict[str, Any]:
+    """All schedules with ``mtp`` drafted tokens, with or without scheduling ahead."""
+    if not Setting(mtp, ahead=ahead).served:
+        return {"runs": 0}
     wrong: list[str] = []
     runs = hit = prompts = 0
-    for ahead in (False, True):
-        for blocks, budget in CACHES:
-            for seed in range(seeds):
-                runs += 1
-                try:
-                    engine = run(seed, Setting(mtp, BLOCK, blocks, budget, ahead=ahead))
-                except WrongCache as fault:
-                    wrong.append(str(fault))
-                else:
-                    hit += engine.hit_tokens
-                    prompts += engine.prompt_tokens
+    for blocks, budget in CACHES:
+        for seed in range(seeds):
+            runs += 1
+            try:
+                engine = run(seed, Setting(mtp, BLOCK, blocks, budget, ahead=ahead))
+            except WrongCache as fault:
+                wrong.append(str(fault))
+            else:
+                hit += engine.hit_tokens
+                prompts += engine.prompt_tokens
     return {"runs": runs, "wrong": len(wrong), "hit": round(hit / max(prompts, 1), 2), "first": wrong[:1]}
 
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
-    seeds_, *ks = map(int, sys.argv[1:])
-    print(json.dumps({str(k): judge(k, seeds_) for k in ks}))
+    modes = {"off": False, "on": True}
+    found = {mode: {str(k): judge(k, int(sys.argv[1]), modes[mode]) for k in range(6)} for mode in modes}
+    print(json.dumps(found))

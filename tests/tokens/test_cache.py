@@ -18,10 +18,13 @@ from hypothesis.stateful import (
 )
 
 from tokens.engine import VOCABULARY, Engine, Setting, WrongCache
+from tokens.soak import judge
 
-RELEASE = Path(os.environ.get("VLLM_TREE", "v0/stock")).parent.name
-#: Where a prompt may be cut within a block although more of it follows (mended upstream by #51113).
-CUTS_WITHIN_BLOCKS = tuple(map(int, RELEASE.removeprefix("v").split("."))) < (0, 27)
+TREE = Path(os.environ.get("VLLM_TREE", "v0/stock"))
+#: Where a prompt may be cut within a block although more of it follows (mended upstream by #51113, and by our patch).
+CUTS_WITHIN_BLOCKS = TREE.name == "stock" and tuple(
+    map(int, TREE.parent.name.removeprefix("v").split("."))
+) < (0, 27)
 
 
 @pytest.mark.parametrize("mtp", range(6))
@@ -107,3 +110,23 @@ def test_any_schedule() -> None:
         Schedules,
         settings=settings(max_examples=60, stateful_step_count=25, deadline=None, derandomize=True),
     )
+
+
+def test_a_soak_finds_the_known_fault() -> None:
+    """A part of what ``nox -s tokens -- RELEASE --soak`` sends."""
+    found = judge(5, 400)
+    if found["requests"]:
+        assert bool(found["wrong"]) == CUTS_WITHIN_BLOCKS, found["first"]
+
+
+def test_another_answer_is_found() -> None:
+    """The check of answers: a token that the model does not say."""
+    engine = Engine(Setting(0, block_size=8, blocks=100, batched_tokens=64))
+    name = engine.add([1] * 20, 8)
+    while engine.busy:
+        engine.step(0)
+    engine.check_answer(name)
+    tokens = engine.requests[name]._output_token_ids
+    tokens[3] = (tokens[3] + 1) % VOCABULARY
+    with pytest.raises(WrongCache, match="token 3 is not that of k = 0"):
+        engine.check_answer(name)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import py_compile
@@ -139,21 +140,37 @@ def test_another_vllm_that_is_imported_instead(patched: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("release", "advice"),
+    ("release", "patch", "status", "said"),
     [
-        ("v0.16.0", "#43559): serve it with --no-enable-prefix-caching"),
-        ("v0.26.0", "#43559): serve it with --no-enable-prefix-caching"),
-        ("v0.27.1", "#51571): add --no-async-scheduling"),
-        ("v0.28.0", "#51571): add --no-async-scheduling"),
-        ("v0.29.0", None),
+        ("v0.16.0", None, doctor.OK, "refuses MTP beside prefix caching"),
+        ("v0.17.1", None, doctor.NOTE, "#43559): serve it with --no-enable-prefix-caching"),
+        ("v0.17.1", True, doctor.OK, "no wrong state found"),
+        ("v0.18.1", True, doctor.OK, "GPUs were not tested"),
+        ("v0.19.1", True, doctor.NOTE, "#51571): add --no-async-scheduling"),
+        ("v0.26.0", None, doctor.NOTE, "#43559): serve it with --no-enable-prefix-caching"),
+        ("v0.26.0", False, doctor.NOTE, "#43559): serve it with --no-enable-prefix-caching"),
+        ("v0.26.0", True, doctor.NOTE, "#51571): add --no-async-scheduling"),
+        ("v0.28.0", None, doctor.NOTE, "#51571): add --no-async-scheduling"),
+        ("v0.29.0", None, doctor.OK, "no wrong state found"),
     ],
 )
-def test_mtp_beside_prefix_caching(tmp_path: Path, release: str, advice: str | None) -> None:
-    looking = doctor.Doctor(tmp_path, tmp_path, {"release": release}, inside=True)
+def test_mtp_beside_prefix_caching(
+    tmp_path: Path, release: str, patch: bool | None, status: str, said: str
+) -> None:
+    """``patch``: whether the file of mamba-chunk-ends is the patched one; None where the wheel has no such patch."""
+    scheduler = "vllm/v1/core/sched/scheduler.py"
+    (tmp_path / scheduler).parent.mkdir(parents=True)
+    (tmp_path / scheduler).write_text("patched" if patch else "stock")
+    files = {scheduler: {kind: hashlib.sha256(kind.encode()).hexdigest() for kind in ("stock", "patched")}}
+    made: dict[str, Any] = {"release": release, "series-sha256": "", "files": {}, "patches": []}
+    if patch is not None:
+        made |= {"files": files, "patches": [{"name": "mamba-chunk-ends", "files": [scheduler]}]}
+    looking = doctor.Doctor(tmp_path, tmp_path, made, inside=True)
+    looking.patches()
+    looking.checks.clear()
     looking.prefix_caching()
-    [(_, status, text)] = looking.checks
-    assert status == (doctor.NOTE if advice else doctor.OK)
-    assert (advice or "no wrong state found") in text
+    [(_, found, text)] = looking.checks
+    assert found == status and said in text
     assert looking.healthy
 
 

@@ -154,11 +154,15 @@ class Doctor:
             self.say("rust-frontend", WRONG, text + "; unset it")
 
     def prefix_caching(self) -> None:
-        """What the release does with MTP beside prefix caching on hybrid models; no patch here touches it."""
+        """What the release does with MTP beside prefix caching on hybrid models."""
         pair = tuple(int(part) for part in re.findall(r"\d+", str(self.manifest["release"]))[:2])
-        if pair < (0, 27):
+        if pair < (0, 17):
+            text = "this release refuses MTP beside prefix caching on Qwen3-Next and Qwen3.5"
+            self.say("prefix-caching", OK, text)
+            return
+        if pair < (0, 27) and not self.live.get("mamba-chunk-ends"):
             fault = "keeps wrong states (#43559): serve it with --no-enable-prefix-caching"
-        elif pair < (0, 29):
+        elif (0, 19) <= pair < (0, 29):
             fault = "can mix up requests (#51571): add --no-async-scheduling or --no-enable-prefix-caching"
         else:
             text = "MTP beside prefix caching: no wrong state found in this release's cache; GPUs were not tested"

@@ -75,6 +75,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "lanes": lanes.table,
     "clients": clients.table,
     "tokens": tokens.table,
+    "tokens-soak": tokens.soak_table,
     "tool-eval": tool_eval.table,
     "bfcl": bfcl.table,
     "engines": engines.table,
