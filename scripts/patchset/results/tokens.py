@@ -63,6 +63,8 @@ def soak_table(found: list[Release]) -> str:
                 + f" {max(run['at once'] for run in runs)} |"
                 + f" {min(run['hit'] for run in runs):.0%} to {max(run['hit'] for run in runs):.0%} |"
             )
+    if not rows:
+        return "*not run*\n"
     head = "| release |" + "".join(f" k = {k} |" for k in ks)
     head += " later turns | preempted | at once | from the cache |"
     return "\n".join([head, "|" + "---|" * (len(ks) + 5), *rows]) + "\n"
