@@ -131,10 +131,10 @@ def test_not_installed_unpinned_and_already_patched(packaged: Project, served: P
     assert "unknown release v9.9.9" in message
     info.with_name("vllm-9.9.9.dist-info").rename(info)
     (info / "patchset.json").write_text("{}")
-    assert (
-        "patched wheel already"
-        in packaged.run("patch-installed", "in", "--python", str(served), status=2).stderr
-    )
+    for action in ("in", "out"):
+        message = packaged.run("patch-installed", action, "--python", str(served), status=2).stderr
+        assert "has the patched wheel of v1.2.0" in message
+    assert "stock" in packaged.run("patch-installed", "status", "--python", str(served), status=1).stdout
 
 
 def test_added_file_in_a_new_folder_goes_with_its_folder(packaged: Project, served: Path) -> None:

@@ -102,10 +102,6 @@ def look(site: Path) -> Installed:
     if len(found) != 1:
         raise UsageError(f"{site} has {len(found)} vllm-*.dist-info folders, not one", "reinstall vLLM there")
     version = found[0].name.removeprefix("vllm-").removesuffix(".dist-info")
-    if (found[0] / PROVENANCE).exists():
-        raise UsageError(
-            f"vLLM {version} there is a patched wheel already", "nothing is to be patched in place"
-        )
     try:
         public = Version(version).public
     except InvalidVersion as error:
@@ -140,6 +136,11 @@ def take_out(installed: Installed) -> None:
 @contextlib.contextmanager
 def _alone(installed: Installed) -> Iterator[None]:
     """One run at a time, without a lock file that pip's uninstall would not know; what a killed run left goes."""
+    if (installed.dist_info / PROVENANCE).exists():
+        raise UsageError(
+            f"{installed.site} has the patched wheel of {installed.patched.pin.name}",
+            "it needs no patching in place; for stock, install the official wheel over it",
+        )
     folder = os.open(installed.dist_info, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
