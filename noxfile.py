@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import nox
@@ -78,6 +79,12 @@ def in_process_lane(session: nox.Session) -> None:
     """Install what importing a vLLM tree needs; its torch computes nothing, so any build of it does."""
     install(session, "-e", ".", "torch==2.13.0")
     install(session, "--no-deps", "-r", "tests/requirements.txt")
+
+
+def make_trees(session: nox.Session, names: Iterable[str]) -> None:
+    """Make the stock and the patched tree of each release."""
+    for name in names:
+        session.run("python", "-m", "patchset", "apply", name)
 
 
 def releases(default: bool = False, tier: str | None = None) -> list[str]:
@@ -214,7 +221,7 @@ def oldest_pydantic(session: nox.Session) -> None:
     in_process_lane(session)
     session.install("pydantic==2.12.0")
     names = session.posargs or releases(default=True)
-    session.run("python", "-m", "patchset", "apply", *names)
+    make_trees(session, names)
     for name in names:
         tree = Path("build/trees", name, "patched").resolve()
         session.run("pytest", "-q", "tests/modules/test_models.py", env={"VLLM_TREE": str(tree)})
@@ -234,8 +241,7 @@ def conformance(session: nox.Session) -> None:
         ]
         chosen = releases() if "--all" in named else named or releases(default=True)
         session.log(f"judging {', '.join(chosen)}: some minutes each on two cores")
-        for release in chosen:
-            session.run("python", "-m", "patchset", "apply", release)
+        make_trees(session, chosen)
         arguments = [argument for argument in arguments if argument not in named] + chosen
     trees = str(Path("build/trees").resolve())
     with session.chdir("tests"):
@@ -277,8 +283,7 @@ def clients(session: nox.Session) -> None:
     in_process_lane(session)
     # The default release's source has the chat templates.
     named = [argument for argument in session.posargs if RELEASE_NAME.fullmatch(argument)]
-    for release in dict.fromkeys([*releases(default=True), *named]):
-        session.run("python", "-m", "patchset", "apply", release)
+    make_trees(session, dict.fromkeys([*releases(default=True), *named]))
     session.run("python", "-m", "clients", *session.posargs, env={"PYTHONPATH": "tests"})
     if "--results" in session.posargs:
         session.run("python", "-m", "patchset", "tables")
@@ -288,8 +293,7 @@ def clients(session: nox.Session) -> None:
 def tokens(session: nox.Session) -> None:
     """Ask the scheduler and KV cache of releases whether cached prefixes are right: -- RELEASE... [--soak --results]."""
     in_process_lane(session)
-    for release in filter(RELEASE_NAME.fullmatch, session.posargs):
-        session.run("python", "-m", "patchset", "apply", release)
+    make_trees(session, filter(RELEASE_NAME.fullmatch, session.posargs))
     session.run("python", "-m", "tokens", *session.posargs, env={"PYTHONPATH": "tests"})
     if "--results" in session.posargs:
         session.run("python", "-m", "patchset", "tables")
@@ -305,8 +309,7 @@ def bfcl(session: nox.Session) -> None:
         arguments = [argument for argument in arguments if argument != "--all"] + releases()
     # The default release's source has the chat template.
     named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
-    for release in dict.fromkeys([*releases(default=True), *named]):
-        session.run("python", "-m", "patchset", "apply", release)
+    make_trees(session, dict.fromkeys([*releases(default=True), *named]))
     session.run("python", "-m", "bfcl", *arguments, env={"PYTHONPATH": "tests"})
     if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
@@ -317,7 +320,7 @@ def other_engines(session: nox.Session, *names: str) -> None:
     in_process_lane(session)
     groups(session, "bench")
     named = [argument for argument in session.posargs if RELEASE_NAME.fullmatch(argument)]
-    session.run("python", "-m", "patchset", "apply", *(named or releases(default=True)))
+    make_trees(session, named or releases(default=True))
     session.run("python", "-m", "engines", *names, *session.posargs, env={"PYTHONPATH": "tests"})
     if "--results" in session.posargs:
         session.run("python", "-m", "patchset", "tables")
