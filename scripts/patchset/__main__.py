@@ -5,11 +5,17 @@ from __future__ import annotations
 
 import os
 import signal
+from types import FrameType
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"interrupted\n")
+    os._exit(130)
 
 
 def main() -> None:
     """The command line. Until its modules are imported there is nothing to clear away on an interruption."""
-    signal.signal(signal.SIGINT, lambda number, frame: (os.write(2, b"interrupted\n"), os._exit(130))[1])
+    signal.signal(signal.SIGINT, _leave)
     from patchset.commands.cli import main as run
 
     run()
