@@ -7,7 +7,7 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,21 +73,23 @@ async def _stream(client: httpx.AsyncClient, body: dict[str, Any]) -> _Stream:
     return _Stream(tuple(after - before for before, after in itertools.pairwise(times)), tokens)
 
 
-def compared(results: Iterable[dict[str, Any]]) -> list[str]:
-    """Patched beside stock, one line for each cell that both have."""
-    found = {(p["release"], p["cell"], p["mtp"], p["variant"]): p["pace"] for p in results if p.get("pace")}
-    lines = []
+def paired(results: Iterable[dict[str, Any]], field: str) -> Iterator[tuple[str, Any, Any]]:
+    """Where both trees have ``field``: release, cell and k in words, stock's value, patched's value."""
+    found = {(p["release"], p["cell"], p["mtp"], p["variant"]): p[field] for p in results if p.get(field)}
     for release, cell, mtp, variant in sorted(found):
         stock = found.get((release, cell, mtp, "stock"))
-        if variant != "patched" or not stock:
-            continue
-        ours = found[release, cell, mtp, variant]
+        if variant == "patched" and stock:
+            yield f"{release} {cell} k={mtp}", stock, found[release, cell, mtp, variant]
+
+
+def compared(results: Iterable[dict[str, Any]]) -> list[str]:
+    """Patched beside stock, one line for each cell that both have."""
+    lines = []
+    for where, stock, ours in paired(results, "pace"):
         share = ours["tokens_per_second"] / stock["tokens_per_second"]
         between = ", ".join(
             f"{name} {ours['between_chunks_ms'][name]} ms (stock {stock['between_chunks_ms'][name]})"
             for name in _SHARES
         )
-        lines.append(
-            f"{release} {cell} k={mtp}: {share:.1%} of stock's tokens per second; between chunks {between}"
-        )
+        lines.append(f"{where}: {share:.1%} of stock's tokens per second; between chunks {between}")
     return lines

@@ -16,6 +16,8 @@ from typing import Any
 
 from e2e import server
 
+from gpu.pace import paired
+
 #: Conversations at a time. The package warns that a crowded server times out; this leaves it room.
 AT_ONCE = 16
 #: A server that says nothing for so long has failed the scenario, in seconds.
@@ -61,17 +63,8 @@ def report(scores: dict[str, Any]) -> dict[str, Any]:
 
 def compared(results: Iterable[dict[str, Any]]) -> list[str]:
     """Patched beside stock, one line for each server of which both were judged."""
-    found = {
-        (p["release"], p["cell"], p["mtp"], p["variant"]): p["tool_eval"]
-        for p in results
-        if p.get("tool_eval")
-    }
     lines = []
-    for release, cell, mtp, variant in sorted(found):
-        stock = found.get((release, cell, mtp, "stock"))
-        if variant != "patched" or not stock:
-            continue
-        ours = found[release, cell, mtp, variant]
+    for where, stock, ours in paired(results, "tool_eval"):
         both = sorted(set(ours["verdicts"]) & set(stock["verdicts"]))
         other = [
             f"{id} {stock['verdicts'][id]} → {ours['verdicts'][id]}"
@@ -79,7 +72,7 @@ def compared(results: Iterable[dict[str, Any]]) -> list[str]:
             if ours["verdicts"][id] != stock["verdicts"][id]
         ]
         lines.append(
-            f"{release} {cell} k={mtp}: tool-eval-bench {_points(stock)} stock, {_points(ours)} patched; "
+            f"{where}: tool-eval-bench {_points(stock)} stock, {_points(ours)} patched; "
             + (", ".join(other) or "the same verdicts")
         )
     return lines
