@@ -108,7 +108,7 @@ def faults(document: dict[str, Any], runs: Path) -> str:
                 out += [f"\n## Turn {exchange['turn']}, the model said\n\n{exchange['said']}"]
                 out += [f"\n## Turn {exchange['turn']}, the response\n\n{exchange['body'].rstrip()}"]
         out.append("")
-    return "\n".join(out)
+    return "\n".join(out).replace(f"{runs.resolve()}/", "RUNS/")
 
 
 def write_results(document: dict[str, Any], runs: Path) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from e2e import build_dir
-from patchset.base import console, files
+from patchset.base import console, files, process
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
 
@@ -126,11 +126,17 @@ def with_wheel(environment: Environment, wheel: Path) -> Environment:
 
 
 def _pip(folder: Path, *arguments: str) -> None:
-    command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input", *arguments]
-    ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if ended.returncode != 0:
-        last = "\n".join(ended.stdout.splitlines()[-15:])
-        raise PatchsetError("pip could not make the server's environment", f"pip's last lines:\n{last}")
+    command = [folder / "bin" / "python", "-m", "pip", "install", "--no-input", "--progress-bar", "off", *arguments]
+    process.run(command, prefix="pip", on_line=_show)
+
+
+def _show(line: str) -> None:
+    """Of what pip prints, the lines that say how far it is; the names of hundreds of packages are one line too many."""
+    words = line.split()
+    if words[:1] == ["Downloading"] and words[-1] in ("MB)", "GB)"):
+        console.note(f"  pip: {line.strip()}")
+    elif line.startswith("Installing collected packages"):
+        console.note(f"  pip: installing {line.count(',') + 1} packages")
 
 
 def installed_versions(

@@ -215,12 +215,12 @@ class _nothing:
 
 def test_interrupted_build_leaves_no_wheel(packaged: Project) -> None:
     packaged.run("apply")
-    for delay in ("0.3", "0.5", "0.7"):
-        script = f"import threading,os,signal,sys\nthreading.Timer({delay}, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\nfrom patchset.commands.cli import main\nmain(['build-wheel'])"
+    for delay in ("0.05", "0.2", "0.3", "0.4", "0.5", "0.7"):
+        script = f"import threading,os,signal,sys\nthreading.Timer({delay}, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\nsys.argv = ['patchset', 'build-wheel']\nfrom patchset.__main__ import main\nmain()"
         done = subprocess.run(
             [sys.executable, "-c", script], cwd=packaged.root, capture_output=True, timeout=60
         )
-        assert done.returncode in (0, 130, -2)
+        assert done.returncode in (0, 130), done.stderr
         left = [p.name for p in (packaged.root / "build").rglob(".tmp-*")]
         assert not left
     assert "0 deviations" in packaged.run("verify", str(build(packaged))).stdout

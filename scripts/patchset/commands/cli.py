@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 import click
 
@@ -43,4 +44,8 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command of the tool."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    # Before Ctrl-C becomes an exception: pydantic turns one that comes while a model is defined into an error of its own.
+    for name in arguments[:1]:
+        cli.get_command(click.Context(cli), name)
     run_command.run(cli, arguments)
