@@ -126,7 +126,16 @@ def with_wheel(environment: Environment, wheel: Path) -> Environment:
 
 
 def _pip(folder: Path, *arguments: str) -> None:
-    command = [folder / "bin" / "python", "-m", "pip", "install", "--no-input", "--progress-bar", "off", *arguments]
+    command = [
+        folder / "bin" / "python",
+        "-m",
+        "pip",
+        "install",
+        "--no-input",
+        "--progress-bar",
+        "off",
+        *arguments,
+    ]
     process.run(command, prefix="pip", on_line=_show)
 
 

@@ -44,6 +44,7 @@ CELLS = {
         Cell("prefix", ("--enable-prefix-caching", "--async-scheduling"), (0, 1, 2, 3, 4, 5, 7, 15)),
         Cell("eager", ("--no-enable-prefix-caching", "--async-scheduling", "--enforce-eager"), (0, 3)),
         Cell("sync", ("--no-enable-prefix-caching", "--no-async-scheduling"), (0, 3)),
+        Cell("prefix-sync", ("--enable-prefix-caching", "--no-async-scheduling"), (0, 3)),
     )
 }
 

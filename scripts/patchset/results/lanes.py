@@ -15,7 +15,7 @@ MTP = (0, 1, 2, 3, 4, 5, 7, 15)
 #: Ways in which a lane starts its servers, and the numbers of drafted tokens of each (tests/gpu/cells.py).
 CELLS: dict[str, dict[str, tuple[int, ...]]] = {
     "cpu": {"": MTP},
-    "gpu": {"graphs": MTP, "prefix": MTP, "eager": (0, 3), "sync": (0, 3)},
+    "gpu": {"graphs": MTP, "prefix": MTP, "eager": (0, 3), "sync": (0, 3), "prefix-sync": (0, 3)},
 }
 NOT_RUN = "*not run*"
 NO_CELL = "–"

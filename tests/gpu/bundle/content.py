@@ -19,7 +19,7 @@ _LANE = (
     "scripts/patchset/__init__.py", "scripts/patchset/base/__init__.py",
     "scripts/patchset/base/console.py", "scripts/patchset/base/run_command.py",
     "scripts/patchset/base/errors.py", "scripts/patchset/base/files.py", "scripts/patchset/base/paths.py",
-    "scripts/patchset/base/release.py",
+    "scripts/patchset/base/process.py", "scripts/patchset/base/guard.py", "scripts/patchset/base/release.py",
 )  # fmt: skip
 
 

@@ -57,7 +57,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--release", action="append", help="only this release of the bundle")
     parser.add_argument("--variants", default="patched,stock", help="default: %(default)s")
-    parser.add_argument("--cells", default="graphs,prefix,eager,sync", help="default: %(default)s")
+    parser.add_argument(
+        "--cells", default="graphs,prefix,eager,sync,prefix-sync", help="default: %(default)s"
+    )
     parser.add_argument("--mtp", default="0-5", help="numbers of drafted tokens; default: %(default)s")
     parser.add_argument("--servers", type=int, default=4, help="servers at a time; default: %(default)s")
     parser.add_argument(
