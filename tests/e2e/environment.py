@@ -126,7 +126,7 @@ def with_wheel(environment: Environment, wheel: Path) -> Environment:
 
 
 def _pip(folder: Path, *arguments: str) -> None:
-    command = [
+    command: list[str | Path] = [
         folder / "bin" / "python",
         "-m",
         "pip",
