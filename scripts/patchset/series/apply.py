@@ -66,8 +66,9 @@ def locked_tree(
                 f"keep them with nox -s refresh -- {release.name} (commit them first), "
                 f"or throw them away with nox -s apply -- {release.name} --discard",
             )
+        # A run that was killed behind its last step leaves the tree before it, beside one that is up to date.
+        files.remove_temp(tree.parent, tree.name)
         if edits or stamp is None or {**stamp, "head": None} != wanted:
-            files.remove_temp(tree.parent)
             with console.step(f"apply {len(patches)} patches to {release.name}"):
                 failure = _build(release, tree, stock, patches, whole=patches == series)
             if failure is not None:

@@ -235,7 +235,7 @@ _forgiven_tags = _counter(
 )
 _held_back = _counter(
     "vllm:qwen_held_back_characters_total",
-    "The most characters that each output held back until they were decided.",
+    "The most characters that an output held back at once, summed over outputs.",
 )
 
 

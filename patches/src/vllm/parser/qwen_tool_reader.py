@@ -24,14 +24,22 @@ writing *about* tool calls emits the very same special tokens.
 Each state of :class:`QwenToolReader` is a method that reads one thing, a run
 of text or a tag, and returns the next state, or ``None`` if it needs more text::
 
-    think_opening -> reasoning -> answer
-    answer, reasoning, after_call -> call -> after_call
+    think_opening -> reasoning -> answer | call
+    answer -> call | undeclared_call | reasoning (before visible text)
     call -> value_opening -> value_start -> value -> call
+    call -> after_call | call (of the next call)
+    after_call -> answer | call | undeclared_call
 
 A call to a function that the request does not declare counts only if its whole
-block stands at the end of the answer.  Such blocks are read by the states
-``undeclared_call`` and ``after_undeclared_call``, and their events wait until
-the block turns out to be a call or text.
+block stands at the end of the answer.  Its events wait until the block turns
+out to be a call or text, and what was read as text is not read again::
+
+    undeclared_call -> value_opening -> value_start -> value -> undeclared_call
+    undeclared_call -> after_undeclared_call | answer (the blocks were text)
+    after_undeclared_call -> call | undeclared_call | answer (likewise)
+
+Text that is held belongs to the state before it.  Within a value, the blocks
+that it quotes (``_blocks``) say whether a tag can end it.
 """
 
 from __future__ import annotations
@@ -83,7 +91,8 @@ _CUT_TAGS = frozenset(
     tag[:end] for tag in (*_TEXT_TAGS, *_VALUE_TAGS) for end in range(1, len(tag))
 )
 
-_GAP = re.compile(rf"\s{{0,{MAX_GAP + 1}}}")
+# As str.isspace() has it: unlike Python's own, this \s has no U+001C to U+001F.
+_GAP = re.compile(rf"[\s\x1c-\x1f]{{0,{MAX_GAP + 1}}}")
 # A code fence, in a quote or a list as well.
 _FENCE = re.compile(r"[\s>]*(?:[-*+]\s+|\d{1,9}[.)]\s+)?(`{3,}|~{3,})(.*)")
 _MAX_LINE = 1024  # a line's first characters tell whether it is a fence
@@ -253,7 +262,7 @@ class _Lines:
         self.pieces.clear()
         self._line = last[:_MAX_LINE]
         for line in lines:
-            match = _FENCE.match(line)
+            match = _FENCE.match(line[:_MAX_LINE])
             if match is None:
                 continue
             marks, rest = match.groups()
@@ -271,7 +280,6 @@ class _UndeclaredCalls:
         events: What the blocks are if they are calls.
         taken: Their text that the cursor no longer holds.
         start: Where their text goes on in the cursor's.
-        opened: Length of their text up to the last block's opening tags.
 
     """
 
@@ -279,7 +287,6 @@ class _UndeclaredCalls:
         self.events: list[Event] = []
         self.taken: list[str] = []
         self.start = start
-        self.opened = 0
         self._taken_length = 0
 
     def length(self, at: int) -> int:
@@ -349,8 +356,6 @@ class QwenToolReader:
         self._blocks: list[bool] = []
 
         self._undeclared: _UndeclaredCalls | None = None
-        # Up to here the text was in a block that turned out to be none.
-        self._no_undeclared_before = 0
 
     @property
     def state(self) -> str:
@@ -390,11 +395,16 @@ class QwenToolReader:
     def _feed_value(self, text: str) -> list[Event]:
         """Read a value's *text*, all that is held, up to what may end it."""
         end = find_tag(_VALUE_TAGS, text, 0)
-        tag = text[end:]
-        if self._undeclared is not None or (tag and tag not in _CUT_TAGS):
+        held = len(text) - end
+        if self._undeclared is not None or (held and text[end:] not in _CUT_TAGS):
             return self.feed_states(text)
         if end and text[end - 1] == "\n":
             end -= 1
+            held += 1
+        if not held:
+            return [(_VALUE_TEXT, text)]
+        if held > self.most_held:
+            self.most_held = held
         self._cursor.text = text[end:]
         return [(_VALUE_TEXT, text[:end])] if end else []
 
@@ -455,7 +465,6 @@ class QwenToolReader:
             held += undeclared.length(0)
         if held > self.most_held:
             self.most_held = held
-        self._no_undeclared_before = max(0, self._no_undeclared_before - cursor.at)
         cursor.text = cursor.text[cursor.at :]
         cursor.at = 0
 
@@ -591,6 +600,7 @@ class QwenToolReader:
             self._emit(EventType.REASONING, body)
         else:
             self._answered = True
+            self._tool_call_end_due = False
             self._emit(EventType.CONTENT, body)
         if space:
             self._space.append(space)
@@ -862,7 +872,6 @@ class QwenToolReader:
         """Whether a call to an undeclared function may begin at *at*."""
         return (
             self._lines is not None
-            and at >= self._no_undeclared_before
             and self._cursor.text.startswith(TOOL_CALL_START, at)
             and self._lines.may_begin_call()
         )
@@ -872,7 +881,6 @@ class QwenToolReader:
         if self._undeclared is None:
             self._undeclared = _UndeclaredCalls(at)
             self._events = self._undeclared.events
-        self._undeclared.opened = self._undeclared.length(self._cursor.at)
         return self._open_frame(name, _UNDECLARED_CALL)
 
     def _undeclared_call(self) -> State:
@@ -888,7 +896,7 @@ class QwenToolReader:
             ):
                 self._emit(EventType.CALL_END)
                 return _AFTER_UNDECLARED_CALL
-        return self._reject_undeclared()
+        return self._quote_undeclared()
 
     def _after_undeclared_call(self) -> State:
         """Behind such a call's block, which what follows makes a call or text."""
@@ -907,13 +915,13 @@ class QwenToolReader:
 
     def _end_undeclared(self) -> None:
         """Decide on the blocks at the output's end."""
-        if self._state is not _AFTER_UNDECLARED_CALL:
-            self._state = self._reject_undeclared()
-        elif self._cursor.text:
-            self._state = self._quote_undeclared()
-        else:
+        cursor = self._cursor
+        if self._state is _AFTER_UNDECLARED_CALL and not cursor.text:
             self._accept_undeclared()
             self._state = _AFTER_CALL
+        else:
+            cursor.at = len(cursor.text)
+            self._state = self._quote_undeclared()
 
     def _accept_undeclared(self) -> None:
         """The blocks are calls."""
@@ -927,26 +935,11 @@ class QwenToolReader:
             self.undeclared_call_count += event is EventType.CALL
 
     def _quote_undeclared(self) -> State:
-        """The blocks are text as a whole."""
+        """The blocks are text, up to where the cursor is."""
         cursor = self._cursor
         undeclared = self._stop_undeclared()
         last = cursor.text[undeclared.start : cursor.at]
         self._deliver("".join([*undeclared.taken, last]))
-        return _ANSWER
-
-    def _reject_undeclared(self) -> State:
-        """The last block is none; what stands behind its opening is read again."""
-        cursor = self._cursor
-        undeclared = self._stop_undeclared()
-        if undeclared.taken:
-            taken = "".join(undeclared.taken)
-            cursor.text = taken + cursor.text[undeclared.start :]
-            cursor.at += len(taken) - undeclared.start
-            undeclared.start = 0
-        self._no_undeclared_before = cursor.at
-        opened = undeclared.start + undeclared.opened
-        self._deliver(cursor.text[undeclared.start : opened])
-        cursor.at = opened
         return _ANSWER
 
     def _stop_undeclared(self) -> _UndeclaredCalls:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import ast
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -22,9 +23,11 @@ import regex as re
 # Bounds on what a request's schema or a model's output can make us do.
 _MAX_SCHEMA_NODES = 256
 _MAX_CHECKS = 10_000
+_MAX_REFS = 16  # that lead on to another
+_MAX_REF = 1_024
 _MAX_PYTHON_LITERAL = 65_536
 _MAX_PATTERN_TEXT = 4_096
-_PATTERN_SECONDS = 0.05
+_PATTERN_SECONDS = 0.05  # for all patterns of one call
 
 _TYPE_OF = {
     type(None): "null",
@@ -86,11 +89,11 @@ _JSON_START = frozenset('{["-0123456789tfn')
 
 def _resolve(schema: Any, root: Mapping[str, Any]) -> Any:
     """Follow local ``$ref`` pointers (RFC 6901); ``None`` where one leads nowhere."""
-    for _ in range(_MAX_SCHEMA_NODES):
+    for _ in range(_MAX_REFS):
         ref = schema.get("$ref") if isinstance(schema, Mapping) else None
         if not isinstance(ref, str):
             return schema
-        if not ref.startswith("#"):
+        if not ref.startswith("#") or len(ref) > _MAX_REF:
             return None
         target: Any = root
         for part in ref[1:].split("/")[1:]:
@@ -152,28 +155,33 @@ def _branches(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     branches: list[dict[str, Any]] = []
     todo: list[tuple[Any, dict[str, Any]]] = [(schema, {})]
-    for _ in range(_MAX_SCHEMA_NODES):
-        if not todo:
-            break
+    left = _MAX_SCHEMA_NODES
+    while todo and left > 0:
+        left -= 1
         unresolved, outer = todo.pop()
         node = _resolve(unresolved, root)
         if not isinstance(node, Mapping):
             continue
         merged = {**outer, **node}
-        parts = merged.pop("allOf", None)
-        if isinstance(parts, list):
-            for part in parts[:_MAX_SCHEMA_NODES]:
-                part = _resolve(part, root)
-                if isinstance(part, Mapping):
-                    merged.update(part)
+        parts = _list(merged.pop("allOf", None))[:left]
+        while parts:
+            left -= 1
+            part = _resolve(parts.pop(0), root)
+            if isinstance(part, Mapping):
+                merged.update(part)
+                parts = (_list(merged.pop("allOf", None)) + parts)[:left]
         choices = merged.pop("anyOf", None) or merged.pop("oneOf", None)
         if isinstance(choices, list):
             if merged.pop("nullable", None) is True:
                 choices = [*choices, {"type": "null"}]
-            todo.extend((choice, merged) for choice in reversed(choices))
+            todo.extend((choice, merged) for choice in reversed(choices[:left]))
             continue
         branches += ({**merged, "type": name} for name in _own_types(merged))
     return branches
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def object_properties(schema: Any) -> dict[str, Any]:
@@ -188,31 +196,47 @@ def object_properties(schema: Any) -> dict[str, Any]:
     return properties
 
 
-def _matches(pattern: Any, text: str) -> bool:
-    """Whether *text* has a match of a schema's regular expression.
+class _Patterns:
+    """Searches for the regular expressions of one call's schema.
 
-    One that is none, or that takes too long, matches everything.
+    One that is none matches everything; so do all once they took too long.
     """
-    if not isinstance(pattern, str) or len(text) > _MAX_PATTERN_TEXT:
-        return True
-    try:
-        return re.search(pattern, text, timeout=_PATTERN_SECONDS) is not None
-    except (re.error, TimeoutError, RecursionError):
-        return True
+
+    def __init__(self) -> None:
+        self._seconds = _PATTERN_SECONDS
+
+    def match(self, pattern: Any, text: str) -> bool:
+        if not isinstance(pattern, str) or len(text) > _MAX_PATTERN_TEXT:
+            return True
+        if self._seconds <= 0:
+            return True
+        start = time.monotonic()
+        try:
+            return re.search(pattern, text, timeout=self._seconds) is not None
+        except (re.error, TimeoutError, RecursionError):
+            return True
+        finally:
+            self._seconds -= time.monotonic() - start
 
 
-def _schema_of(schema: Any, key: str) -> Any:
-    """Schema of the property *key*, which may be none that is listed."""
-    root = schema if isinstance(schema, Mapping) else {}
+def _schema_of(
+    nodes: Sequence[Mapping[str, Any]], key: str, patterns: _Patterns
+) -> Any:
+    """Schema of the property *key*, which may be none that is listed.
+
+    Args:
+        nodes: What the object's schema is put together from, see :func:`_nodes`.
+
+    """
     other: Any = None
-    for node in _nodes(schema, root):
+    for node in nodes:
         own = node.get("properties")
         if isinstance(own, Mapping) and key in own:
             return own[key]
-        patterns = node.get("patternProperties")
-        if other is None and isinstance(patterns, Mapping):
-            matching = (p for p in patterns if _matches(p, key))
-            other = patterns.get(next(matching, None))
+        named = node.get("patternProperties")
+        if other is None and isinstance(named, Mapping):
+            matching = (p for p in named if patterns.match(p, key))
+            other = named.get(next(matching, None))
         if other is None:
             other = node.get("additionalProperties")
     return other
@@ -221,22 +245,34 @@ def _schema_of(schema: Any, key: str) -> Any:
 class _Checker:
     """Checks values against schemas, as far as the keywords say it simply.
 
-    A schema that takes too long to check admits everything.
+    What takes too long to check is admitted.
     """
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, root: Mapping[str, Any], patterns: _Patterns) -> None:
         self._root = root
+        self._patterns = patterns
         self._left = _MAX_CHECKS
+        # By id: a list's items share their schema.
+        self._known: dict[int, tuple[Any, list[Any]]] = {}
 
     def admits(self, schema: Any, value: Any) -> bool:
-        self._left -= 1
         if self._left < 0 or not isinstance(schema, Mapping):
             return schema is not False
-        branches = _branches(schema, self._root)
+        branches = self._once(_branches, schema)
         return not branches or any(self.branch_admits(b, value) for b in branches)
+
+    def _once(self, parts_of: Callable[..., Iterable[Any]], schema: Any) -> list[Any]:
+        """The parts of a schema, which are looked for once."""
+        known = self._known.get(id(schema))
+        if known is None:
+            known = (schema, list(parts_of(schema, self._root)))
+            self._left -= 1 + len(known[1])
+            self._known[id(schema)] = known
+        return known[1]
 
     def branch_admits(self, branch: Mapping[str, Any], value: Any) -> bool:
         """Like :meth:`admits`, for one of :func:`_branches`."""
+        self._left -= 1 + len(_list(branch.get("enum")))
         own, wanted = _TYPE_OF.get(type(value)), branch["type"]
         if own == "number" and float(value).is_integer():
             own = "integer"  # as JSON Schema has it
@@ -249,7 +285,8 @@ class _Checker:
             return False
         if isinstance(value, str):
             return _within(len(value), branch, "minLength", "maxLength") and (
-                "pattern" not in branch or _matches(branch["pattern"], value)
+                "pattern" not in branch
+                or self._patterns.match(branch["pattern"], value)
             )
         if isinstance(value, list):
             items = branch.get("items", True)
@@ -257,10 +294,10 @@ class _Checker:
                 self.admits(items, item) for item in value
             )
         if isinstance(value, dict):
-            required = branch.get("required")
-            required = required if isinstance(required, list) else []
-            return all(key in value for key in required) and all(
-                self.admits(_schema_of(branch, key), item)
+            nodes = self._once(_nodes, branch)
+            self._left -= len(nodes) * len(value)
+            return all(key in value for key in _list(branch.get("required"))) and all(
+                self.admits(_schema_of(nodes, key, self._patterns), item)
                 for key, item in value.items()
             )
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -365,19 +402,22 @@ def _read(text: str) -> tuple[Any, str]:
     return _parse_python(text)
 
 
-def convert(text: str, schema: Any, root: Mapping[str, Any]) -> str:
+def convert(
+    text: str, schema: Any, root: Mapping[str, Any], patterns: _Patterns | None = None
+) -> str:
     """JSON text of a complete value.
 
     Args:
         text: The value as the model wrote it.
         schema: Schema of the parameter.
         root: Schema of all parameters, to which references are relative.
+        patterns: What the call's other values have left to search with.
 
     """
     branches = _branches(schema, root)
     types = {branch["type"] for branch in branches}
     if "string" in types:
-        return _convert_union(text, branches, root)
+        return _convert_union(text, branches, root, patterns or _Patterns())
     trimmed = text.strip()
     if types == {"boolean"} and trimmed in ("0", "1"):
         return "true" if trimmed == "1" else "false"
@@ -395,7 +435,10 @@ def _json_text(text: str) -> str:
 
 
 def _convert_union(
-    text: str, branches: Sequence[Mapping[str, Any]], root: Mapping[str, Any]
+    text: str,
+    branches: Sequence[Mapping[str, Any]],
+    root: Mapping[str, Any],
+    patterns: _Patterns,
 ) -> str:
     """JSON text of a value that may be a string or something else.
 
@@ -412,7 +455,7 @@ def _convert_union(
         return string
     if isinstance(value, str) or not _may_be_other(text, {b["type"] for b in branches}):
         return string
-    checker = _Checker(root)
+    checker = _Checker(root, patterns)
     admitted = [checker.branch_admits(branch, value) for branch in branches]
     if True not in admitted:
         return string
@@ -462,10 +505,17 @@ def _may_be_other(start: str, types: set[str]) -> bool:
 class _LateValue:
     """A value whose type shows later, at its end at the latest."""
 
-    def __init__(self, schema: Any, root: Mapping[str, Any], types: set[str]) -> None:
+    def __init__(
+        self,
+        schema: Any,
+        root: Mapping[str, Any],
+        types: set[str],
+        patterns: _Patterns,
+    ) -> None:
         self._schema = schema
         self._root = root
         self._types = types
+        self._patterns = patterns
         self._held: list[str] = []
         self._is_string = False
         self._start = ""  # the first characters, as long as they may decide
@@ -497,7 +547,7 @@ class _LateValue:
     def end(self) -> str:
         if self._is_string:
             return '"'
-        return convert("".join(self._held), self._schema, self._root)
+        return convert("".join(self._held), self._schema, self._root, self._patterns)
 
 
 class ArgumentsWriter:
@@ -511,8 +561,9 @@ class ArgumentsWriter:
     """
 
     def __init__(self, schema: Any) -> None:
-        self._schema = schema
         self._root = schema if isinstance(schema, Mapping) else {}
+        self._nodes = list(_nodes(schema, self._root))
+        self._patterns = _Patterns()
         self._separator = "{"
         self._open(_StringValue())
 
@@ -521,11 +572,13 @@ class ArgumentsWriter:
         self.value = value.text  # for every token: not through a method of ours
 
     def begin_parameter(self, key: str) -> str:
-        schema = _schema_of(self._schema, key)
+        schema = _schema_of(self._nodes, key, self._patterns)
         types = {branch["type"] for branch in _branches(schema, self._root)}
         is_string = types == {"string"}
         self._open(
-            _StringValue() if is_string else _LateValue(schema, self._root, types)
+            _StringValue()
+            if is_string
+            else _LateValue(schema, self._root, types, self._patterns)
         )
         text = f"{self._separator}{encode_basestring(key)}: {self._value.begin()}"
         self._separator = ", "
