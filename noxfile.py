@@ -437,7 +437,7 @@ def build_wheel(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def verify(session: nox.Session) -> None:
-    """Prove that a wheel is the official files plus the series: -- FILE."""
+    """Verify a wheel, or the attestations of a published image: -- FILE | REGISTRY/NAME:TAG."""
     patchset(session, "verify")
 
 

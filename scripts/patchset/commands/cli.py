@@ -37,8 +37,8 @@ def cli() -> None:
     """Build patched vLLM wheels and images from pinned releases.
 
     Exit status: 0 done; 1 failed or not as it should be; 2 wrong command line; 3 a patch conflicts;
-    4 a patch is already present; 5 a program is missing; 6 an index or registry has it not or does
-    not answer; 130 interrupted.
+    4 a patch is already present; 5 a program is missing; 6 not found on a package index or registry,
+    or no answer from it; 130 interrupted.
     """
 
 

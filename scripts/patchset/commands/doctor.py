@@ -30,8 +30,8 @@ from patchset.wheel import overlay
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A site-packages folder instead, such as one of an unpacked image: nothing in it is run.",
 )
-@click.option("--gpu", is_flag=True, help="No visible GPU is wrong.")
-@click.option("--quiet", is_flag=True, help="Print what is wrong alone.")
+@click.option("--gpu", is_flag=True, help="Fail when no GPU is visible.")
+@click.option("--quiet", is_flag=True, help="Print only problems.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @from_dir_option
 def command(python: Path, root: Path | None, gpu: bool, quiet: bool, as_json: bool) -> None:

@@ -54,7 +54,7 @@ def prepare(patched: PatchedRelease, target: Target, tag: str | None) -> Context
             stages = dockerfile.needed(dockerfile.read(text), image_stage)
             if lacking := dockerfile.missing(stages, temp):
                 raise PatchsetError(
-                    f"docker/{name} of {release.name} takes what its source has not: {', '.join(lacking)}",
+                    f"docker/{name} of {release.name} copies files that its source archive lacks: {', '.join(lacking)}",
                     "pin the release by git commit: a source archive may leave files out",
                 )
     variables = {

@@ -159,7 +159,10 @@ def requirements(metadata: Message, file: str, python: str, arch: Arch) -> list[
         except InvalidRequirement as error:
             raise PatchsetError(f"{file}: Requires-Dist {text!r}: {error}") from error
         if requirement.url is not None:
-            raise PatchsetError(f"{file} requires a file from elsewhere: {text}", "such cannot be locked")
+            raise PatchsetError(
+                f"{file} requires a direct URL, which cannot be locked: {text}",
+                "name a version of that package in patches/RELEASE/overrides.TARGET.txt",
+            )
         if requirement.marker is None or requirement.marker.evaluate(where):
             requirement.marker = None
             result.append(str(requirement))

@@ -176,7 +176,10 @@ def _sources(file: str, commands: Iterator[_Command]) -> Iterator[Source]:
                 continue
             repository, revision = options["GIT_REPOSITORY"][0], options.get("GIT_TAG", [""])[0]
             if not variable or not revision or "$" in repository + revision:
-                raise PatchsetError(f"{file} fetches {command.words[0]} in a way that is not understood")
+                raise PatchsetError(
+                    f"{file} fetches {command.words[0]} in an unsupported way: no literal GIT_REPOSITORY and GIT_TAG",
+                    "extend scripts/patchset/pins/cmake.py",
+                )
             submodules = options.get("GIT_SUBMODULES")
             yield Source(
                 name=command.words[0],

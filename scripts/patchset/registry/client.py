@@ -63,7 +63,10 @@ class Repository:
         )
         found = media.digest(content)
         if wanted.startswith("sha256:") and found != wanted:
-            raise PatchsetError(f"{self.reference.host} sends another manifest than {wanted}")
+            raise PatchsetError(
+                f"{self.reference}: digest mismatch: {self.reference.host} returned the manifest {found}, not {wanted}",
+                "try again; if it stays so, a proxy in between or the registry's storage is corrupt",
+            )
         kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
         return found, kind, content
 

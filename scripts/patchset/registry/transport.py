@@ -63,7 +63,10 @@ class Transport:
         try:
             return str(httpx.URL(base).join(path))
         except httpx.InvalidURL as error:
-            raise PatchsetError(f"{self.reference.host} gives an address that is none: {error}") from error
+            raise PatchsetError(
+                f"{self.reference.host} sent an invalid URL in a Location header: {error}",
+                "this is a fault of the registry, or of a proxy in between",
+            ) from error
 
     def ask(
         self,
