@@ -127,7 +127,7 @@ def lint(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the tool itself, and the parts of the cpu lane that need no server."""
     groups(session, "test", "gpu")
-    session.run("pytest", *session.posargs)
+    session.run("pytest", "-n", "auto", "--dist", "loadfile", *session.posargs)
 
 
 @nox.session(default=False)

@@ -55,9 +55,7 @@ def test_third_party_sources_are_read_off_the_cmake_files(tree: Path) -> None:
 def test_a_way_of_fetching_that_is_not_understood_is_an_error(tree: Path) -> None:
     file = tree / "cmake/external_projects/kernels.cmake"
     file.write_text("FetchContent_Declare(kernels GIT_REPOSITORY ${UNKNOWN} GIT_TAG v1)\n")
-    with pytest.raises(
-        PatchsetError, match=r"kernels\.cmake fetches kernels in an unsupported way"
-    ):
+    with pytest.raises(PatchsetError, match=r"kernels\.cmake fetches kernels in an unsupported way"):
         cmake.third_party(tree)
 
 

@@ -96,7 +96,10 @@ def test_a_context_that_lacks_something_is_refused(sources: Project) -> None:
     sdist = make_sdist(sources.downloads, {"docker/Dockerfile": TEXT, "csrc/kernel.cu": ""})
     (sources.folder / "release.toml").write_text(release_toml(sdist))
     message = sources.run("build-image", "--mode", "source", status=1).stderr
-    assert "copies files that its source archive lacks: requirements, requirements/common.txt, tools/one.py" in message
+    assert (
+        "copies files that its source archive lacks: requirements, requirements/common.txt, tools/one.py"
+        in message
+    )
 
 
 def bake_file() -> dict[str, Any]:

@@ -21,7 +21,10 @@ def verify(text: str, *, key: str | None, identity: str | None, issuer: str | No
             raise NotFoundError(f"{reference} does not exist", "check the name and the tag")
         held = attached.read(repository, digest)
     if missing := [kind.title for kind, contents in held.items() if not contents]:
-        raise PatchsetError(f"{reference} has no {', '.join(missing)}", "publish it again with nox -s publish, which attaches them")
+        raise PatchsetError(
+            f"{reference} has no {', '.join(missing)}",
+            "publish it again with nox -s publish, which attaches them",
+        )
     lines = [f"image   {reference.at(digest)}"]
     lines += [f"attest  {kind.title}: {len(contents)}" for kind, contents in held.items()]
     signer = ["--key", key] if key else []

@@ -160,7 +160,7 @@ def _kept(release: Release) -> Document | str:
 def _cells(release: Release, count: int) -> list[str]:
     kept = _kept(release)
     if isinstance(kept, str):
-        return [kept] * count
+        return [kept, *[""] * (count - 1)]
     by = {_key(cell): cell for cell in kept["cells"]}
     ratios = [_ratio(by.get(("parser", WORKLOAD, length, WIDTH))) for length in LENGTHS]
     deep = [_ratio(by.get(("parser", WORKLOAD, DEEP_LENGTH, width))) for width in DEEP]
@@ -188,21 +188,9 @@ def _ratio(cell: Document | None) -> str:
 
 
 def _growth(by: dict[tuple[str, str, int, int], Document], path: str) -> str:
-    """The patched cost at the greatest length over that at 4 000 tokens, in the same rounds.
-
-    Where that is missing: of the least of each, a lower bound where it was given up.
-    """
+    """The patched cost at the greatest length over that at 4 000 tokens, in the same rounds."""
     paired = by.get((path, WORKLOAD, LENGTHS[-1], WIDTH), {"ratios": {}})["ratios"].get("short")
-    if paired is not None:
-        return f"{paired['value']:.2f} ({paired['low']:.2f}–{paired['high']:.2f})"
-    short, long = (
-        by.get((path, WORKLOAD, length, WIDTH), {"subjects": {}})["subjects"].get("patched", {})
-        for length in (4_000, LENGTHS[-1])
-    )
-    if "us_per_token" not in short or "us_per_token" not in long:
-        return "*not run*"
-    more = "> " if long.get("bounded_at") is not None else ""
-    return f"{more}{long['us_per_token'][1] / short['us_per_token'][1]:.2f}"
+    return f"{paired['value']:.2f} ({paired['low']:.2f}–{paired['high']:.2f})" if paired else "*not run*"
 
 
 def _serving(cells: list[Document]) -> str:
