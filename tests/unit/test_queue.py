@@ -248,3 +248,13 @@ def test_a_git_commit_is_the_second_source_kind(project: Project, tmp_path: Path
     assert "five" in (project.patched / "pkg/parser.py").read_text()
     pin.write_text(pin.read_text().replace(commit, "f" * 40))
     assert "does not give commit" in project.run("apply", status=6).stderr
+
+
+def test_what_a_run_left_beside_a_finished_tree_goes(project: Project) -> None:
+    """Killed behind its last step, ``apply`` leaves the tree that it has replaced."""
+    project.add_patch("0001-five.diff", diff_line(5, "five"))
+    project.run("apply")
+    trees = project.root / "build/trees/v1.2.0"
+    (trees / ".tmp-x-patched" / "pkg").mkdir(parents=True)
+    project.run("apply")
+    assert sorted(path.name for path in trees.iterdir() if path.is_dir()) == ["patched", "stock"]
