@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entry point of ``python -m patchset`` and of the program ``patchset``."""
 
-from __future__ import annotations
-
-import _signal  # built in, while signal itself takes milliseconds to import, in which Ctrl-C is a traceback
+# Both are there when Python starts: what must be imported takes milliseconds, in which Ctrl-C is a traceback.
+import _signal  # type: ignore[import-not-found]
 import os
 
 
