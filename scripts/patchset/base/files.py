@@ -14,8 +14,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from patchset.base import console
 from patchset.base.errors import PatchsetError
 
@@ -36,23 +34,30 @@ def sha256_file(path: Path, on_bytes: Callable[[int], None] | None = None) -> st
     return digest.hexdigest()
 
 
+#: Descriptors of the locks that this process holds.
+locks_held: set[int] = set()
+
+
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
     """Hold ``path`` for one run at a time; a second run says that it waits, and waits.
 
-    The lock is a file ``.NAME.lock`` beside ``path``, released by the kernel when its holder dies.
+    The lock is a file ``.NAME.lock`` beside ``path``, released by the kernel when its holder has died, and all
+    programs that ``process.run`` started for it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    file_lock = FileLock(path.parent / f".{path.name}.lock")
+    handle = os.open(path.parent / f".{path.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        file_lock.acquire(timeout=0)
-    except Timeout:
-        console.note(f"another run works on {path.name}; waiting for it")
-        file_lock.acquire()
-    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            console.note(f"another run works on {path.name}; waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        locks_held.add(handle)
         yield
     finally:
-        file_lock.release()
+        locks_held.discard(handle)
+        os.close(handle)
 
 
 @contextlib.contextmanager

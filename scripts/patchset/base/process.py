@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from patchset.base import console, guard
+from patchset.base import console, files, guard
 from patchset.base.errors import MissingToolError, PatchsetError
 
 #: A line of the tool's own appears when the program has been silent for so many seconds.
@@ -57,6 +57,8 @@ def run(
         env=dict(env) if env is not None else None,
         cwd=cwd,
         start_new_session=True,
+        # The guard outlives a process that is killed, until the program has ended: so do its locks.
+        pass_fds=tuple(files.locks_held),
     )
     tail: deque[str] = deque(maxlen=_KEPT_LINES)
     try:

@@ -23,7 +23,7 @@ PYTHON = "3.12"
 _HERE = Path(__file__).parent
 #: What the lane itself imports over there.
 _LANE = (
-    "anthropic", "click", "filelock", "httpx", "jsonschema", "openai", "packaging", "prometheus-client", "psutil",
+    "anthropic", "click", "httpx", "jsonschema", "openai", "packaging", "prometheus-client", "psutil",
     "pydantic", "rich", "tool-eval-bench==3.0.0",
 )  # fmt: skip
 #: torch brings these along.

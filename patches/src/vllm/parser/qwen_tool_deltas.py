@@ -28,7 +28,7 @@ from vllm.parser.qwen_tool_reader import (
     EventType,
     QwenToolReader,
 )
-from vllm.parser.qwen_tool_values import ArgumentsWriter, object_properties
+from vllm.parser.qwen_tool_values import ArgumentsWriter, Patterns, ToolSchema
 
 if TYPE_CHECKING:
     from vllm.entrypoints.openai.chat_completion.protocol import (
@@ -272,10 +272,12 @@ class QwenDeltaStream:
         undeclared_calls: bool = True,
     ) -> None:
         self._schemas = schemas
+        self._tools: dict[str, ToolSchema] = {}  # that were called
+        self._patterns = Patterns()
         self._make_id = make_id
         self._reader = QwenToolReader(
             schemas,
-            lambda name: object_properties(schemas.get(name)),
+            lambda name: self._tool(name).names,
             reasoning=reasoning,
             think_tags=think_tags,
             undeclared_calls=undeclared_calls,
@@ -285,7 +287,7 @@ class QwenDeltaStream:
         self.quoted_calls = 0
         self._calls = 0
         self._more_arguments: TextDelta
-        self._writer = ArgumentsWriter(None)
+        self._writer = ArgumentsWriter(ToolSchema(None, self._patterns))
 
     @property
     def in_reasoning(self) -> bool:
@@ -316,6 +318,12 @@ class QwenDeltaStream:
             _forgiven_tags.inc(reader.forgiven_tag_count)
         return deltas
 
+    def _tool(self, name: str) -> ToolSchema:
+        if (tool := self._tools.get(name)) is None:
+            tool = ToolSchema(self._schemas.get(name), self._patterns)
+            self._tools[name] = tool
+        return tool
+
     def _deltas(self, events: list[Event]) -> list[DeltaMessage]:
         deltas: list[DeltaMessage] = []
         kind: EventType | None = None  # of the delta that is being made
@@ -330,7 +338,7 @@ class QwenDeltaStream:
             elif event is EventType.CALL:
                 self._add_delta(deltas, kind, name, texts)
                 kind, name, texts = event, text, []
-                self._writer = ArgumentsWriter(self._schemas.get(text))
+                self._writer = ArgumentsWriter(self._tool(text))
                 continue
             elif event is not EventType.CONTENT:
                 text, event = self._arguments_text(event, text), EventType.CALL
@@ -383,21 +391,25 @@ def merge_deltas(deltas: list[DeltaMessage]) -> DeltaMessage | None:
     """One delta that holds all of *deltas*, their order given up."""
     if len(deltas) < 2:
         return deltas[0] if deltas else None
-    merged = DeltaMessage()
+    calls: list[DeltaToolCall] = []
+    arguments: list[list[str]] = []
     for delta in deltas:
-        if delta.reasoning:
-            merged.reasoning = (merged.reasoning or "") + delta.reasoning
-        if delta.content:
-            merged.content = (merged.content or "") + delta.content
         for call in delta.tool_calls:
-            last = merged.tool_calls[-1] if merged.tool_calls else None
-            if last is not None and last.index == call.index:
-                assert last.function is not None and call.function is not None
-                last.function.arguments = (last.function.arguments or "") + (
-                    call.function.arguments or ""
-                )
-            else:
-                merged.tool_calls = [*merged.tool_calls, call]
+            if not calls or calls[-1].index != call.index:
+                calls.append(call)
+                arguments.append([])
+            assert call.function is not None
+            arguments[-1].append(call.function.arguments or "")
+    for call, texts in zip(calls, arguments, strict=True):
+        assert call.function is not None
+        call.function.arguments = "".join(texts)
+    merged = DeltaMessage()
+    if reasoning := "".join(delta.reasoning or "" for delta in deltas):
+        merged.reasoning = reasoning
+    if content := "".join(delta.content or "" for delta in deltas):
+        merged.content = content
+    if calls:
+        merged.tool_calls = calls
     return merged
 
 

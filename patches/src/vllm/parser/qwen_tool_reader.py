@@ -93,9 +93,10 @@ _CUT_TAGS = frozenset(
 
 # As str.isspace() has it: unlike Python's own, this \s has no U+001C to U+001F.
 _GAP = re.compile(rf"[\s\x1c-\x1f]{{0,{MAX_GAP + 1}}}")
-# A code fence, in a quote or a list as well.
-_FENCE = re.compile(r"[\s>]*(?:[-*+]\s+|\d{1,9}[.)]\s+)?(`{3,}|~{3,})(.*)")
-_MAX_LINE = 1024  # a line's first characters tell whether it is a fence
+# What opens a code fence, in a quote or a list as well.
+_FENCE = re.compile(r"([\s>]*)(?:[-*+]\s+|\d{1,9}[.)]\s+)?(`{3,}|~{3,})(.*)")
+_QUOTE = re.compile(r"[\s>]*")
+_MAX_LINE = 1024  # of a line that is kept
 _MAX_PIECES = 256
 
 
@@ -243,8 +244,11 @@ class _Lines:
 
     def __init__(self) -> None:
         self.pieces: list[str] = []  # that were not read yet
-        self._line = ""  # the last line, as far as it goes
+        self._line = ""  # the last line, as far as it is kept
+        self._more_text = False  # behind that it has visible text,
+        self._more_ticks = False  # or backticks
         self._fence = ""  # what opened the code fence that is open
+        self._quoted = False  # it was opened in a block quote
 
     def add(self, text: str) -> None:
         self.pieces.append(text)
@@ -254,23 +258,39 @@ class _Lines:
     def may_begin_call(self) -> bool:
         """Whether a line begins here, outside a code fence."""
         self._read()
-        return not self._fence and not self._line.strip()
+        return not (self._fence or self._more_text or self._line.strip())
 
     def _read(self) -> None:
         """Read the pieces that were collected."""
-        *lines, last = (self._line + "".join(self.pieces)).split("\n")
+        first, *lines = "".join(self.pieces).split("\n")
         self.pieces.clear()
-        self._line = last[:_MAX_LINE]
+        self._go_on(first)
         for line in lines:
-            match = _FENCE.match(line[:_MAX_LINE])
-            if match is None:
-                continue
-            marks, rest = match.groups()
-            if not self._fence:
-                if marks[0] == "~" or "`" not in rest:
-                    self._fence = marks
-            elif marks.startswith(self._fence) and not rest.strip():
-                self._fence = ""
+            self._end_line()
+            self._go_on(line)
+
+    def _go_on(self, text: str) -> None:
+        """Read more of the last line."""
+        room = _MAX_LINE - len(self._line)
+        if len(text) > room:
+            more, text = text[room:], text[:room]
+            self._more_text = self._more_text or not more.isspace()
+            self._more_ticks = self._more_ticks or "`" in more
+        self._line += text
+
+    def _end_line(self) -> None:
+        line, more_text = self._line, self._more_text
+        more_ticks = self._more_ticks
+        self._line, self._more_text, self._more_ticks = "", False, False
+        if self._fence:
+            start = _QUOTE.match(line).end() if self._quoted else 0
+            marks = line[start:].strip()
+            if marks.startswith(self._fence) and not marks.strip(marks[0]):
+                self._fence = self._fence if more_text else ""
+        elif (match := _FENCE.match(line)) is not None:
+            before, marks, rest = match.groups()
+            if marks[0] == "~" or not (more_ticks or "`" in rest):
+                self._fence, self._quoted = marks, ">" in before
 
 
 class _UndeclaredCalls:
@@ -622,6 +642,8 @@ class QwenToolReader:
             stray = "".join(self._space) + stray
             self._space.clear()
             self._answered = True
+            if self._lines is not None:
+                self._lines.add(stray)
             self._emit(EventType.CONTENT, stray)
 
     # ── The call's frame ──────────────────────────────────────────────
@@ -833,9 +855,6 @@ class QwenToolReader:
     def _missing_parameter(self) -> bool:
         """Match ``<parameter=KEY>`` of a declared key that is not given yet."""
         cursor = self._cursor
-        missing = [key for key in self._declared if key not in self._given]
-        if not missing:
-            return False
         start = cursor.at
         try:
             name = cursor.named_tag(PARAMETER_PREFIX)
@@ -844,10 +863,16 @@ class QwenToolReader:
             cut = cursor.text[start + len(PARAMETER_PREFIX) :]
             head = cut.lstrip(" \t\r\"'")
             key = trim_name(cut.partition("=")[0])
-            if any(name.startswith(head) or name == key for name in missing):
+            if any(
+                (name.startswith(head) or name == key) and name not in self._given
+                for name in self._declared
+            ):
                 raise
             return False
-        return name is not None and self._split_key(name)[0] in missing
+        if name is None:
+            return False
+        key = self._split_key(name)[0]
+        return key in self._declared and key not in self._given
 
     def _block_opening(self) -> bool:
         """Match the opening of a block that the value quotes."""

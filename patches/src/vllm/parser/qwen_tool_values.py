@@ -22,12 +22,16 @@ import regex as re
 
 # Bounds on what a request's schema or a model's output can make us do.
 _MAX_SCHEMA_NODES = 256
-_MAX_CHECKS = 10_000
+_MAX_TYPES = 16  # that a node names
+_MAX_ENUM = 1_000  # whose types are looked at
+_MAX_CHECKS = 100_000
+_MAX_DEPTH = 64
 _MAX_REFS = 16  # that lead on to another
 _MAX_REF = 1_024
 _MAX_PYTHON_LITERAL = 65_536
+_MAX_PATTERN = 1_024
 _MAX_PATTERN_TEXT = 4_096
-_PATTERN_SECONDS = 0.05  # for all patterns of one call
+_PATTERN_SECONDS = 0.05  # for all patterns of one output
 
 _TYPE_OF = {
     type(None): "null",
@@ -73,6 +77,12 @@ _KEYWORDS_OF = {
     "string": ("pattern", "minLength", "maxLength", "format"),
     "number": ("minimum", "maximum", "multipleOf"),
 }
+
+# All keywords that are read, references aside.
+_KEYWORDS = (
+    *("type", "enum", "const", "nullable", "allOf", "anyOf", "oneOf"),
+    *(keyword for keywords in _KEYWORDS_OF.values() for keyword in keywords),
+)
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _MAX_NUMBER = 1_000  # longer ones are text where text is admitted
@@ -128,13 +138,12 @@ def _own_types(node: Mapping[str, Any]) -> list[str]:
     """Types that *node* itself names, or that its keywords imply."""
     declared = node.get("type")
     types = []
-    for name in declared if isinstance(declared, list) else [declared]:
+    for name in declared[:_MAX_TYPES] if isinstance(declared, list) else [declared]:
         if isinstance(name, str):
             name = name.strip().lower()
             types.append(_TYPE_ALIASES.get(name, name))
     if not types:
-        values = node.get("enum")
-        values = list(values) if isinstance(values, list) else []
+        values = _list(node.get("enum"))[:_MAX_ENUM]
         if "const" in node:
             values.append(node["const"])
         types = [_TYPE_OF[type(value)] for value in values if type(value) in _TYPE_OF]
@@ -162,13 +171,13 @@ def _branches(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
         node = _resolve(unresolved, root)
         if not isinstance(node, Mapping):
             continue
-        merged = {**outer, **node}
+        merged = {**outer, **_keywords(node)}
         parts = _list(merged.pop("allOf", None))[:left]
         while parts:
             left -= 1
             part = _resolve(parts.pop(0), root)
             if isinstance(part, Mapping):
-                merged.update(part)
+                merged.update(_keywords(part))
                 parts = (_list(merged.pop("allOf", None)) + parts)[:left]
         choices = merged.pop("anyOf", None) or merged.pop("oneOf", None)
         if isinstance(choices, list):
@@ -184,44 +193,34 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def object_properties(schema: Any) -> dict[str, Any]:
-    """Properties of an object schema, through ``$ref``, ``allOf`` and unions."""
-    root = schema if isinstance(schema, Mapping) else {}
-    properties: dict[str, Any] = {}
-    for node in _nodes(schema, root):
-        own = node.get("properties")
-        if isinstance(own, Mapping):
-            for key, value in own.items():
-                properties.setdefault(key, value)
-    return properties
+def _keywords(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: node[key] for key in _KEYWORDS if key in node}
 
 
-class _Patterns:
-    """Searches for the regular expressions of one call's schema.
+class Patterns:
+    """Searches for the regular expressions in the schemas of one output's calls.
 
-    One that is none matches everything; so do all once they took too long.
+    One that is none or long matches everything; so do all once they took too long.
     """
 
     def __init__(self) -> None:
         self._seconds = _PATTERN_SECONDS
 
     def match(self, pattern: Any, text: str) -> bool:
-        if not isinstance(pattern, str) or len(text) > _MAX_PATTERN_TEXT:
+        if not isinstance(pattern, str) or len(pattern) > _MAX_PATTERN:
             return True
-        if self._seconds <= 0:
+        if len(text) > _MAX_PATTERN_TEXT or self._seconds <= 0:
             return True
-        start = time.monotonic()
+        start = time.thread_time()  # whatever else the machine is doing
         try:
             return re.search(pattern, text, timeout=self._seconds) is not None
-        except (re.error, TimeoutError, RecursionError):
+        except (re.error, ValueError, OverflowError, TimeoutError, RecursionError):
             return True
         finally:
-            self._seconds -= time.monotonic() - start
+            self._seconds -= time.thread_time() - start
 
 
-def _schema_of(
-    nodes: Sequence[Mapping[str, Any]], key: str, patterns: _Patterns
-) -> Any:
+def _schema_of(nodes: Sequence[Mapping[str, Any]], key: str, patterns: Patterns) -> Any:
     """Schema of the property *key*, which may be none that is listed.
 
     Args:
@@ -248,18 +247,24 @@ class _Checker:
     What takes too long to check is admitted.
     """
 
-    def __init__(self, root: Mapping[str, Any], patterns: _Patterns) -> None:
+    def __init__(self, root: Mapping[str, Any], patterns: Patterns) -> None:
         self._root = root
         self._patterns = patterns
         self._left = _MAX_CHECKS
+        self._depth = 0
         # By id: a list's items share their schema.
         self._known: dict[int, tuple[Any, list[Any]]] = {}
 
     def admits(self, schema: Any, value: Any) -> bool:
         if self._left < 0 or not isinstance(schema, Mapping):
             return schema is not False
+        if self._depth == _MAX_DEPTH:
+            return True
         branches = self._once(_branches, schema)
-        return not branches or any(self.branch_admits(b, value) for b in branches)
+        self._depth += 1
+        admitted = any(self.branch_admits(branch, value) for branch in branches)
+        self._depth -= 1
+        return admitted or not branches
 
     def _once(self, parts_of: Callable[..., Iterable[Any]], schema: Any) -> list[Any]:
         """The parts of a schema, which are looked for once."""
@@ -272,13 +277,15 @@ class _Checker:
 
     def branch_admits(self, branch: Mapping[str, Any], value: Any) -> bool:
         """Like :meth:`admits`, for one of :func:`_branches`."""
-        self._left -= 1 + len(_list(branch.get("enum")))
         own, wanted = _TYPE_OF.get(type(value)), branch["type"]
         if own == "number" and float(value).is_integer():
             own = "integer"  # as JSON Schema has it
         if own != wanted and (own, wanted) != ("integer", "number"):
             return False
-        values = branch.get("enum")
+        required, values = _list(branch.get("required")), branch.get("enum")
+        self._left -= 1 + len(required) + len(_list(values))
+        if self._left < 0:
+            return True
         if isinstance(values, list) and not _is_in(value, values):
             return False
         if "const" in branch and not _is_in(value, [branch["const"]]):
@@ -296,7 +303,9 @@ class _Checker:
         if isinstance(value, dict):
             nodes = self._once(_nodes, branch)
             self._left -= len(nodes) * len(value)
-            return all(key in value for key in _list(branch.get("required"))) and all(
+            return all(
+                key in value for key in required if isinstance(key, str)
+            ) and all(
                 self.admits(_schema_of(nodes, key, self._patterns), item)
                 for key, item in value.items()
             )
@@ -402,22 +411,24 @@ def _read(text: str) -> tuple[Any, str]:
     return _parse_python(text)
 
 
-def convert(
-    text: str, schema: Any, root: Mapping[str, Any], patterns: _Patterns | None = None
-) -> str:
+def convert(text: str, schema: Any, root: Mapping[str, Any]) -> str:
     """JSON text of a complete value.
 
     Args:
         text: The value as the model wrote it.
         schema: Schema of the parameter.
         root: Schema of all parameters, to which references are relative.
-        patterns: What the call's other values have left to search with.
 
     """
-    branches = _branches(schema, root)
+    return _convert(text, _branches(schema, root), _Checker(root, Patterns()))
+
+
+def _convert(
+    text: str, branches: Sequence[Mapping[str, Any]], checker: _Checker
+) -> str:
     types = {branch["type"] for branch in branches}
     if "string" in types:
-        return _convert_union(text, branches, root, patterns or _Patterns())
+        return _convert_union(text, branches, checker)
     trimmed = text.strip()
     if types == {"boolean"} and trimmed in ("0", "1"):
         return "true" if trimmed == "1" else "false"
@@ -435,10 +446,7 @@ def _json_text(text: str) -> str:
 
 
 def _convert_union(
-    text: str,
-    branches: Sequence[Mapping[str, Any]],
-    root: Mapping[str, Any],
-    patterns: _Patterns,
+    text: str, branches: Sequence[Mapping[str, Any]], checker: _Checker
 ) -> str:
     """JSON text of a value that may be a string or something else.
 
@@ -455,7 +463,6 @@ def _convert_union(
         return string
     if isinstance(value, str) or not _may_be_other(text, {b["type"] for b in branches}):
         return string
-    checker = _Checker(root, patterns)
     admitted = [checker.branch_admits(branch, value) for branch in branches]
     if True not in admitted:
         return string
@@ -505,17 +512,10 @@ def _may_be_other(start: str, types: set[str]) -> bool:
 class _LateValue:
     """A value whose type shows later, at its end at the latest."""
 
-    def __init__(
-        self,
-        schema: Any,
-        root: Mapping[str, Any],
-        types: set[str],
-        patterns: _Patterns,
-    ) -> None:
-        self._schema = schema
-        self._root = root
-        self._types = types
-        self._patterns = patterns
+    def __init__(self, tool: ToolSchema, branches: Sequence[Mapping[str, Any]]) -> None:
+        self._tool = tool
+        self._branches = branches
+        self._types = {branch["type"] for branch in branches}
         self._held: list[str] = []
         self._is_string = False
         self._start = ""  # the first characters, as long as they may decide
@@ -547,23 +547,48 @@ class _LateValue:
     def end(self) -> str:
         if self._is_string:
             return '"'
-        return convert("".join(self._held), self._schema, self._root, self._patterns)
+        checker = _Checker(self._tool.root, self._tool.patterns)
+        return _convert("".join(self._held), self._branches, checker)
+
+
+class ToolSchema:
+    """Schema of a tool's parameters, each taken apart once.
+
+    Args:
+        schema: JSON schema of the tool's parameters.
+        patterns: Searches for its regular expressions.
+
+    Attributes:
+        names: Declared parameters, through ``$ref``, ``allOf`` and unions.
+        root: The schema, to which its references are relative.
+
+    """
+
+    def __init__(self, schema: Any, patterns: Patterns) -> None:
+        self.root = schema if isinstance(schema, Mapping) else {}
+        self.patterns = patterns
+        self._nodes = list(_nodes(schema, self.root))
+        own = (node.get("properties") for node in self._nodes)
+        self.names = {key for keys in own if isinstance(keys, Mapping) for key in keys}
+        # By id: a schema may be that of many undeclared parameters.
+        self._known: dict[int, list[dict[str, Any]]] = {}
+
+    def branches(self, key: str) -> list[dict[str, Any]]:
+        """The alternatives of the schema of parameter *key*."""
+        schema = _schema_of(self._nodes, key, self.patterns)
+        if (known := self._known.get(id(schema))) is None:
+            known = self._known[id(schema)] = _branches(schema, self.root)
+        return known
 
 
 class ArgumentsWriter:
     """Writes the arguments of one call as JSON, piece by piece.
 
-    Args:
-        schema: JSON schema of the tool's parameters.
-
     Every method returns the text that goes on the JSON text.
-
     """
 
-    def __init__(self, schema: Any) -> None:
-        self._root = schema if isinstance(schema, Mapping) else {}
-        self._nodes = list(_nodes(schema, self._root))
-        self._patterns = _Patterns()
+    def __init__(self, tool: ToolSchema) -> None:
+        self._tool = tool
         self._separator = "{"
         self._open(_StringValue())
 
@@ -572,14 +597,9 @@ class ArgumentsWriter:
         self.value = value.text  # for every token: not through a method of ours
 
     def begin_parameter(self, key: str) -> str:
-        schema = _schema_of(self._nodes, key, self._patterns)
-        types = {branch["type"] for branch in _branches(schema, self._root)}
-        is_string = types == {"string"}
-        self._open(
-            _StringValue()
-            if is_string
-            else _LateValue(schema, self._root, types, self._patterns)
-        )
+        branches = self._tool.branches(key)
+        is_string = bool(branches) and all(b["type"] == "string" for b in branches)
+        self._open(_StringValue() if is_string else _LateValue(self._tool, branches))
         text = f"{self._separator}{encode_basestring(key)}: {self._value.begin()}"
         self._separator = ", "
         return text

@@ -35,8 +35,10 @@ def apply_chat_template(tokenizer: Any, conversation: list[Any], **kwargs: Any) 
     try:
         return tokenizer.apply_chat_template(conversation=conversation, **kwargs)
     except jinja2.TemplateError as e:
+        if not any(text in str(e) for text in _REFUSALS):
+            raise
         fitted = fit_conversation(conversation)
-        if fitted == conversation or not any(text in str(e) for text in _REFUSALS):
+        if fitted == conversation:
             raise
         logger.info_once(
             "The chat template takes a system message first only: a later one "
