@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -181,3 +183,13 @@ with files.scratch(pathlib.Path({str(tmp_path)!r})) as folder:
         alive.kill()
     files.remove_scratch(tmp_path)
     assert not [*tmp_path.glob(".tmp-*")]
+
+
+def test_proofs_beside_each_other_do_not_say_that_another_run_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (tmp_path / ".scratch.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        threading.Timer(0.2, lambda: fcntl.flock(other, fcntl.LOCK_UN)).start()
+        with files.scratch(tmp_path):
+            assert capsys.readouterr() == ("", "")

@@ -45,18 +45,26 @@ def lock(path: Path) -> Iterator[None]:
     The lock is a file ``.NAME.lock`` beside ``path``, released by the kernel when its holder has died, and all
     programs that ``process.run`` started for it.
     """
+    with _flock(path, lambda: console.note(f"another run works on {path.name}; waiting for it")) as handle:
+        locks_held.add(handle)
+        try:
+            yield
+        finally:
+            locks_held.discard(handle)
+
+
+@contextlib.contextmanager
+def _flock(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[int]:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path.parent / f".{path.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            console.note(f"another run works on {path.name}; waiting for it")
+            on_wait()
             fcntl.flock(handle, fcntl.LOCK_EX)
-        locks_held.add(handle)
-        yield
+        yield handle
     finally:
-        locks_held.discard(handle)
         os.close(handle)
 
 
@@ -113,7 +121,7 @@ def _exchange(one: Path, other: Path) -> bool:
 def scratch(folder: Path) -> Iterator[Path]:
     """A temporary folder in ``folder`` that goes at the end; where its run is killed, ``remove_scratch`` takes it."""
     remove_scratch(folder)
-    with lock(folder / "scratch"):
+    with _flock(folder / "scratch"):  # for a moment, so nothing is said and no program holds it on
         made = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, suffix="-scratch", dir=folder))
         held = contextlib.ExitStack()
         held.enter_context(_held(made))
@@ -126,7 +134,7 @@ def scratch(folder: Path) -> Iterator[Path]:
 
 def remove_scratch(folder: Path) -> None:
     """Delete the temporary folders of killed runs in ``folder``; those of other runs are held."""
-    with lock(folder / "scratch"):
+    with _flock(folder / "scratch"):
         for left in folder.glob(f"{TEMP_PREFIX}*-scratch"):
             with contextlib.suppress(BlockingIOError), _held(left):
                 shutil.rmtree(left, ignore_errors=True)
