@@ -108,6 +108,7 @@ def release_toml(sdist: Path, version: str = "1.2.0", default: bool = True) -> s
     content = sdist.read_bytes()
     return f"""version = "{version}"
 {"default = true" if default else ""}
+tier = "maintained"
 commit = "0123456789"
 torch = "2.0.0"
 image = "registry.example/pkg:v{version}"

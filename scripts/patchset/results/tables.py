@@ -55,10 +55,11 @@ def patches_table(found: list[Release]) -> str:
 
 
 def summary_table(found: list[Release]) -> str:
-    """One row a release: right responses and cost, stock beside patched."""
+    """One row a maintained release: right responses and cost, stock beside patched."""
     rows = [
         f"| {release.name} | {_change(release, 'k=0')} | {_change(release, 'k=5')} | {bench.saved(release)} |"
         for release in reversed(found)
+        if release.tier == "maintained"
     ]
     return _table("| release | right at k = 0 | right at k = 5 | stock costs |", rows)
 
