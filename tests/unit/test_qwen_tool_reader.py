@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -158,13 +159,14 @@ def test_undeclared_calls_and_cuts() -> None:
         "</parameter>\n",
         UNKNOWN,
         UNKNOWN + "\n",
+        "<tool_call>\n<function=read>\nb\n</function>\n</tool_call>",
+        "a </function> b",
         "```\n",
     ]
     words += ["\n", "a", " ", "<tool_call>", call("read", ("path", "/a")), "</think>", "<think>", "<", "</"]
     random_ = random.Random(20261122)
     for _ in range(1500):
         text = "".join(random_.choices(words, k=random_.randint(1, 12)))
-        expected = events([text], think_tags=random_.random() < 0.5)
         for think_tags in (True, False):
             expected = events([text], think_tags=think_tags)
             assert events(text, think_tags=think_tags) == expected, (text, think_tags)
@@ -228,3 +230,37 @@ def test_what_is_held_back_is_bounded() -> None:
         reader.feed(piece)
     limit = len("<tool_call>") + qwen_tool_reader.MAX_GAP + len("<function=") + qwen_tool_reader.MAX_NAME
     assert 0 < reader.most_held <= limit + 200
+
+
+def test_a_reader_and_its_text_are_freed_with_the_request() -> None:
+    """An exception that is raised again and again would keep every frame in its traceback."""
+    text = "a <b>\n" + call("write", ("content", "x </b>\n" * 20))
+    reader = QwenToolReader(TOOLS)
+    for piece in text:
+        reader.feed(piece)
+    reader.finish()
+    kept = weakref.ref(reader)
+    del reader
+    assert kept() is None
+    known = [value for value in vars(qwen_tool_reader).values() if isinstance(value, BaseException)]
+    assert not known, "it would be raised again"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_open"),
+    [
+        ("<tool_call>\n<function=read>\n<parameter=path>\na </function> b", True),
+        ("<tool_call>\n<function=read>\n<parameter=path>\na </function>\n</tool_call>", False),
+        ("<tool_call>\n<function=read>\n<parameter=path>\na\n</function>", False),
+        ("<function=read>\n<parameter=path>\na\n</parameter>\nb </function>", False),
+        ("<function=read> takes <parameter=path> and </function>", False),
+    ],
+)
+def test_where_a_quoted_block_closes(value: str, is_open: bool) -> None:
+    """Behind an open block only the end of the output ends the value."""
+    closing = "\n</parameter>\n</function>\n</tool_call>\n"
+    text = "<tool_call>\n<function=write>\n<parameter=content>\n" + value + "\n. "
+    found = events([text + closing + call("read", ("path", "/a"))])
+    calls = [name for kind, name in found if kind == "CALL"]
+    assert calls == (["write"] if is_open else ["write", "read"])
+    assert found == events(text + closing + call("read", ("path", "/a")))

@@ -123,10 +123,9 @@ class CallArray:
             return at + 1
         if text[at] != '"':
             return at + 1
-        colon = text.find(":", at)
+        colon = text.find(":", at, at + _MAX_NAME)
         if colon < 0:
-            # A key is short; what is not one must not be held without bound.
-            return at if len(text) - at <= _MAX_NAME else len(text)
+            return self._hold_name(text, at)
         self._key = text[at:colon].strip().strip('"')
         if self._key == "name":
             self._read = self._read_name
@@ -138,7 +137,7 @@ class CallArray:
     def _read_name(self, text: str, at: int, deltas: list[DeltaMessage]) -> int:
         at = _SPACE.match(text, at).end()
         end = at + 1
-        while (match := _INSIDE.search(text, end)) is not None:
+        while (match := _INSIDE.search(text, end, at + _MAX_NAME)) is not None:
             if match.group() == '"':
                 try:
                     name = json.loads(text[at : match.end()])
@@ -149,7 +148,14 @@ class CallArray:
                 self._read = self._read_object
                 return match.end()
             end = match.end() + 1
-        return at if len(text) - at <= _MAX_NAME else len(text)
+        return self._hold_name(text, at)
+
+    def _hold_name(self, text: str, at: int) -> int:
+        """Wait for the end of a key or name, which is short."""
+        if len(text) - at < _MAX_NAME:
+            return at
+        self._read = self._skip
+        return len(text)
 
     def _read_value_start(self, text: str, at: int, deltas: list[DeltaMessage]) -> int:
         at = _SPACE.match(text, at).end()

@@ -94,7 +94,7 @@ _CUT_TAGS = frozenset(
 # As str.isspace() has it: unlike Python's own, this \s has no U+001C to U+001F.
 _GAP = re.compile(rf"[\s\x1c-\x1f]{{0,{MAX_GAP + 1}}}")
 # What opens a code fence, in a quote or a list as well.
-_FENCE = re.compile(r"([\s>]*)(?:[-*+]\s+|\d{1,9}[.)]\s+)?(`{3,}|~{3,})(.*)")
+_FENCE = re.compile(r"((?:[\s>]|(?:[-*+]|\d{1,9}[.)])(?=\s))*)(`{3,}|~{3,})(.*)")
 _QUOTE = re.compile(r"[\s>]*")
 _MAX_LINE = 1024  # of a line that is kept
 _MAX_PIECES = 256
@@ -102,9 +102,6 @@ _MAX_PIECES = 256
 
 class NeedMore(Exception):
     """The text ends within what could still match."""
-
-
-_NEED_MORE = NeedMore()
 
 
 class Cursor:
@@ -137,7 +134,7 @@ class Cursor:
             self.at = at + len(tag)
             return True
         if len(text) - at < len(tag) and tag.startswith(text[at:]):
-            raise _NEED_MORE
+            raise NeedMore
         return False
 
     def gap(self) -> bool:
@@ -158,7 +155,7 @@ class Cursor:
             if end - at > MAX_GAP:
                 return False
             if end == len(text):
-                raise _NEED_MORE
+                raise NeedMore
         self.at = end
         return True
 
@@ -195,9 +192,28 @@ class Cursor:
                 return name
             if end < 0 and len(name) <= MAX_NAME:
                 self.at = start
-                raise _NEED_MORE
+                raise NeedMore
         self.at = start
         return None
+
+    def skip(self, match: Callable[[], bool]) -> bool:
+        """Whether *match* succeeds here; then move behind it.
+
+        What the output's end cuts does not match.
+
+        Raises:
+            NeedMore: The text ends within it, and the output may go on.
+
+        """
+        start = self.at
+        try:
+            if match():
+                return True
+        except NeedMore:
+            if not self.final:
+                raise
+        self.at = start
+        return False
 
     def lookahead(self, match: Callable[[], bool], *, when_cut: bool) -> bool:
         """Whether *match* succeeds here, without moving.
@@ -293,6 +309,22 @@ class _Lines:
                 self._fence, self._quoted = marks, ">" in before
 
 
+class _Block:
+    """A block that a value quotes.
+
+    Attributes:
+        in_tool_call: Whether ``<tool_call>`` began it.
+        in_value: Whether one of its own parameters is open.
+
+    """
+
+    __slots__ = ("in_tool_call", "in_value")
+
+    def __init__(self, in_tool_call: bool, in_value: bool) -> None:
+        self.in_tool_call = in_tool_call
+        self.in_value = in_value
+
+
 class _UndeclaredCalls:
     """Blocks that call undeclared functions, until it is clear what they are.
 
@@ -372,8 +404,7 @@ class QwenToolReader:
         self._given: set[str] = set()
         self._stray: list[str] = []  # text between the tags of the frame
         self._after_value: State = _CALL
-        # Blocks that the value has opened; True where <tool_call> began one.
-        self._blocks: list[bool] = []
+        self._blocks: list[_Block] = []  # that the value has opened
 
         self._undeclared: _UndeclaredCalls | None = None
 
@@ -451,7 +482,6 @@ class QwenToolReader:
         elif rest:
             self._state = _REASONING if self.in_reasoning else _ANSWER
             self._deliver(rest)
-        self._deliver_stray()
         if self._state is not _AFTER_CALL:
             self._deliver_space()
         return events
@@ -611,7 +641,6 @@ class QwenToolReader:
         if not body:
             self._space.append(text)
             return
-        self._deliver_stray()
         space = text[len(body) :]
         if self._space:
             body = "".join(self._space) + body
@@ -632,24 +661,9 @@ class QwenToolReader:
             self._emit(event, "".join(self._space))
             self._space.clear()
 
-    def _deliver_stray(self) -> None:
-        """Deliver text found between the tags of a frame, behind its call."""
-        if not self._stray:
-            return
-        stray = "".join(self._stray).strip()
-        self._stray.clear()
-        if stray:
-            stray = "".join(self._space) + stray
-            self._space.clear()
-            self._answered = True
-            if self._lines is not None:
-                self._lines.add(stray)
-            self._emit(EventType.CONTENT, stray)
-
     # ── The call's frame ──────────────────────────────────────────────
 
     def _begin_call(self, name: str) -> State:
-        self._deliver_stray()
         if not self._answered:
             self._space.clear()
         self._tool_call_end_due = False
@@ -663,7 +677,12 @@ class QwenToolReader:
         return frame
 
     def _end_call(self) -> State:
+        """End the call, and deliver the text between the tags of its frame."""
         self._emit(EventType.CALL_END)
+        stray = "".join(self._stray).strip()
+        self._stray.clear()
+        if stray:
+            self._deliver(stray + "\n")
         if self._lines is not None:
             self._lines.add("\n")
         return _AFTER_CALL
@@ -680,8 +699,9 @@ class QwenToolReader:
         if (key := cursor.named_tag(PARAMETER_PREFIX)) is not None:
             return self._begin_parameter(key)
         if cursor.literal(FUNCTION_END):
+            state = self._end_call()
             self._tool_call_end_due = True
-            return self._end_call()
+            return state
         if cursor.literal(TOOL_CALL_END):
             self.forgiven_tag_count += 1
             return self._end_call()
@@ -775,17 +795,19 @@ class QwenToolReader:
         tag = cursor.at
         rest = cursor.text[tag : tag + 4]
         if rest in _CUT_TAGS and (not cursor.final or rest in ("<", "</")):
-            raise _NEED_MORE
+            raise NeedMore
         if not cursor.text.startswith("/", tag + 1):
             return self._opening_ends_value(at_line_start)
-        blocks = self._blocks
+        block = self._blocks[-1] if self._blocks else None
         if cursor.literal(PARAMETER_END):
-            goes_on = self._nothing_follows if blocks else self._frame_goes_on
-            return cursor.lookahead(goes_on, when_cut=True)
-        if blocks:
-            if cursor.lookahead(lambda: cursor.literal(FUNCTION_END), when_cut=False):
-                cursor.literal(FUNCTION_END)
-                self._close_block()
+            goes_on = self._nothing_follows if block else self._frame_goes_on
+            ends = cursor.lookahead(goes_on, when_cut=True)
+            if block and not ends:
+                block.in_value = cursor.skip(self._parameter_opening)
+            return ends
+        if block:
+            if cursor.skip(lambda: cursor.literal(FUNCTION_END)):
+                self._close_block(block, at_line_start)
                 return False
         elif cursor.literal(FUNCTION_END):
             if cursor.lookahead(self._function_ends, when_cut=True):
@@ -806,10 +828,10 @@ class QwenToolReader:
             if not self._blocks and self._missing_parameter():
                 return self._forgive(tag)
             cursor.at = tag
-            if cursor.lookahead(self._block_opening, when_cut=False):
-                self._blocks.append(cursor.literal(TOOL_CALL_START))
-                cursor.gap()
-                cursor.named_tag(FUNCTION_PREFIX)
+            in_tool_call = cursor.text.startswith(TOOL_CALL_START, tag)
+            if cursor.skip(self._block_opening):
+                in_value = cursor.skip(self._parameter_opening)
+                self._blocks.append(_Block(in_tool_call, in_value))
                 return False
         cursor.at = tag + 1
         return False
@@ -881,15 +903,22 @@ class QwenToolReader:
             return False
         return cursor.named_tag(FUNCTION_PREFIX) is not None
 
-    def _close_block(self) -> None:
-        """Close a quoted block, its own ``</tool_call>`` included."""
+    def _parameter_opening(self) -> bool:
+        """Match the beginning of a parameter's tag behind another of its frame."""
+        return self._cursor.gap() and self._cursor.literal(PARAMETER_PREFIX)
+
+    def _close_block(self, block: _Block, at_line_start: bool) -> None:
+        """Close a quoted block, its own ``</tool_call>`` included.
+
+        The cursor is behind ``</function>``, which is text of the block's own
+        value if it stands within a line of it.
+        """
         cursor = self._cursor
-        if self._blocks[-1] and cursor.lookahead(
-            lambda: cursor.gap() and cursor.literal(TOOL_CALL_END), when_cut=False
-        ):
-            cursor.gap()
-            cursor.literal(TOOL_CALL_END)
-        self._blocks.pop()
+        is_whole = block.in_tool_call and cursor.skip(
+            lambda: cursor.gap() and cursor.literal(TOOL_CALL_END)
+        )
+        if is_whole or at_line_start or not block.in_value:
+            self._blocks.pop()
 
     # ── Calls to undeclared functions ─────────────────────────────────
 
@@ -951,7 +980,6 @@ class QwenToolReader:
     def _accept_undeclared(self) -> None:
         """The blocks are calls."""
         undeclared = self._stop_undeclared()
-        self._deliver_stray()
         if not self._answered:
             self._space.clear()
         self._tool_call_end_due = False

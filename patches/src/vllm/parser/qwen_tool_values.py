@@ -360,7 +360,7 @@ def _is_finite(value: Any) -> bool:
         item = todo.pop()
         if isinstance(item, float) and not math.isfinite(item):
             return False
-        if isinstance(item, list):
+        if isinstance(item, (list, tuple)):
             todo.extend(item)
         elif isinstance(item, dict):
             todo.extend(item.values())
