@@ -99,6 +99,18 @@ def test_a_changed_series_makes_the_patched_results_stale_alone(run: Project) ->
     assert "stale results of lane conformance" in message and "nox -s conformance" in message
 
 
+def test_tokens_do_not_depend_on_what_the_api_server_alone_loads(
+    run: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("patchset.results.key._API_SERVER", ("pkg/parser",))
+    before = {lane: key(load("v1.2.0"), "patched", lane) for lane in ("tokens", "cpu")}
+    run.add_patch("0003-third.diff", diff_line(38, "more"))
+    run.run("refresh")
+    after = {lane: key(load("v1.2.0"), "patched", lane) for lane in ("tokens", "cpu")}
+    assert after["tokens"] == before["tokens"]
+    assert after["cpu"] != before["cpu"]
+
+
 def test_the_file_is_small_and_has_no_matrix(run: Project) -> None:
     place = totals.file("conformance", "v1.2.0")
     assert place.stat().st_size < 1000 and not re.search("surface|matrix", place.read_text())

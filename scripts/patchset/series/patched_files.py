@@ -109,13 +109,16 @@ def compute(release: Release) -> dict[str, str]:
     return sums
 
 
-def sha256(release: Release) -> str:
+def sha256(release: Release, left_out: tuple[str, ...] = ()) -> str:
     """What names the content of a patched release: the sha256, in hex, of its source's name and its patched files.
 
-    Words of a header change nothing of it, nor does a patch that is folded into another.
+    Words of a header change nothing of it, nor does a patch that is folded into another, nor a file below one of the
+    folders ``left_out``.
     """
     sums = read(release)
-    content = {"source": source(release), "files": compute(release) if sums is None else sums}
+    sums = compute(release) if sums is None else sums
+    sums = {name: digest for name, digest in sums.items() if not name.startswith(left_out)}
+    content = {"source": source(release), "files": sums}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
