@@ -153,7 +153,9 @@ def subjects(
 def main() -> None:
     """Command line."""
     names = ("patched", "stock", "qwen3_xml", "rust", *PEERS)
-    parser = argparse.ArgumentParser(prog="nox -s engines --", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="nox -s engines --", description="Other parsers of the format, judged by the same cases."
+    )
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}; default: all but qwen3_xml"
     )
