@@ -24,7 +24,11 @@ TEMPLATE = "v0.33.0/stock/examples/tool_chat_template_qwen3coder.jinja"
 
 def options(argv: list[str]) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="nox -s bfcl --", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="nox -s bfcl --",
+        description="Replay BFCL's published answers on each RELEASE, and let BFCL's own checker judge the calls.",
+        epilog="Exit code 0: patched releases are all right; 1: one is not; 3: could not run.",
+    )
     parser.add_argument("releases", nargs="*", metavar="RELEASE", help="default: the default release")
     parser.add_argument("--stock", action="store_true", help="the stock tree as well, beside the patched one")
     parser.add_argument("--category", action="append", choices=CATEGORIES, help="default: all")

@@ -229,9 +229,13 @@ class Generator:
                 )
                 for _ in range(rng.randint(1, 3))
             )
-            # <function=read> begins a call where a release accepts it bare; think tags outside reasoning are frame.
+            # <function=read> begins a call where a release accepts it bare; think tags outside reasoning are frame. An open
+            # block of an undeclared name quotes the calls behind it.
             if (
-                not re.search(r"<function=(read|write)>|</?think>|</(parameter|function|tool_call)>", text)
+                not re.search(
+                    r"<function=(read|write)>|<tool_call>\s*<function=|</?think>|</(parameter|function|tool_call)>",
+                    text,
+                )
                 and text.strip() == text
             ):
                 return text
