@@ -295,15 +295,18 @@ class QwenDeltaStream:
 
     def feed(self, text: str) -> list[DeltaMessage]:
         """Read the next piece of the output."""
-        events = self._reader.feed(text)
-        if len(events) == 1:
-            # Most pieces.
-            event, text = events[0]
-            if event is _CONTENT:
-                return [_content(text)]
-            if event is _VALUE:
-                added = self._writer.value(text)
-                return [self._more_arguments(added)] if added else []
+        reader = self._reader
+        kind = reader.feed_plain(text)
+        if kind is _VALUE:
+            added = self._writer.value(text)
+            return [self._more_arguments(added)] if added else []
+        if kind is not None:
+            return [_content(text) if kind is _CONTENT else _reasoning(text)]
+        events = reader.feed(text)
+        if len(events) == 1 and events[0][0] is _VALUE:
+            # Most pieces with markup.
+            added = self._writer.value(events[0][1])
+            return [self._more_arguments(added)] if added else []
         return self._deltas(events) if events else []
 
     def finish(self) -> list[DeltaMessage]:

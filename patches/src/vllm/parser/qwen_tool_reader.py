@@ -88,7 +88,7 @@ MAX_GAP = 256
 _TEXT_TAGS = ("</th", "</to", "<th", "<to", "<fu")
 _VALUE_TAGS = ("</pa", "</fu", "</to", "<pa", "<fu", "<to")
 _CUT_TAGS = frozenset(
-    tag[:end] for tag in (*_TEXT_TAGS, *_VALUE_TAGS) for end in range(1, len(tag))
+    tag[:end] for tag in (*_TEXT_TAGS, *_VALUE_TAGS) for end in range(len(tag))
 )
 
 # As str.isspace() has it: unlike Python's own, this \s has no U+001C to U+001F.
@@ -206,14 +206,16 @@ class Cursor:
 
         """
         start = self.at
-        try:
-            if match():
-                return True
-        except NeedMore:
-            if not self.final:
-                raise
-        self.at = start
-        return False
+        if not self.final:
+            matched = match()
+        else:
+            try:
+                matched = match()
+            except NeedMore:
+                matched = False
+        if not matched:
+            self.at = start
+        return matched
 
     def lookahead(self, match: Callable[[], bool], *, when_cut: bool) -> bool:
         """Whether *match* succeeds here, without moving.
@@ -227,14 +229,15 @@ class Cursor:
 
         """
         at = self.at
-        try:
-            return match()
-        except NeedMore:
-            if self.final:
-                return when_cut
-            raise
-        finally:
-            self.at = at
+        if not self.final:
+            matched = match()
+        else:
+            try:
+                matched = match()
+            except NeedMore:
+                matched = when_cut
+        self.at = at
+        return matched
 
 
 def find_tag(tags: tuple[str, ...], text: str, start: int) -> int:
@@ -278,8 +281,16 @@ class _Lines:
 
     def _read(self) -> None:
         """Read the pieces that were collected."""
-        first, *lines = "".join(self.pieces).split("\n")
+        text = "".join(self.pieces)
         self.pieces.clear()
+        if not self._fence:
+            marks = self._line + text
+            if "```" not in marks and "~~~" not in marks:
+                # No line of these opens a fence: only the last one counts.
+                _, newline, text = text.rpartition("\n")
+                if newline:
+                    self._line, self._more_text, self._more_ticks = "", False, False
+        first, *lines = text.split("\n")
         self._go_on(first)
         for line in lines:
             self._end_line()
@@ -397,6 +408,7 @@ class QwenToolReader:
         self._space: list[str] = []  # white space at the end of what was read
         # Only a call to an undeclared function asks for them.
         self._lines = _Lines() if tool_names and undeclared_calls else None
+        self._pieces = self._lines.pieces if self._lines else None
         self._tool_call_end_due = False  # a call ended by its </function>
 
         # The call.
@@ -417,61 +429,69 @@ class QwenToolReader:
     def in_reasoning(self) -> bool:
         return self._state is _REASONING or self._state is _THINK_OPENING
 
+    def feed_plain(self, text: str) -> EventType | None:
+        """Read a piece that only goes on with the text before it, as most do.
+
+        Returns:
+            The type of its event, whose text is the piece; or None, and nothing
+            was read: :meth:`feed` takes any piece, and would read the same.
+
+        """
+        if "<" in text or not text or self._cursor.text:
+            return None
+        state = self._state
+        if state is _VALUE:
+            if text[-1] == "\n" or self._undeclared is not None:
+                return None
+            return _VALUE_TEXT
+        if self._space or text[-1].isspace():
+            return None
+        if state is _ANSWER and self._answered:
+            if (pieces := self._pieces) is not None:
+                if len(pieces) == _MAX_PIECES:
+                    return None
+                pieces.append(text)
+            return _CONTENT_TEXT
+        return _REASONING_TEXT if state is _REASONING else None
+
     def feed(self, text: str) -> list[Event]:
         """Read the next piece of the output.
 
-        A piece that only goes on with the text, as most do, takes a short way:
+        A value's, as most are that :meth:`feed_plain` leaves, take a short way:
         :meth:`feed_states` would read the same.
         """
-        state, held = self._state, self._cursor.text
-        if state is _VALUE:
-            if held:
-                text = held + text
-                self._cursor.text = ""
-            if "<" in text or text[-1:] == "\n" or self._undeclared is not None:
-                return self._feed_value(text)
-            return [(_VALUE_TEXT, text)] if text else []
-        if held or self._space or "<" in text or not text or text[-1].isspace():
+        if self._state is not _VALUE or self._undeclared is not None:
             return self.feed_states(text)
-        if state is _ANSWER and self._answered:
-            if (lines := self._lines) is not None:
-                if len(lines.pieces) == _MAX_PIECES:
-                    return self.feed_states(text)
-                lines.pieces.append(text)
-            return [(_CONTENT_TEXT, text)]
-        if state is _REASONING:
-            return [(_REASONING_TEXT, text)]
-        return self.feed_states(text)
-
-    def _feed_value(self, text: str) -> list[Event]:
-        """Read a value's *text*, all that is held, up to what may end it."""
-        end = find_tag(_VALUE_TAGS, text, 0)
+        cursor = self._cursor
+        if cursor.text:
+            text = cursor.text + text
+        cursor.text = text
+        end, ends = self._find_value_end(at_line_start=False)
+        events = [(_VALUE_TEXT, text[:end])] if end else []
+        if ends:
+            events.append((EventType.VALUE_END, ""))
+            self._state = self._after_value
+            return self._read(events)
         held = len(text) - end
-        if self._undeclared is not None or (held and text[end:] not in _CUT_TAGS):
-            return self.feed_states(text)
-        if end and text[end - 1] == "\n":
-            end -= 1
-            held += 1
-        if not held:
-            return [(_VALUE_TEXT, text)]
         if held > self.most_held:
             self.most_held = held
-        self._cursor.text = text[end:]
-        return [(_VALUE_TEXT, text[:end])] if end else []
+        cursor.text = text[end:]
+        cursor.at = 0
+        return events
 
     def feed_states(self, text: str) -> list[Event]:
         """Read the next piece of the output through the states."""
         self._cursor.text += text
-        return self._read()
+        return self._read([])
 
     def finish(self) -> list[Event]:
         """Decide what is still held: nothing follows."""
         cursor = self._cursor
         cursor.final = True
-        events = self._read()
+        events = self._read([])
         while self._undeclared is not None:
             self._end_undeclared()
-            events += self._read()
+            events += self._read([])
         self._events = events
         rest, cursor.text = cursor.text, ""
         if self._state in _CALL_STATES:
@@ -486,9 +506,8 @@ class QwenToolReader:
             self._deliver_space()
         return events
 
-    def _read(self) -> list[Event]:
-        """Read on, as far as the text can be decided."""
-        events: list[Event] = []
+    def _read(self, events: list[Event]) -> list[Event]:
+        """Read on into *events*, as far as the text can be decided."""
         self._delivered = self._events = events
         if self._undeclared is not None:
             self._events = self._undeclared.events
@@ -757,31 +776,42 @@ class QwenToolReader:
     def _read_value(self, at_line_start: bool) -> State | None:
         """Read the value's text up to its end, or to a tag that may be it."""
         cursor = self._cursor
-        text, start = cursor.text, cursor.at
-        tag, ends = start, False
-        while True:
-            tag = find_tag(_VALUE_TAGS, text, tag)
-            # One newline before the closing tag is frame.
-            on_new_line = tag > start and text[tag - 1] == "\n"
-            end = tag - on_new_line
-            if tag == len(text):
-                break
-            cursor.at = tag
-            try:
-                ends = self._ends_value(on_new_line or (at_line_start and tag == start))
-            except NeedMore:
-                break
-            if ends:
-                break
-            tag = cursor.at
+        start = cursor.at
+        end, ends = self._find_value_end(at_line_start)
         if end > start:
-            self._emit(EventType.VALUE, text[start:end])
+            self._emit(EventType.VALUE, cursor.text[start:end])
             self._state = _VALUE
         if ends:
             self._emit(EventType.VALUE_END)
             return self._after_value
         cursor.at = end
         return None
+
+    def _find_value_end(self, at_line_start: bool) -> tuple[int, bool]:
+        """Find how far the text is the value's, and whether a tag ends it there.
+
+        Where it ends the cursor is where the frame goes on.
+        """
+        cursor = self._cursor
+        text, start = cursor.text, cursor.at
+        # From here on a tag is cut; at the output's end "</p" is enough of it.
+        cut = len(text) - (2 if cursor.final else 3)
+        ends = False
+        tag = find_tag(_VALUE_TAGS, text, start)
+        while tag < cut or text[tag:] not in _CUT_TAGS:
+            cursor.at = tag
+            on_new_line = text[tag - 1] == "\n" if tag > start else at_line_start
+            try:
+                ends = self._ends_value(on_new_line)
+            except NeedMore:
+                break
+            if ends:
+                break
+            tag = find_tag(_VALUE_TAGS, text, cursor.at)
+        # One newline before the closing tag is frame.
+        if tag > start and text[tag - 1] == "\n":
+            tag -= 1
+        return tag, ends
 
     def _ends_value(self, at_line_start: bool) -> bool:
         """Decide on a tag inside the value.
@@ -793,10 +823,7 @@ class QwenToolReader:
         """
         cursor = self._cursor
         tag = cursor.at
-        rest = cursor.text[tag : tag + 4]
-        if rest in _CUT_TAGS and (not cursor.final or rest in ("<", "</")):
-            raise NeedMore
-        if not cursor.text.startswith("/", tag + 1):
+        if cursor.text[tag + 1] != "/":
             return self._opening_ends_value(at_line_start)
         block = self._blocks[-1] if self._blocks else None
         if cursor.literal(PARAMETER_END):
