@@ -19,7 +19,7 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_external_run = True
 nox.options.sessions = ["lint", "tests", "proofs"]
 
-RELEASE_NAME = re.compile(r"v\d+(\.\d+)+")
+RELEASE_NAME = re.compile(r"v\d+(\.\d+)+|\d+(\.\d+){2,}")
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
 
@@ -99,9 +99,11 @@ def releases(default: bool = False, tier: str | None = None) -> list[str]:
     ]
 
 
-def with_tier(session: nox.Session) -> list[str]:
-    """The session's arguments, with --tier TIER replaced by the names of its releases."""
-    arguments = list(session.posargs)
+def words(session: nox.Session) -> list[str]:
+    """The session's arguments; releases are named with their v, and --tier TIER is replaced by the names of its releases."""
+    arguments = [
+        f"v{word.removeprefix('v')}" if RELEASE_NAME.fullmatch(word) else word for word in session.posargs
+    ]
     while "--tier" in arguments:
         place = arguments.index("--tier")
         tier = arguments[place + 1] if place + 1 < len(arguments) else ""
@@ -205,7 +207,7 @@ def proofs(session: nox.Session) -> None:
     in_process_lane(session)
     if not session.posargs:
         session.run("pytest", "-q", "tests/conformance")
-    arguments = with_tier(session)
+    arguments = words(session)
     session.run("python", "-m", "patchset", "prove", *arguments)
     named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
     for release in releases() if "--all" in arguments else named or releases(default=True):
@@ -220,7 +222,7 @@ def oldest_pydantic(session: nox.Session) -> None:
     """Test the making of deltas with the oldest pydantic that the releases allow: -- [RELEASE...]."""
     in_process_lane(session)
     session.install("pydantic==2.12.0")
-    names = session.posargs or releases(default=True)
+    names = words(session) or releases(default=True)
     make_trees(session, names)
     for name in names:
         tree = Path("build/trees", name, "patched").resolve()
@@ -231,9 +233,10 @@ def oldest_pydantic(session: nox.Session) -> None:
 def conformance(session: nox.Session) -> None:
     """Judge releases or a server by the suite: -- [RELEASE... | --tier TIER | --all | --stock --quick --url URL]."""
     in_process_lane(session)
-    arguments = with_tier(session)
+    arguments = words(session)
     result = Path("build/conformance.json").resolve()
     if keep := "--results" in arguments:
+        result.unlink(missing_ok=True)
         arguments = [argument for argument in arguments if argument != "--results"] + ["--json", str(result)]
     if not ({"--url", "--list"} & set(arguments)):
         named = [
@@ -263,8 +266,9 @@ def conformance(session: nox.Session) -> None:
 def before_after(session: nox.Session) -> None:
     """Show one answer as clients of the stock and the patched release receive it: -- [RELEASE --write | --check]."""
     in_process_lane(session)
-    named = [argument for argument in session.posargs if RELEASE_NAME.fullmatch(argument)]
-    options = [argument for argument in session.posargs if argument not in named]
+    arguments = words(session)
+    named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
+    options = [argument for argument in arguments if argument not in named]
     release = (named or releases(default=True))[0]
     session.run("python", "-m", "patchset", "apply", release)
     trees = Path("build/trees").resolve() / release
@@ -282,10 +286,11 @@ def clients(session: nox.Session) -> None:
     """Let real agents write real files, and judge them: -- [NAME... --release RELEASE --stock --k 0,3,5]."""
     in_process_lane(session)
     # The default release's source has the chat templates.
-    named = [argument for argument in session.posargs if RELEASE_NAME.fullmatch(argument)]
+    arguments = words(session)
+    named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
     make_trees(session, dict.fromkeys([*releases(default=True), *named]))
-    session.run("python", "-m", "clients", *session.posargs, env={"PYTHONPATH": "tests"})
-    if "--results" in session.posargs:
+    session.run("python", "-m", "clients", *arguments, env={"PYTHONPATH": "tests"})
+    if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
 
 
@@ -293,9 +298,10 @@ def clients(session: nox.Session) -> None:
 def tokens(session: nox.Session) -> None:
     """Ask the scheduler and KV cache of releases whether cached prefixes are right: -- RELEASE... [--soak --results]."""
     in_process_lane(session)
-    make_trees(session, filter(RELEASE_NAME.fullmatch, session.posargs))
-    session.run("python", "-m", "tokens", *session.posargs, env={"PYTHONPATH": "tests"})
-    if "--results" in session.posargs:
+    arguments = words(session)
+    make_trees(session, filter(RELEASE_NAME.fullmatch, arguments))
+    session.run("python", "-m", "tokens", *arguments, env={"PYTHONPATH": "tests"})
+    if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
 
 
@@ -304,7 +310,7 @@ def bfcl(session: nox.Session) -> None:
     """Replay BFCL's answers, judged by BFCL's checker: -- [RELEASE... | --tier TIER | --all | --stock --results]."""
     in_process_lane(session)
     install(session, "--no-deps", "--require-hashes", "-r", "tests/bfcl/requirements.txt")
-    arguments = with_tier(session)
+    arguments = words(session)
     if "--all" in arguments:
         arguments = [argument for argument in arguments if argument != "--all"] + releases()
     # The default release's source has the chat template.
@@ -319,10 +325,12 @@ def other_engines(session: nox.Session, *names: str) -> None:
     """Run the lane of other engines, or only some of them."""
     in_process_lane(session)
     groups(session, "bench")
-    named = [argument for argument in session.posargs if RELEASE_NAME.fullmatch(argument)]
-    make_trees(session, named or releases(default=True))
-    session.run("python", "-m", "engines", *names, *session.posargs, env={"PYTHONPATH": "tests"})
-    if "--results" in session.posargs:
+    arguments = words(session)
+    make_trees(
+        session, [word for word in arguments if RELEASE_NAME.fullmatch(word)] or releases(default=True)
+    )
+    session.run("python", "-m", "engines", *names, *arguments, env={"PYTHONPATH": "tests"})
+    if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
 
 
@@ -342,7 +350,7 @@ def rust_frontend(session: nox.Session) -> None:
 def upstream_tests(session: nox.Session) -> None:
     """Run a release's own tests of parsers and serving on the stock and the patched tree: -- [RELEASE... | --tier TIER]."""
     in_process_lane(session)
-    arguments = with_tier(session)
+    arguments = words(session)
     for argument in arguments or [""]:
         if RELEASE_NAME.fullmatch(argument) or not argument:
             session.run("python", "-m", "patchset", "apply", *filter(None, [argument]))
@@ -353,7 +361,7 @@ def upstream_tests(session: nox.Session) -> None:
 def upstream(session: nox.Session) -> None:
     """Write a series as vLLM takes changes, and ask vLLM's own linters: -- [RELEASE] --name NAME --email ADDRESS."""
     install(session, "-e", ".")
-    named = [argument for argument in session.posargs if RELEASE_NAME.fullmatch(argument)]
+    named = [argument for argument in words(session) if RELEASE_NAME.fullmatch(argument)]
     release = (named or releases(default=True))[0]
     session.run("python", "-m", "patchset", "apply", release)
     # What the release pins for its contributors. As with them, mypy sees no torch.
@@ -384,7 +392,7 @@ def kernel_cells(session: nox.Session) -> None:
 def other_parsers(session: nox.Session) -> None:
     """Compare every other parser of a release on the stock and the patched tree, byte for byte: -- [RELEASE...]."""
     in_process_lane(session)
-    for release in session.posargs or releases(default=True):
+    for release in words(session) or releases(default=True):
         session.run("python", "-m", "patchset", "apply", release)
         trees = [str(Path("build/trees", release, side).resolve()) for side in ("stock", "patched")]
         session.run("python", "-m", "upstream.other_parsers", *trees, env={"PYTHONPATH": "tests"})
@@ -395,7 +403,7 @@ def bench(session: nox.Session) -> None:
     """Measure what parsing costs, stock beside patched: -- [RELEASE... | --tier TIER --lengths N,N --json FILE --quick]."""
     in_process_lane(session)
     groups(session, "bench")
-    session.run("python", "-m", "bench", *with_tier(session), env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "bench", *words(session), env={"PYTHONPATH": "tests"})
 
 
 @nox.session(name="bench-instructions", default=False)
@@ -403,7 +411,7 @@ def bench_instructions(session: nox.Session) -> None:
     """Count instructions per token under valgrind: -- [RELEASE... --no-peers --json FILE --results]."""
     in_process_lane(session)
     groups(session, "bench")
-    session.run("python", "-m", "bench.instructions", *with_tier(session), env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "bench.instructions", *words(session), env={"PYTHONPATH": "tests"})
 
 
 @nox.session(name="bench-pipeline", default=False)

@@ -15,6 +15,7 @@ from conformance.adapters import TESTS, AdapterError, Job
 from engines.host import Host
 
 from bfcl.entries import CATEGORIES, Entry, Template, load
+from patchset.base import files, run_command
 
 ROOT = TESTS.parent
 #: As a client that does not stream, and with 0 to 5 drafted tokens a step. Widths are drawn by the entry's name.
@@ -81,12 +82,13 @@ def lane(opts: argparse.Namespace) -> int:
     from patchset.results import totals
     from patchset.results.key import key
 
+    pinned = [release_of(name) for name in opts.releases or [None]]
     entries, checker = load(ROOT / "build/bfcl")
     entries = [entry for entry in entries if not opts.category or entry.category in opts.category]
     possible = {entry.name: entry for entry in entries if entry.calls is not None}
     apart = sorted({entry.name for entry in entries} - set(possible))
     template, wrong_of, code = Template(opts.trees / TEMPLATE), {}, 0
-    for release in map(release_of, opts.releases or [None]):
+    for release in pinned:
         for kind in ("stock", "patched") if opts.stock else ("patched",):
             began, wrong = time.monotonic(), {}
             host = Host(opts.trees / release.name / kind, workers=opts.jobs)
@@ -119,18 +121,14 @@ def lane(opts: argparse.Namespace) -> int:
                         "apart": apart, "possible": len(possible), "right": right}  # fmt: skip
                 totals.keep(table.LANE, release.name, kind, cell)
     print(f"set apart, of {len(entries)}: {', '.join(apart)}")
-    opts.json.parent.mkdir(parents=True, exist_ok=True)
-    opts.json.write_text(json.dumps(wrong_of, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    files.write_text(opts.json, json.dumps(wrong_of, ensure_ascii=False, indent=1) + "\n")
     return code
 
 
 def main() -> None:
     """Entry point."""
-    try:
-        sys.exit(lane(options(sys.argv[1:])))
-    except AdapterError as error:
-        print(f"bfcl: {error}", file=sys.stderr)
-        sys.exit(3)
+    opts = options(sys.argv[1:])
+    run_command.run_lane(lambda: lane(opts), AdapterError)
 
 
 if __name__ == "__main__":

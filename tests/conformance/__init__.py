@@ -1,1 +1,9 @@
 """Conformance suite for Qwen3-Coder tool calls: cases, schedules, adapters and the checker."""
+
+import os
+import signal
+import sys
+
+# So while Python looks for the module of `python -m`: until that is imported there is nothing to clear away on Ctrl-C.
+if sys.argv[:1] == ["-m"]:
+    signal.signal(signal.SIGINT, lambda number, frame: os.write(2, b"interrupted\n") and os._exit(130))

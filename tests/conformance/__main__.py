@@ -11,6 +11,7 @@ from pathlib import Path
 from conformance import case as cases
 from conformance.adapters import AdapterError, TreeAdapter, UrlAdapter, jobs_for
 from conformance.report import Report, show, write_json
+from patchset.base import run_command
 
 SURFACES = ("chat", "responses", "messages")
 
@@ -94,7 +95,9 @@ def resolve(name: str, trees: Path | None, stock: bool) -> Path:
         for place in places:
             if (place / "vllm").is_dir():
                 return place
-    raise AdapterError(f"no {'stock' if stock else 'patched'} tree for {name!r} (give a folder, or --trees)")
+    raise AdapterError(
+        f"no {'stock' if stock else 'patched'} tree for {name!r} (give a folder, or --trees; nox -s apply -- RELEASE makes it)"
+    )
 
 
 def adapters(opts: argparse.Namespace) -> list[tuple[TreeAdapter | UrlAdapter, str, str]]:
@@ -168,11 +171,8 @@ def run(opts: argparse.Namespace) -> int:
 
 def main() -> None:
     """Entry point."""
-    try:
-        sys.exit(run(options(sys.argv[1:])))
-    except AdapterError as error:
-        print(f"conformance: {error}", file=sys.stderr)
-        sys.exit(3)
+    opts = options(sys.argv[1:])
+    run_command.run_lane(lambda: run(opts), AdapterError)
 
 
 if __name__ == "__main__":

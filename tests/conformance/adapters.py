@@ -32,7 +32,9 @@ class TreeAdapter:
         self, tree: Path, *, python: str = sys.executable, workers: int = 2, log: Path | None = None
     ) -> None:
         if not (tree / "vllm" / "__init__.py").is_file():
-            raise AdapterError(f"{tree} is no vLLM source tree")
+            raise AdapterError(
+                f"{tree} is no vLLM source tree; nox -s apply -- RELEASE makes those of a release"
+            )
         self.tree, self.python, self.workers, self.log = tree.resolve(), python, workers, log
         self.release = "?"
 

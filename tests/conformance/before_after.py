@@ -11,12 +11,13 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from conformance.adapters import TESTS, TreeAdapter
+from conformance.adapters import TESTS, AdapterError, TreeAdapter
 
 EXAMPLE = Path(__file__).with_name("before_after.json")
 README = TESTS.parent / "README.md"
@@ -99,19 +100,30 @@ def main() -> None:
     way.add_argument("--ask", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ask:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # what asked says it
         print(json.dumps(asyncio.run(ask())), flush=True)
         os._exit(0)  # the release leaves threads that would keep the process
     if len(options.trees) != 2:
         parser.error("give two trees: stock and patched")
+    from patchset.base import run_command  # the process that asks may lack it
+
+    run_command.run_lane(lambda: show(options), AdapterError)
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print, write or check the example; returns the exit code."""
+    from patchset.base import files
+
     text = shown(dict(zip(options.names, map(answer, options.trees), strict=True)))
     readme = README.read_text(encoding="utf-8")
     made = BLOCK.sub(lambda match: match[1] + text + match[2], readme)
     if options.write:
-        README.write_text(made, encoding="utf-8")
+        files.write_text(README, made)
     elif options.check and made != readme:
         sys.exit(f"README.md shows another answer; nox -s before-after -- --write updates it\n\n{text}")
     else:
         print(text)
+    return 0
 
 
 if __name__ == "__main__":

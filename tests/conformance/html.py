@@ -8,6 +8,7 @@ from typing import Any
 
 from conformance.report import Cell, Report
 from conformance.schedule import COLUMNS
+from patchset.base import files
 
 _STYLE = """
 :root { color-scheme: light dark; --ok: #1a7f4b; --near: #9a6a00; --bad: #b42318; --line: #8884; --soft: #8881; }
@@ -75,9 +76,10 @@ def _target(report: Report) -> str:
 def write_html(path: str, reports: list[Report]) -> None:
     """All targets of a run on one page, no other file needed."""
     body = "".join(_target(r) for r in reports)
-    Path(path).write_text(
+    files.write_text(
+        Path(path),
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>Tool-call conformance</title>"
         f"<style>{_STYLE}</style><h1>Tool-call conformance</h1><p>Right responses of all, by surface and by how the token stream was cut: "
         "<i>k</i> is the speculation depth, <i>split</i> two bursts, <i>whole</i> one.</p>"
-        f"{body}</html>", encoding="utf-8",
+        f"{body}</html>",
     )  # fmt: skip

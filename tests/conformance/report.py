@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.schedule import COLUMNS, column
+from patchset.base import files
 
 
 @dataclass
@@ -119,7 +120,7 @@ class Report:
 def write_json(path: str, reports: list[Report]) -> None:
     """All targets of a run in one file."""
     document = {"format": 1, "columns": list(COLUMNS), "targets": [r.document() for r in reports]}
-    Path(path).write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
+    files.write_text(Path(path), json.dumps(document, ensure_ascii=False, indent=1))
 
 
 def show(report: Report, *, limit: int) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import sys
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -27,8 +26,7 @@ from conformance.reading import ReadCall, Reading
 
 from engines.host import Host, readings
 from engines.peers import PEERS, read
-from patchset.base import files, paths
-from patchset.base.errors import PatchsetError
+from patchset.base import files, paths, run_command
 from patchset.base.release import Release, load
 from patchset.downloads import fetch
 from patchset.results import engines as table
@@ -150,7 +148,7 @@ def subjects(
     }  # fmt: skip
 
 
-def main() -> None:
+def main() -> int:
     """Command line."""
     names = ("patched", "stock", "qwen3_xml", "rust", *PEERS)
     parser = argparse.ArgumentParser(
@@ -175,25 +173,22 @@ def main() -> None:
     wanted = opts.names or [name for name in names if name != "qwen3_xml"]
     chosen = [case for case in cases.load(opts.case) if "plain" in case.starts and case.tools and case.tool_choice == "auto"
               and case.class_ != "implementation-defined"]  # fmt: skip
-    try:
-        release = load(opts.release)
-        for name, (cell, label, found) in subjects(release, opts, chosen).items():
-            if name not in wanted:
-                continue
-            counted = judged(found)
-            print(f"{label}: {counted}", flush=True)
-            if opts.results:
-                kind = cell.split()[0]
-                totals.keep(
-                    table.LANE,
-                    release.name,
-                    cell,
-                    {"key": key(release, kind, table.LANE), "engine": label, **counted},
-                )
-    except (AdapterError, PatchsetError) as error:
-        print(f"engines: {error}", file=sys.stderr)
-        sys.exit(3)
+    release = load(opts.release)
+    for name, (cell, label, found) in subjects(release, opts, chosen).items():
+        if name not in wanted:
+            continue
+        counted = judged(found)
+        print(f"{label}: {counted}", flush=True)
+        if opts.results:
+            kind = cell.split()[0]
+            totals.keep(
+                table.LANE,
+                release.name,
+                cell,
+                {"key": key(release, kind, table.LANE), "engine": label, **counted},
+            )
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    run_command.run_lane(main, AdapterError)

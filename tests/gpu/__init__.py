@@ -3,6 +3,8 @@
 
 from pathlib import Path
 
+import e2e  # noqa: F401 - for Ctrl-C while modules are imported
+
 
 def build_dir() -> Path:
     """What the lane makes: results, logs, bundles."""

@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -49,7 +50,7 @@ _IDS = re.compile(r"(chatcmpl-tool-|call_|tool_)?[0-9a-f]{16,32}|\b[A-Za-z0-9]{9
 
 
 def main() -> int:
-    """Compare two trees; 0 when nothing differs, 1 when something does."""
+    """Compare two trees, or look at one; 0 when nothing differs, 1 when something does."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -58,8 +59,15 @@ def main() -> int:
     if len(trees) == 1:
         sys.path.insert(0, str(Path(__file__).parents[1] / "patches"))
         sys.path.insert(0, str(trees[0]))
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # what compares says it
         json.dump(_report(), sys.stdout)
         return 0
+    from patchset.base import run_command  # the one tree's dependencies need not have it
+
+    run_command.run_lane(lambda: _compare(trees))
+
+
+def _compare(trees: list[Path]) -> int:
     stock, patched = (_run(tree) for tree in trees)
     names = sorted(set(stock) | set(patched))
     different = [name for name in names if stock.get(name) != patched.get(name)]

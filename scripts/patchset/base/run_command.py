@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
 
@@ -13,6 +15,10 @@ import click
 from patchset.base import console
 from patchset.base.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNAVAILABLE, PatchsetError
 
+_AGAIN = "run the same command again: it clears away what is half done, and goes on from what is complete"
+#: Of a lane that could not judge; with it 1 says that something was judged wrong.
+_NOT_JUDGED = 3
+
 
 def run(command: click.Command, arguments: list[str] | None = None) -> None:
     """Run a command with the command line's arguments, or these.
@@ -20,26 +26,40 @@ def run(command: click.Command, arguments: list[str] | None = None) -> None:
     Errors are shown without a traceback, unless they are bugs. SIGTERM and SIGHUP end it as Ctrl-C does, so that what it
     started and what it has half done is cleared away.
     """
+    with _ending(EXIT_FAILED, _AGAIN, ()):
+        command.main(args=arguments, standalone_mode=False)
+
+
+def run_lane(main: Callable[[], int], *errors: type[Exception]) -> NoReturn:
+    """Run a lane of tests, which returns its exit status, in the same way; ``errors`` are its own.
+
+    What keeps it from judging is never 1: that says that something was judged wrong.
+    """
+    with _ending(_NOT_JUDGED, "run the same command again, from the start", errors):
+        sys.exit(main())
+
+
+@contextlib.contextmanager
+def _ending(failed: int, again: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, _as_interrupt)
     try:
-        command.main(args=arguments, standalone_mode=False)
+        yield
     except PatchsetError as error:
-        _fail(error, error.exit_code)
+        _fail(error, failed if error.exit_code == EXIT_FAILED else error.exit_code)
+    except errors as error:
+        _fail(PatchsetError(str(error)), failed)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        again = (
-            "run the same command again: it clears away what is half done, and goes on from what is complete"
-        )
         _fail(PatchsetError("interrupted", again), EXIT_INTERRUPTED)
     except ConnectionError as error:
         _fail(PatchsetError(f"the network failed: {error}", "run the same command again"), EXIT_UNAVAILABLE)
     except OSError as error:
-        _fail(PatchsetError(str(error)), EXIT_FAILED)
+        _fail(PatchsetError(str(error)), failed)
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:

@@ -67,11 +67,11 @@ def command(
     """Write parts of at most 60 MiB, and the script which joins, installs and runs them (tests/gpu/README.md)."""
     has = resolve.host(host)
     left_out = resolve.LeftOut.load()
+    pinned = [release.load(name) for name in names]
+    _fit(pinned, has)
     text = checkpoint or connected.checkpoint()
     if not (text / "answers.json").is_file():
         raise UsageError(f"{text} is no checkpoint of the cpu lane")
-    pinned = [release.load(name) for name in names]
-    _fit(pinned, has)
     items: dict[str, Path] = {}
     releases = {}
     for one in pinned:
