@@ -99,8 +99,8 @@ def releases(default: bool = False, tier: str | None = None) -> list[str]:
     ]
 
 
-def words(session: nox.Session) -> list[str]:
-    """The session's arguments; releases are named with their v, and --tier TIER is replaced by the names of its releases."""
+def words(session: nox.Session) -> tuple[list[str], list[str]]:
+    """The session's arguments, and the releases among them: named with their v; --tier TIER is replaced by its releases."""
     arguments = [
         f"v{word.removeprefix('v')}" if RELEASE_NAME.fullmatch(word) else word for word in session.posargs
     ]
@@ -110,7 +110,7 @@ def words(session: nox.Session) -> list[str]:
         if not (found := releases(tier=tier)):
             session.error(f"no release is of the tier {tier!r}; there are maintained and frozen")
         arguments[place : place + 2] = found
-    return arguments
+    return arguments, [word for word in arguments if RELEASE_NAME.fullmatch(word)]
 
 
 @nox.session
@@ -207,9 +207,8 @@ def proofs(session: nox.Session) -> None:
     in_process_lane(session)
     if not session.posargs:
         session.run("pytest", "-q", "tests/conformance")
-    arguments = words(session)
+    arguments, named = words(session)
     session.run("python", "-m", "patchset", "prove", *arguments)
-    named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
     for release in releases() if "--all" in arguments else named or releases(default=True):
         tree = Path("build/trees", release, "patched").resolve()
         session.run(
@@ -222,7 +221,7 @@ def oldest_pydantic(session: nox.Session) -> None:
     """Test the making of deltas with the oldest pydantic that the releases allow: -- [RELEASE...]."""
     in_process_lane(session)
     session.install("pydantic==2.12.0")
-    names = words(session) or releases(default=True)
+    names = words(session)[0] or releases(default=True)
     make_trees(session, names)
     for name in names:
         tree = Path("build/trees", name, "patched").resolve()
@@ -233,19 +232,16 @@ def oldest_pydantic(session: nox.Session) -> None:
 def conformance(session: nox.Session) -> None:
     """Judge releases or a server by the suite: -- [RELEASE... | --tier TIER | --all | --stock --quick --url URL]."""
     in_process_lane(session)
-    arguments = words(session)
+    arguments, named = words(session)
     result = Path("build/conformance.json").resolve()
     if keep := "--results" in arguments:
         result.unlink(missing_ok=True)
         arguments = [argument for argument in arguments if argument != "--results"] + ["--json", str(result)]
     if not ({"--url", "--list"} & set(arguments)):
-        named = [
-            argument for argument in arguments if argument == "--all" or RELEASE_NAME.fullmatch(argument)
-        ]
-        chosen = releases() if "--all" in named else named or releases(default=True)
+        chosen = releases() if "--all" in arguments else named or releases(default=True)
         session.log(f"judging {', '.join(chosen)}: some minutes each on two cores")
         make_trees(session, chosen)
-        arguments = [argument for argument in arguments if argument not in named] + chosen
+        arguments = [word for word in arguments if word not in {"--all", *named}] + chosen
     trees = str(Path("build/trees").resolve())
     with session.chdir("tests"):
         session.run(
@@ -266,8 +262,7 @@ def conformance(session: nox.Session) -> None:
 def before_after(session: nox.Session) -> None:
     """Show one answer as clients of the stock and the patched release receive it: -- [RELEASE --write | --check]."""
     in_process_lane(session)
-    arguments = words(session)
-    named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
+    arguments, named = words(session)
     options = [argument for argument in arguments if argument not in named]
     release = (named or releases(default=True))[0]
     session.run("python", "-m", "patchset", "apply", release)
@@ -286,8 +281,7 @@ def clients(session: nox.Session) -> None:
     """Let real agents write real files, and judge them: -- [NAME... --release RELEASE --stock --k 0,3,5]."""
     in_process_lane(session)
     # The default release's source has the chat templates.
-    arguments = words(session)
-    named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
+    arguments, named = words(session)
     make_trees(session, dict.fromkeys([*releases(default=True), *named]))
     session.run("python", "-m", "clients", *arguments, env={"PYTHONPATH": "tests"})
     if "--results" in arguments:
@@ -298,8 +292,8 @@ def clients(session: nox.Session) -> None:
 def tokens(session: nox.Session) -> None:
     """Ask the scheduler and KV cache of releases whether cached prefixes are right: -- RELEASE... [--soak --results]."""
     in_process_lane(session)
-    arguments = words(session)
-    make_trees(session, filter(RELEASE_NAME.fullmatch, arguments))
+    arguments, named = words(session)
+    make_trees(session, named)
     session.run("python", "-m", "tokens", *arguments, env={"PYTHONPATH": "tests"})
     if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
@@ -310,11 +304,11 @@ def bfcl(session: nox.Session) -> None:
     """Replay BFCL's answers, judged by BFCL's checker: -- [RELEASE... | --tier TIER | --all | --stock --results]."""
     in_process_lane(session)
     install(session, "--no-deps", "--require-hashes", "-r", "tests/bfcl/requirements.txt")
-    arguments = words(session)
+    arguments, named = words(session)
     if "--all" in arguments:
-        arguments = [argument for argument in arguments if argument != "--all"] + releases()
+        named = releases()
+        arguments = [argument for argument in arguments if argument != "--all"] + named
     # The default release's source has the chat template.
-    named = [argument for argument in arguments if RELEASE_NAME.fullmatch(argument)]
     make_trees(session, dict.fromkeys([*releases(default=True), *named]))
     session.run("python", "-m", "bfcl", *arguments, env={"PYTHONPATH": "tests"})
     if "--results" in arguments:
@@ -325,10 +319,8 @@ def other_engines(session: nox.Session, *names: str) -> None:
     """Run the lane of other engines, or only some of them."""
     in_process_lane(session)
     groups(session, "bench")
-    arguments = words(session)
-    make_trees(
-        session, [word for word in arguments if RELEASE_NAME.fullmatch(word)] or releases(default=True)
-    )
+    arguments, named = words(session)
+    make_trees(session, named or releases(default=True))
     session.run("python", "-m", "engines", *names, *arguments, env={"PYTHONPATH": "tests"})
     if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
@@ -350,10 +342,8 @@ def rust_frontend(session: nox.Session) -> None:
 def upstream_tests(session: nox.Session) -> None:
     """Run a release's own tests of parsers and serving on the stock and the patched tree: -- [RELEASE... | --tier TIER]."""
     in_process_lane(session)
-    arguments = words(session)
-    for argument in arguments or [""]:
-        if RELEASE_NAME.fullmatch(argument) or not argument:
-            session.run("python", "-m", "patchset", "apply", *filter(None, [argument]))
+    arguments, named = words(session)
+    make_trees(session, named or releases(default=True))
     session.run("python", "-m", "upstream", *arguments, env={"PYTHONPATH": "tests"})
 
 
@@ -361,7 +351,7 @@ def upstream_tests(session: nox.Session) -> None:
 def upstream(session: nox.Session) -> None:
     """Write a series as vLLM takes changes, and ask vLLM's own linters: -- [RELEASE] --name NAME --email ADDRESS."""
     install(session, "-e", ".")
-    named = [argument for argument in words(session) if RELEASE_NAME.fullmatch(argument)]
+    _, named = words(session)
     release = (named or releases(default=True))[0]
     session.run("python", "-m", "patchset", "apply", release)
     # What the release pins for its contributors. As with them, mypy sees no torch.
@@ -392,7 +382,7 @@ def kernel_cells(session: nox.Session) -> None:
 def other_parsers(session: nox.Session) -> None:
     """Compare every other parser of a release on the stock and the patched tree, byte for byte: -- [RELEASE...]."""
     in_process_lane(session)
-    for release in words(session) or releases(default=True):
+    for release in words(session)[0] or releases(default=True):
         session.run("python", "-m", "patchset", "apply", release)
         trees = [str(Path("build/trees", release, side).resolve()) for side in ("stock", "patched")]
         session.run("python", "-m", "upstream.other_parsers", *trees, env={"PYTHONPATH": "tests"})
@@ -403,7 +393,7 @@ def bench(session: nox.Session) -> None:
     """Measure what parsing costs, stock beside patched: -- [RELEASE... | --tier TIER --lengths N,N --json FILE --quick]."""
     in_process_lane(session)
     groups(session, "bench")
-    session.run("python", "-m", "bench", *words(session), env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "bench", *words(session)[0], env={"PYTHONPATH": "tests"})
 
 
 @nox.session(name="bench-instructions", default=False)
@@ -411,7 +401,7 @@ def bench_instructions(session: nox.Session) -> None:
     """Count instructions per token under valgrind: -- [RELEASE... --no-peers --json FILE --results]."""
     in_process_lane(session)
     groups(session, "bench")
-    session.run("python", "-m", "bench.instructions", *words(session), env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "bench.instructions", *words(session)[0], env={"PYTHONPATH": "tests"})
 
 
 @nox.session(name="bench-pipeline", default=False)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from patchset.base import console, files, paths, process, release, run_command
-from patchset.base.errors import PatchsetError
+from patchset.base.errors import PatchsetError, UnavailableError
 from patchset.base.release import Release
 from patchset.series import apply
 from patchset.series.stock_tree import stock_tree
@@ -97,7 +97,13 @@ def _triton(pinned: Release) -> Path:
                     "--no-deps",
                     "--disable-pip-version-check",
                 ]
-                process.run([*pip, "--target", folder, f"triton=={version}"], prefix="pip")
+                try:
+                    process.run([*pip, "--target", folder, f"triton=={version}"], prefix="pip")
+                except process.ProgramError as error:
+                    raise UnavailableError(
+                        f"triton {version} could not be installed: {error.message}",
+                        "its output is above; check the network and 'pip config list', then run the same command again",
+                    ) from error
     return place
 
 

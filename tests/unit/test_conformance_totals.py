@@ -51,12 +51,10 @@ def test_table_is_made_of_totals_and_says_what_was_not_run(project: Project, tmp
 
 
 def test_what_is_no_result_is_refused(project: Project, tmp_path: Path) -> None:
-    for text in ("{}", "no json", '{"targets": [{"kind": "tree"}]}'):
+    for text in ("", "{}", "no json", '{"targets": [{"kind": "tree"}]}'):
         (tmp_path / "bad.json").write_text(text)
-        assert (
-            "is not a result of the conformance suite"
-            in project.run("results", str(tmp_path / "bad.json"), status=1).stderr
-        )
+        said = project.run("results", str(tmp_path / "bad.json"), status=1).stderr
+        assert "is not a result of the conformance suite" in said and "next:  run the suite again" in said
 
 
 def test_lanes_show_what_was_run_and_the_soak_beside_it(

@@ -18,6 +18,7 @@ import pytest
 from conftest import Project, release_toml
 from package_index import PackageIndex, serving
 
+from patchset.base import files
 from patchset.base.errors import PatchsetError, UnavailableError
 from patchset.base.release import Artifact, GitSource, load
 from patchset.downloads import fetch, unpack
@@ -81,8 +82,9 @@ def test_server_errors_are_retried_and_bounded(index: PackageIndex, project: Pro
     index.behaviour.errors = 2
     fetch.artifact(pinned()).unlink()
     index.behaviour.errors = 1000
-    with pytest.raises(UnavailableError, match="could not be downloaded"):
+    with pytest.raises(UnavailableError, match="could not be downloaded") as raised:
         fetch.artifact(pinned())
+    assert (raised.value.hint or "").startswith("check the network, then run the same command again")
     assert len(index.behaviour.requests) < 40
     assert not (project.downloads / NAME).exists()
 
@@ -152,6 +154,14 @@ def test_find_links_folder_that_is_not_there_is_passed_over(
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
 
 
+def test_a_full_disk_of_the_checkout_is_not_helped_by_another_build_folder(project: Project) -> None:
+    assert "PATCHSET_BUILD_DIR" in (files.full_disk(project.root / "build/x").hint or "")
+    assert (
+        files.full_disk(project.root / "README.md").hint
+        == "free some space there; nothing half done was left"
+    )
+
+
 def test_missing_file_says_who_was_asked(index: PackageIndex) -> None:
     index.files.clear()
     with pytest.raises(UnavailableError, match="no configured package index has"):
@@ -215,7 +225,7 @@ def test_full_disk_is_said_and_leaves_nothing(
         monkeypatch.setenv("PATCHSET_DOWNLOADS", str(project.downloads))
         monkeypatch.setenv("PATCHSET_BUILD_DIR", str(disk / "build"))
         message = project.run("apply", status=1).stderr
-        assert "disk is full" in message or "No space left" in message
+        assert "the disk is full" in message and "set PATCHSET_BUILD_DIR to another disk" in message
         assert [
             path.name for path in (disk / "build/trees/v1.2.0").iterdir() if not path.name.endswith(".lock")
         ] == []

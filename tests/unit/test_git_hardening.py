@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import EPOCH, PARSER, Project, diff_line, release_toml
 
+from patchset.base import git
 from patchset.base.errors import PatchsetError
 from patchset.base.release import load
 from patchset.series.apply import changes, patched_tree
@@ -199,3 +200,26 @@ def test_times_that_are_none_are_no_error(project: Project, mtime: str) -> None:
         archive.addfile(member, io.BytesIO(PARSER.encode()))
     (project.folder / "release.toml").write_text(release_toml(file))
     assert (stock_tree(load("v1.2.0")) / "pkg/parser.py").read_text() == PARSER
+
+
+@pytest.mark.parametrize(
+    ("words", "free", "full"),
+    [
+        ("fatal: unable to write loose object file: No space left on device", 1 << 30, True),
+        ("error: unable to write file a.py\nfatal: unable to checkout working tree", 4096, True),
+        ("error: unable to write file a.py\nfatal: unable to checkout working tree", 1 << 30, False),
+    ],
+)
+def test_a_full_disk_inside_git_is_said_with_a_way_out(
+    project: Project, monkeypatch: pytest.MonkeyPatch, words: str, free: int, full: bool
+) -> None:
+    failed = subprocess.CompletedProcess([], 128, b"", words.encode())
+    monkeypatch.setattr(git, "_start", lambda *arguments: failed)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(1 << 30, 0, free))
+    tree = project.root / "build/trees/v1.2.0"
+    with pytest.raises(PatchsetError) as raised:
+        git.run(tree / ".tmp-x-stock", "clone")
+    assert ("the disk is full" in raised.value.message) == full
+    assert not full or (
+        str(tree) in raised.value.message and "PATCHSET_BUILD_DIR" in (raised.value.hint or "")
+    )

@@ -162,8 +162,9 @@ def test_pin_stays_when_a_newer_build_is_uploaded(index: PackageIndex, project: 
 
 
 def test_pin_refuses_what_it_cannot_know(index: PackageIndex, project: Project) -> None:
-    with pytest.raises(UnavailableError, match=r"no source archive of vllm 9\.9"):
+    with pytest.raises(UnavailableError, match=r"no source archive of vllm 9\.9") as raised:
         discover.make("v9.9")
+    assert "check the release's name" in (raised.value.hint or "")
     with pytest.raises(UsageError, match="is not a release"):
         discover.make("../../evil")
     index.files[SDIST] = sdist("__commit_id__ = open('/etc/passwd').read()\n")

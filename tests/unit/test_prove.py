@@ -3,7 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from conftest import HEADER, Project, diff_line
@@ -92,3 +98,28 @@ def test_a_patch_may_have_several_proofs_and_several_patches_one(proved: Project
     assert "ok    v1.2.0 0001-first (test_two), without it: red" in done.stderr
     assert "WRONG v1.2.0 0002-second (test_one), without it: green, expected red" in done.stderr
     assert done.stdout.strip() == "7 passed, 1 failed"
+
+
+def test_an_interruption_ends_what_runs_and_begins_nothing(proved: Project, tmp_path: Path) -> None:
+    for name in ("test_one.py", "test_two.py"):
+        note = f"open({str(tmp_path / 'begun')!r}, 'a').write(f'{{os.getpid()}} ')"
+        write(proved, name, f"import time\n{note}\ndef test(): time.sleep(60)")
+    command = [sys.executable, "-m", "patchset", "prove", "--jobs", "1", "--every-prefix"]
+    run = subprocess.Popen(
+        command, cwd=proved.root, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    begun, end = tmp_path / "begun", time.monotonic() + 60
+    while not begun.is_file():
+        assert time.monotonic() < end and run.poll() is None
+        time.sleep(0.05)
+    run.send_signal(signal.SIGINT)
+    try:
+        said = run.communicate(timeout=15)[1]
+    finally:
+        run.kill()
+    assert run.returncode == 130 and "error: interrupted" in said and "Traceback" not in said
+    assert not list((proved.root / "build").glob(".tmp-*"))
+    process, *others = set(map(int, begun.read_text().split()))
+    assert not others
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)

@@ -62,6 +62,7 @@ def test_verify_refuses_a_series_that_does_not_make_what_is_pinned(packaged: Pro
     packaged.run("refresh")
     wheel = build(packaged)
     packaged.run("verify", str(wheel))
+    assert "is neither a file nor REGISTRY/NAME:TAG" in packaged.run("verify", "v9.9.9", status=2).stderr
     pins = packaged.folder / "patched-files.sha256"
     pins.write_text("0" * 64 + pins.read_text()[64:])
     assert ": not as pinned" in packaged.run("verify", str(wheel), status=1).stderr

@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from patchset.base import console
-from patchset.base.errors import PatchsetError
+from patchset.base import console, paths
+from patchset.base.errors import PatchsetError, UsageError
 
 _CHUNK = 1 << 20
 
@@ -192,7 +192,16 @@ def explain_full_disk(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise PatchsetError(
-            f"the disk is full: {path} could not be written",
-            "free some space there (or set PATCHSET_BUILD_DIR to another disk); nothing half done was left",
-        ) from error
+        raise full_disk(path) from error
+
+
+def full_disk(path: Path) -> PatchsetError:
+    """The error that says where, and what to do: another disk helps where ``path`` is below the build folder."""
+    elsewhere = ""
+    with contextlib.suppress(UsageError):  # no checkout, no build folder
+        if path.resolve().is_relative_to(paths.build_dir()):
+            elsewhere = " (or set PATCHSET_BUILD_DIR to another disk)"
+    return PatchsetError(
+        f"the disk is full: {path} could not be written",
+        f"free some space there{elsewhere}; nothing half done was left",
+    )

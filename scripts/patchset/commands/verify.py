@@ -36,6 +36,11 @@ def command(
     """
     file = Path(what)
     if not file.exists() and file.suffix != ".whl":
+        if "/" not in what:
+            raise UsageError(
+                f"{what} is neither a file nor REGISTRY/NAME:TAG",
+                "nox -s build-wheel makes a wheel and prints its path",
+            )
         for line in check.verify(what, key=key, identity=identity, issuer=issuer):
             console.result(line)
         return

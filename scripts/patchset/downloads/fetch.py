@@ -176,7 +176,7 @@ def _fill(source: index.Index, pinned: Artifact, part: Path, advance: Callable[[
         pause *= 2
     raise UnavailableError(
         f"{pinned.file} could not be downloaded: {failure}",
-        "run the same command again to continue from there, or give the file with --from-dir DIR",
+        "check the network, then run the same command again (it goes on where it was), or give the file with --from-dir DIR",
     )
 
 

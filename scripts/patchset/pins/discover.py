@@ -150,7 +150,7 @@ def _choose_sdist(links: Iterable[Link], version: str, pinned: str | None) -> Li
             return link
     raise UnavailableError(
         f"the package index has no {pinned or f'source archive of {PROJECT} {version}'}",
-        "'pip config list' shows which indexes are asked",
+        "check the release's name; 'pip config list' shows which indexes are asked",
     )
 
 

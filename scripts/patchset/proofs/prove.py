@@ -12,8 +12,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +34,10 @@ PROOF_TIMEOUT = 600
 
 #: pytest's exit statuses: all passed, some failed. After others (no tests, errors in collecting) nothing is shown.
 _PASSED, _FAILED = 0, 1
+
+#: Set where nobody waits for proofs any more; those at work look at it so often, in seconds.
+_over = threading.Event()
+_LOOK = 0.2
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ def prove(
     # The one with all proofs takes longest: begun last, it would run alone.
     runs.sort(key=lambda run: (-len(run.proofs), commits.index(run.commit)))
     verdicts = []
-    with worktrees(release, tree, jobs) as free, ThreadPoolExecutor(jobs) as pool:
+    with worktrees(release, tree, jobs) as free, workers(jobs) as pool:
         futures = [pool.submit(_run, free, release, run) for run in runs]
         with console.progress(f"proofs of {release.name}", len(runs), unit="runs") as advance:
             for future in futures:
@@ -123,6 +129,20 @@ def _checked(patches: list[Patch], names: Sequence[str]) -> set[str]:
     wanted = {name.removesuffix(".diff") for name in names}
     select(patches, None, sorted(wanted))
     return wanted
+
+
+@contextmanager
+def workers(jobs: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that run proofs; after Ctrl-C or an error the proofs at work end, and no other begins."""
+    _over.clear()
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        yield pool
+    except BaseException:
+        _over.set()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -201,15 +221,22 @@ def _pytest(tree: Path, proofs: list[Path], release: str, result: Path) -> tuple
     environment |= {outcomes.VARIABLE: str(result), outcomes.TESTS: str(paths.project_root() / "tests")}
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"]
     command += ["-p", outcomes.__name__, *(["-x"] if len(proofs) == 1 else []), *map(str, proofs)]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=proofs[0].parent,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=PROOF_TIMEOUT,
-        )
-    except subprocess.TimeoutExpired:
-        return -1, f"no end after {PROOF_TIMEOUT} s"
-    return done.returncode, done.stdout + done.stderr
+    end = time.monotonic() + PROOF_TIMEOUT
+    with subprocess.Popen(
+        command,
+        cwd=proofs[0].parent,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        while time.monotonic() < end and not _over.is_set():
+            try:
+                output = child.communicate(timeout=_LOOK)
+            except subprocess.TimeoutExpired:
+                continue
+            return child.returncode, "".join(output)
+        child.kill()
+    if _over.is_set():
+        raise CancelledError
+    return -1, f"no end after {PROOF_TIMEOUT} s"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -148,7 +147,7 @@ def _of_remote(remote: str, ref: str, stock: Path) -> Path:
 
 def _on_stock(tree: Path, proofs: list[str], jobs: int) -> dict[str, str]:
     with (
-        ThreadPoolExecutor(jobs) as pool,
+        prove.workers(jobs) as pool,
         console.progress("proofs on the stock tree", len(proofs), unit="proofs") as advance,
     ):
         found = {}

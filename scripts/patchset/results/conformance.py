@@ -25,7 +25,10 @@ def take(result: Path) -> list[Path]:
         targets = json.loads(result.read_text(encoding="utf-8"))["targets"]
         return [_take(target) for target in targets if target["kind"] != "server"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise PatchsetError(f"{result} is not a result of the conformance suite: {error!r}") from error
+        raise PatchsetError(
+            f"{result} is not a result of the conformance suite: {error}",
+            "run the suite again: nox -s conformance -- RELEASE --results",
+        ) from error
 
 
 def _take(target: dict[str, Any]) -> Path:

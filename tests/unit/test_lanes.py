@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the lanes of tests end that are no commands of the tool: two lines of error, and never 1 unless something is wrong."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conformance import report
+from conformance.adapters import AdapterError
+from kernels import __main__ as kernels
+
+from patchset.base import process, run_command
+from patchset.base.errors import UnavailableError, UsageError
+from patchset.base.release import load
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (
+            KeyboardInterrupt(),
+            130,
+            ("error: interrupted", "next:  run the same command again, from the start"),
+        ),
+        (AdapterError("no tree"), 3, ("error: no tree",)),
+        (OSError(errno.ENOSPC, "No space left on device"), 3, ("error: [Errno 28]",)),
+        (UsageError("unknown release v9", "known: v1"), 2, ("error: unknown release v9", "next:  known: v1")),
+    ],
+)
+def test_a_lane_that_cannot_judge_says_why(
+    error: BaseException, status: int, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main() -> int:
+        raise error
+
+    handlers = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with pytest.raises(SystemExit) as ended:
+            run_command.run_lane(main, AdapterError)
+    finally:
+        for sign, handler in handlers.items():
+            signal.signal(sign, handler)
+    said = capsys.readouterr().err
+    assert ended.value.code == status and all(word in said for word in words)
+
+
+@pytest.mark.parametrize("package", ["conformance", "bfcl", "engines", "e2e", "gpu"])
+@pytest.mark.parametrize("program", ["-m", "/usr/bin/pytest"])
+def test_an_interruption_while_modules_are_imported_is_no_traceback(package: str, program: str) -> None:
+    script = f"import sys, os; sys.argv = [{program!r}]; import {package}; os.kill(os.getpid(), 2)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=TESTS, capture_output=True, text=True)
+    if program == "-m":
+        assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    else:  # whoever imports it otherwise keeps what it does on Ctrl-C
+        assert done.returncode == -signal.SIGINT
+
+
+def test_a_result_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **more: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(Exception, match="the disk is full"):
+        report.write_json(str(tmp_path / "r.json"), [])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_triton_that_cannot_be_installed_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pip(*arguments: object, **more: object) -> None:
+        raise process.ProgramError("python pip ended with status 1", "")
+
+    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path))
+    monkeypatch.setattr(process, "run", pip)
+    with pytest.raises(UnavailableError, match=r"triton \S+ could not be installed") as raised:
+        kernels._triton(load())
+    assert "check the network" in (raised.value.hint or "")
