@@ -28,7 +28,7 @@ def events(pieces: Iterable[str], **options: Any) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
 
     def feed(piece: str) -> list[Event]:
-        kind = reader.feed_plain(piece)
+        kind = None if "<" in piece else reader.feed_plain(piece)
         return reader.feed(piece) if kind is None else [(kind, piece)]
 
     for batch in [*map(feed, pieces), reader.finish()]:

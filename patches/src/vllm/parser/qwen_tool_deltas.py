@@ -296,18 +296,20 @@ class QwenDeltaStream:
     def feed(self, text: str) -> list[DeltaMessage]:
         """Read the next piece of the output."""
         reader = self._reader
-        kind = reader.feed_plain(text)
+        kind = None if "<" in text else reader.feed_plain(text)
+        if kind is _CONTENT:
+            return [_content(text)]
+        if kind is None:
+            events = reader.feed(text)
+            if len(events) != 1:
+                return self._deltas(events) if events else []
+            kind, text = events[0]
+            if kind is not _VALUE:
+                return self._deltas(events)
         if kind is _VALUE:
             added = self._writer.value(text)
             return [self._more_arguments(added)] if added else []
-        if kind is not None:
-            return [_content(text) if kind is _CONTENT else _reasoning(text)]
-        events = reader.feed(text)
-        if len(events) == 1 and events[0][0] is _VALUE:
-            # Most pieces with markup.
-            added = self._writer.value(events[0][1])
-            return [self._more_arguments(added)] if added else []
-        return self._deltas(events) if events else []
+        return [_reasoning(text)]
 
     def finish(self) -> list[DeltaMessage]:
         """Deliver what was held back until the output's end."""

@@ -88,7 +88,7 @@ MAX_GAP = 256
 _TEXT_TAGS = ("</th", "</to", "<th", "<to", "<fu")
 _VALUE_TAGS = ("</pa", "</fu", "</to", "<pa", "<fu", "<to")
 _CUT_TAGS = frozenset(
-    tag[:end] for tag in (*_TEXT_TAGS, *_VALUE_TAGS) for end in range(len(tag))
+    tag[:end] for tag in (*_TEXT_TAGS, *_VALUE_TAGS) for end in range(1, len(tag))
 )
 
 # As str.isspace() has it: unlike Python's own, this \s has no U+001C to U+001F.
@@ -432,12 +432,15 @@ class QwenToolReader:
     def feed_plain(self, text: str) -> EventType | None:
         """Read a piece that only goes on with the text before it, as most do.
 
+        Args:
+            text: A piece without ``<``.
+
         Returns:
             The type of its event, whose text is the piece; or None, and nothing
             was read: :meth:`feed` takes any piece, and would read the same.
 
         """
-        if "<" in text or not text or self._cursor.text:
+        if not text or self._cursor.text:
             return None
         state = self._state
         if state is _VALUE:
@@ -794,11 +797,12 @@ class QwenToolReader:
         """
         cursor = self._cursor
         text, start = cursor.text, cursor.at
+        length = len(text)
         # From here on a tag is cut; at the output's end "</p" is enough of it.
-        cut = len(text) - (2 if cursor.final else 3)
+        cut = length - (2 if cursor.final else 3)
         ends = False
         tag = find_tag(_VALUE_TAGS, text, start)
-        while tag < cut or text[tag:] not in _CUT_TAGS:
+        while tag < cut or (tag < length and text[tag:] not in _CUT_TAGS):
             cursor.at = tag
             on_new_line = text[tag - 1] == "\n" if tag > start else at_line_start
             try:
