@@ -7,6 +7,7 @@ arguments as JSON; the engine registers at one ZMQ socket, takes requests from i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import subprocess
@@ -66,6 +67,7 @@ class RustFrontend:
             listener.close()  # the binary has them now
         self._context = zmq.Context()
         self._dealer, self._push = self._context.socket(zmq.DEALER), self._context.socket(zmq.PUSH)
+        self._dealer.linger = self._push.linger = 0
         self._dealer.setsockopt(zmq.IDENTITY, (0).to_bytes(2, "little"))  # engine 0
         self._dealer.connect(f"tcp://127.0.0.1:{requests}")
         self._push.connect(f"tcp://127.0.0.1:{outputs}")
@@ -85,18 +87,16 @@ class RustFrontend:
         raise RuntimeError(f"the Rust frontend does not serve; see {log}")
 
     def _serve(self) -> None:
-        """The engine: one output message a burst."""
-        while True:
-            try:
+        """The engine: one output message a burst. It closes the sockets, which no two threads may use at once."""
+        with self._dealer, self._push, contextlib.suppress(zmq.ContextTerminated):
+            while True:
                 kind, payload = self._dealer.recv_multipart()[:2]
-            except zmq.ZMQError:  # closed
-                return
-            if kind == ADD:
-                self._say(msgspec.msgpack.decode(payload)[0])
-            elif kind == UTILITY:
-                _, call, method, *_ = msgspec.msgpack.decode(payload)
-                result = {"get_supported_tasks": ["generate"], "is_sleeping": False}.get(method)
-                self._send([], utility=[call, None, [None, result]])
+                if kind == ADD:
+                    self._say(msgspec.msgpack.decode(payload)[0])
+                elif kind == UTILITY:
+                    _, call, method, *_ = msgspec.msgpack.decode(payload)
+                    result = {"get_supported_tasks": ["generate"], "is_sleeping": False}.get(method)
+                    self._send([], utility=[call, None, [None, result]])
 
     def _say(self, request: str) -> None:
         script = self.script
@@ -113,7 +113,7 @@ class RustFrontend:
         """Stop both."""
         self._process.kill()
         self._process.wait()
-        self._context.destroy(linger=0)
+        self._context.term()
 
     def __enter__(self) -> RustFrontend:
         return self
