@@ -68,7 +68,8 @@ class Lane:
         try:
             asked.got = await self.send(surface, streamed, transcript, max_tokens, thinking_token_budget)
         except Exception as error:  # whatever a client raises about an answer is a finding about that answer
-            asked.failure = f"{type(error).__name__}: {error}"[:500]
+            cause = f" ({error.__cause__!r})" if error.__cause__ else ""
+            asked.failure = f"{type(error).__name__}: {error}{cause}"[:500]
         return asked
 
     async def send(

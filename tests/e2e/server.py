@@ -127,6 +127,8 @@ def running(
         "VLLM_NO_USAGE_STATS": "1",
         "PYTHONFAULTHANDLER": "1",
         "HF_HUB_OFFLINE": "1",
+        # The default, 5 s, is the clients' own: a request may meet a connection that the server has just closed.
+        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "600",
         **serving.variables,
     }
     variables.pop("PYTHONDONTWRITEBYTECODE", None)

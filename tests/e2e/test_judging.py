@@ -58,6 +58,10 @@ def test_a_deep_draft_is_judged_by_its_first_five_tokens() -> None:
     drafts = metrics.Drafts(1000, 15_000, sum(deep), deep)
     assert drafts.acceptance < metrics.LEAST_ACCEPTANCE
     assert drafts.complaints() == []
+    rare = (*deep[:13], deep[14], deep[14])  # 14 tokens at a time never came up, which says nothing
+    assert metrics.Drafts(1000, 15_000, sum(rare), rare).complaints() == []
+    never = (*deep[:14], 0)
+    assert metrics.Drafts(1000, 15_000, sum(never), never).complaints() == ["no burst of 16 tokens"]
     poor = tuple(round(1000 * 0.4**n) + 16 - n for n in range(1, 16))
     assert metrics.Drafts(1000, 15_000, sum(poor), poor).complaints() == ["acceptance is 14%, not 40% to 90%"]
 

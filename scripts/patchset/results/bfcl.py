@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+
+from patchset.base import paths
 from patchset.base.release import Release
 from patchset.results import totals
 from patchset.results.key import key
@@ -26,4 +29,11 @@ def table(found: list[Release]) -> str:
                 )
     if not rows:
         return "*not run*\n"
-    return "\n".join([f"| {' | '.join(head)} |", "|" + "---|" * len(head), *rows]) + "\n"
+    return "\n".join([f"| {' | '.join(head)} |", "|" + "---|" * len(head), *rows, "", _versions()]) + "\n"
+
+
+def _versions() -> str:
+    """BFCL's package as the lane pins it."""
+    text = (paths.project_root() / "tests" / "bfcl" / "requirements.txt").read_text(encoding="utf-8")
+    pins = re.findall(r"^([\w-]+)==(\S+) \\\n +--hash=sha256:([0-9a-f]{64})$", text, re.MULTILINE)
+    return "\n".join(f"{name} {version}: sha256 {digest}" for name, version, digest in pins)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import tomllib
+
+from patchset.base import paths
 from patchset.base.release import Release
 from patchset.results import totals
 from patchset.results.key import key
@@ -29,4 +32,17 @@ def table(found: list[Release]) -> str:
     if not rows:
         return "*not run*\n"
     head = "| engine | right | wrong in white space only | burst-invariant | executes quoted calls |"
-    return "\n".join([head, "|---|---|---|---|---|", *rows]) + "\n"
+    return "\n".join([head, "|---|---|---|---|---|", *rows, "", *_wheels(found)]) + "\n"
+
+
+def _wheels(found: list[Release]) -> list[str]:
+    """The wheels that hold the other engines' parsers and the Rust frontend."""
+    peers = tomllib.loads(
+        (paths.project_root() / "tests" / "bench" / "peers.toml").read_text(encoding="utf-8")
+    )["wheels"].values()
+    lines = [f"- {wheel['file']}: sha256 {wheel['sha256']}" for wheel in peers]
+    for release in found:
+        if "stock rust" in totals.read(LANE, release.name):
+            wheel = release.wheel("cuda", "x86_64")
+            lines.append(f"- {wheel.file} (Rust frontend): sha256 {wheel.sha256}")
+    return lines

@@ -12,7 +12,7 @@ from patchset.base import files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release, releases
 from patchset.results import bench, bfcl, clients, conformance, engines, lanes, tokens, tool_eval
-from patchset.series import order
+from patchset.series import order, patched_files
 from patchset.series.patch import Patch
 
 #: The documents with tables, below the project's root.
@@ -22,7 +22,7 @@ _MARKED = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)",
 
 
 def releases_table(found: list[Release]) -> str:
-    """One row a release: its pin in short."""
+    """One row a release: its pin in short, and what a result of it belongs to (results/key.py)."""
     rows = []
     for release in reversed(found):
         targets = ", ".join(
@@ -31,10 +31,13 @@ def releases_table(found: list[Release]) -> str:
         name = f"**{release.name}** (default)" if release.default else release.name
         rows.append(
             f"| {name} | {release.tier} | {release.commit} | {release.torch} | {targets} "
-            f"| {len(order.entries(release))} | {release.built_version('cuda')} |"
+            f"| {len(order.entries(release))} | {release.built_version('cuda')} "
+            f"| {patched_files.source(release)[:12]} | {patched_files.sha256(release)[:12]} |"
         )
     return _table(
-        "| release | tier | upstream commit | torch | official wheels | patches | builds version |", rows
+        "| release | tier | upstream commit | torch | official wheels | patches | builds version "
+        "| sha256 of the source | of source and patched files |",
+        rows,
     )
 
 
