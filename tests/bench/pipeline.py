@@ -98,7 +98,9 @@ def run_step(step: Step, plan: Plan, build: Path, downloads: Path) -> float:
         check=False,
     )
     if done.returncode not in step.done:
-        raise PatchsetError(f"{step.name} of {plan.pinned.name} failed:\n{done.stderr.strip()[-1000:]}")
+        failed = PatchsetError(f"{step.name} of {plan.pinned.name} failed:\n{done.stderr.strip()[-1000:]}")
+        failed.exit_code = done.returncode
+        raise failed
     return time.monotonic() - began
 
 

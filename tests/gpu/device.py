@@ -21,7 +21,9 @@ def visible() -> int:
     """
     count, why = gpus.visible()
     if count == 0:
-        raise PatchsetError(why)
+        raise PatchsetError(
+            why, "run it on a host with an NVIDIA GPU; nox -s gpu-bundle packs it for one without a network"
+        )
     return count
 
 

@@ -42,6 +42,11 @@ def test_a_series_that_does_not_make_what_is_pinned_is_refused(two: Project) -> 
     assert "pkg/parser.py: not as pinned" in two.run("drift", "v1.2.0", status=1).stderr
 
 
+def test_a_release_that_is_nowhere_is_said_before_any_work(two: Project) -> None:
+    said = two.run("drift", "v9.9.9", status=6).stderr
+    assert "9.9.9" in said and "apply" not in said
+
+
 def test_what_there_is_to_do(two: Project) -> None:
     next_release(two, {**SAME, "pkg/parser.py": changed(line5="five\n", line30="theirs\n")})
     said = two.run("drift", "v1.3.0", status=1).stdout

@@ -72,7 +72,7 @@ def test_one_changed_case_makes_all_results_stale(run: Project) -> None:
     before = keys()
     (run.root / "tests/conformance/cases/one.json").write_text('{"name": "another"}\n')
     assert all(keys()[kind] != before[kind] for kind in ("stock", "patched"))
-    assert stale() == ["v1.2.0: stale results of lane conformance: patched, stock; run it again"]
+    assert stale() == ["v1.2.0: stale results of lane conformance: patched, stock (nox -s conformance)"]
 
 
 @pytest.mark.parametrize("name", ["tests/conformance/case.py", "tests/requirements.txt"])
@@ -92,7 +92,7 @@ def test_tests_of_the_suite_and_generators_are_not(run: Project) -> None:
 def test_a_changed_series_makes_the_patched_results_stale_alone(run: Project) -> None:
     run.add_patch("0003-third.diff", diff_line(38, "more"))
     run.run("refresh")
-    assert stale() == ["v1.2.0: stale results of lane conformance: patched; run it again"]
+    assert stale() == ["v1.2.0: stale results of lane conformance: patched (nox -s conformance)"]
     said = run.run("lint").stderr
     assert "warning: v1.2.0: stale results" in said and "as it should be" in said
     message = run.run("publish", "registry.example/name", status=1).stderr

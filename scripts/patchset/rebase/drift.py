@@ -68,9 +68,9 @@ def drift(
     this interpreter, which must have vLLM's dependencies. Nothing is kept but downloads and source trees.
     """
     patches = order.read(release)
-    patched = patched_tree(release)
     with files.scratch(paths.build_dir()) as place:
         source, stock = _stock(target, place, remote)
+        patched = patched_tree(release)
         work = place / "work"
         work.mkdir()
         port.work_repository(work, stock, patched)

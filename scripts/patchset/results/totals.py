@@ -18,6 +18,8 @@ from patchset.results.key import SUITES, key
 
 Cell = dict[str, Any]
 
+#: The nox session that runs a lane, where it is not called as the lane.
+SESSIONS = {"cpu": "e2e-cpu", "gpu": "gpu-tests"}
 #: What a table shows behind figures of an earlier series or suite.
 STALE = " †"
 
@@ -64,6 +66,7 @@ def stale(release: Release) -> list[str]:
             old = [name for name, cell in cells.items() if cell["key"] != wanted.get(name.split(" ")[0])]
             if old:
                 found.append(
-                    f"{release.name}: stale results of lane {where}: {', '.join(sorted(old))}; run it again"
+                    f"{release.name}: stale results of lane {where}: {', '.join(sorted(old))} "
+                    f"(nox -s {SESSIONS.get(lane, lane)})"
                 )
     return found

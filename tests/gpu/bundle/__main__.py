@@ -99,7 +99,10 @@ def _fit(pinned: list[Release], has: list[Any]) -> None:
     torch = next((_version(str(r.specifier)) for r in has if r.name == "torch"), "")
     for one in pinned:
         if one.torch != torch:
-            raise UsageError(f"{one.name} wants torch {one.torch}, and the host has {torch or 'none'}")
+            raise UsageError(
+                f"{one.name} wants torch {one.torch}, and the host has {torch or 'none'}",
+                "name releases for that torch with --release: the first table of docs/results.md",
+            )
 
 
 def _version(specifier: str) -> str:
