@@ -49,5 +49,8 @@ def test_an_engine_is_invariant_or_the_cases_are_counted(results: Path) -> None:
     text = engines.table([release])
     assert "| One 1.0 | 5/9 | 1 | yes | yes: 2 of 3 cases |" in text
     assert "| Two 2.0 | 5/9 | 1 | no: 1 of 3 cases | no |" in text
-    wheels = [release.wheel("cuda", "x86_64").sha256, "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937"]
+    wheels = [
+        release.wheel("cuda", "x86_64").sha256,
+        "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937",
+    ]
     assert all(f": sha256 {digest}" in text for digest in wheels)
