@@ -88,6 +88,8 @@ def test_git_am_makes_the_patched_tree_and_its_tests(series: Project, tmp_path: 
 
 
 def test_a_test_comes_with_the_change_that_uses_the_code(series: Project) -> None:
+    excepted = '[[test]]\nname = "tests/test_old.py::test_it"\nreason = "hook: reads another way"\n'
+    (series.folder / "upstream-tests.toml").write_text(excepted)
     series.run("upstream", "v1.2.0", *SIGNER, "--no-check")
     small, module, hook = (file.read_text() for file in mails(series))
     assert "test_one.py" in small and "harness.py" not in small
@@ -95,6 +97,7 @@ def test_a_test_comes_with_the_change_that_uses_the_code(series: Project) -> Non
     assert "test_module.py" in hook and "harness.py" in hook
     letter = (mails(series)[0].parent / "cover-letter.md").read_text()
     assert "test_server.py" in letter and "test_module.py" not in letter
+    assert "- `tests/test_old.py::test_it`: hook: reads another way." in letter
 
 
 def test_the_message(series: Project) -> None:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -270,6 +271,9 @@ def _commit(index: Index, release: Release, tree: str, parent: str | None, messa
 def _cover_letter(release: Release, commits: Sequence[Commit], stay: Mapping[str, str]) -> str:
     changes = "\n".join(f"{number}. {commit.title}" for number, commit in enumerate(commits, start=1))
     kept = "\n".join(f"- `{proof}`: it {why}." for proof, why in stay.items())
+    place = release.folder / "upstream-tests.toml"
+    tests = tomllib.loads(place.read_text(encoding="utf-8"))["test"] if place.is_file() else []
+    contradicted = "\n".join(f"- `{test['name']}`: {test['reason']}." for test in tests)
     return f"""\
 # {len(commits)} changes to vLLM {release.version}
 
@@ -284,6 +288,10 @@ that it needs, else a small one before a large one: each of the first ones can g
 through a real server before it is sent, as vLLM's `tests/AGENTS.md` asks:
 
 {kept or "None."}
+
+These tests of vLLM's own contradict the changes, and have to change with them:
+
+{contradicted or "None."}
 
 ## Before you send one
 
