@@ -32,8 +32,6 @@ class Application:
     """The tree's application; ``prompt`` is the last request's, as the engine got it."""
 
     def __init__(self) -> None:
-        # vLLM looks at a model's class in a process of its own.
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(TREE), os.environ.get("PYTHONPATH", "")])
         self.tokenizer = tokens.load()
         self.prompt = ""
         self._loop = asyncio.new_event_loop()

@@ -21,10 +21,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-# A release inspects a model's class in a process of its own, which must find the same tree.
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    filter(None, [os.environ["VLLM_TREE"], os.environ.get("PYTHONPATH")])
-)
 
 from conformance import tokens
 from conformance.reading import Reading, failed

@@ -26,5 +26,8 @@ def _history(arguments: str) -> list[dict[str, Any]]:
     "arguments", ['{"path": "/a', "not JSON", '{"a": 1}{"b": 2}', "[1]", "7", "", '{"path": "/a"}']
 )
 def test_request_is_served(arguments: str) -> None:
-    reading = ask("Fine.", messages=_history(arguments))
+    try:
+        reading = ask("Fine.", messages=_history(arguments))
+    except ValueError as error:  # in releases before v0.24.0 the scripted server lets it through
+        raise AssertionError(f"the history fails the request: {error}") from error
     assert (reading.broken, reading.content) == ([], "Fine.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever starts the Rust frontend is told that it reads tool calls without these patches."""
+"""Whoever starts the Rust frontend is told that it reads calls by itself."""
 
 from __future__ import annotations
 
