@@ -9,6 +9,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -121,15 +122,20 @@ def _exchange(one: Path, other: Path) -> bool:
 def scratch(folder: Path) -> Iterator[Path]:
     """A temporary folder in ``folder`` that goes at the end; where its run is killed, ``remove_scratch`` takes it."""
     remove_scratch(folder)
-    with _flock(folder / "scratch"):  # for a moment, so nothing is said and no program holds it on
-        made = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, suffix="-scratch", dir=folder))
-        held = contextlib.ExitStack()
-        held.enter_context(_held(made))
-    with held:
-        try:
+    made = folder / f"{TEMP_PREFIX}{secrets.token_hex(4)}-scratch"
+    held = contextlib.ExitStack()
+    try:
+        with _flock(folder / "scratch"):  # for a moment, so nothing is said and no program holds it on
+            made.mkdir(mode=0o700)
+            held.enter_context(_held(made))
+        with held:
             yield made
-        finally:
+    finally:
+        try:
             shutil.rmtree(made, ignore_errors=True)
+        except KeyboardInterrupt:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
 
 
 def remove_scratch(folder: Path) -> None:
