@@ -22,7 +22,8 @@ def visible() -> int:
     count, why = gpus.visible()
     if count == 0:
         raise PatchsetError(
-            why, "run it on a host with an NVIDIA GPU; nox -s gpu-bundle packs it for one without a network"
+            why,
+            "run it on a host with an NVIDIA GPU; nox -s gpu-bundle packs the lane for a host without a network",
         )
     return count
 

@@ -28,6 +28,6 @@ def _history(arguments: str) -> list[dict[str, Any]]:
 def test_request_is_served(arguments: str) -> None:
     try:
         reading = ask("Fine.", messages=_history(arguments))
-    except ValueError as error:  # in releases before v0.24.0 the scripted server lets it through
+    except ValueError as error:  # releases before v0.24.0 raise it where later ones answer 400
         raise AssertionError(f"the history fails the request: {error}") from error
     assert (reading.broken, reading.content) == ([], "Fine.")

@@ -133,7 +133,7 @@ def scratch(folder: Path) -> Iterator[Path]:
     finally:
         try:
             shutil.rmtree(made, ignore_errors=True)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt:  # while it was being cleared away
             shutil.rmtree(made, ignore_errors=True)
             raise
 

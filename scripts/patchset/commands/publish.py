@@ -64,7 +64,7 @@ def command(
         raise PatchsetError(
             "the results of this release are not of its series and suites as they stand:\n  "
             + "\n  ".join(old),
-            "run these sessions again for it, with --results, and commit results/",
+            "run these sessions again for this release, with --results, and commit results/",
         )
     chosen = list(archives) or _built(pinned, target, only_thin)
     names = push.tags(pinned, target)

@@ -101,7 +101,7 @@ def _fit(pinned: list[Release], has: list[Any]) -> None:
         if one.torch != torch:
             raise UsageError(
                 f"{one.name} wants torch {one.torch}, and the host has {torch or 'none'}",
-                "name releases for that torch with --release: the first table of docs/results.md",
+                "choose releases for that torch with --release; the first table of docs/results.md lists them",
             )
 
 
