@@ -14,14 +14,16 @@ from vllm.v1 import utils
 
 def warnings(tool_call_parser: str | None) -> list[str]:
     """What the frontend's launcher warns of; /bin/true is the frontend."""
-    listeners = [ZmqListener("tcp://127.0.0.1:0", socket.socket()) for _ in range(2)]
+    requests, answers = (ZmqListener("tcp://127.0.0.1:0", socket.socket()) for _ in range(2))
     arguments = argparse.Namespace(model="m", tool_call_parser=tool_call_parser)
     with (
         socket.socket() as listening,
         mock.patch("vllm.entrypoints.common.startup.jsonify_non_default_args", return_value={}),
         mock.patch.object(utils.logger, "warning") as warn,
     ):
-        manager = utils.RustFrontendProcessManager("/bin/true", listening, arguments, *listeners, 0, 1, 1)
+        manager = utils.RustFrontendProcessManager(
+            "/bin/true", listening, arguments, requests, answers, 0, 1, 1
+        )
         manager.shutdown()
     return [call.args[0] % call.args[1:] for call in warn.call_args_list]
 

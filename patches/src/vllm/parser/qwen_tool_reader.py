@@ -87,6 +87,7 @@ MAX_GAP = 256
 # such a beginning may look like where the text ends.
 _TEXT_TAGS = ("</th", "</to", "<th", "<to", "<fu")
 _VALUE_TAGS = ("</pa", "</fu", "</to", "<pa", "<fu", "<to")
+_LAST_VALUE_TAGS = (*_VALUE_TAGS, "</p", "</f", "</t")  # at the output's end
 _CUT_TAGS = frozenset(
     tag[:end] for tag in (*_TEXT_TAGS, *_VALUE_TAGS) for end in range(1, len(tag))
 )
@@ -150,12 +151,12 @@ class Cursor:
         text, at = self.text, self.at
         # As the chat template has it, mostly.
         end = at + 1 if text.startswith("\n", at) else at
-        if not text.startswith("<", end):
+        if text[end : end + 1].isspace():
             end = _GAP.match(text, end).end()
             if end - at > MAX_GAP:
                 return False
-            if end == len(text):
-                raise NeedMore
+        if end == len(text):
+            raise NeedMore
         self.at = end
         return True
 
@@ -240,10 +241,10 @@ class Cursor:
         return matched
 
 
-def find_tag(tags: tuple[str, ...], text: str, start: int) -> int:
-    """Position of the first ``<`` that may begin one of *tags*, or the end."""
+def find_text_tag(text: str, start: int) -> int:
+    """Position of the first ``<`` that may begin a tag, or the end."""
     at = text.find("<", start)
-    while at >= 0 and not text.startswith(tags, at):
+    while at >= 0 and not text.startswith(_TEXT_TAGS, at):
         if len(text) - at < 4 and text[at:] in _CUT_TAGS:
             break
         at = text.find("<", at + 1)
@@ -636,7 +637,7 @@ class QwenToolReader:
         """Deliver the text up to the next tag, if there is any."""
         cursor = self._cursor
         start = cursor.at
-        end = find_tag(_TEXT_TAGS, cursor.text, start)
+        end = find_text_tag(cursor.text, start)
         if end == start:
             return False
         cursor.at = end
@@ -647,7 +648,7 @@ class QwenToolReader:
         """Deliver what is no tag, up to the next one."""
         cursor = self._cursor
         start = cursor.at
-        cursor.at = find_tag(_TEXT_TAGS, cursor.text, start + 1)
+        cursor.at = find_text_tag(cursor.text, start + 1)
         self._deliver(cursor.text[start : cursor.at])
         return self._state
 
@@ -797,21 +798,26 @@ class QwenToolReader:
         """
         cursor = self._cursor
         text, start = cursor.text, cursor.at
-        length = len(text)
-        # From here on a tag is cut; at the output's end "</p" is enough of it.
-        cut = length - (2 if cursor.final else 3)
+        tags = _LAST_VALUE_TAGS if cursor.final else _VALUE_TAGS
         ends = False
-        tag = find_tag(_VALUE_TAGS, text, start)
-        while tag < cut or (tag < length and text[tag:] not in _CUT_TAGS):
-            cursor.at = tag
-            on_new_line = text[tag - 1] == "\n" if tag > start else at_line_start
-            try:
-                ends = self._ends_value(on_new_line)
-            except NeedMore:
+        tag = text.find("<", start)
+        while tag >= 0:
+            if text.startswith(tags, tag):
+                cursor.at = tag
+                on_new_line = text[tag - 1] == "\n" if tag > start else at_line_start
+                try:
+                    ends = self._ends_value(on_new_line)
+                except NeedMore:
+                    break
+                if ends:
+                    break
+                tag = text.find("<", cursor.at)
+            elif len(text) - tag < 4 and text[tag:] in _CUT_TAGS:
                 break
-            if ends:
-                break
-            tag = find_tag(_VALUE_TAGS, text, cursor.at)
+            else:
+                tag = text.find("<", tag + 1)
+        else:
+            tag = len(text)
         # One newline before the closing tag is frame.
         if tag > start and text[tag - 1] == "\n":
             tag -= 1
@@ -854,16 +860,14 @@ class QwenToolReader:
     def _opening_ends_value(self, at_line_start: bool) -> bool:
         """Decide on an opening tag inside the value, as :meth:`_ends_value`."""
         cursor = self._cursor
-        tag = cursor.at
-        if at_line_start:
+        text, tag = cursor.text, cursor.at
+        if at_line_start and text.startswith("<pa", tag):
             if not self._blocks and self._missing_parameter():
                 return self._forgive(tag)
-            cursor.at = tag
-            in_tool_call = cursor.text.startswith(TOOL_CALL_START, tag)
-            if cursor.skip(self._block_opening):
-                in_value = cursor.skip(self._parameter_opening)
-                self._blocks.append(_Block(in_tool_call, in_value))
-                return False
+        elif at_line_start and cursor.skip(self._block_opening):
+            in_value = cursor.skip(self._parameter_opening)
+            self._blocks.append(_Block(text.startswith("<to", tag), in_value))
+            return False
         cursor.at = tag + 1
         return False
 

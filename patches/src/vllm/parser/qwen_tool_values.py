@@ -221,10 +221,12 @@ class Patterns:
 
 
 def _schema_of(nodes: Sequence[Mapping[str, Any]], key: str, patterns: Patterns) -> Any:
-    """Schema of the property *key*, which may be none that is listed.
+    """Schema of a property, which may be none that is listed.
 
     Args:
         nodes: What the object's schema is put together from, see :func:`_nodes`.
+        key: Name of the property.
+        patterns: Searches for the regular expressions of the schema.
 
     """
     other: Any = None
