@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mamba-chunk-ends: a prompt is cut at block ends alone, so that a later request resumes from the state it asks for."""
+"""A prompt is cut at block ends alone.
+
+So a later request resumes from the state that it asks for.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class DeltaSequence(DeltaMessage):
         if len(deltas) < 2:
             return deltas[0] if deltas else None
         copies = [delta.model_copy(deep=True) for delta in deltas]
-        merged = merge_deltas(copies)
+        merged = merge_deltas(copies) or DeltaMessage()
         sequence = cls(**{key: getattr(merged, key) for key in merged.model_fields_set})
         sequence._parts = list(deltas)
         return sequence
@@ -42,10 +42,10 @@ def one_kind_chunks(chunk: Any) -> Iterator[Any]:
     taken out of the merged delta is left out.
     """
     choice = chunk.choices[0] if chunk.choices else None
-    delta = choice.delta if choice is not None else None
-    if not isinstance(delta, DeltaSequence):
+    if choice is None or not isinstance(choice.delta, DeltaSequence):
         yield chunk
         return
+    delta = choice.delta
     kept = {call.index for call in delta.tool_calls}
     parts = [
         part

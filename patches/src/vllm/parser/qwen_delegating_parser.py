@@ -58,25 +58,27 @@ class OpeningStream:
         self._stream: QwenDeltaStream | None = None
 
     def feed(self, text: str) -> list[DeltaMessage]:
-        if self._stream is None:
-            self._held += text
-            start = self._held.lstrip()
-            if len(start) < len(THINK_START) and THINK_START.startswith(start):
-                return []
-            text = self._begin()
-        return self._stream.feed(text)
+        if self._stream is not None:
+            return self._stream.feed(text)
+        self._held += text
+        start = self._held.lstrip()
+        if len(start) < len(THINK_START) and THINK_START.startswith(start):
+            return []
+        self._stream = self._begin()
+        return self._stream.feed(self._held)
 
     def finish(self) -> list[DeltaMessage]:
-        deltas: list[DeltaMessage] = []
-        if self._stream is None:
-            text = self._begin()
-            deltas += self._stream.feed(text)
-        return deltas + self._stream.finish()
+        if self._stream is not None:
+            return self._stream.finish()
+        stream = self._begin()
+        return stream.feed(self._held) + stream.finish()
 
-    def _begin(self) -> str:
-        reasoning = self._held.lstrip().startswith(THINK_START)
-        self._stream = self._open(reasoning)
-        return self._held.lstrip() if reasoning else self._held
+    def _begin(self) -> QwenDeltaStream:
+        start = self._held.lstrip()
+        reasoning = start.startswith(THINK_START)
+        if reasoning:
+            self._held = start
+        return self._open(reasoning)
 
 
 class QwenStreamingToolParser:
@@ -87,7 +89,7 @@ class QwenStreamingToolParser:
     text they would be copied anew at every step.
     """
 
-    tools: Sequence[Any] = ()
+    tools: Any = ()
 
     _stream: QwenDeltaStream | None = None
     _record: list[tuple[str, list[str]]]  # each call's name, its arguments
@@ -176,7 +178,7 @@ class QwenDelegatingParser(DelegatingParser):
     The two parsers still answer what is asked about token ids.
     """
 
-    _stream: QwenDeltaStream | ConstrainedStream | None = None
+    _stream: QwenDeltaStream | OpeningStream | ConstrainedStream | None = None
     _calls: list[FunctionCall] | None = None
     _prompt_token_ids: Sequence[int] | None = None
 
@@ -295,7 +297,7 @@ class QwenDelegatingParser(DelegatingParser):
             deltas += self._stream.finish()
         if not getattr(request, "include_reasoning", True):
             deltas = [delta for delta in deltas if delta.reasoning is None]
-        if self._tool_parser is not None:
+        if isinstance(self._tool_parser, QwenStreamingToolParser):
             self._tool_parser.record_streamed(deltas)
         return deltas
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from vllm.tool_parsers import utils
+
 try:
     from vllm.entrypoints.generate.base.protocol import (
         DeltaFunctionCall,
@@ -32,16 +34,15 @@ except ImportError:
         make_tool_call_id,
     )
 
-try:
-    from vllm.tool_parsers.utils import iter_response_function_tool_info
-except ImportError:
 
-    def iter_response_function_tool_info(
-        tool: Any,
-    ) -> list[tuple[str, dict[str, Any] | None]]:
-        """Name and parameter schema of a tool of ``/v1/responses``."""
-        return [(tool.name, tool.parameters)] if hasattr(tool, "parameters") else []
+def _iter_function_info(tool: Any) -> list[tuple[str, dict[str, Any] | None]]:
+    """Name and parameter schema of a tool of ``/v1/responses``."""
+    return [(tool.name, tool.parameters)] if hasattr(tool, "parameters") else []
 
+
+iter_response_function_tool_info = getattr(
+    utils, "iter_response_function_tool_info", _iter_function_info
+)
 
 __all__ = [
     "DeltaFunctionCall",
