@@ -2,6 +2,7 @@
 """Sessions are thin: each runs one command of the tool in scripts/patchset, or one folder of tests."""
 
 import ctypes.util
+import functools
 import os
 import re
 import subprocess
@@ -18,9 +19,13 @@ nox.options.default_venv_backend = "none" if HELP else "virtualenv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_external_run = True
 nox.options.sessions = ["lint", "tests", "proofs"]
+# On Ctrl-C a command clears away what is half done; nox would kill it after half a second.
+nox.Session.run = functools.partialmethod(nox.Session.run, interrupt_timeout=60.0)
 
 RELEASE_NAME = re.compile(r"v\d+(\.\d+)+|\d+(\.\d+){2,}")
 PYPROJECT = nox.project.load_toml("pyproject.toml")
+BUILD = Path(os.environ.get("PATCHSET_BUILD_DIR") or "build").resolve()
+TREES = BUILD / "trees"
 
 
 #: What a session runs, where that is not the command of the tool that is called as it is.
@@ -36,7 +41,10 @@ def install(session: nox.Session, *packages: str) -> None:
     """Install packages into the session's environment; with ``-- --help`` show the session's options instead."""
     if HELP:
         show_help(session)
-    session.install(*packages)
+    try:
+        session.install(*packages)
+    except nox.command.CommandFailed:
+        session.error(f"pip failed, see above; without a network, once installed: nox -R -s {session.name}")
 
 
 def show_help(session: nox.Session) -> None:
@@ -210,7 +218,7 @@ def proofs(session: nox.Session) -> None:
     arguments, named = words(session)
     session.run("python", "-m", "patchset", "prove", *arguments)
     for release in releases() if "--all" in arguments else named or releases(default=True):
-        tree = Path("build/trees", release, "patched").resolve()
+        tree = TREES / release / "patched"
         session.run(
             "pytest", "-q", "tests/modules", env={"VLLM_TREE": str(tree), "VLLM_LOGGING_LEVEL": "ERROR"}
         )
@@ -224,7 +232,7 @@ def oldest_pydantic(session: nox.Session) -> None:
     names = words(session)[0] or releases(default=True)
     make_trees(session, names)
     for name in names:
-        tree = Path("build/trees", name, "patched").resolve()
+        tree = TREES / name / "patched"
         session.run("pytest", "-q", "tests/modules/test_models.py", env={"VLLM_TREE": str(tree)})
 
 
@@ -233,7 +241,7 @@ def conformance(session: nox.Session) -> None:
     """Judge releases or a server by the suite: -- [RELEASE... | --tier TIER | --all | --stock --quick --url URL]."""
     in_process_lane(session)
     arguments, named = words(session)
-    result = Path("build/conformance.json").resolve()
+    result = BUILD / "conformance.json"
     if keep := "--results" in arguments:
         result.unlink(missing_ok=True)
         arguments = [argument for argument in arguments if argument != "--results"] + ["--json", str(result)]
@@ -242,14 +250,13 @@ def conformance(session: nox.Session) -> None:
         session.log(f"judging {', '.join(chosen)}: some minutes each on two cores")
         make_trees(session, chosen)
         arguments = [word for word in arguments if word not in {"--all", *named}] + chosen
-    trees = str(Path("build/trees").resolve())
     with session.chdir("tests"):
         session.run(
             "python",
             "-m",
             "conformance",
             "--trees",
-            trees,
+            str(TREES),
             *arguments,
             success_codes=[0, 1] if keep else [0],
         )
@@ -266,7 +273,7 @@ def before_after(session: nox.Session) -> None:
     options = [argument for argument in arguments if argument not in named]
     release = (named or releases(default=True))[0]
     session.run("python", "-m", "patchset", "apply", release)
-    trees = Path("build/trees").resolve() / release
+    trees = TREES / release
     lane = {"PYTHONPATH": "tests"}
     session.run(
         "python", "-m", "conformance.before_after", str(trees / "stock"), str(trees / "patched"),
@@ -283,7 +290,8 @@ def clients(session: nox.Session) -> None:
     # The default release's source has the chat templates.
     arguments, named = words(session)
     make_trees(session, dict.fromkeys([*releases(default=True), *named]))
-    session.run("python", "-m", "clients", *arguments, env={"PYTHONPATH": "tests"})
+    places = ["--trees", str(TREES), "--build", str(BUILD / "clients")]
+    session.run("python", "-m", "clients", *places, *arguments, env={"PYTHONPATH": "tests"})
     if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
 
@@ -310,7 +318,7 @@ def bfcl(session: nox.Session) -> None:
         arguments = [argument for argument in arguments if argument != "--all"] + named
     # The default release's source has the chat template.
     make_trees(session, dict.fromkeys([*releases(default=True), *named]))
-    session.run("python", "-m", "bfcl", *arguments, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "bfcl", "--trees", str(TREES), *arguments, env={"PYTHONPATH": "tests"})
     if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
 
@@ -321,7 +329,9 @@ def other_engines(session: nox.Session, *names: str) -> None:
     groups(session, "bench")
     arguments, named = words(session)
     make_trees(session, named or releases(default=True))
-    session.run("python", "-m", "engines", *names, *arguments, env={"PYTHONPATH": "tests"})
+    session.run(
+        "python", "-m", "engines", "--trees", str(TREES), *names, *arguments, env={"PYTHONPATH": "tests"}
+    )
     if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
 
@@ -355,7 +365,7 @@ def upstream(session: nox.Session) -> None:
     release = (named or releases(default=True))[0]
     session.run("python", "-m", "patchset", "apply", release)
     # What the release pins for its contributors. As with them, mypy sees no torch.
-    hooks = Path("build/trees", release, "stock", ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    hooks = (TREES / release / "stock" / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     ruff = re.search(r"ruff-pre-commit\s+rev: v([0-9.]+)", hooks)
     mypy = re.search(r"additional_dependencies: \[(mypy.*|\"mypy.*)\]", hooks)
     if not (ruff and mypy):
@@ -384,7 +394,7 @@ def other_parsers(session: nox.Session) -> None:
     in_process_lane(session)
     for release in words(session)[0] or releases(default=True):
         session.run("python", "-m", "patchset", "apply", release)
-        trees = [str(Path("build/trees", release, side).resolve()) for side in ("stock", "patched")]
+        trees = [str(TREES / release / side) for side in ("stock", "patched")]
         session.run("python", "-m", "upstream.other_parsers", *trees, env={"PYTHONPATH": "tests"})
 
 
