@@ -7,7 +7,7 @@ import os
 
 
 def _leave(number: int, frame: object) -> None:
-    os.write(2, b"interrupted\n")
+    os.write(2, b"error: interrupted\nnext:  run the same command again\n")
     os._exit(130)
 
 

@@ -24,7 +24,6 @@ from queue import SimpleQueue
 from patchset.base import console, files, git, paths
 from patchset.base.errors import UsageError
 from patchset.base.release import Release
-from patchset.proofs import outcomes
 from patchset.series import order, upstreamed
 from patchset.series.apply import STOCK_REF, patched_tree, select
 from patchset.series.patch import Patch
@@ -216,6 +215,8 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
 
 
 def _pytest(tree: Path, proofs: list[Path], release: str, result: Path) -> tuple[int, str]:
+    from patchset.proofs import outcomes  # pytest, which the other commands do without
+
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"VLLM_TREE": str(tree), "VLLM_RELEASE": release, "VLLM_LOGGING_LEVEL": "ERROR"}
     environment |= {outcomes.VARIABLE: str(result), outcomes.TESTS: str(paths.project_root() / "tests")}
