@@ -220,11 +220,11 @@ def test_full_disk_is_said_and_leaves_nothing(
         pytest.skip(f"cannot mount here: {mounted.stderr.decode()}")
     try:
         monkeypatch.setenv("PATCHSET_DOWNLOADS", str(disk / "downloads"))
-        message = project.run("fetch", status=1).stderr
+        message = project.run("fetch", status=7).stderr
         assert "MB free" in message
         monkeypatch.setenv("PATCHSET_DOWNLOADS", str(project.downloads))
         monkeypatch.setenv("PATCHSET_BUILD_DIR", str(disk / "build"))
-        message = project.run("apply", status=1).stderr
+        message = project.run("apply", status=7).stderr
         assert "the disk is full" in message and "set PATCHSET_BUILD_DIR to another disk" in message
         assert [
             path.name for path in (disk / "build/trees/v1.2.0").iterdir() if not path.name.endswith(".lock")

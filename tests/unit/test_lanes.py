@@ -4,18 +4,21 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from conformance import report
 from conformance.adapters import AdapterError
 from kernels import __main__ as kernels
 
-from patchset.base import process, run_command
-from patchset.base.errors import UnavailableError, UsageError
+from patchset.base import files, process, run_command
+from patchset.base.errors import NoSpaceError, UnavailableError, UsageError
 from patchset.base.release import load
 
 TESTS = Path(__file__).parents[1]
@@ -27,10 +30,20 @@ TESTS = Path(__file__).parents[1]
         (
             KeyboardInterrupt(),
             130,
-            ("error: interrupted", "next:  run the same command again, from the start"),
+            ("error: interrupted", "next:  run the same command again"),
         ),
         (AdapterError("no tree"), 3, ("error: no tree",)),
-        (OSError(errno.ENOSPC, "No space left on device"), 3, ("error: [Errno 28]",)),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            7,
+            ("error: [Errno 28]", "next:  free some space"),
+        ),
+        (files.full_disk(TESTS), 7, ("error: the disk is full", "next:  free some space")),
+        (
+            ModuleNotFoundError(name="torch"),
+            5,
+            ("error: the Python package torch is not", "next:  run it by its session"),
+        ),
         (UsageError("unknown release v9", "known: v1"), 2, ("error: unknown release v9", "next:  known: v1")),
     ],
 )
@@ -40,15 +53,27 @@ def test_a_lane_that_cannot_judge_says_why(
     def main() -> int:
         raise error
 
-    handlers = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        with pytest.raises(SystemExit) as ended:
-            run_command.run_lane(main, AdapterError)
-    finally:
-        for sign, handler in handlers.items():
-            signal.signal(sign, handler)
-    said = capsys.readouterr().err
-    assert ended.value.code == status and all(word in said for word in words)
+    ends: list[Callable[[], None]] = [lambda: run_command.run_lane(main, AdapterError)]
+    if status != 3:  # the same statuses, whichever way a lane is run
+        ends.append(lambda: run_command.run(click.Command("lane", callback=main), []))
+    for end in ends:
+        handlers = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        try:
+            with pytest.raises(SystemExit) as ended:
+                end()
+        finally:
+            for sign, handler in handlers.items():
+                signal.signal(sign, handler)
+        said = capsys.readouterr().err
+        assert ended.value.code == status and all(word in said for word in words)
+
+
+def test_the_tool_shows_its_help_without_the_packages_of_tests() -> None:
+    script = (
+        "import sys; sys.modules['pytest'] = None; from patchset.commands.cli import main; main(['--help'])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("package", ["conformance", "bfcl", "engines", "e2e", "gpu"])
@@ -83,3 +108,9 @@ def test_a_triton_that_cannot_be_installed_is_unavailable(
     with pytest.raises(UnavailableError, match=r"triton \S+ could not be installed") as raised:
         kernels._triton(load())
     assert "check the network" in (raised.value.hint or "")
+
+
+def test_a_program_that_finds_the_disk_full_is_said_to() -> None:
+    script = f"import sys; sys.exit('OSError: [Errno 28] {os.strerror(errno.ENOSPC)}')"
+    with pytest.raises(NoSpaceError, match="the disk is full: python"):
+        process.run([sys.executable, "-c", script], prefix="pip")

@@ -15,6 +15,7 @@ EXIT_CONFLICT = 3
 EXIT_ALREADY_PRESENT = 4
 EXIT_MISSING_TOOL = 5
 EXIT_UNAVAILABLE = 6
+EXIT_NO_SPACE = 7
 EXIT_INTERRUPTED = 130
 
 
@@ -65,6 +66,12 @@ class UnavailableError(PatchsetError):
     """An index, registry or remote does not have it, or does not answer."""
 
     exit_code = EXIT_UNAVAILABLE
+
+
+class NoSpaceError(PatchsetError):
+    """A disk is full, or would be."""
+
+    exit_code = EXIT_NO_SPACE
 
 
 class NotFoundError(UnavailableError):

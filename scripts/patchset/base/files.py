@@ -16,9 +16,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from patchset.base import console, paths
-from patchset.base.errors import PatchsetError, UsageError
+from patchset.base.errors import NoSpaceError, UsageError
 
 _CHUNK = 1 << 20
+
+#: What a full disk, or a full quota, is called.
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 #: Temporary names start so; whoever holds the lock of a place may delete them there.
 TEMP_PREFIX = ".tmp-"
@@ -196,18 +199,23 @@ def explain_full_disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in NO_SPACE:
             raise
         raise full_disk(path) from error
 
 
-def full_disk(path: Path) -> PatchsetError:
+def tells_of_no_space(words: str) -> bool:
+    """Whether a program's words say that a disk is full."""
+    return any(os.strerror(number) in words for number in NO_SPACE)
+
+
+def full_disk(path: Path) -> NoSpaceError:
     """The error that says where, and what to do: another disk helps where ``path`` is below the build folder."""
     elsewhere = ""
     with contextlib.suppress(UsageError):  # no checkout, no build folder
         if path.resolve().is_relative_to(paths.build_dir()):
             elsewhere = " (or set PATCHSET_BUILD_DIR to another disk)"
-    return PatchsetError(
+    return NoSpaceError(
         f"the disk is full: {path} could not be written",
         f"free some space there{elsewhere}; nothing half done was left",
     )

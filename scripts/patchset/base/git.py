@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import shutil
@@ -13,8 +12,8 @@ from pathlib import Path
 from patchset.base import files
 from patchset.base.errors import MissingToolError, PatchsetError
 
-#: What git says of a full disk, and the free bytes below which a disk is one.
-_FULL, _NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT)), 16 << 20
+#: The free bytes below which a disk is full.
+_NO_ROOM = 16 << 20
 #: Who commits in the trees. Fixed, so that equal trees have equal commit ids everywhere.
 IDENTITY = ("vllm-mtp-patches", "vllm-mtp-patches@localhost")
 
@@ -67,7 +66,7 @@ def run(
         words = done.stderr.decode(errors="replace")
         # Of a file that it checks out, git does not say why it cannot be written.
         unwritten = "unable to write file" in words and shutil.disk_usage(folder).free < _NO_ROOM
-        if unwritten or any(reason in words for reason in _FULL):
+        if unwritten or files.tells_of_no_space(words):
             # A folder that is being made has a name of its own.
             raise files.full_disk(folder.parent if folder.name.startswith(files.TEMP_PREFIX) else folder)
         raise GitError(arguments, words)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from patchset.base import console, files, guard
-from patchset.base.errors import MissingToolError, PatchsetError
+from patchset.base.errors import MissingToolError, NoSpaceError, PatchsetError
 
 #: A line of the tool's own appears when the program has been silent for so many seconds.
 HEARTBEAT = 20.0
@@ -67,7 +67,11 @@ def run(
         _end(child)
         raise
     if status := child.wait():
-        raise ProgramError(f"{Path(argv[0]).name} {_verb(argv)}ended with status {status}", "\n".join(tail))
+        name, said = f"{Path(argv[0]).name} {_verb(argv)}".strip(), "\n".join(tail)
+        if files.tells_of_no_space(said):
+            hint = "free some space on the disk that its output names, then run the same command again"
+            raise NoSpaceError(f"the disk is full: {name} could not go on", hint)
+        raise ProgramError(f"{name} ended with status {status}", said)
 
 
 def _show(

@@ -12,8 +12,15 @@ from typing import NoReturn
 
 import click
 
-from patchset.base import console
-from patchset.base.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNAVAILABLE, PatchsetError
+from patchset.base import console, files
+from patchset.base.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    MissingToolError,
+    NoSpaceError,
+    PatchsetError,
+    UnavailableError,
+)
 
 _AGAIN = "run the same command again: it clears away what is half done, and goes on from what is complete"
 #: Of a lane that could not judge; with it 1 says that something was judged wrong.
@@ -46,7 +53,7 @@ def _ending(failed: int, again: str, errors: tuple[type[Exception], ...]) -> Ite
     try:
         yield
     except PatchsetError as error:
-        _fail(error, failed if error.exit_code == EXIT_FAILED else error.exit_code)
+        _fail(error, failed)
     except errors as error:
         _fail(PatchsetError(str(error)), failed)
     except click.ClickException as error:
@@ -57,15 +64,21 @@ def _ending(failed: int, again: str, errors: tuple[type[Exception], ...]) -> Ite
     except (click.Abort, KeyboardInterrupt):
         _fail(PatchsetError("interrupted", again), EXIT_INTERRUPTED)
     except ConnectionError as error:
-        _fail(PatchsetError(f"the network failed: {error}", "run the same command again"), EXIT_UNAVAILABLE)
+        _fail(UnavailableError(f"the network failed: {error}", "run the same command again"), failed)
+    except ModuleNotFoundError as error:
+        message = f"the Python package {error.name} is not installed here"
+        _fail(
+            MissingToolError(message, "run it by its session, which installs it: nox -l names them"), failed
+        )
     except OSError as error:
-        _fail(PatchsetError(str(error)), failed)
+        full = NoSpaceError(str(error), "free some space there, then run the same command again")
+        _fail(full if error.errno in files.NO_SPACE else PatchsetError(str(error)), failed)
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _fail(error: PatchsetError, status: int) -> NoReturn:
+def _fail(error: PatchsetError, failed: int) -> NoReturn:
     console.show_error(error)
-    sys.exit(status)
+    sys.exit(failed if error.exit_code == EXIT_FAILED else error.exit_code)

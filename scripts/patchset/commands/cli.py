@@ -38,7 +38,7 @@ def cli() -> None:
 
     Exit status: 0 done; 1 failed or not as it should be; 2 wrong command line; 3 a patch conflicts;
     4 a patch is already present; 5 a program is missing; 6 not found on a package index or registry,
-    or no answer from it; 130 interrupted.
+    or no answer from it; 7 a disk is full; 130 interrupted.
     """
 
 

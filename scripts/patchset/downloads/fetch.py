@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from patchset.base import console, files, git, paths
-from patchset.base.errors import NotFoundError, PatchsetError, UnavailableError
+from patchset.base.errors import NoSpaceError, NotFoundError, PatchsetError, UnavailableError
 from patchset.base.release import Arch, Artifact, GitSource, Release, Target
 from patchset.base.steady import steady
 from patchset.downloads import index
@@ -215,7 +215,7 @@ def _need_space(folder: Path, size: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if free < size + min(_SPARE, size):
-        raise PatchsetError(
+        raise NoSpaceError(
             f"the disk of {folder} has {free / 1e6:.0f} MB free; {size / 1e6:.0f} MB are to be written",
             "free some space there, or set PATCHSET_DOWNLOADS to a folder on another disk",
         )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from patchset.base.errors import PatchsetError
+from patchset.base.errors import NoSpaceError
 from patchset.base.release import Target
 
 #: Bytes that the build folder needs at its worst moment: downloads, base, the archive and its parts.
@@ -28,7 +28,7 @@ def check(target: Target, build: Path, storage: Path | None, *, have: int = 0, s
     for folder, size in needs.values():
         free = shutil.disk_usage(folder).free
         if free < size:
-            raise PatchsetError(
+            raise NoSpaceError(
                 f"the disk of {folder} has {free / 1e9:.1f} GB free; "
                 f"a {target} image needs {size / 1e9:.0f} GB while it is made",
                 "free some space there, or set PATCHSET_BUILD_DIR (what is made) and the engine's storage to larger disks",

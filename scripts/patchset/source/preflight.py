@@ -13,7 +13,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from patchset.base import console, paths
-from patchset.base.errors import MissingToolError, PatchsetError, UsageError
+from patchset.base.errors import MissingToolError, NoSpaceError, PatchsetError, UsageError
 from patchset.base.release import Arch, Release, this_machine
 from patchset.pins import cmake
 from patchset.source import toolchain
@@ -97,7 +97,7 @@ def _disk(release: Release, own_toolchain: bool) -> None:
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     free = shutil.disk_usage(there).free
     if free < needed:
-        raise PatchsetError(
+        raise NoSpaceError(
             f"compiling needs {needed / 1e9:.1f} GB in {folder}, and {free / 1e9:.1f} GB are free",
             "free some space there, or set PATCHSET_BUILD_DIR to another disk",
         )
