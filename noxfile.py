@@ -228,7 +228,7 @@ def proofs(session: nox.Session) -> None:
 def oldest_pydantic(session: nox.Session) -> None:
     """Test the making of deltas with the oldest pydantic that the releases allow: -- [RELEASE...]."""
     in_process_lane(session)
-    session.install("pydantic==2.12.0")
+    install(session, "pydantic==2.12.0")
     names = words(session)[0] or releases(default=True)
     make_trees(session, names)
     for name in names:
@@ -291,7 +291,9 @@ def clients(session: nox.Session) -> None:
     arguments, named = words(session)
     make_trees(session, dict.fromkeys([*releases(default=True), *named]))
     places = ["--trees", str(TREES), "--build", str(BUILD / "clients")]
-    session.run("python", "-m", "clients", *places, *arguments, env={"PYTHONPATH": "tests"})
+    # Without a network npm's own pauses are a quarter of an hour of silence.
+    pauses = {"npm_config_fetch_retry_mintimeout": "1000", "npm_config_fetch_retry_maxtimeout": "4000"}
+    session.run("python", "-m", "clients", *places, *arguments, env={"PYTHONPATH": "tests", **pauses})
     if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
 
@@ -370,7 +372,7 @@ def upstream(session: nox.Session) -> None:
     mypy = re.search(r"additional_dependencies: \[(mypy.*|\"mypy.*)\]", hooks)
     if not (ruff and mypy):
         session.error(f"the source of {release} does not say which ruff and mypy it is checked with")
-    session.install(f"ruff=={ruff[1]}", *(part.strip(" \"'") for part in mypy[1].split(",")))
+    install(session, f"ruff=={ruff[1]}", *(part.strip(" \"'") for part in mypy[1].split(",")))
     session.run("python", "-m", "patchset", "upstream", *session.posargs)
 
 
@@ -384,7 +386,7 @@ def kernels(session: nox.Session) -> None:
 @nox.session(name="kernel-cells", default=False)
 def kernel_cells(session: nox.Session) -> None:
     """Pack the kernels, stock and patched, as one script for a host with a GPU: -- [--out FILE]."""
-    session.install("-e", ".")
+    install(session, "-e", ".")
     session.run("python", "-m", "kernels.pack", *session.posargs, env={"PYTHONPATH": "tests"})
 
 

@@ -106,14 +106,16 @@ class _Counter:
         return _total(self._out, self._dumps)
 
     def _control(self, *arguments: str) -> None:
-        _control(self._worker.pid, *arguments)
+        _control(self._worker.pid, *arguments, f"--vgdb-prefix={self._out.with_name('vgdb')}")
 
 
 @contextlib.contextmanager
 def _counter(place: Place, log: Path | None) -> Iterator[_Counter]:
     with tempfile.TemporaryDirectory() as name:
         out = Path(name) / "callgrind"
-        under = ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}")
+        # Its pipes as well lie where they go with the folder, also when a run is interrupted.
+        under = ("valgrind", f"--vgdb-prefix={out.with_name('vgdb')}", "--tool=callgrind", "--instr-atstart=no",
+                 f"--callgrind-out-file={out}")  # fmt: skip
         worker = Worker(place, log, under)
         try:
             yield _Counter(worker, out)

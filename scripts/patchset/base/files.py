@@ -131,7 +131,7 @@ def scratch(folder: Path) -> Iterator[Path]:
         with _flock(folder / "scratch"):  # for a moment, so nothing is said and no program holds it on
             made.mkdir(mode=0o700)
             held.enter_context(_held(made))
-        with held:
+        with held, explain_full_disk(folder):
             yield made
     finally:
         try:

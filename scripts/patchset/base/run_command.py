@@ -71,7 +71,7 @@ def _ending(failed: int, again: str, errors: tuple[type[Exception], ...]) -> Ite
             MissingToolError(message, "run it by its session, which installs it: nox -l names them"), failed
         )
     except OSError as error:
-        full = NoSpaceError(str(error), "free some space there, then run the same command again")
+        full = NoSpaceError(str(error), "free some space on that disk, then run the same command again")
         _fail(full if error.errno in files.NO_SPACE else PatchsetError(str(error)), failed)
 
 
