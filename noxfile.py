@@ -20,7 +20,8 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_external_run = True
 nox.options.sessions = ["lint", "tests", "proofs"]
 # On Ctrl-C a command clears away what is half done; nox would kill it after half a second.
-nox.Session.run = functools.partialmethod(nox.Session.run, interrupt_timeout=60.0)
+GRACE = 60.0
+nox.Session.run = functools.partialmethod(nox.Session.run, interrupt_timeout=GRACE)
 
 RELEASE_NAME = re.compile(r"v\d+(\.\d+)+|\d+(\.\d+){2,}")
 PYPROJECT = nox.project.load_toml("pyproject.toml")
@@ -42,7 +43,7 @@ def install(session: nox.Session, *packages: str) -> None:
     if HELP:
         show_help(session)
     try:
-        session.install(*packages)
+        session.install(*packages, interrupt_timeout=GRACE)
     except nox.command.CommandFailed:
         session.error(f"pip failed, see above; without a network, once installed: nox -R -s {session.name}")
 
