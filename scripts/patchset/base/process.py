@@ -67,11 +67,11 @@ def run(
         _end(child)
         raise
     if status := child.wait():
-        name, said = f"{Path(argv[0]).name} {_verb(argv)}".strip(), "\n".join(tail)
-        if files.tells_of_no_space(said):
-            hint = "free some space on the disk that its output names, then run the same command again"
-            raise NoSpaceError(f"the disk is full: {name} could not go on", hint)
-        raise ProgramError(f"{name} ended with status {status}", said)
+        name = f"{Path(argv[0]).name} {_verb(argv)}".strip()
+        if full := [line for line in tail if files.tells_of_no_space(line)]:
+            hint = "free some space, then run the same command again"
+            raise NoSpaceError(f"the disk is full: {name} said {full[-1].strip()[:200]!r}", hint)
+        raise ProgramError(f"{name} ended with status {status}", "\n".join(tail))
 
 
 def _show(
