@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 from harness import TOOLS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -30,6 +31,9 @@ SURFACES: dict[str, Any] = {"chat": chat, "responses": responses, "messages": me
 
 #: Tokens a step delivers: one, few, all.
 WIDTHS = (1, 2, 3, 5, 100_000)
+
+#: A response that takes longer, in seconds, is a hang.
+LIMIT = 60
 
 _LOOP = asyncio.new_event_loop()
 
@@ -100,14 +104,20 @@ def raw(
     ``prompt`` says whether the prompt's end opened or closed the reasoning ("open", "closed", "none"), ``end`` how the
     output ended, and ``fields`` go into the request.
     """
-    from conformance.host.asgi import post
     from conformance.host.engine import SCRIPT
 
     body = _body(surface, prompt, width is not None, tools) | fields
     app = application(reasoning)
     SCRIPT.set(script(output, width or 100_000, end))
-    status, answer = _LOOP.run_until_complete(post(app, SURFACES[surface].PATH, body))
-    return status, answer
+    return _LOOP.run_until_complete(asyncio.wait_for(_post(app, SURFACES[surface].PATH, body), LIMIT))
+
+
+async def _post(app: Any, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+    # Where the application raises, a client has an error's status, or a stream that ends too early.
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tree", timeout=None) as client:
+        answer = await client.post(path, json=body)
+    return answer.status_code, answer.content
 
 
 def ask(output: str, width: int | None = None, *, surface: str = "chat", **options: Any) -> Reading:

@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import pytest
+
+
+def _items() -> Any:
+    module = "vllm.entrypoints.openai.responses.item_events"
+    assert importlib.util.find_spec(module), "nothing here keeps the events of output items apart"
+    return importlib.import_module(module).ItemEvents()
 
 
 def _call(index: int, name: str | None, arguments: str) -> Any:
@@ -19,9 +26,8 @@ def _call(index: int, name: str | None, arguments: str) -> Any:
 
 def test_items() -> None:
     from vllm.entrypoints.openai.engine.protocol import DeltaMessage
-    from vllm.entrypoints.openai.responses.item_events import ItemEvents
 
-    items, events = ItemEvents(), []
+    items, events = _items(), []
     for delta in (
         DeltaMessage(reasoning="r"),
         DeltaMessage(reasoning="s"),
@@ -62,7 +68,6 @@ def test_items() -> None:
 @pytest.mark.parametrize("empty", ["", None])
 def test_nothing_gives_no_item(empty: str | None) -> None:
     from vllm.entrypoints.openai.engine.protocol import DeltaMessage
-    from vllm.entrypoints.openai.responses.item_events import ItemEvents
 
-    items = ItemEvents()
+    items = _items()
     assert items.of(DeltaMessage(content=empty), []) + items.end() == []

@@ -4,10 +4,19 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from harness import call
 from old_harness import raw
+
+
+def _event(data: str) -> dict[str, Any]:
+    try:
+        event: dict[str, Any] = json.loads(data)
+    except ValueError as error:
+        raise AssertionError(f"an event is no JSON: {data!r}") from error
+    return event
 
 
 @pytest.mark.parametrize("width", [1, 100_000])
@@ -16,5 +25,5 @@ def test_every_event_is_json(width: int) -> None:
 
     status, answer = raw("Well.\n" + call("read", ("path", "/a")), width, surface="messages")
     assert status == 200
-    events = [json.loads(data) for _, data in sse(answer)]
+    events = [_event(data) for _, data in sse(answer)]
     assert events[-1]["type"] == "message_stop"
