@@ -37,6 +37,7 @@ class Application:
         self._loop = asyncio.new_event_loop()
         options = ["--chat-template", str(QWEN35), "--trust-request-chat-template"]
         app = self._loop.run_until_complete(build(str(tokens.model_folder()), "qwen3", options))
+        self._paths = {getattr(route, "path", "") for route in app.routes}
         # What the application raises it has answered by then.
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://tree", timeout=60)
@@ -49,6 +50,10 @@ class Application:
             return generate(prompt, *args, **kwargs)
 
         engine.generate = recorded
+
+    def serves(self, path: str) -> bool:
+        """Whether the release has this endpoint."""
+        return path in self._paths
 
     def post(self, path: str, body: dict[str, Any], *steps: str) -> tuple[int, str]:
         """Status and body of the answer; the model says ``steps``."""

@@ -20,6 +20,10 @@ TEXT = {"role": "system", "content": "It is late."}
 BLOCKS = {"role": "system", "content": [{"type": "text", "text": "It is late."}]}
 
 
+def _turn(text: str) -> str:
+    return f"<|im_start|>user\n{text}<|im_end|>\n"
+
+
 def _prompt(messages: list[dict[str, Any]]) -> str:
     application().json(
         "/v1/messages", {"system": "Be brief.", "messages": messages, "tools": TOOLS, "max_tokens": 100}
@@ -31,19 +35,24 @@ def _prompt(messages: list[dict[str, Any]]) -> str:
 def test_in_its_place(late: dict[str, Any]) -> None:
     before = _prompt([USER])
     after = _prompt([USER, late, USER])
-    late_turn, user_turn = "<|im_start|>user\nIt is late.<|im_end|>\n", "<|im_start|>user\nHello<|im_end|>\n"
-    assert after == before + late_turn + user_turn
+    assert after == before + _turn("It is late.") + _turn("Hello")
 
 
 @pytest.mark.parametrize("late", [TEXT, BLOCKS], ids=["text", "blocks"])
 def test_behind_a_tool_result(late: dict[str, Any]) -> None:
-    before = _prompt([USER, CALL])
-    assert _prompt([USER, CALL, RESULT, late]).startswith(before)
-    assert "done\n\nIt is late.\n</tool_response>" in application().history
+    before, after = _prompt([USER, CALL, RESULT]), _prompt([USER, CALL, RESULT, late])
+    if before.endswith(_turn("")):
+        # v0.17.1 and v0.18.1 put a user's turn without text behind every result: the message has its turn there.
+        assert after == before + _turn("It is late.")
+    else:
+        assert after == before.replace("done\n", "done\n\nIt is late.\n")
 
 
 def test_tokens_are_counted_alike() -> None:
+    count_tokens = "/v1/messages/count_tokens"
+    if not application().serves(count_tokens):
+        pytest.skip("this release counts no tokens of a request")
     body = {"messages": [USER, TEXT, USER], "tools": TOOLS}
-    counted = application().json("/v1/messages/count_tokens", body)
+    counted = application().json(count_tokens, body)
     answer = application().json("/v1/messages", {**body, "max_tokens": 100})
     assert counted["input_tokens"] == answer["usage"]["input_tokens"]
