@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs an output through the parser that a server would make for it.
 
-What differs between releases is asked of the code here, and in no test. Where the parser reads no whole answer (stock
-before v0.23.0, whose serving code does part of the reading), the release's own application is asked instead.
+What differs between releases is asked of the code here, and in no test.
 """
 
 from __future__ import annotations
@@ -115,37 +114,12 @@ def _request(tools: list[dict[str, Any]], stream: bool, **fields: Any) -> Any:
     )
 
 
-def _parser_cls(reasoning: bool) -> Any:
+def _parser(request: Any, reasoning: bool) -> Any:
     from vllm.parser.parser_manager import ParserManager
 
     parser_cls = ParserManager.get_parser("qwen3_coder", "qwen3" if reasoning else None, True)
     assert parser_cls is not None
-    return parser_cls
-
-
-def _parser(request: Any, reasoning: bool) -> Any:
-    return _parser_cls(reasoning)(tokenizer(), request.tools)
-
-
-def _parser_reads_all(reasoning: bool) -> bool:
-    """Whether a parser of the release reads reasoning and calls together, whole and in steps."""
-    return hasattr(_parser_cls(reasoning), "parse")
-
-
-def _served(reasoning: bool) -> dict[str, str]:
-    """How the application is asked for the same: its parser, and how the prompt ends."""
-    return {"reasoning": "qwen3", "prompt": "open"} if reasoning else {}
-
-
-def _read(text: str, width: int | None, reasoning: bool, **options: Any) -> Message:
-    """The message that a client of the application reads."""
-    from old_harness import ask
-
-    reading = ask(text, width, **_served(reasoning), **options)
-    errors = [broken for broken in reading.broken if broken.startswith(("http-status", "error-event"))]
-    assert not errors, f"the server answers with an error: {errors}"
-    calls = [(one.name, one.text or "") for one in reading.calls]
-    return Message(reading.reasoning, reading.content, calls)
+    return parser_cls(tokenizer(), request.tools)
 
 
 def _prompt(reasoning: bool, prompt: str | None) -> list[int]:
@@ -153,15 +127,6 @@ def _prompt(reasoning: bool, prompt: str | None) -> list[int]:
         prompt = "<|im_start|>assistant\n" + ("<think>\n" if reasoning else "")
     ids: list[int] = tokenizer().encode(prompt, add_special_tokens=False)
     return ids
-
-
-def _served_deltas(text: str, width: int, reasoning: bool, **options: Any) -> Iterator[list[Any]]:
-    """The deltas that the application streams."""
-    from old_harness import chat_deltas
-    from vllm.entrypoints.openai.engine.protocol import DeltaMessage
-
-    for delta in chat_deltas(text, width, **_served(reasoning), **options):
-        yield [DeltaMessage(**delta)]
 
 
 def deltas(
@@ -174,9 +139,6 @@ def deltas(
     **fields: Any,
 ) -> Iterator[list[Any]]:
     """The deltas of each step of a stream."""
-    if not _parser_reads_all(reasoning):
-        yield from _served_deltas(text, width, reasoning, tools=tools, **fields)
-        return
     request = _request(tools, True, **fields)
     parser = _parser(request, reasoning)
     prompt_ids = _prompt(reasoning, prompt)
@@ -191,12 +153,10 @@ def deltas(
             yield [] if delta is None else [delta]
 
 
-def streamed(text: str, width: int, *, reasoning: bool = False, **options: Any) -> Message:
+def streamed(text: str, width: int, **options: Any) -> Message:
     """The message that a stream of steps of ``width`` tokens adds up to."""
-    if not _parser_reads_all(reasoning):
-        return _read(text, width, reasoning, **options)
     message = Message()
-    for step in deltas(text, width, reasoning=reasoning, **options):
+    for step in deltas(text, width, **options):
         for delta in step:
             message.reasoning += delta.reasoning or ""
             message.content += delta.content or ""
@@ -217,8 +177,6 @@ def whole(
     **fields: Any,
 ) -> Message:
     """The message of an answer that is not streamed."""
-    if not _parser_reads_all(reasoning):
-        return _read(text, None, reasoning, tools=tools, **fields)
     request = _request(tools, False, **fields)
     parser = _parser(request, reasoning)
     if hasattr(parser, "set_prompt_token_ids"):

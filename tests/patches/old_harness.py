@@ -105,9 +105,12 @@ def raw(
     output ended, and ``fields`` go into the request.
     """
     from conformance.host.engine import SCRIPT
+    from vllm.parser.parser_manager import ParserManager
 
     body = _body(surface, prompt, width is not None, tools) | fields
     app = application(reasoning)
+    # Before v0.23.0 all applications of a process share one parser class, which the last look-up has set up.
+    ParserManager.get_parser("qwen3_coder", None if reasoning == "none" else reasoning, True)
     SCRIPT.set(script(output, width or 100_000, end))
     return _LOOP.run_until_complete(asyncio.wait_for(_post(app, SURFACES[surface].PATH, body), LIMIT))
 
