@@ -38,12 +38,18 @@ LIMIT = 60
 _LOOP = asyncio.new_event_loop()
 
 
+def application(reasoning: str, parser: str = "qwen3_coder") -> Any:
+    """The release's application with a reasoning parser ("none" without one) and a tool parser, made once."""
+    return _application(reasoning, parser)
+
+
 @functools.cache
-def application(reasoning: str) -> Any:
-    """The release's application with a reasoning parser ("none" without one)."""
+def _application(reasoning: str, parser: str) -> Any:
     from conformance.host.engine import build
 
-    return _LOOP.run_until_complete(build(str(tokens.model_folder()), reasoning, []))
+    return _LOOP.run_until_complete(
+        build(str(tokens.model_folder()), reasoning, ["--tool-call-parser", parser])
+    )
 
 
 @functools.cache
@@ -94,6 +100,7 @@ def raw(
     *,
     surface: str = "chat",
     reasoning: str = "none",
+    parser: str = "qwen3_coder",
     prompt: str = "none",
     end: str = "stop",
     tools: list[dict[str, Any]] = TOOLS,
@@ -108,9 +115,9 @@ def raw(
     from vllm.parser.parser_manager import ParserManager
 
     body = _body(surface, prompt, width is not None, tools) | fields
-    app = application(reasoning)
+    app = application(reasoning, parser)
     # Before v0.23.0 all applications of a process share one parser class, which the last look-up has set up.
-    ParserManager.get_parser("qwen3_coder", None if reasoning == "none" else reasoning, True)
+    ParserManager.get_parser(parser, None if reasoning == "none" else reasoning, True)
     SCRIPT.set(script(output, width or 100_000, end))
     return _LOOP.run_until_complete(asyncio.wait_for(_post(app, SURFACES[surface].PATH, body), LIMIT))
 
