@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,33 @@ Result = dict[str, Any]
 
 class AdapterError(RuntimeError):
     """The thing to be judged could not be started, or died."""
+
+
+class _Hosts:
+    """The processes of a run. Once it is closed none is left, and none is started by a thread that goes on."""
+
+    def __init__(self, start: Callable[[], subprocess.Popen[str]]) -> None:
+        self._start, self._lock, self._closed = start, threading.Lock(), False
+        self._live: set[subprocess.Popen[str]] = set()
+
+    def start(self) -> subprocess.Popen[str]:
+        with self._lock:
+            if self._closed:
+                raise AdapterError("the run has ended")
+            process = self._start()
+            self._live.add(process)
+            return process
+
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        self._live.discard(process)
+        process.kill()
+        process.wait()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        for process in list(self._live):
+            self.kill(process)
 
 
 class TreeAdapter:
@@ -65,7 +92,7 @@ class TreeAdapter:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink,
         )  # fmt: skip
 
-    def run(self, jobs: list[Job]) -> Iterator[Result]:
+    def run(self, jobs: list[Job]) -> Generator[Result, None, None]:
         """Results in the order in which they come. Raises AdapterError when a process dies."""
         todo: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         done: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
@@ -75,9 +102,9 @@ class TreeAdapter:
         count = min(self.workers, max(1, len(jobs)))
         for _ in range(count):
             todo.put(None)
-        live: set[subprocess.Popen[str]] = set()
+        hosts = _Hosts(self._start)
         for _ in range(count):
-            threading.Thread(target=self._work, args=(live, todo, done), daemon=True).start()
+            threading.Thread(target=self._work, args=(hosts, todo, done), daemon=True).start()
         try:
             for _ in jobs:
                 result = done.get()
@@ -85,14 +112,11 @@ class TreeAdapter:
                     raise result
                 yield result
         finally:
-            for process in list(live):
-                process.kill()
-                process.wait()
+            hosts.close()
 
-    def _ready(self, live: set[subprocess.Popen[str]]) -> subprocess.Popen[str]:
+    def _ready(self, hosts: _Hosts) -> subprocess.Popen[str]:
         """A host that runs this tree's code; raises AdapterError otherwise."""
-        process = self._start()
-        live.add(process)
+        process = hosts.start()
         assert process.stdout
         ready = json.loads(process.stdout.readline() or "{}")
         if Path(ready.get("tree", "/")).resolve() != self.tree:
@@ -101,20 +125,18 @@ class TreeAdapter:
         self.release = ready["ready"]
         return process
 
-    def _work(self, live: set[subprocess.Popen[str]], todo: Any, done: Any) -> None:
+    def _work(self, hosts: _Hosts, todo: Any, done: Any) -> None:
         """Feed a host until no job is left; a host that dies or hangs over a job is replaced, and the job is wrong."""
         try:
-            process = self._ready(live)
+            process = self._ready(hosts)
             while (job := todo.get()) is not None:
                 line = self._ask(process, job)
                 if line:
                     done.put(json.loads(line))
                     continue
-                live.discard(process)
-                process.kill()
-                process.wait()
+                hosts.kill(process)
                 done.put(_dead(job))
-                process = self._ready(live)
+                process = self._ready(hosts)
         except BaseException as error:  # handed to the reader of the results
             done.put(error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,26 @@ def test_a_host_that_dies_or_hangs_is_replaced_and_its_case_is_wrong(
         found.add(results[name])
         assert found.totals().right == 0
         assert found.failures()[0]["problems"][0].startswith("hang:")
+
+
+def test_a_run_that_ends_early_leaves_no_host_and_starts_none(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    def start(adapter: Stub) -> Any:
+        started.append(process := Stub._start(adapter))
+        return process
+
+    adapter = Stub(tree, workers=2)
+    monkeypatch.setattr(adapter, "_start", lambda: start(adapter))
+    results = adapter.run([job("a"), *(job("dies") for _ in range(50))])  # each death starts another host
+    next(results)
+    results.close()
+    count = len(started)
+    assert all(process.poll() is not None for process in started)
+    time.sleep(0.3)
+    assert len(started) == count < 50
 
 
 def test_a_host_that_runs_other_code_is_refused(tree: Path, tmp_path: Path) -> None:

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do cached prefixes of hybrid models hold what they say, with MTP and without."""
+
+import conformance  # noqa: F401 - for Ctrl-C while modules are imported

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tokens RELEASE…``: test the cache of releases, stock and patched; exit code 1 if a test fails."""
+"""``python -m tokens RELEASE…``: test the cache of releases, stock and patched. Exit code 0: all right; 1: something wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from patchset.base import paths, release
+from patchset.base import paths, release, run_command
+from patchset.base.errors import PatchsetError, UsageError
 from patchset.results import tokens as results
 from patchset.results import totals
 from patchset.results.key import key
@@ -44,10 +45,12 @@ def main() -> int:
 
 def ask(name: str, kind: str, options: argparse.Namespace) -> bool:
     """Ask one tree; whether it is as right as it must be: of stock only the tests say that."""
-    tree = paths.project_root() / "build" / "trees" / name / kind
+    made = key(release.load(name), kind, results.LANE)
+    tree = paths.build_dir() / "trees" / name / kind
     path = os.pathsep.join([str(tree), str(HERE.parent), str(paths.project_root() / "scripts")])
     variables = {**os.environ, "VLLM_TREE": str(tree), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    made = key(release.load(name), kind, results.LANE)
+    if not (tree / "vllm").is_dir():
+        raise UsageError(f"there is no {kind} tree of {name}", f"nox -s apply -- {name} makes it")
     if options.soak:
         found = _run(["tokens.soak", str(options.requests)], variables)
         print(name, kind, ", ".join(f"k={k}: {results.soaked(one)}" for k, one in found.items()))
@@ -69,12 +72,12 @@ def ask(name: str, kind: str, options: argparse.Namespace) -> bool:
 
 
 def _run(module: list[str], variables: dict[str, str]) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", *module], env=variables, stdout=subprocess.PIPE, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-m", *module], env=variables, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise PatchsetError(f"{' '.join(module)} ended with status {done.returncode}", "its output is above")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command.run_lane(main)

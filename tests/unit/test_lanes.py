@@ -15,6 +15,7 @@ import click
 import pytest
 from conformance import report
 from conformance.adapters import AdapterError
+from e2e import environment
 from kernels import __main__ as kernels
 
 from patchset.base import files, process, run_command
@@ -76,13 +77,16 @@ def test_the_tool_shows_its_help_without_the_packages_of_tests() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("package", ["conformance", "bfcl", "engines", "e2e", "gpu"])
+@pytest.mark.parametrize("package", ["conformance", "bfcl", "engines", "tokens", "e2e", "gpu"])
 @pytest.mark.parametrize("program", ["-m", "/usr/bin/pytest"])
 def test_an_interruption_while_modules_are_imported_is_no_traceback(package: str, program: str) -> None:
     script = f"import sys, os; sys.argv = [{program!r}]; import {package}; os.kill(os.getpid(), 2)"
     done = subprocess.run([sys.executable, "-c", script], cwd=TESTS, capture_output=True, text=True)
     if program == "-m":
-        assert (done.returncode, done.stderr) == (130, "interrupted\n")
+        assert (done.returncode, done.stderr) == (
+            130,
+            "error: interrupted\nnext:  run the same command again\n",
+        )
     else:  # whoever imports it otherwise keeps what it does on Ctrl-C
         assert done.returncode == -signal.SIGINT
 
@@ -107,6 +111,18 @@ def test_a_triton_that_cannot_be_installed_is_unavailable(
     monkeypatch.setattr(process, "run", pip)
     with pytest.raises(UnavailableError, match=r"triton \S+ could not be installed") as raised:
         kernels._triton(load())
+    assert "check the network" in (raised.value.hint or "")
+
+
+def test_a_servers_environment_without_a_network_is_unavailable_with_pips_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pip(*arguments: object, **more: object) -> None:
+        raise process.ProgramError("python pip ended with status 1", "Looking\nERROR: No matching torch\n")
+
+    monkeypatch.setattr(process, "run", pip)
+    with pytest.raises(UnavailableError, match="could not be installed: ERROR: No matching torch") as raised:
+        environment._pip(tmp_path, "torch")
     assert "check the network" in (raised.value.hint or "")
 
 
