@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from patchset.base.errors import PatchsetError, UsageError
 from patchset.base.release import Release, Target, load
 from patchset.image import build, engine
 from patchset.image.engine import Engine
@@ -29,6 +30,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--engine", choices=engine.ENGINES, help="the engine that has it")
     parser.addoption("--release", help="the release that it was built from; default: the default release")
     parser.addoption("--target", choices=["cuda", "cpu"], default="cuda")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse what cannot be looked at once, in place of an error for each test."""
+    target = config.getoption("--target")
+    try:
+        chosen = load(config.getoption("--release"))
+        which = engine.find(config.getoption("--engine"))
+        tag = which.full_tag(config.getoption("--image") or build.default_tag(chosen, target))
+        if not which.exists(tag):
+            make = f"nox -s build-image -- {chosen.name} --target {target}"
+            raise UsageError(f"{which.name} has no image {tag}", f"{make} makes one; --image names another")
+    except PatchsetError as error:
+        raise pytest.UsageError(f"{error.message}\nnext:  {error.hint}") from error
 
 
 @dataclass
