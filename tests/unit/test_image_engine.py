@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from patchset.base import console, process
-from patchset.base.errors import MissingToolError
+from patchset.base.errors import MissingToolError, UnavailableError
 from patchset.base.release import EngineName
 from patchset.image import engine
 
@@ -49,6 +49,15 @@ def test_order_buildah_podman_docker(bin_only: Path) -> None:
     program(bin_only, "buildah")
     assert engine.find().name == "buildah"
     assert engine.find("docker").name == "docker"
+
+
+def test_an_image_that_is_nowhere_says_how_to_make_one(bin_only: Path) -> None:
+    program(bin_only, "podman", "exit 125")
+    with pytest.raises(
+        UnavailableError, match="podman has no image made-up:v1, and could not pull it"
+    ) as caught:
+        engine.Engine("podman").pull("made-up:v1")
+    assert "nox -s build-image" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(

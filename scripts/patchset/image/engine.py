@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from patchset.base import console, files, process
-from patchset.base.errors import MissingToolError, PatchsetError
+from patchset.base.errors import MissingToolError, PatchsetError, UnavailableError
 from patchset.base.release import EngineName
 
 #: In the order in which they are tried: buildah needs neither a daemon nor anything at run time.
@@ -124,8 +124,14 @@ class Engine:
 
     def pull(self, reference: str) -> None:
         """Fetch an image from its registry, unless it is there."""
-        if not self.exists(reference):
+        if self.exists(reference):
+            return
+        try:
             process.run([self.name, "pull", reference], prefix=self.name)
+        except process.ProgramError as error:
+            hint = "check its name and the network; nox -s build-image makes an image"
+            message = f"{self.name} has no image {reference}, and could not pull it (its words are above)"
+            raise UnavailableError(message, hint) from error
 
     def size(self, tag: str) -> int | None:
         """The unpacked size in bytes, as far as the engine tells."""
