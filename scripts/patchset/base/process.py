@@ -64,6 +64,7 @@ def run(
     try:
         _show(child, prefix, tail, heartbeat, on_line, progress)
     except BaseException:
+        console.note(f"  {prefix}: told to stop, which can take a minute")
         _end(child)
         raise
     if status := child.wait():
