@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 
 from e2e import build_dir
 from patchset.base import console, files, process
-from patchset.base.errors import PatchsetError, UnavailableError
+from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
 
 #: The torchvision that was released with a torch; vLLM's Qwen3.5 model file imports it.
@@ -72,8 +72,7 @@ def base(release: Release, wheel: Path) -> Environment:
     """The environment without the wheel: made once for a set of requirements, used by the checkpoint maker too.
 
     Raises:
-        PatchsetError: the lane does not know the torchvision of the release's torch.
-        UnavailableError: pip failed.
+        PatchsetError: pip failed, or the lane does not know the torchvision of the release's torch.
     """
     if release.torch not in _TORCHVISION:
         raise PatchsetError(f"which torchvision belongs to torch {release.torch} is not known to the lane")
@@ -98,7 +97,7 @@ def cuda(release: Release, wheel: Path, name: str) -> Environment:
     """An environment for a GPU: a CUDA wheel and all that it requires, one for each ``name`` and set of requirements.
 
     Raises:
-        UnavailableError: pip failed.
+        PatchsetError: pip failed.
     """
     wanted = requirements(wheel, set())
     key = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:16]
@@ -137,14 +136,7 @@ def _pip(folder: Path, *arguments: str) -> None:
         "off",
         *arguments,
     ]
-    try:
-        process.run(command, prefix="pip", on_line=_show)
-    except process.ProgramError as error:
-        said = [line.strip() for line in error.tail.splitlines() if line.startswith("ERROR: ")]
-        raise UnavailableError(
-            f"the server's environment could not be installed: {' '.join(said[-1:]) or error.message}",
-            "check the network and 'pip config list', then run the same command again",
-        ) from error
+    process.run(command, prefix="pip", on_line=_show)
 
 
 def _show(line: str) -> None:

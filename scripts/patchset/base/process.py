@@ -26,10 +26,15 @@ _KEPT_LINES = 15
 
 
 class ProgramError(PatchsetError):
-    """A program ended with an error; ``tail`` is the end of what it said."""
+    """A program ended with an error; ``tail`` is the end of what it said, and ``shown`` whether users saw that."""
 
-    def __init__(self, message: str, tail: str) -> None:
-        super().__init__(message, "its output is above")
+    def __init__(self, message: str, tail: str, *, shown: bool = True) -> None:
+        if not shown and tail:
+            message += f"; its last words: {tail.splitlines()[-1].strip()[:300]}"
+        super().__init__(
+            message,
+            "its output is above" if shown else "mend what they name, then run the same command again",
+        )
         self.tail = tail
 
 
@@ -72,7 +77,7 @@ def run(
         if full := [line for line in tail if files.tells_of_no_space(line)]:
             hint = "free some space, then run the same command again"
             raise NoSpaceError(f"the disk is full: {name} said {full[-1].strip()[:200]!r}", hint)
-        raise ProgramError(f"{name} ended with status {status}", "\n".join(tail))
+        raise ProgramError(f"{name} ended with status {status}", "\n".join(tail), shown=on_line is None)
 
 
 def _show(
