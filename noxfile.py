@@ -108,7 +108,7 @@ def releases(default: bool = False, tier: str | None = None) -> list[str]:
     ]
 
 
-def words(session: nox.Session) -> tuple[list[str], list[str]]:
+def read_arguments(session: nox.Session) -> tuple[list[str], list[str]]:
     """The session's arguments, and the releases among them: named with their v; --tier TIER is replaced by its releases."""
     arguments = [
         f"v{word.removeprefix('v')}" if RELEASE_NAME.fullmatch(word) else word for word in session.posargs
@@ -216,7 +216,7 @@ def proofs(session: nox.Session) -> None:
     in_process_lane(session)
     if not session.posargs:
         session.run("pytest", "-q", "tests/conformance")
-    arguments, named = words(session)
+    arguments, named = read_arguments(session)
     session.run("python", "-m", "patchset", "prove", *arguments)
     for release in releases() if "--all" in arguments else named or releases(default=True):
         tree = TREES / release / "patched"
@@ -230,7 +230,7 @@ def oldest_pydantic(session: nox.Session) -> None:
     """Test the making of deltas with the oldest pydantic that the releases allow: -- [RELEASE...]."""
     in_process_lane(session)
     install(session, "pydantic==2.12.0")
-    names = words(session)[0] or releases(default=True)
+    names = read_arguments(session)[0] or releases(default=True)
     make_trees(session, names)
     for name in names:
         tree = TREES / name / "patched"
@@ -241,7 +241,7 @@ def oldest_pydantic(session: nox.Session) -> None:
 def conformance(session: nox.Session) -> None:
     """Judge releases or a server by the suite: -- [RELEASE... | --tier TIER | --all | --stock --quick --url URL]."""
     in_process_lane(session)
-    arguments, named = words(session)
+    arguments, named = read_arguments(session)
     result = BUILD / "conformance.json"
     if keep := "--results" in arguments:
         result.unlink(missing_ok=True)
@@ -270,7 +270,7 @@ def conformance(session: nox.Session) -> None:
 def before_after(session: nox.Session) -> None:
     """Show one answer as clients of the stock and the patched release receive it: -- [RELEASE --write | --check]."""
     in_process_lane(session)
-    arguments, named = words(session)
+    arguments, named = read_arguments(session)
     options = [argument for argument in arguments if argument not in named]
     release = (named or releases(default=True))[0]
     session.run("python", "-m", "patchset", "apply", release)
@@ -289,7 +289,7 @@ def clients(session: nox.Session) -> None:
     """Let real agents write real files, and judge them: -- [NAME... --release RELEASE --stock --k 0,3,5]."""
     in_process_lane(session)
     # The default release's source has the chat templates.
-    arguments, named = words(session)
+    arguments, named = read_arguments(session)
     make_trees(session, dict.fromkeys([*releases(default=True), *named]))
     places = ["--trees", str(TREES), "--build", str(BUILD / "clients")]
     # Without a network npm's own pauses are a quarter of an hour of silence.
@@ -303,7 +303,7 @@ def clients(session: nox.Session) -> None:
 def tokens(session: nox.Session) -> None:
     """Ask the scheduler and KV cache of releases whether cached prefixes are right: -- RELEASE... [--soak --results]."""
     in_process_lane(session)
-    arguments, named = words(session)
+    arguments, named = read_arguments(session)
     make_trees(session, named)
     session.run("python", "-m", "tokens", *arguments, env={"PYTHONPATH": "tests"})
     if "--results" in arguments:
@@ -315,7 +315,7 @@ def bfcl(session: nox.Session) -> None:
     """Replay BFCL's answers, judged by BFCL's checker: -- [RELEASE... | --tier TIER | --all | --stock --results]."""
     in_process_lane(session)
     install(session, "--no-deps", "--require-hashes", "-r", "tests/bfcl/requirements.txt")
-    arguments, named = words(session)
+    arguments, named = read_arguments(session)
     if "--all" in arguments:
         named = releases()
         arguments = [argument for argument in arguments if argument != "--all"] + named
@@ -330,7 +330,7 @@ def other_engines(session: nox.Session, *names: str) -> None:
     """Run the lane of other engines, or only some of them."""
     in_process_lane(session)
     groups(session, "bench")
-    arguments, named = words(session)
+    arguments, named = read_arguments(session)
     make_trees(session, named or releases(default=True))
     session.run(
         "python", "-m", "engines", "--trees", str(TREES), *names, *arguments, env={"PYTHONPATH": "tests"}
@@ -355,7 +355,7 @@ def rust_frontend(session: nox.Session) -> None:
 def upstream_tests(session: nox.Session) -> None:
     """Run a release's own tests of parsers and serving on the stock and the patched tree: -- [RELEASE... | --tier TIER]."""
     in_process_lane(session)
-    arguments, named = words(session)
+    arguments, named = read_arguments(session)
     make_trees(session, named or releases(default=True))
     session.run("python", "-m", "upstream", *arguments, env={"PYTHONPATH": "tests"})
 
@@ -364,7 +364,7 @@ def upstream_tests(session: nox.Session) -> None:
 def upstream(session: nox.Session) -> None:
     """Write a series as vLLM takes changes, and ask vLLM's own linters: -- [RELEASE] --name NAME --email ADDRESS."""
     install(session, "-e", ".")
-    _, named = words(session)
+    _, named = read_arguments(session)
     release = (named or releases(default=True))[0]
     session.run("python", "-m", "patchset", "apply", release)
     # What the release pins for its contributors. As with them, mypy sees no torch.
@@ -395,7 +395,7 @@ def kernel_cells(session: nox.Session) -> None:
 def other_parsers(session: nox.Session) -> None:
     """Compare every other parser of a release on the stock and the patched tree, byte for byte: -- [RELEASE...]."""
     in_process_lane(session)
-    for release in words(session)[0] or releases(default=True):
+    for release in read_arguments(session)[0] or releases(default=True):
         session.run("python", "-m", "patchset", "apply", release)
         trees = [str(TREES / release / side) for side in ("stock", "patched")]
         session.run("python", "-m", "upstream.other_parsers", *trees, env={"PYTHONPATH": "tests"})
@@ -406,7 +406,7 @@ def bench(session: nox.Session) -> None:
     """Measure what parsing costs, stock beside patched: -- [RELEASE... | --tier TIER --lengths N,N --json FILE --quick]."""
     in_process_lane(session)
     groups(session, "bench")
-    session.run("python", "-m", "bench", *words(session)[0], env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "bench", *read_arguments(session)[0], env={"PYTHONPATH": "tests"})
 
 
 @nox.session(name="bench-instructions", default=False)
@@ -414,7 +414,9 @@ def bench_instructions(session: nox.Session) -> None:
     """Count instructions per token under valgrind: -- [RELEASE... --no-peers --json FILE --results]."""
     in_process_lane(session)
     groups(session, "bench")
-    session.run("python", "-m", "bench.instructions", *words(session)[0], env={"PYTHONPATH": "tests"})
+    session.run(
+        "python", "-m", "bench.instructions", *read_arguments(session)[0], env={"PYTHONPATH": "tests"}
+    )
 
 
 @nox.session(name="bench-pipeline", default=False)

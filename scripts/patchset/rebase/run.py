@@ -40,10 +40,12 @@ def rebase(name: str, options: Options) -> Report:
 
     Raises:
         ConflictError: a patch needs a decision; the work repository then has an open cherry-pick of it.
-        PatchsetError: an input are not available, or an earlier rebase is not finished.
+        PatchsetError: an input is not available, or an earlier rebase is not finished.
     """
     if options.resume and options.restart:
         raise UsageError("--continue and --restart say opposite things")
+    if options.old:
+        load(options.old)  # an unknown release is refused before anything is written
     folder = work_folder(discover.full_name(name))
     full = folder.name
     with files.lock(folder):
