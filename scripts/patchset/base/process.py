@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -16,13 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from patchset.base import console, files, guard
-from patchset.base.errors import MissingToolError, NoSpaceError, PatchsetError
+from patchset.base.errors import MissingToolError, NoSpaceError, PatchsetError, UnavailableError
 
 #: A line of the tool's own appears when the program has been silent for so many seconds.
 HEARTBEAT = 20.0
 #: What a program is given to clean up after itself when it is interrupted, in seconds.
 GRACE = 30.0
 _KEPT_LINES = 15
+_NO_NETWORK = re.compile(r"(in name resolution|Could not resolve host|Network is unreachable)", re.IGNORECASE)
 
 
 class ProgramError(PatchsetError):
@@ -33,7 +35,7 @@ class ProgramError(PatchsetError):
             message += f"; its last words: {tail.splitlines()[-1].strip()[:300]}"
         super().__init__(
             message,
-            "its output is above" if shown else "mend what they name, then run the same command again",
+            "its output is above" if shown else "run the same command again when that is mended",
         )
         self.tail = tail
 
@@ -77,6 +79,9 @@ def run(
         if full := [line for line in tail if files.tells_of_no_space(line)]:
             hint = "free some space, then run the same command again"
             raise NoSpaceError(f"the disk is full: {name} said {full[-1].strip()[:200]!r}", hint)
+        if alone := [line for line in tail if _NO_NETWORK.search(line)]:
+            hint = "check the network ('pip config list' and the proxy's variables), then run the same command again"
+            raise UnavailableError(f"{name} has no network; it said {alone[-1].strip()[:300]!r}", hint)
         raise ProgramError(f"{name} ended with status {status}", "\n".join(tail), shown=on_line is None)
 
 

@@ -128,7 +128,7 @@ class Engine:
             return
         try:
             process.run([self.name, "pull", reference], prefix=self.name)
-        except process.ProgramError as error:
+        except (process.ProgramError, UnavailableError) as error:
             hint = "check its name and the network; nox -s build-image makes an image"
             message = f"{self.name} has no image {reference}, and could not pull it (its words are above)"
             raise UnavailableError(message, hint) from error
