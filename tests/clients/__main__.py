@@ -1,4 +1,4 @@
-"""``python -m clients [NAME…]``: run the clients lane. Exit code 0: as it should be; 1: something wrong; 2: usage; 3: could not run."""
+"""``python -m clients [NAME…]``: run the clients lane. Exit code 0: as it should be; 1: something wrong; 2: usage; 3 and more: could not run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from typing import Any
 
 from clients import scenarios, table
 from clients.client import Client, Library
-from clients.install import DEFAULT_RELEASE, HERE, InstallError, install, templates
+from clients.install import DEFAULT_RELEASE, HERE, install, templates
 from clients.runs import Job, LaneError, Place, Processes, Server, run_all
+from patchset.base import run_command
+from patchset.base.errors import EXIT_INTERRUPTED
 from patchset.base.release import load as pin
 from patchset.series import patched_files
 
@@ -228,32 +230,29 @@ def namespaces() -> list[str]:
 def main() -> None:
     """Entry point: install, then go on without a network."""
     opts = options(sys.argv[1:])
-    # Also where a shell started this in the background, and for SIGTERM.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
     opts.build, opts.trees = opts.build.resolve(), opts.trees.resolve()
+    part = _inside if opts.inside else _outside
+    again = "run the same command again: it goes on where this one stopped"
+    run_command.run_lane(lambda: part(opts), LaneError, again=again)
+
+
+def _inside(opts: argparse.Namespace) -> int:
+    """The runs, without a network."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: end with the process outside
+    if os.environ.get("CLIENTS_NAMESPACE"):
+        loopback_up()
+    processes = Processes()
     try:
-        if not opts.inside:
-            sys.exit(_outside(opts))
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: end with the process outside
-        if os.environ.get("CLIENTS_NAMESPACE"):
-            loopback_up()
-        processes = Processes()
-        try:
-            sys.exit(lane(opts, processes))
-        finally:
-            processes.end_all()
-    except (LaneError, InstallError) as error:
-        print(f"clients: {error}", file=sys.stderr)
-        sys.exit(3)
-    except KeyboardInterrupt:
-        if not opts.inside:
-            print("clients: interrupted; the same command goes on where this one stopped", file=sys.stderr)
-        sys.exit(130)
+        return lane(opts, processes)
+    except KeyboardInterrupt:  # the process outside says so
+        return EXIT_INTERRUPTED
+    finally:
+        processes.end_all()
 
 
 def _outside(opts: argparse.Namespace) -> int:
     """Everything that needs a network; then this command again, inside."""
+    pin(opts.release)
     needed = {name for client in load(opts.clients).values() for name in client.environments}
     install(opts.build, npm="npm" in needed, environments=needed - {"npm"})
     templates(opts.build / "templates", opts.trees / DEFAULT_RELEASE / "stock")

@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from patchset.base import files, process
+from patchset.base.errors import MissingToolError, PatchsetError
 
 HERE = Path(__file__).parent
 DEFAULT_RELEASE = "v0.33.0"
 """Its source has both chat templates."""
 
+NPM_PAUSES = {"npm_config_fetch_retry_mintimeout": "1000", "npm_config_fetch_retry_maxtimeout": "4000"}
+"""In milliseconds. npm's own pauses are a quarter of an hour without a network."""
+
 THINKING = "enable_thinking is defined and enable_thinking is true"
 """The source's template is that of the small models, which do not think unless asked; the large ones think unless told not to."""
-
-
-class InstallError(RuntimeError):
-    """Something could not be installed; the message says what to do."""
 
 
 def install(folder: Path, *, npm: bool, environments: set[str]) -> None:
@@ -39,14 +40,14 @@ def templates(folder: Path, stock: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for model, source in sources.items():
         if not source.is_file():
-            raise InstallError(
-                f"{source} is missing: run `nox -s apply -- {DEFAULT_RELEASE}`, which unpacks the templates' source"
+            raise PatchsetError(
+                f"{source} is missing", f"nox -s apply -- {DEFAULT_RELEASE} unpacks the templates' source"
             )
         text = source.read_text(encoding="utf-8")
         if model == "qwen3.5":
             if text.count(THINKING) != 1:
-                raise InstallError(
-                    f"{source} is not the template that the lane knows: see THINKING in {__file__}"
+                raise PatchsetError(
+                    f"{source} is not the template that the lane knows", f"see THINKING in {__file__}"
                 )
             text = text.replace(THINKING, "enable_thinking is not defined or enable_thinking is true")
         (folder / f"{model}.jinja").write_text(text, encoding="utf-8")
@@ -56,7 +57,9 @@ def _npm(place: Path) -> None:
     if _current(place, lock := HERE / "package-lock.json"):
         return
     if shutil.which("npm") is None:
-        raise InstallError("npm is missing: install Node.js 20 or newer, or name only Python clients")
+        raise MissingToolError(
+            "npm is not installed", "install Node.js 20 or newer, or name only Python clients"
+        )
     _fresh(place)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / name, place / name)
@@ -93,17 +96,10 @@ def _current(place: Path, lock: Path) -> bool:
 
 
 def _done(place: Path, lock: Path) -> None:
-    (place / "installed").write_text(_digest(lock))
+    files.write_text(place / "installed", _digest(lock))
 
 
 def _run(argv: list[str], place: Path) -> None:
     print(f"installing into {place}: {' '.join(argv[:3])} …", flush=True)
-    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
-    done = subprocess.run(
-        argv, cwd=place, env=environment, check=False, capture_output=True, text=True, errors="replace"
-    )
-    if done.returncode:
-        raise InstallError(
-            f"{argv[0]} failed with status {done.returncode}; its last words:\n{(done.stdout + done.stderr)[-2000:]}\n"
-            "Check the network and the registry's configuration, then run the session again."
-        )
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")} | NPM_PAUSES
+    process.run(argv, prefix=place.name, cwd=place, env=environment)

@@ -16,11 +16,12 @@ import pytest
 from clients import scenarios, table
 from clients.__main__ import NAMES, load, options
 from clients.client import Client
-from clients.install import HERE, InstallError, templates
+from clients.install import HERE, templates
 from clients.judge import Outcome, judge
 from clients.reading import declared, history
 from clients.runs import Job, LaneError, Processes
 from clients.scenarios import Call, Say, Turn, Write
+from patchset.base.errors import PatchsetError
 from patchset.results import totals
 
 CLIENTS = load([])
@@ -226,8 +227,17 @@ def test_ending_a_process_ends_what_it_started() -> None:
 
 
 def test_templates_without_their_source_say_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(InstallError, match=r"nox -s apply -- v0\.33\.0"):
+    with pytest.raises(PatchsetError, match="is missing") as raised:
         templates(tmp_path / "out", tmp_path)
+    assert "nox -s apply -- v0.33.0" in str(raised.value.hint)
+
+
+def test_an_unknown_release_is_refused_before_anything_is_installed(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "clients", "--release", "v9.9.9", "--build", str(tmp_path / "build")]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, cwd=HERE.parent)
+    assert done.returncode == 2
+    assert "error: unknown release v9.9.9" in done.stderr
+    assert not (tmp_path / "build").exists()
 
 
 def test_an_unknown_client_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,9 @@ HEARTBEAT = 20.0
 #: What a program is given to clean up after itself when it is interrupted, in seconds.
 GRACE = 30.0
 _KEPT_LINES = 15
-_NO_NETWORK = re.compile(r"(in name resolution|Could not resolve host|Network is unreachable)", re.IGNORECASE)
+_NO_NETWORK = re.compile(
+    r"(in name resolution|Could not resolve host|EAI_AGAIN|Network is unreachable)", re.IGNORECASE
+)
 
 
 class ProgramError(PatchsetError):

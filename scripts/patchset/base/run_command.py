@@ -23,6 +23,7 @@ from patchset.base.errors import (
 )
 
 _AGAIN = "run the same command again: it clears away what is half done, and goes on from what is complete"
+_FROM_THE_START = "run the same command again, from the start"
 #: Of a lane that could not judge; with it 1 says that something was judged wrong.
 _NOT_JUDGED = 3
 
@@ -37,12 +38,13 @@ def run(command: click.Command, arguments: list[str] | None = None) -> None:
         command.main(args=arguments, standalone_mode=False)
 
 
-def run_lane(main: Callable[[], int], *errors: type[Exception]) -> NoReturn:
+def run_lane(main: Callable[[], int], *errors: type[Exception], again: str = _FROM_THE_START) -> NoReturn:
     """Run a lane of tests, which returns its exit status, in the same way; ``errors`` are its own.
 
+    ``again`` is what to do next after Ctrl-C.
     What keeps it from judging is never 1: that says that something was judged wrong.
     """
-    with _ending(_NOT_JUDGED, "run the same command again, from the start", errors):
+    with _ending(_NOT_JUDGED, again, errors):
         sys.exit(main())
 
 
