@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from patchset.base import process
 from patchset.base.errors import PatchsetError, UsageError
 from patchset.base.release import Release, Target, load
 from patchset.image import build, engine
@@ -57,9 +58,10 @@ class Inside:
     def start(self) -> None:
         if self.engine.name == "buildah":
             self.container = f"vllm-mtp-check-{uuid.uuid4().hex[:8]}"
-            subprocess.run(
-                ["buildah", "from", "--name", self.container, self.image], check=True, capture_output=True
-            )
+            try:
+                process.run(["buildah", "from", "--name", self.container, self.image], prefix="buildah")
+            except PatchsetError as error:  # no test can be run
+                pytest.exit(f"{error.message}\nnext:  {error.hint}", error.exit_code)
 
     def stop(self) -> None:
         if self.container:

@@ -206,7 +206,8 @@ def explain_full_disk(path: Path) -> Iterator[None]:
 
 def tells_of_no_space(words: str) -> bool:
     """Whether a program's words say that a disk is full."""
-    return any(os.strerror(number) in words for number in NO_SPACE)
+    # Go's programs, such as buildah, write it in small letters.
+    return any(os.strerror(number).lower() in words.lower() for number in NO_SPACE)
 
 
 def full_disk(path: Path) -> NoSpaceError:
