@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host that is lent for a while, with its limits: what a rehearsal of the bundle's delivery runs on."""
+"""A host that is rented for a while, with its limits: what a rehearsal of the bundle's delivery runs on."""
 
 from __future__ import annotations
 

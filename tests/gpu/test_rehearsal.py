@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery and slices as on a lent host, with its limits and its losses; only the cells themselves are small programs."""
+"""Delivery and slices as on a rented host, with its limits and its losses; only the cells themselves are small programs."""
 
 import json
 import random

@@ -63,8 +63,11 @@ def share(release: Release, kind: str, column: str) -> str:
     cell = _cells(release, kind)[COLUMNS.index(column)]
     mark = totals.STALE if cell.endswith(totals.STALE) else ""
     right, _, every = cell.removesuffix(mark).partition("/")
-    # Rounded down: 100 % means all.
-    return f"{100 * int(right) // int(every)} %{mark}" if every else cell
+    if not every:
+        return cell
+    per_cent = round(100 * int(right) / int(every))
+    # 100 % means all.
+    return f"{per_cent if right == every else min(99, per_cent)} %{mark}"
 
 
 def _cells(release: Release, kind: str) -> list[str]:

@@ -10,7 +10,7 @@ from patchset.results import totals
 from patchset.results.key import key
 
 #: Releases that each lane is for.
-RELEASES = {"cpu": ("v0.32.0",), "gpu": ("v0.26.0", "v0.23.0")}
+RELEASES = {"cpu": ("v0.32.0",), "gpu": ("v0.33.0", "v0.26.0", "v0.23.0")}
 MTP = (0, 1, 2, 3, 4, 5, 7, 15)
 #: Ways in which a lane starts its servers, and the numbers of drafted tokens of each (tests/gpu/cells.py).
 CELLS: dict[str, dict[str, tuple[int, ...]]] = {
