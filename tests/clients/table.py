@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,8 @@ def faults(document: dict[str, Any], runs: Path) -> str:
                 out += [f"\n## Turn {exchange['turn']}, the model said\n\n{exchange['said']}"]
                 out += [f"\n## Turn {exchange['turn']}, the response\n\n{exchange['body'].rstrip()}"]
         out.append("")
-    return "\n".join(out).replace(f"{runs.resolve()}/", "RUNS/")
+    # The folder that a client works in is a run's own.
+    return re.sub(rf"{re.escape(str(runs.resolve()))}/[^/\s]+/work/", "FOLDER/", "\n".join(out))
 
 
 def write_results(document: dict[str, Any], runs: Path) -> None:

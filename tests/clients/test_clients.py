@@ -304,7 +304,8 @@ def test_a_fault_of_a_clients_own_has_the_raw_stream_beside_it(
 ) -> None:
     monkeypatch.setattr(totals, "file", lambda lane, release: tmp_path / f"{release}.json")
     job = Job("claude_code", "messages", "spaces", 5, "qwen3.5")
-    run = {**vars(job), "verdict": "client", "why": ["spaces.txt: after 'x'"], "quoted": False}
+    why = [f"{tmp_path}/{job.name}/work/spaces.txt: after 'x'"]
+    run = {**vars(job), "verdict": "client", "why": why, "quoted": False}
     (tmp_path / job.name).mkdir()
     exchanges = [
         {"turn": None, "said": "A title", "body": ""},
@@ -314,7 +315,7 @@ def test_a_fault_of_a_clients_own_has_the_raw_stream_beside_it(
     table.write_results(table.document("v0.33.0", {"patched": [{**run, "k": 0}, run]}), tmp_path)
     told = (tmp_path / "v0.33.0.faults.txt").read_text()
     assert told.startswith("# claude code, messages, spaces, k = 5: it removes white space")
-    assert "spaces.txt: after 'x'" in told
+    assert "FOLDER/spaces.txt: after 'x'" in told and str(tmp_path) not in told
     assert "data: 1" in told and "A title" not in told
 
 

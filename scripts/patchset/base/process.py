@@ -82,7 +82,7 @@ def run(
             hint = "free some space, then run the same command again"
             raise NoSpaceError(f"the disk is full: {name} said {full[-1].strip()[:200]!r}", hint)
         if alone := [line for line in tail if _NO_NETWORK.search(line)]:
-            hint = "check the network ('pip config list' and the proxy's variables), then run the same command again"
+            hint = "check the network and the proxy's variables, then run the same command again"
             raise UnavailableError(f"{name} has no network; it said {alone[-1].strip()[:300]!r}", hint)
         raise ProgramError(f"{name} ended with status {status}", "\n".join(tail), shown=on_line is None)
 
