@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delivery and slices as on a rented host, with its limits and its losses; only the cells themselves are small programs."""
 
+import functools
 import json
 import random
 from pathlib import Path
@@ -77,7 +78,7 @@ def test_a_host_that_loses_everything_costs_one_slice(
                 assert left == 4
                 lost = tmp_path / "lost"  # what this slice would have handed back
                 lost.mkdir()
-                host.call("slice", [], lambda disk, folder, lost=lost: slice_of(lost, disk, folder, 2))
+                host.call("slice", [], functools.partial(slice_of, lost, count=2))
             while until == "end" and left:
                 left = host.call("slice", [], lambda disk, folder: slice_of(out, disk, folder, 2))
             ran += begun(host.disk / "store" / "results")

@@ -22,7 +22,7 @@ TRACES = (
 )
 
 
-def writable(folder):
+def writable(folder: str) -> bool:
     probe = Path(folder) / f".probe-{os.getpid()}"
     try:
         probe.write_text("")
@@ -32,9 +32,9 @@ def writable(folder):
     return True
 
 
-def main():
+def main() -> None:
     vllm = importlib.metadata.distribution("vllm")
-    site = Path(vllm.locate_file(""))
+    site = Path(str(vllm.locate_file("")))
     extensions = {}
     for path in sorted((site / "vllm").rglob("*.so")):
         with path.open("rb") as file:

@@ -16,13 +16,13 @@ from pathlib import Path
 SECONDS = 240
 
 
-def free_port():
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
-def main():
+def main() -> str | None:
     folder = tempfile.mkdtemp()
     model, log = f"{folder}/model", Path(folder, "log")
     subprocess.run([sys.executable, str(Path(__file__).with_name("make_model.py")), model], check=True)

@@ -8,7 +8,7 @@ import zipfile
 from typing import Any
 
 import pytest
-from conftest import Inside
+from conftest import Inside  # type: ignore[attr-defined]  # the conftest beside this file
 
 from patchset.base.release import Release, Target
 from patchset.downloads import fetch

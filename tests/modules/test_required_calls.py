@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-CALLS = [
+CALLS: list[dict[str, Any]] = [
     {"name": "f", "parameters": {"a": 'x\\"]}{,[', "b": [1, {"c": "}"}]}},
     {"name": "g", "parameters": {}},
     {"parameters": {"k": 1}, "name": "h"},

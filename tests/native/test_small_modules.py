@@ -60,6 +60,7 @@ class Place:
             "9.0",
             "--modules",
             ",".join(modules),
+            status=0,
             **variables,
         )
         return Path(done.stdout.split()[1])

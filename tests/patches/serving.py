@@ -73,8 +73,6 @@ def _serving_chat(parser_cls: type, enable_auto_tools: bool = True) -> Any:
         "enable_log_outputs",
         "enable_log_deltas",
         "enable_prompt_tokens_details",
-    )
-    off += (
         "_include_reasoning_tokens_details",
         "enable_per_request_metrics",
         "exclude_tools_when_tool_choice_none",

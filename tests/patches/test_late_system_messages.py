@@ -130,7 +130,7 @@ def test_the_template_is_qwens() -> None:
         for second in pool:
             for rest in ([], [USER], [said, result], [USER, said, result, answer]):
                 for tools in (None, TOOLS):
-                    fields = {
+                    fields: dict[str, Any] = {
                         "messages": [first, second, *rest],
                         "tools": tools,
                         "add_generation_prompt": True,

@@ -18,7 +18,7 @@ AFTER = "\nDone."
 
 def kinds(choices: list[dict[str, Any]]) -> list[str]:
     """The kind of each delta that has one; a mixture shows as two names."""
-    found = []
+    found: list[str] = []
     for choice in choices:
         delta = choice["delta"]
         kind = "+".join(name for name in ("reasoning", "content", "tool_calls") if delta.get(name))

@@ -50,7 +50,7 @@ def test_names_of_the_tools(found: list[dict[str, Any]], results: list[str]) -> 
 
 def test_a_template_of_text_gets_the_name_too() -> None:
     result = [TEXT, {"type": "tool_reference", "name": "WebFetch"}]
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "Hello"},
         {"role": "tool", "tool_call_id": "call_1", "content": result},
     ]

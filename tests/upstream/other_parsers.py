@@ -158,7 +158,8 @@ def _read(kind: str, parser_cls: Any, tokens: Any, text: str, width: int | None)
         return [read(text, request)]
     ids = tokens.encode(text, add_special_tokens=False)
     deltas: list[Any] = []
-    before, seen = "", []
+    before = ""
+    seen: list[int] = []
     for start in range(0, len(ids), width):
         burst = ids[start : start + width]
         piece = tokens.decode(burst, skip_special_tokens=False)

@@ -81,7 +81,7 @@ def command(
     entries = parts.listed(sorted(items.items()), cache)
     place = (out or build_dir() / "bundle").resolve()
     with files.lock(place), files.atomic_folder(place) as folder:
-        manifest = {
+        manifest: dict[str, Any] = {
             "host": {"python": resolve.PYTHON, **{r.name: _version(str(r.specifier)) for r in has}},
             "releases": releases,
             "files": entries,

@@ -80,7 +80,7 @@ def split(
     if count > 999:
         raise PatchsetError(f"the bundle would have {count} parts")
     target = _Parts(out, -(-whole // count))
-    with tarfile.open(fileobj=target, mode="w|", format=tarfile.USTAR_FORMAT) as archive:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=target, mode="w|", format=tarfile.USTAR_FORMAT) as archive:
         for name, size in unique.items():
             info = tarfile.TarInfo(name)
             info.size = size

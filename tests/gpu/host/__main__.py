@@ -22,7 +22,7 @@ from typing import Any
 
 import gpus  # type: ignore[import-not-found]  # these lie beside this file in the script
 import install  # type: ignore[import-not-found]
-import results  # type: ignore[import-not-found]
+import results
 import store as parts  # type: ignore[import-not-found]
 
 MISSING, TIME_UP = 3, 4

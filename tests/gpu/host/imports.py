@@ -28,8 +28,8 @@ def main(own: list[str]) -> None:
             failed[name] = traceback.format_exc(limit=-3)
     parsers, scenarios = [], 0
     if not failed:
-        from vllm.reasoning import ReasoningParserManager  # type: ignore[import-not-found]
-        from vllm.tool_parsers import ToolParserManager  # type: ignore[import-not-found]
+        from vllm.reasoning import ReasoningParserManager
+        from vllm.tool_parsers import ToolParserManager
 
         from gpu import tool_eval  # what judges real weights, beside the server
 
