@@ -26,7 +26,7 @@ from patchset.attest.attestation import INPUTS, PROVENANCE, SBOM, Attestation
 from patchset.base import paths
 from patchset.base.errors import MissingToolError, PatchsetError, UnavailableError
 from patchset.base.release import load
-from patchset.commands.publish import command
+from patchset.commands.artifacts import publish_command
 from patchset.image import thin
 from patchset.publish import attached, check, push
 from patchset.publish.reproduce import reproduce
@@ -192,12 +192,15 @@ def test_manipulated_attestations_are_not_published(
     for name, forged in FORGED.items():
         place.write_bytes(right)
         forge(place, forged(ours, other))
-        if CliRunner().invoke(command, [goal, "v1.2.0", "--archive", str(place)]).exception is None:
+        if CliRunner().invoke(publish_command, [goal, "v1.2.0", "--archive", str(place)]).exception is None:
             published.append(name)
     for kind, content in ours.items():
         for at in (0, len(content) // 2, len(content) - 2):
             place.write_bytes(right.replace(content, content[:at] + b"#" + content[at + 1 :]))
-            if CliRunner().invoke(command, [goal, "v1.2.0", "--archive", str(place)]).exception is None:
+            if (
+                CliRunner().invoke(publish_command, [goal, "v1.2.0", "--archive", str(place)]).exception
+                is None
+            ):
                 published.append(f"{kind.title}, byte {at}")
     assert published == [] and len(FORGED) + 3 * len(ours) == 32
     with Repository(parse(goal)) as repository:
@@ -240,7 +243,7 @@ def test_nothing_has_a_tag_before_it_is_signed(
         cosign.chmod(0o755)
         monkeypatch.setenv("PATH", str(cosign.parent), prepend=":")
     arguments = [goal, "v1.2.0", "--key", "k.pem"]
-    error = CliRunner().invoke(command, arguments).exception
+    error = CliRunner().invoke(publish_command, arguments).exception
     assert isinstance(error, MissingToolError if program is None else PatchsetError)
     with Repository(parse(goal)) as repository:
         assert [repository.digest_of(tag) for tag in ("v1.2.0-mtp.1", "v1.2.0", "latest")] == [None] * 3

@@ -39,9 +39,10 @@ def note(text: str) -> None:
     err.print(escape(redact(text)), soft_wrap=True)
 
 
-def result(text: str) -> None:
-    """One line of what was asked for, on standard output."""
-    out.print(escape(text), soft_wrap=True)
+def result(*lines: object) -> None:
+    """What was asked for, on standard output, one line each."""
+    for line in lines:
+        out.print(escape(str(line)), soft_wrap=True)
 
 
 def table(rows: Table) -> None:

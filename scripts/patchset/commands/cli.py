@@ -10,15 +10,20 @@ import click
 
 from patchset.base import run_command
 
-#: In the order of the flow; each is a module under ``patchset.commands``.
-COMMANDS = (
-    "pin", "lock", "fetch", "lint", "tables", "results", "apply", "refresh", "share", "prove", "rebase", "drift", "bisect",
-    "new-patch", "upstream", "build-wheel", "verify", "build-image", "publish", "reproduce", "patch-installed", "doctor",
-)  # fmt: skip
+#: The modules of ``patchset.commands``, and which commands each has, in the order of the flow. A command ``new-patch`` is
+#: the function ``new_patch_command``.
+MODULES = {
+    "inputs": "pin lock fetch",
+    "series": "lint tables results apply refresh share",
+    "ports": "prove rebase drift bisect new-patch upstream",
+    "artifacts": "build-wheel verify build-image publish reproduce",
+    "installed": "patch-installed doctor",
+}
+COMMANDS = {name: module for module, names in MODULES.items() for name in names.split()}
 
 
 class CommandGroup(click.Group):
-    """Imports a command's module only when it is asked for, so that ``--help`` stays quick."""
+    """Imports a command's module only when it is asked for, so that each command starts quickly."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -26,13 +31,12 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = importlib.import_module(
-            f"patchset.commands.{cmd_name.replace('-', '_')}"
-        ).command
+        module = importlib.import_module(f"patchset.commands.{COMMANDS[cmd_name]}")
+        found: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return found
 
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 def cli() -> None:
     """Build patched vLLM wheels and images from pinned releases.
 

@@ -4,22 +4,26 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
 from patchset.base.release import this_machine as this_machine
 
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
 release_argument = click.argument("release", required=False, metavar="[RELEASE]")
 
 
-def _set_from_dir(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+def _set_from_dir(context: click.Context, parameter: click.Parameter, value: Path | None) -> None:
     if value:
-        os.environ["PATCHSET_FROM_DIR"] = value
+        os.environ["PATCHSET_FROM_DIR"] = str(value)
 
 
 from_dir_option = click.option(
     "--from-dir",
-    type=click.Path(exists=True, file_okay=False),
+    type=FOLDER,
     expose_value=False,
     callback=_set_from_dir,
     help="Take downloads from this folder, by file name, instead of the network.",
@@ -34,9 +38,5 @@ arch_option = click.option(
 )
 
 target_option = click.option(
-    "--target",
-    type=click.Choice(["cuda", "cpu"]),
-    default="cuda",
-    show_default=True,
-    help="What vLLM computes on.",
+    "--target", type=click.Choice(["cuda", "cpu"]), default="cuda", help="What vLLM computes on."
 )
