@@ -26,13 +26,6 @@ from patchset.base.errors import PatchsetError, redact
 err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
 
-#: Without a terminal a bar would be lost in the log: a line is printed each time this share is done, or this many seconds
-#: after the last.
-_LOG_SHARE, _LOG_PAUSE = 0.1, 30.0
-
-#: Columns of a terminal that a table in a log may need at most.
-_WIDEST = 1000
-
 
 def note(text: str) -> None:
     """One line that says what is going on."""
@@ -50,7 +43,7 @@ def table(rows: Table) -> None:
     if out.is_terminal:
         out.print(rows)
     else:
-        needed = Measurement.get(out, out.options.update(max_width=_WIDEST), rows).maximum
+        needed = Measurement.get(out, out.options.update(max_width=1000), rows).maximum
         Console(file=out.file, width=needed, highlight=False).print(rows)
 
 
@@ -72,22 +65,32 @@ def step(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def progress(name: str, total: int | None, *, unit: str = "bytes") -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, a line every tenth in a log; the yielded function advances it.
+def progress(name: str, total: int, *, unit: str = "bytes") -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, a line every tenth, or half a minute, in a log; the yielded function advances it.
 
     ``total`` is in ``unit``\\ s ("bytes" shows sizes and speed, any other word counts things).
     """
-    if not err.is_terminal:
-        yield _log_progress(name, total, unit)
+    if err.is_terminal:
+        columns = [DownloadColumn(), TransferSpeedColumn()] if unit == "bytes" else [MofNCompleteColumn()]
+        shown = (TextColumn("  {task.description}"), BarColumn(), *columns, TimeRemainingColumn())
+        with Progress(*shown, console=err, transient=True) as bar:
+            task = bar.add_task(escape(name), total=total)
+            yield lambda count: bar.advance(task, count)
         return
-    columns = (
-        (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-        if unit == "bytes"
-        else (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    )
-    with Progress(TextColumn("  {task.description}"), *columns, console=err, transient=True) as bar:
-        task = bar.add_task(escape(name), total=total)
-        yield lambda count: bar.advance(task, count)
+    done, told, start = 0, 0.0, time.monotonic()
+    last = start
+
+    def advance(count: int) -> None:
+        nonlocal done, told, last
+        done += count
+        now = time.monotonic()
+        if not total or done / total <= told:
+            return
+        if done >= total or done / total >= told + 0.1 or now - last > 30:
+            told, last = done / total, now
+            note(f"  {name}: {how_far(done, total, now - start, unit)}")
+
+    yield advance
 
 
 def duration(seconds: float) -> str:
@@ -101,26 +104,8 @@ def duration(seconds: float) -> str:
 def how_far(done: int, total: int, seconds: float, unit: str = "bytes") -> str:
     """How much of it is done, and how long the rest takes at the speed of these ``seconds``."""
     scale, word = (1e9, "GB") if total >= 1e9 else (1e6, "MB")
-    what = (
-        f"{done / scale:.1f} of {total / scale:.1f} {word}"
-        if unit == "bytes"
-        else f"{done} of {total} {unit}"
-    )
+    what = f"{done} of {total} {unit}"
+    if unit == "bytes":
+        what = f"{done / scale:.1f} of {total / scale:.1f} {word}"
     left = f", about {duration(seconds / done * (total - done))} left" if 0 < done < total else ""
     return f"{what} ({done / total:.0%}){left}"
-
-
-def _log_progress(name: str, total: int | None, unit: str) -> Callable[[int], None]:
-    done, shown, start, told = 0, 0.0, time.monotonic(), time.monotonic()
-
-    def advance(count: int) -> None:
-        nonlocal done, shown, told
-        done += count
-        now = time.monotonic()
-        if not total or done / total <= shown:
-            return
-        if done >= total or done / total >= shown + _LOG_SHARE or now - told > _LOG_PAUSE:
-            shown, told = done / total, now
-            note(f"  {name}: {how_far(done, total, now - start, unit)}")
-
-    return advance

@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import re
 
-#: Exit statuses. 2 is click's own for a wrong command line, 130 the shell's for Ctrl-C.
+#: Exit statuses, with those of the errors below. 2 is click's own for a wrong command line, 130 the shell's for Ctrl-C.
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_CONFLICT = 3
-EXIT_ALREADY_PRESENT = 4
-EXIT_MISSING_TOOL = 5
-EXIT_UNAVAILABLE = 6
-EXIT_NO_SPACE = 7
 EXIT_INTERRUPTED = 130
-
-
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@'\"]+@")
 
 
 def redact(text: str) -> str:
     """A text without the credentials of the addresses in it."""
-    return _CREDENTIALS.sub("***@", text)
+    return re.sub(r"(?<=://)[^/\s@'\"]+@", "***@", text)
 
 
 class PatchsetError(Exception):
@@ -53,25 +46,25 @@ class ConflictError(PatchsetError):
 class AlreadyPresentError(PatchsetError):
     """The tree holds a patch's change already: the patch is to be dropped."""
 
-    exit_code = EXIT_ALREADY_PRESENT
+    exit_code = 4
 
 
 class MissingToolError(PatchsetError):
     """A program that this step needs is not installed."""
 
-    exit_code = EXIT_MISSING_TOOL
+    exit_code = 5
 
 
 class UnavailableError(PatchsetError):
     """An index, registry or remote does not have it, or does not answer."""
 
-    exit_code = EXIT_UNAVAILABLE
+    exit_code = 6
 
 
 class NoSpaceError(PatchsetError):
     """A disk is full, or would be."""
 
-    exit_code = EXIT_NO_SPACE
+    exit_code = 7
 
 
 class NotFoundError(UnavailableError):

@@ -18,8 +18,6 @@ from pathlib import Path
 from patchset.base import console, paths
 from patchset.base.errors import NoSpaceError, UsageError
 
-_CHUNK = 1 << 20
-
 #: What a full disk, or a full quota, is called.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -31,9 +29,9 @@ def sha256_file(path: Path, on_bytes: Callable[[int], None] | None = None) -> st
     """The sha256 of a file in hex; ``on_bytes`` hears of each piece's size in bytes."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(_CHUNK):
+        while piece := file.read(1 << 20):
             digest.update(piece)
-            if on_bytes is not None:
+            if on_bytes:
                 on_bytes(len(piece))
     return digest.hexdigest()
 
@@ -43,32 +41,26 @@ locks_held: set[int] = set()
 
 
 @contextlib.contextmanager
-def lock(path: Path) -> Iterator[None]:
+def lock(path: Path, *, briefly: bool = False) -> Iterator[None]:
     """Hold ``path`` for one run at a time; a second run says that it waits, and waits.
 
     The lock is a file ``.NAME.lock`` beside ``path``, released by the kernel when its holder has died, and all
-    programs that ``process.run`` started for it.
+    programs that ``process.run`` started for it. Of one that is held ``briefly`` nothing is said, and no program holds it.
     """
-    with _flock(path, lambda: console.note(f"another run works on {path.name}; waiting for it")) as handle:
-        locks_held.add(handle)
-        try:
-            yield
-        finally:
-            locks_held.discard(handle)
-
-
-@contextlib.contextmanager
-def _flock(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[int]:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path.parent / f".{path.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            on_wait()
+            if not briefly:
+                console.note(f"another run works on {path.name}; waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
-        yield handle
+        if not briefly:
+            locks_held.add(handle)
+        yield
     finally:
+        locks_held.discard(handle)
         os.close(handle)
 
 
@@ -82,7 +74,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
         unfinished = Path(name)
         try:
             yield unfinished
-            _fsync(unfinished)
+            with unfinished.open("rb") as file:  # a full disk is noticed before the file counts as done
+                os.fsync(file.fileno())
             unfinished.chmod(0o644)
             unfinished.replace(path)
         finally:
@@ -128,7 +121,7 @@ def scratch(folder: Path) -> Iterator[Path]:
     made = folder / f"{TEMP_PREFIX}{secrets.token_hex(4)}-scratch"
     held = contextlib.ExitStack()
     try:
-        with _flock(folder / "scratch"):  # for a moment, so nothing is said and no program holds it on
+        with lock(folder / "scratch", briefly=True):
             made.mkdir(mode=0o700)
             held.enter_context(_held(made))
         with held, explain_full_disk(folder):
@@ -143,7 +136,7 @@ def scratch(folder: Path) -> Iterator[Path]:
 
 def remove_scratch(folder: Path) -> None:
     """Delete the temporary folders of killed runs in ``folder``; those of other runs are held."""
-    with _flock(folder / "scratch"):
+    with lock(folder / "scratch", briefly=True):
         for left in folder.glob(f"{TEMP_PREFIX}*-scratch"):
             with contextlib.suppress(BlockingIOError), _held(left):
                 shutil.rmtree(left, ignore_errors=True)
@@ -160,12 +153,12 @@ def _held(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def remove_temp(folder: Path, name: str = "*") -> None:
+def remove_temp(folder: Path, name: str = "") -> None:
     """Delete what a killed run left in ``folder``. Call it holding the lock of what is made there.
 
     ``name`` of the one file or folder that the lock is for, where others may be at work beside it.
     """
-    for left in folder.glob(f"{TEMP_PREFIX}*-{name}" if name != "*" else TEMP_PREFIX + "*"):
+    for left in folder.glob(f"{TEMP_PREFIX}*" + (name and f"-{name}")):
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left, ignore_errors=True)
         else:
@@ -185,12 +178,6 @@ def write_text(path: Path, text: str) -> None:
     """Replace a text file's content in one step."""
     with atomic_file(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
-
-
-def _fsync(path: Path) -> None:
-    """Bring a file's bytes to the disk, so that a full disk is noticed before the file counts as done."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 @contextlib.contextmanager

@@ -12,8 +12,6 @@ from pathlib import Path
 from patchset.base import files
 from patchset.base.errors import MissingToolError, PatchsetError
 
-#: The free bytes below which a disk is full.
-_NO_ROOM = 16 << 20
 #: Who commits in the trees. Fixed, so that equal trees have equal commit ids everywhere.
 IDENTITY = ("vllm-mtp-patches", "vllm-mtp-patches@localhost")
 
@@ -64,8 +62,8 @@ def run(
     done = _start(folder, arguments, stdin, epoch, index)
     if done.returncode != 0:
         words = done.stderr.decode(errors="replace")
-        # Of a file that it checks out, git does not say why it cannot be written.
-        unwritten = "unable to write file" in words and shutil.disk_usage(folder).free < _NO_ROOM
+        # Of a file that it checks out, git does not say why it cannot be written: below 16 MiB the disk is full.
+        unwritten = "unable to write file" in words and shutil.disk_usage(folder).free < 16 << 20
         if unwritten or files.tells_of_no_space(words):
             # A folder that is being made has a name of its own.
             raise files.full_disk(folder.parent if folder.name.startswith(files.TEMP_PREFIX) else folder)
@@ -109,30 +107,26 @@ def _start(
     index: Path | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     name, mail = IDENTITY
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    environment |= {
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | {
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "LC_ALL": "C",
+        "GIT_AUTHOR_NAME": name,
+        "GIT_AUTHOR_EMAIL": mail,
+        "GIT_COMMITTER_NAME": name,
+        "GIT_COMMITTER_EMAIL": mail,
     }
     if index is not None:
         environment["GIT_INDEX_FILE"] = str(index)
-    for role in ("AUTHOR", "COMMITTER"):
-        environment |= {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": mail}
-        if epoch is not None:
-            environment[f"GIT_{role}_DATE"] = f"@{epoch} +0000"
+    if epoch is not None:
+        environment |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"@{epoch} +0000")
     settings = [part for key, value in _SETTINGS for part in ("-c", f"{key}={value}")]
     try:
         return subprocess.run(
-            ["git", *settings, *arguments],
-            cwd=folder,
-            input=stdin,
-            capture_output=True,
-            env=environment,
-            check=False,
+            ["git", *settings, *arguments], cwd=folder, input=stdin, capture_output=True, env=environment
         )
     except FileNotFoundError as error:
         if not folder.is_dir():

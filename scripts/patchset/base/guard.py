@@ -7,6 +7,7 @@ on a parent's death, and orphans of any group or session as children of their ow
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -25,17 +26,13 @@ def descendants(of: int) -> set[int]:
     """The processes below one, by ``/proc``."""
     parents: dict[int, int] = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
-        try:
+        with contextlib.suppress(OSError, ValueError):
             state, parent = place.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
-        except (OSError, ValueError):
-            continue
-        if state != "Z":
-            parents[int(place.parent.name)] = int(parent)
-    found, grown = {of}, True
-    while grown:
-        more = {child for child, parent in parents.items() if parent in found} - found
+            if state != "Z":
+                parents[int(place.parent.name)] = int(parent)
+    found = {of}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
         found |= more
-        grown = bool(more)
     return found - {of}
 
 
@@ -46,10 +43,8 @@ def end_all() -> None:
         asked: set[int] = set()
         while (left := descendants(os.getpid())) and time.monotonic() < deadline:
             for pid in left - asked if number == signal.SIGTERM else left:
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
-                except ProcessLookupError:
-                    continue
             asked |= left
             time.sleep(0.05)
 
@@ -63,9 +58,8 @@ def _end(number: int, frame: FrameType | None) -> None:
 def main() -> int:
     """The program's exit status; 128 and its number for a signal."""
     parent, *words = sys.argv[1:]
-    signal.signal(
-        signal.SIGINT, lambda number, frame: None
-    )  # meant for the program, which is in the same group
+    # Ctrl-C is meant for the program, which is in the same group.
+    signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.signal(signal.SIGTERM, _end)
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:

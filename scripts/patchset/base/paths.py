@@ -9,15 +9,19 @@ from pathlib import Path
 from patchset.base.errors import UsageError
 
 
+def _named(variable: str) -> Path | None:
+    """The folder that an environment variable names."""
+    named = os.environ.get(variable)
+    return Path(named).resolve() if named else None
+
+
 def project_root() -> Path:
     """The checkout: ``PATCHSET_ROOT``, else the nearest folder upwards that has ``patches/`` and a ``noxfile.py``."""
-    if named := os.environ.get("PATCHSET_ROOT"):
-        return Path(named).resolve()
-    starts = (Path.cwd(), Path(__file__).parent)
-    for start in starts:
-        for folder in (start, *start.parents):
-            if (folder / "patches").is_dir() and (folder / "noxfile.py").is_file():
-                return folder.resolve()
+    if named := _named("PATCHSET_ROOT"):
+        return named
+    for folder in (Path.cwd(), *Path.cwd().parents, *Path(__file__).parents):
+        if (folder / "patches").is_dir() and (folder / "noxfile.py").is_file():
+            return folder.resolve()
     raise UsageError(
         "no checkout of vllm-mtp-patches here: no folder upwards has patches/ and noxfile.py",
         "run from inside the checkout, or set PATCHSET_ROOT to it",
@@ -31,22 +35,17 @@ def patches_dir() -> Path:
 
 def build_dir() -> Path:
     """Everything made: ``PATCHSET_BUILD_DIR``, else ``build/`` in the checkout (ignored by git)."""
-    if named := os.environ.get("PATCHSET_BUILD_DIR"):
-        return Path(named).resolve()
-    return project_root() / "build"
+    return _named("PATCHSET_BUILD_DIR") or project_root() / "build"
 
 
 def downloads_dir() -> Path:
     """Verified inputs, by file name: ``PATCHSET_DOWNLOADS``, else ``build/downloads``."""
-    if named := os.environ.get("PATCHSET_DOWNLOADS"):
-        return Path(named).resolve()
-    return build_dir() / "downloads"
+    return _named("PATCHSET_DOWNLOADS") or build_dir() / "downloads"
 
 
 def from_dir() -> Path | None:
     """A folder that downloads are taken from, by file name, instead of the network: ``PATCHSET_FROM_DIR``."""
-    named = os.environ.get("PATCHSET_FROM_DIR")
-    return Path(named).resolve() if named else None
+    return _named("PATCHSET_FROM_DIR")
 
 
 def trees_dir(release: str) -> Path:

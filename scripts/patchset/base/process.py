@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import re
@@ -13,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from patchset.base import console, files, guard
@@ -23,9 +24,8 @@ from patchset.base.errors import MissingToolError, NoSpaceError, PatchsetError, 
 HEARTBEAT = 20.0
 #: What a program is given to clean up after itself when it is interrupted, in seconds.
 GRACE = 30.0
-_KEPT_LINES = 15
 _NO_NETWORK = re.compile(
-    r"(in name resolution|Could not resolve host|EAI_AGAIN|Network is unreachable)", re.IGNORECASE
+    r"in name resolution|Could not resolve host|EAI_AGAIN|Network is unreachable", re.IGNORECASE
 )
 
 
@@ -35,10 +35,8 @@ class ProgramError(PatchsetError):
     def __init__(self, message: str, tail: str, *, shown: bool = True) -> None:
         if not shown and tail:
             message += f"; its last words: {tail.splitlines()[-1].strip()[:300]}"
-        super().__init__(
-            message,
-            "its output is above" if shown else "run the same command again when that is mended",
-        )
+        hint = "its output is above" if shown else "run the same command again when that is mended"
+        super().__init__(message, hint)
         self.tail = tail
 
 
@@ -69,15 +67,27 @@ def run(
         # The guard outlives a process that is killed, until the program has ended: so do its locks.
         pass_fds=tuple(files.locks_held),
     )
-    tail: deque[str] = deque(maxlen=_KEPT_LINES)
+    tail: deque[str] = deque(maxlen=15)
+    start = time.monotonic()
     try:
-        _show(child, prefix, tail, heartbeat, on_line, progress)
+        for line in _lines(child, heartbeat):
+            if line is None:
+                far = progress() if progress else f"at work for {console.duration(time.monotonic() - start)}"
+                console.note(f"  {prefix}: {far}")
+                continue
+            if line.strip():
+                tail.append(line)
+            if on_line:
+                on_line(line)
+            elif line.strip():
+                console.note(f"  {prefix}: {line}")
     except BaseException:
         console.note(f"  {prefix}: told to stop, which can take a minute")
         _end(child)
         raise
     if status := child.wait():
-        name = f"{Path(argv[0]).name} {_verb(argv)}".strip()
+        subcommand = next((word for word in argv[1:] if word.isalpha()), "")  # build, push
+        name = f"{Path(argv[0]).name} {subcommand}".strip()
         if full := [line for line in tail if files.tells_of_no_space(line)]:
             hint = "free some space, then run the same command again"
             raise NoSpaceError(f"the disk is full: {name} said {full[-1].strip()[:200]!r}", hint)
@@ -87,55 +97,32 @@ def run(
         raise ProgramError(f"{name} ended with status {status}", "\n".join(tail), shown=on_line is None)
 
 
-def _show(
-    child: subprocess.Popen[bytes],
-    prefix: str,
-    tail: deque[str],
-    heartbeat: float,
-    on_line: Callable[[str], None] | None,
-    progress: Callable[[], str] | None,
-) -> None:
-    assert child.stdout is not None  # noqa: S101 - opened as a pipe above
-    lines: queue.Queue[str | None] = queue.Queue()
+def _lines(child: subprocess.Popen[bytes], heartbeat: float) -> Iterator[str | None]:
+    """What a program prints; None each time that it has been silent for ``heartbeat`` seconds."""
+    lines: queue.Queue[bytes | None] = queue.Queue()
 
     def read() -> None:
         for raw in child.stdout or ():
-            lines.put(raw.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2])
+            lines.put(raw)
         lines.put(None)
 
     threading.Thread(target=read, daemon=True).start()
-    start = time.monotonic()
     while True:
         try:
-            line = lines.get(timeout=heartbeat)
+            raw = lines.get(timeout=heartbeat)
         except queue.Empty:
-            words = progress() if progress else f"at work for {console.duration(time.monotonic() - start)}"
-            console.note(f"  {prefix}: {words}")
+            yield None
             continue
-        if line is None:
+        if raw is None:
             return
-        if line.strip():
-            tail.append(line)
-        if on_line is not None:
-            on_line(line)
-        elif line.strip():
-            console.note(f"  {prefix}: {line}")
+        yield raw.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
     """Interrupt the program's whole group; when it does not end in time, its guard ends it and all below it."""
     for number, seconds in ((signal.SIGINT, GRACE), (signal.SIGTERM, 3 * guard.GRACE)):
-        try:
-            os.killpg(child.pid, number)
-            child.wait(seconds)
-        except ProcessLookupError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, number)
+                child.wait(seconds)
             return
-        except subprocess.TimeoutExpired:
-            continue
-        else:
-            return
-
-
-def _verb(argv: list[str]) -> str:
-    """The subcommand, for the message: ``build``, ``push``."""
-    return next((f"{word} " for word in argv[1:] if word.isalpha()), "")

@@ -16,18 +16,16 @@ from patchset.base import files, paths
 from patchset.base.errors import PatchsetError, UsageError
 
 Target = Literal["cuda", "cpu"]
-#: Of a *maintained* release every lane has results; a *frozen* one is run when a shared file changes.
-Tier = Literal["maintained", "frozen"]
 Arch = Literal["x86_64", "aarch64"]
 EngineName = Literal["buildah", "podman", "docker"]
 
 #: Our names of processors as OCI writes them (Go's GOARCH).
 GOARCH: dict[Arch, str] = {"x86_64": "amd64", "aarch64": "arm64"}
 
-_Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)]
 #: Copies such as v0.33.0.bak are no releases.
 _NAME = re.compile(r"v\d+(\.\d+)+((rc|\.post)\d+)?")
-_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)]
 
 
 class _Pinned(BaseModel):
@@ -41,11 +39,9 @@ class _Pinned(BaseModel):
 class Artifact(_Pinned):
     """One file of a package index: ``project`` there, ``file`` name, ``sha256`` in hex, ``size`` in bytes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     project: str
-    file: _FileName
-    sha256: _Sha256
+    file: FileName
+    sha256: Sha256
     size: int = Field(gt=0)
 
 
@@ -61,13 +57,14 @@ class Release(_Pinned):
 
     ``commit`` is abbreviated as the sdist embeds it; ``torch`` is the version that the official CUDA
     wheel requires; ``image`` the official image's reference; ``revision`` the n of ``+mtp.n``;
-    ``source_date_epoch`` (seconds since 1970) stamps everything that is built.
+    ``source_date_epoch`` (seconds since 1970) stamps everything that is built. Of a *maintained* release every lane
+    has results; a *frozen* one is run when a shared file changes.
     """
 
     name: str
     version: str
     default: bool = False
-    tier: Tier = "frozen"
+    tier: Literal["maintained", "frozen"] = "frozen"
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{7,40}$")]
     torch: str
     image: str
@@ -105,8 +102,7 @@ class Release(_Pinned):
 
 def this_machine() -> Arch:
     """The processor of this machine, as wheels name it."""
-    name = platform.machine()
-    return cast(Arch, {"arm64": "aarch64"}.get(name, name))
+    return cast(Arch, platform.machine().replace("arm64", "aarch64"))
 
 
 def release_names() -> list[str]:
@@ -124,7 +120,13 @@ def releases() -> list[Release]:
 def load(name: str | None = None) -> Release:
     """The pin called ``name`` (``v0.33.0``, or ``0.33.0``), or the default one."""
     if name is None:
-        return _default()
+        defaults = [release for release in releases() if release.default]
+        if len(defaults) != 1:
+            raise PatchsetError(
+                f"{len(defaults)} releases say default = true, not one: {', '.join(r.name for r in defaults)}",
+                "let exactly one patches/*/release.toml have it",
+            )
+        return defaults[0]
     name = "v" + name.removeprefix("v")
     if name not in (known := release_names()):
         near = [other for other in known if other.split(".")[:2] == name.split(".")[:2]]
@@ -152,13 +154,3 @@ def read(file: Path) -> Release:
     if release.sdist is None and release.git is None:
         raise PatchsetError(f"{file}: neither sdist nor git names a source")
     return release
-
-
-def _default() -> Release:
-    defaults = [release for release in releases() if release.default]
-    if len(defaults) != 1:
-        raise PatchsetError(
-            f"{len(defaults)} releases say default = true, not one: {', '.join(r.name for r in defaults)}",
-            "let exactly one patches/*/release.toml have it",
-        )
-    return defaults[0]
