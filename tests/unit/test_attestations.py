@@ -138,7 +138,8 @@ def test_the_provenance_names_the_state_of_the_checkout(
 def test_the_root_of_debian_is_no_package_of_an_index(released: Project, base: str) -> None:
     made = thin.build(PatchedRelease(load("v1.2.0")), "cuda", ["x86_64"], base).inputs
     source = made.sources[0].model_copy(update={"file": "debian-bookworm-cuda-x86_64-0.tar"})
-    found = provenance._dependencies(made.model_copy(update={"sources": [source]}), load("v1.2.0"))
+    content = provenance.provenance(made.model_copy(update={"sources": [source]}), load("v1.2.0"))
+    found = json.loads(content)["predicate"]["buildDefinition"]["resolvedDependencies"]
     assert found[0]["uri"] == "file:build/images/base/debian-bookworm-cuda-x86_64-0.tar"
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from patchset.attest import inputs
 from patchset.attest import provenance as provenances
@@ -19,7 +18,6 @@ from patchset.registry import media
 from patchset.registry.layout import Layout
 from patchset.series.patched_release import PatchedRelease
 
-INPUTS_TYPE = "application/vnd.vllm-mtp-patches.inputs+json"
 #: Bound of one attestation in bytes; the bill of a full image has half a megabyte.
 MAX_BYTES = 16 << 20
 
@@ -33,9 +31,9 @@ class Attestation:
     annotation: str
 
 
-INPUTS = Attestation(INPUTS_TYPE, "inputs.lock", OWN + "inputs")
-SBOM = Attestation(sboms.MEDIA_TYPE, "bill of materials", OWN + "sbom")
-PROVENANCE = Attestation(provenances.MEDIA_TYPE, "provenance", OWN + "provenance")
+INPUTS = Attestation("application/vnd.vllm-mtp-patches.inputs+json", "inputs.lock", OWN + "inputs")
+SBOM = Attestation("application/vnd.cyclonedx+json", "bill of materials", OWN + "sbom")
+PROVENANCE = Attestation("application/vnd.in-toto+json", "provenance", OWN + "provenance")
 ALL = (INPUTS, SBOM, PROVENANCE)
 
 Contents = Mapping[Attestation, bytes]
@@ -80,23 +78,20 @@ def read(layout: Layout) -> Contents:
 
 def check_subject(kind: Attestation, content: bytes, digests: Collection[str], where: str) -> None:
     """Refuse an attestation that is not about one of these images alone."""
+    what = f"{where}: its {kind.title}"
     try:
-        found = _subject(kind, content, f"{where}: its {kind.title}")
+        if kind == INPUTS:
+            found = inputs.read(content, what).digest
+        elif kind == SBOM:
+            (entry,) = media.parse(content, what)["metadata"]["component"]["hashes"]
+            found = f"{entry['alg']}:{entry['content']}".replace("SHA-256", "sha256")
+        else:
+            (subject,) = media.parse(content, what)["subject"]
+            found = f"sha256:{subject['digest']['sha256']}"
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PatchsetError(f"{where}: its {kind.title} names no image ({error!r})") from error
+        raise PatchsetError(f"{what} names no image ({error!r})") from error
     if found not in digests:
         raise PatchsetError(
-            f"{where}: its {kind.title} is of {found}, not of {' or '.join(sorted(digests))}",
+            f"{what} is of {found}, not of {' or '.join(sorted(digests))}",
             "build the image again; what stands in a registry is to be deleted there",
         )
-
-
-def _subject(kind: Attestation, content: bytes, what: str) -> str:
-    if kind == INPUTS:
-        return inputs.read(content, what).digest
-    found: dict[str, Any] = media.parse(content, what)
-    if kind == SBOM:
-        (entry,) = found["metadata"]["component"]["hashes"]
-        return f"{entry['alg']}:{entry['content']}".replace("SHA-256", "sha256")
-    (subject,) = found["subject"]
-    return f"sha256:{subject['digest']['sha256']}"

@@ -10,16 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from patchset.base import files, paths
 from patchset.base.errors import PatchsetError
-from patchset.base.release import Arch, Artifact, EngineName, Release, Target
+from patchset.base.release import Arch, EngineName, FileName, Release, Sha256, Target
 from patchset.series import order
 from patchset.series.patched_release import PatchedRelease
 
-#: Raised when the file's form changes.
-SCHEMA = 1
-_Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 #: Names and texts that end up in messages and paths; an inputs.lock may come from a registry.
-_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)]
 _Path = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+/-]*$", max_length=300)]
 _Word = Annotated[str, Field(pattern=r"^[!-~]+$", max_length=500)]
 #: Bound of an inputs.lock in bytes.
@@ -33,8 +29,8 @@ class _Part(BaseModel):
 class Source(_Part):
     """A downloaded file."""
 
-    file: _FileName
-    sha256: _Sha256
+    file: FileName
+    sha256: Sha256
 
 
 class OnBase(_Part):
@@ -55,7 +51,7 @@ class Inputs(_Part):
     it: another tool may still make the same image.
     """
 
-    schema_: Literal[1] = Field(default=1, alias="schema")
+    schema_: Literal[1] = Field(default=1, alias="schema")  # raised when the file's form changes
     kind: Literal["thin", "full"]
     release: _Word
     version: _Word
@@ -66,8 +62,8 @@ class Inputs(_Part):
     engine: EngineName | None = None
     snapshot: _Word | None = None
     sources: list[Source]
-    files: dict[_Path, _Sha256]
-    tool: dict[_Path, _Sha256]
+    files: dict[_Path, Sha256]
+    tool: dict[_Path, Sha256]
 
     def text(self) -> str:
         """The file."""
@@ -76,9 +72,8 @@ class Inputs(_Part):
 
 def sources(release: Release, target: Target, archs: list[Arch]) -> list[Source]:
     """The downloads that a release's patched wheels are made of."""
-    pins: list[Artifact] = [release.sdist] if release.sdist else []
-    pins += [release.wheel(target, arch) for arch in archs]
-    return [Source(file=pin.file, sha256=pin.sha256) for pin in pins]
+    pins = [release.sdist, *(release.wheel(target, arch) for arch in archs)]
+    return [Source(file=pin.file, sha256=pin.sha256) for pin in pins if pin]
 
 
 def checkout_files(patched: PatchedRelease, target: Target, kind: str) -> dict[str, str]:
@@ -95,12 +90,8 @@ def checkout_files(patched: PatchedRelease, target: Target, kind: str) -> dict[s
 def tool_files() -> dict[str, str]:
     """The sha256 of the modules that make wheels and images."""
     here = Path(__file__).parents[1]
-    found = [
-        path
-        for folder in ("image", "wheel", "source", "install", "registry", "attest")
-        for path in (here / folder).glob("*.py")
-    ]
-    return _hashes(here, found)
+    folders = ("image", "wheel", "source", "install", "registry", "attest")
+    return _hashes(here, [path for folder in folders for path in (here / folder).glob("*.py")])
 
 
 def _hashes(root: Path, found: list[Path]) -> dict[str, str]:
@@ -109,16 +100,15 @@ def _hashes(root: Path, found: list[Path]) -> dict[str, str]:
 
 def differing(recorded: dict[str, str], found: dict[str, str]) -> list[str]:
     """What differs between two lists of files, one line each."""
-    lines = []
-    for path in sorted({*recorded, *found}):
-        before, now = recorded.get(path), found.get(path)
-        if before != now:
-            lines.append(f"{path}: {_short(now)} here, {_short(before)} in the published image")
-    return lines
 
+    def short(hashes: dict[str, str], path: str) -> str:
+        return f"sha256 {hashes[path][:16]}…" if path in hashes else "missing"
 
-def _short(sha256: str | None) -> str:
-    return "missing" if sha256 is None else f"sha256 {sha256[:16]}…"
+    return [
+        f"{path}: {short(found, path)} here, {short(recorded, path)} in the published image"
+        for path in sorted({*recorded, *found})
+        if recorded.get(path) != found.get(path)
+    ]
 
 
 def read(content: bytes, where: str) -> Inputs:
