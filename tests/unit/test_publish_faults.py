@@ -28,7 +28,7 @@ from patchset.base.errors import MissingToolError, PatchsetError, UnavailableErr
 from patchset.base.release import load
 from patchset.commands.artifacts import publish_command
 from patchset.image import thin
-from patchset.publish import attached, check, push
+from patchset.publish import attached, push, sign
 from patchset.publish.reproduce import reproduce
 from patchset.registry import media
 from patchset.registry.client import Repository
@@ -302,14 +302,14 @@ def test_a_published_image_is_verified_with_its_attestations_and_signer(
 ) -> None:
     build(released, base)
     digest = publish(released, parse(goal)).digest
-    said = check.verify(f"{goal}:latest", key=None, identity=None, issuer=None)
+    said = sign.verify(f"{goal}:latest", key=None, identity=None, issuer=None)
     assert digest in said[0] and "not checked" in said[-1] and len(said) == 5
     cosign = tmp_path / "programs/cosign"
     cosign.parent.mkdir()
     cosign.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ntest "$1" != "$DENY"\n')
     cosign.chmod(0o755)
     monkeypatch.setenv("PATH", str(cosign.parent), prepend=":")
-    assert check.verify(f"{goal}:latest", key="k.pub", identity=None, issuer=None)[-1].startswith(
+    assert sign.verify(f"{goal}:latest", key="k.pub", identity=None, issuer=None)[-1].startswith(
         "signed  image"
     )
     asked = [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
@@ -318,8 +318,8 @@ def test_a_published_image_is_verified_with_its_attestations_and_signer(
     for denied in ("verify", "verify-attestation"):
         monkeypatch.setenv("DENY", denied)
         with pytest.raises(PatchsetError):
-            check.verify(f"{goal}:latest", key=None, identity="^https://x$", issuer="https://issuer")
+            sign.verify(f"{goal}:latest", key=None, identity="^https://x$", issuer="https://issuer")
     with Repository(parse(goal), push=True) as repository:
         repository.put_manifest("bare", *repository.manifest(small_base.push(goal.split("/")[0], goal.partition("/")[2]).rpartition(":")[2])[1:])  # fmt: skip
     with pytest.raises(PatchsetError, match="has no inputs"):
-        check.verify(f"{goal}:bare", key=None, identity=None, issuer=None)
+        sign.verify(f"{goal}:bare", key=None, identity=None, issuer=None)

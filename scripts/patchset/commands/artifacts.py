@@ -18,7 +18,7 @@ from patchset.base.release import Arch, EngineName, Release, Target, load
 from patchset.commands import options
 from patchset.commands.options import FILE, FOLDER, from_dir_option, release_argument, target_option
 from patchset.image import build, engine, layer, run_hint, source, space, thin
-from patchset.publish import check, push, sign
+from patchset.publish import push, sign
 from patchset.publish.reproduce import reproduce
 from patchset.registry.layout import Layout
 from patchset.registry.reference import parse
@@ -148,7 +148,7 @@ def verify_command(
                 f"{what} is neither a file nor REGISTRY/NAME:TAG",
                 "nox -s build-wheel makes a wheel and prints its path",
             )
-        console.result(*check.verify(what, key=key, identity=identity, issuer=issuer))
+        console.result(*sign.verify(what, key=key, identity=identity, issuer=issuer))
         return
     if not file.is_file():
         raise UsageError(f"there is no file {what}", "nox -s build-wheel makes one and prints its path")
@@ -336,12 +336,12 @@ def publish_command(
         "parts   " + ", ".join(f"{count} {how}" for how, count in sorted(done.parts.items())),
         *(f"attest  {title} {digest}" for title, digest in done.attached.items()),
         *(["signed  by cosign: image, provenance and bill of materials"] if signer else []),
-        *(f"tag     {goal.repository}:{tag}" for tag in (done.tags.fixed, *done.tags.moved)),
+        *(f"tag     {goal.repository}:{tag}" for tag in done.tags),
         f"digest  {goal.repository}@{done.digest}",
     )
     for archive, content in locks.items() if record else ():
         arch = "" if len(locks) == 1 else f".{archive.name.removesuffix('.oci.tar').rpartition('-')[2]}"
-        place = paths.project_root() / "published" / f"{done.tags.fixed}{arch}.inputs.lock"
+        place = paths.project_root() / "published" / f"{done.tags[0]}{arch}.inputs.lock"
         files.write_text(place, content.decode())
         console.result(f"record  {place}")
 

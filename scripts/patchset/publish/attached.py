@@ -8,9 +8,17 @@ from typing import Any
 
 from patchset.attest import attestation
 from patchset.attest.attestation import Attestation, Contents
+from patchset.base.errors import NotFoundError
 from patchset.registry import media, upload
 from patchset.registry.client import Repository
-from patchset.registry.upload import in_memory
+
+
+def digest(repository: Repository) -> str:
+    """The digest of the image that the repository's reference names."""
+    found = repository.digest_of(repository.reference.wanted)
+    if found is None:
+        raise NotFoundError(f"{repository.reference} does not exist", "check the name and the tag")
+    return found
 
 
 def read(repository: Repository, digest: str) -> dict[Attestation, list[bytes]]:
@@ -18,9 +26,9 @@ def read(repository: Repository, digest: str) -> dict[Attestation, list[bytes]]:
     top = media.parse(repository.manifest(digest)[2], digest)
     children = [media.check_descriptor(entry, digest)["digest"] for entry in top.get("manifests") or ()]
     found: dict[Attestation, list[bytes]] = {kind: [] for kind in attestation.ALL}
+    kinds = {kind.media_type: kind for kind in attestation.ALL}
     for entry in repository.referrers(digest):
-        kind = next((kind for kind in attestation.ALL if kind.media_type == entry.get("artifactType")), None)
-        if kind is None:
+        if (kind := kinds.get(str(entry.get("artifactType")))) is None:
             continue
         where = str(repository.reference.at(entry["digest"]))
         manifest = media.parse(repository.manifest(entry["digest"])[2], where)
@@ -38,7 +46,7 @@ def attach(repository: Repository, subject: dict[str, Any], held: Sequence[Conte
     for kind in attestation.ALL:
         contents = [one[kind] for one in held]
         for content in (b"{}", *contents):
-            upload.put(repository, in_memory(content), lambda count: None)
+            upload.put(repository, upload.in_memory(content), lambda count: None)
         manifest: dict[str, Any] = {
             "schemaVersion": 2,
             "mediaType": media.MANIFEST,

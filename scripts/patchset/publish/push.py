@@ -3,97 +3,105 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from patchset.attest import attestation
 from patchset.attest.attestation import Contents
 from patchset.base import console
 from patchset.base.errors import PatchsetError, UsageError
 from patchset.base.release import Release, Target
-from patchset.publish import attached, image
-from patchset.publish.image import Image
-from patchset.registry import upload
+from patchset.image.thin import BASE
+from patchset.publish import attached
+from patchset.registry import media, upload
 from patchset.registry.client import Repository
-from patchset.registry.reference import Reference
+from patchset.registry.layout import Layout
+from patchset.registry.reference import Reference, parse
+from patchset.registry.upload import Blob
 
 #: Signs an image by digest, with the attestations of its archives.
 Signer = Callable[[Reference, str, Sequence[Contents]], None]
 #: After its tags are set a publisher waits so many seconds before it looks whether another one replaced the fixed one.
 SETTLE = 2.0
-
-
-@dataclass(frozen=True)
-class Tags:
-    """``fixed`` names one image for ever; those that are ``moved`` name the newest of its kind."""
-
-    fixed: str
-    moved: tuple[str, ...]
+#: Layers that may not be passed on come from where their ``urls`` say (OCI: nondistributable, docker: foreign).
+_NOT_PASSED_ON = ("nondistributable", "foreign")
 
 
 @dataclass(frozen=True)
 class Published:
     """``digest`` behind the ``tags``; ``parts`` counts how blobs came there (there, mounted, sent)."""
 
-    reference: Reference
     digest: str
-    tags: Tags
+    tags: list[str]
     parts: Counter[str]
     attached: dict[str, str]
 
 
-def tags(release: Release, target: Target) -> Tags:
-    """``v0.33.0-mtp.1``; ``v0.33.0`` and, for the default release, ``latest``; ``-cpu`` behind each for the CPU."""
-    suffix = "-cpu" if target == "cpu" else ""
-    moved = [release.name, *(["latest"] if release.default else [])]
-    return Tags(f"{release.name}-mtp.{release.revision}{suffix}", tuple(f"{name}{suffix}" for name in moved))
+@dataclass
+class _Image:
+    """What is to be published: every manifest by its digest, with its kind, the one that tags name last; where each part
+    comes from; and what the archives say of it."""
+
+    manifests: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    blobs: dict[str, Blob] = field(default_factory=dict)
+    attestations: list[Contents] = field(default_factory=list)
 
 
-def publish(goal: Reference, archives: list[Path], names: Tags, sign: Signer | None = None) -> Published:
+def tags(release: Release, target: Target) -> list[str]:
+    """``v0.33.0-mtp.1``; ``v0.33.0`` and, for the default release, ``latest``; ``-cpu`` behind each for the CPU.
+
+    The first names one image for ever, the others the newest of its kind.
+    """
+    names = [f"{release.name}-mtp.{release.revision}", release.name, *(["latest"] if release.default else [])]
+    return [name + ("-cpu" if target == "cpu" else "") for name in names]
+
+
+def publish(goal: Reference, archives: list[Path], names: list[str], sign: Signer | None = None) -> Published:
     """Send an image's parts, its manifests by digest, its attestations and signatures, and last its tags.
 
-    The fixed tag is never moved. Run again after an interruption, it goes on where that was.
+    The first tag is never moved. Run again after an interruption, it goes on where that was.
     """
     if goal.tag or goal.digest:
         raise UsageError(f"{goal} names a tag or digest", f"tags are given here; name {goal.repository}")
-    with (
-        image.opened(archives, goal) as found,
-        Repository(goal, push=True) as repository,
-    ):
-        digest = found.top["digest"]
-        _check_fixed(repository, names.fixed, digest)
+    with _opened(archives, goal) as found, Repository(goal, push=True) as repository:
+        digest, (kind, content) = list(found.manifests.items())[-1]
+        _check_fixed(repository, names[0], digest)
+        parts: Counter[str] = Counter()
         with console.step(f"push {digest} to {goal.repository}"):
-            parts = _push_parts(repository, found)
-            for child, kind, content in found.manifests:
-                repository.put_manifest(child, kind, content)
+            with console.progress("parts", sum(blob.size for blob in found.blobs.values())) as advance:
+                for blob in found.blobs.values():
+                    parts[upload.put(repository, blob, advance)] += 1
+            for name, stored in found.manifests.items():
+                repository.put_manifest(name, *stored)
         attached.read(repository, digest)  # refuses those of another image
-        subject = {name: found.top[name] for name in ("mediaType", "digest", "size")}
-        artifacts = attached.attach(repository, subject, found.attestations)
+        artifacts = attached.attach(repository, media.descriptor(content, kind), found.attestations)
         if sign is not None:
             sign(goal, digest, found.attestations)
-        _tag(repository, found, names)
-    return Published(goal, digest, names, parts, artifacts)
+        _tag(repository, digest, kind, content, *names)
+    return Published(digest, names, parts, artifacts)
 
 
-def _tag(repository: Repository, found: Image, names: Tags) -> None:
+def _tag(repository: Repository, digest: str, kind: str, content: bytes, fixed: str, *moved: str) -> None:
     """Set the tags. Nothing in the protocol keeps two publishers apart: a registry that knows ``If-None-Match`` refuses
     the second, and at any other the one whose tag was replaced is told."""
-    digest, kind, content = found.manifests[-1]
-    written = _check_fixed(repository, names.fixed, digest) is None
+    written = _check_fixed(repository, fixed, digest) is None
     if written:
         try:
-            repository.put_manifest(names.fixed, kind, content, new=True)
+            repository.put_manifest(fixed, kind, content, new=True)
         except PatchsetError:
-            if _check_fixed(repository, names.fixed, digest) is None:
+            if _check_fixed(repository, fixed, digest) is None:
                 raise
-        _check_fixed(repository, names.fixed, digest)
-    for tag in names.moved:
+        _check_fixed(repository, fixed, digest)
+    for tag in moved:
         repository.put_manifest(tag, kind, content)
     if written:
         time.sleep(SETTLE)
-        _check_fixed(repository, names.fixed, digest)
+        _check_fixed(repository, fixed, digest)
 
 
 def _check_fixed(repository: Repository, tag: str, digest: str) -> str | None:
@@ -106,9 +114,62 @@ def _check_fixed(repository: Repository, tag: str, digest: str) -> str | None:
     return there
 
 
-def _push_parts(repository: Repository, found: Image) -> Counter[str]:
-    parts: Counter[str] = Counter()
-    with console.progress("parts", found.size) as advance:
-        for blob in found.blobs.values():
-            parts[upload.put(repository, blob, advance)] += 1
-    return parts
+@contextlib.contextmanager
+def _opened(archives: list[Path], goal: Reference) -> Iterator[_Image]:
+    """Read what archives hold; several of one architecture each become one index.
+
+    Parts that stand at ``goal`` 's registry in the base's repository are named to be mounted from there, those at
+    another are read from there when they are needed.
+    """
+    with contextlib.ExitStack() as stack:
+        found, tops = _Image(), []
+        for path in archives:
+            layout = Layout(path)
+            found.attestations.append(attestation.read(layout))
+            entry = layout.index["manifests"][0]
+            named = (entry.get("annotations") or {}).get(BASE)
+            base = stack.enter_context(Repository(parse(named))) if isinstance(named, str) else None
+            tops.append(_add(found, layout, entry, base, goal))
+        if len(tops) > 1:  # one index over images of different architectures
+            platforms = {(top.get("platform") or {}).get("architecture") for top in tops}
+            if None in platforms or len(platforms) != len(tops):
+                raise UsageError("several archives must be of one architecture each, and of different ones")
+            tops.sort(key=lambda top: str(top["platform"]["architecture"]))
+            content = media.dump({"schemaVersion": 2, "mediaType": media.INDEX, "manifests": tops})
+            found.manifests[media.digest(content)] = (media.INDEX, content)
+        yield found
+
+
+def _add(
+    found: _Image, layout: Layout, entry: dict[str, Any], base: Repository | None, goal: Reference
+) -> dict[str, Any]:
+    """Take a manifest and all below it, children first; its descriptor, with the platform."""
+    content = layout.read(entry["digest"], media.MAX_MANIFEST)
+    what = f"{layout.path}: {entry['digest']}"
+    manifest = media.parse(content, what)
+    kind = str(entry.get("mediaType") or manifest.get("mediaType") or "")
+    top = media.descriptor(content, kind)
+    if kind in media.INDEXES:
+        for child in manifest.get("manifests") or ():
+            _add(found, layout, media.check_descriptor(child, what), base, goal)
+    elif kind in media.MANIFESTS:
+        for part in media.parts(manifest, what):
+            if not any(word in str(part.get("mediaType")) for word in _NOT_PASSED_ON):
+                found.blobs.setdefault(part["digest"], _blob(layout, part, base, goal, what))
+        config = media.parse(layout.read(manifest["config"]["digest"], media.MAX_CONFIG), what)
+        names = ("architecture", "os", "variant")
+        top["platform"] = {name: config[name] for name in names if name in config}
+    else:
+        raise PatchsetError(f"{what} is neither an image nor an index of some")
+    found.manifests[top["digest"]] = (kind, content)
+    return top
+
+
+def _blob(layout: Layout, part: dict[str, Any], base: Repository | None, goal: Reference, what: str) -> Blob:
+    digest, size = part["digest"], part["size"]
+    if digest in layout:
+        return Blob(digest, size, lambda start: layout.open(digest, start))
+    if base is None:
+        raise PatchsetError(f"{what} lacks its part {digest}", "build the image again")
+    homes = (base.reference.name,) if base.reference.host == goal.host else ()
+    return Blob(digest, size, lambda start: base.open_blob(digest, size, start), homes)
