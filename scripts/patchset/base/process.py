@@ -122,7 +122,6 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     """Interrupt the program's whole group; when it does not end in time, its guard ends it and all below it."""
     for number, seconds in ((signal.SIGINT, GRACE), (signal.SIGTERM, 3 * guard.GRACE)):
         with contextlib.suppress(subprocess.TimeoutExpired):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, number)
-                child.wait(seconds)
+            os.killpg(child.pid, number)
+            child.wait(seconds)
             return

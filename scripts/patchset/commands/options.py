@@ -32,7 +32,7 @@ from_dir_option = click.option(
 arch_option = click.option(
     "--arch",
     type=click.Choice(["x86_64", "aarch64"]),
-    default=lambda: this_machine(),
+    default=this_machine,
     show_default="this machine's",
     help="The processor that the wheel is for.",
 )
