@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 from pathlib import Path
 from typing import Any
 
 from patchset.base import files, paths
 from patchset.base.release import Release
+from patchset.results import totals
 from patchset.series import patched_files
 
 Document = dict[str, Any]
@@ -31,6 +33,8 @@ COUNTED = ("stock", "nothing", "sglang", "lmdeploy")
 
 #: What two runs must agree in for their cells to stand in one file.
 _SAME = ("series-sha256", "against", "rounds", "cell-seconds", "machine")
+#: A cell that was not measured.
+_NONE: Document = {"subjects": {}, "ratios": {}}
 
 
 def folder() -> Path:
@@ -48,49 +52,50 @@ def take(run: Document) -> Path:
 
     Cells that a run like this one, of the same series and on such a machine, has kept before stay, unless measured again.
     """
-    name = f"{run['release']}.json"
-    place = folder() / name
+    place = folder() / f"{run['release']}.json"
     kept = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
-    now = {**run, "machine": machine()}
-    if kept and all(kept.get(field) == now.get(field) for field in _SAME):
-        cells = {_key(cell): cell for cell in kept["cells"]} | {_key(cell): cell for cell in run["cells"]}
-        run = {**run, "cells": list(cells.values())}
-    return _take(run, "cells", name)
-
-
-def _key(cell: Document) -> tuple[str, str, int, int]:
-    return cell["path"], cell["workload"], cell["tokens"], cell["width"]
+    run = {**run, "machine": _machine()}
+    if kept and all(kept.get(field) == run.get(field) for field in _SAME):
+        run["cells"] = list((_by_key(kept["cells"]) | _by_key(run["cells"])).values())
+    return _write(place, run, "cells")
 
 
 def take_instructions(run: Document) -> Path:
     """Keep the instructions that were counted of a release, one line a cell."""
-    return _take(run, "instructions", f"{run['release']}.instructions.json")
+    place = folder() / f"{run['release']}.instructions.json"
+    return _write(place, {**run, "machine": _machine()}, "instructions")
 
 
-def _take(run: Document, key: str, name: str) -> Path:
-    head = {field: value for field, value in run.items() if field != key}
-    head["machine"] = machine()
-    lines = [json.dumps(head, ensure_ascii=False)[:-1] + f', "{key}": [']
-    lines += [",\n".join("  " + json.dumps(cell, ensure_ascii=False) for cell in run[key]), "]}"]
-    place = folder() / name
-    files.write_text(place, "\n".join(lines) + "\n")
+def _write(place: Path, run: Document, key: str) -> Path:
+    cells = ",\n".join("  " + json.dumps(cell, ensure_ascii=False) for cell in run.pop(key))
+    head = json.dumps(run, ensure_ascii=False).removesuffix("}")
+    files.write_text(place, f'{head}, "{key}": [\n{cells}\n]}}\n')
     return place
 
 
-def machine() -> Document:
+def _machine() -> Document:
     """What the figures were taken on, in words that another machine can be compared with."""
-    model = ""
     info = Path("/proc/cpuinfo")
-    if info.is_file():
-        names = [
-            line for line in info.read_text(encoding="utf-8").splitlines() if line.startswith("model name")
-        ]
-        model = names[0].partition(":")[2].strip() if names else ""
+    text = info.read_text(encoding="utf-8") if info.is_file() else ""
+    model = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
     return {
-        "processor": model or platform.processor(),
+        "processor": model[1].strip() if model else platform.processor(),
         "arch": platform.machine(),
         "python": platform.python_version(),
     }
+
+
+def _by_key(cells: list[Document]) -> dict[tuple[str, str, int, int], Document]:
+    return {(cell["path"], cell["workload"], cell["tokens"], cell["width"]): cell for cell in cells}
+
+
+def _kept(release: Release, of: str = "") -> Document | str:
+    """What was kept of a release's series; or the words for its cells, where there is nothing."""
+    place = folder() / f"{release.name}{of}.json"
+    if not place.is_file():
+        return totals.NOT_RUN
+    kept: Document = json.loads(place.read_text(encoding="utf-8"))
+    return kept if kept["series-sha256"] == patched_files.sha256(release) else "*series changed since*"
 
 
 def table(found: list[Release]) -> str:
@@ -99,17 +104,41 @@ def table(found: list[Release]) -> str:
         "release",
         *(f"{length:,}".replace(",", " ") for length in LENGTHS),
         *(f"{width} a step" for width in DEEP),
-        "growth",
-        "serving",
-        "its growth",
-        "first delta",
-        "held",
+        *("growth", "serving", "its growth", "first delta", "held"),
     ]
-    rows = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    rows = []
     for release in reversed(found):
-        cells = _cells(release, len(head) - 1)
-        rows.append(f"| {release.name} | {' | '.join(cells)} |")
-    return "\n".join(rows) + "\n"
+        kept = _kept(release)
+        cells = [kept, *[""] * (len(head) - 2)] if isinstance(kept, str) else _figures(kept["cells"])
+        rows.append([release.name, *cells])
+    return totals.table(" | ".join(head), rows)
+
+
+def _figures(cells: list[Document]) -> list[str]:
+    by = _by_key(cells)
+    shown = [*((length, WIDTH) for length in LENGTHS), *((DEEP_LENGTH, width) for width in DEEP)]
+    growth = []
+    for path in ("parser", "serving"):
+        # The patched cost at the greatest length over that at 4 000 tokens, in the same rounds.
+        short = by.get((path, WORKLOAD, LENGTHS[-1], WIDTH), _NONE)["ratios"].get("short")
+        growth.append(
+            f"{short['value']:.2f} ({short['low']:.2f}–{short['high']:.2f})" if short else totals.NOT_RUN
+        )
+    # Of the whole path the least and the greatest ratio of all, without those that are just an upper limit.
+    serving = [cell["ratios"].get("stock", {"at_most": True}) for cell in cells if cell["path"] == "serving"]
+    values = [ratio["value"] for ratio in serving if not ratio.get("at_most")]
+    whole = f"{min(values):.2g} … {max(values):.2g}" if values else totals.NOT_RUN
+    waits = [cell for cell in cells if (cell["path"], cell["workload"]) == ("first-delta", WORKLOAD)]
+    # At the narrowest steps: these tell most.
+    narrowest = min(waits, key=lambda cell: int(cell["width"]), default=None)
+    held = [cell for cell in cells if (cell["path"], cell["workload"]) == ("memory", WORKLOAD)]
+    longest = max(held, key=lambda cell: int(cell["tokens"]), default=None)
+    return [
+        *(_ratio(by.get(("parser", WORKLOAD, *where), _NONE)) for where in shown),
+        *(growth[0], whole, growth[1]),
+        totals.change(narrowest["subjects"], _waits) if narrowest else totals.NOT_RUN,
+        totals.change(longest["subjects"], _size) if longest else totals.NOT_RUN,
+    ]
 
 
 def saved(release: Release) -> str:
@@ -117,8 +146,8 @@ def saved(release: Release) -> str:
     kept = _kept(release)
     if isinstance(kept, str):
         return kept
-    cell = next((c for c in kept["cells"] if _key(c) == ("parser", WORKLOAD, SUMMARY_LENGTH, WIDTH)), None)
-    ratio = (cell or {"ratios": {}})["ratios"].get("stock")
+    cell = _by_key(kept["cells"]).get(("parser", WORKLOAD, SUMMARY_LENGTH, WIDTH), _NONE)
+    ratio = cell["ratios"].get("stock")
     if ratio is None:
         return _ratio(cell)
     times = float(f"{1 / ratio['value']:.2g}")
@@ -127,101 +156,38 @@ def saved(release: Release) -> str:
 
 def instructions_table(found: list[Release]) -> str:
     """One row a release and cell for which instructions were counted: the patched tree's a token, over each other's."""
-    rows = ["| release | path | output | tokens a step | patched | " + " | ".join(f"/ {one}" for one in COUNTED) + " |",
-            "|" + "---|" * (5 + len(COUNTED))]  # fmt: skip
+    rows = []
     for release in reversed(found):
-        place = folder() / f"{release.name}.instructions.json"
-        if not place.is_file():
-            continue
-        kept = json.loads(place.read_text(encoding="utf-8"))
-        if kept["series-sha256"] != patched_files.sha256(release):
-            rows.append(f"| {release.name} | *series changed since* |" + " |" * (3 + len(COUNTED)))
+        kept = _kept(release, ".instructions")
+        if isinstance(kept, str):
+            # Empty cells of this table are as narrow as can be.
+            rows += [[release.name, kept + " |" * (3 + len(COUNTED))]] if kept != totals.NOT_RUN else []
             continue
         for cell in kept["instructions"]:
             counts = cell["instructions"]
             path = "service" if cell["path"] == "serving-once" else "parser"
             over = (f"{counts['patched'] / counts[one]:.3f}" if one in counts else "–" for one in COUNTED)
-            rows.append(
-                f"| {release.name} | {path} | {cell['workload']} | {cell['width']} | {counts['patched']:.0f} "
-                f"| {' | '.join(over)} |"
-            )
-    return "\n".join(rows) + "\n"
+            figures = [cell["workload"], str(cell["width"]), f"{counts['patched']:.0f}", *over]
+            rows.append([release.name, path, *figures])
+    head = "release | path | output | tokens a step | patched | " + " | ".join(f"/ {one}" for one in COUNTED)
+    return totals.table(head, rows)
 
 
-def _kept(release: Release) -> Document | str:
-    """The release's figures; or the words for its cells, where there is none for its series."""
-    place = folder() / f"{release.name}.json"
-    if not place.is_file():
-        return "*not run*"
-    kept: Document = json.loads(place.read_text(encoding="utf-8"))
-    return kept if kept["series-sha256"] == patched_files.sha256(release) else "*series changed since*"
-
-
-def _cells(release: Release, count: int) -> list[str]:
-    kept = _kept(release)
-    if isinstance(kept, str):
-        return [kept, *[""] * (count - 1)]
-    by = {_key(cell): cell for cell in kept["cells"]}
-    ratios = [_ratio(by.get(("parser", WORKLOAD, length, WIDTH))) for length in LENGTHS]
-    deep = [_ratio(by.get(("parser", WORKLOAD, DEEP_LENGTH, width))) for width in DEEP]
-    return [
-        *ratios,
-        *deep,
-        _growth(by, "parser"),
-        _serving(kept["cells"]),
-        _growth(by, "serving"),
-        _first(kept["cells"]),
-        _held(kept["cells"]),
-    ]
-
-
-def _ratio(cell: Document | None) -> str:
-    if cell is None:
-        return "*not run*"
+def _ratio(cell: Document) -> str:
+    """The patched cost over stock's and its interval; or a limit of it, or why there is none."""
     ratio = cell["ratios"].get("stock")
     if ratio is None:
         given_up = cell["subjects"].get("stock", {}).get("bounded_at") is not None
-        return "*stock given up*" if given_up else "*not run*"
+        return "*stock given up*" if given_up else totals.NOT_RUN
     if ratio.get("at_most"):
         return f"< {ratio['value']:.2g}"
     return f"{ratio['value']:.2g} ({ratio['low']:.2g}–{ratio['high']:.2g})"
 
 
-def _growth(by: dict[tuple[str, str, int, int], Document], path: str) -> str:
-    """The patched cost at the greatest length over that at 4 000 tokens, in the same rounds."""
-    paired = by.get((path, WORKLOAD, LENGTHS[-1], WIDTH), {"ratios": {}})["ratios"].get("short")
-    return f"{paired['value']:.2f} ({paired['low']:.2f}–{paired['high']:.2f})" if paired else "*not run*"
-
-
-def _serving(cells: list[Document]) -> str:
-    """The least and the greatest ratio of all cells of the whole path that have one, not just an upper limit."""
-    found = [c["ratios"]["stock"] for c in cells if c["path"] == "serving" and "stock" in c["ratios"]]
-    values = [ratio["value"] for ratio in found if not ratio.get("at_most")]
-    return f"{min(values):.2g} … {max(values):.2g}" if values else "*not run*"
-
-
-def _first(cells: list[Document]) -> str:
-    """At the narrowest steps: these tell most."""
-    some = [cell for cell in cells if cell["path"] == "first-delta" and cell["workload"] == WORKLOAD]
-    if not some:
-        return "*not run*"
-    narrowest = min(some, key=lambda cell: int(cell["width"]))
-    return f"{_waits(narrowest, 'stock')} → {_waits(narrowest, 'patched')}"
-
-
-def _waits(cell: Document, name: str) -> str:
-    subject = cell["subjects"].get(name, {})
-    if "waits" not in subject:
-        return "?"  # it failed
-    return "never" if subject["waits"] is None else str(subject["waits"])
-
-
-def _held(cells: list[Document]) -> str:
-    some = [c for c in cells if c["path"] == "memory" and c["workload"] == WORKLOAD]
-    if not some:
-        return "*not run*"
-    longest = max(some, key=lambda cell: int(cell["tokens"]))
-    return " → ".join(_size(longest["subjects"].get(name, {})) for name in ("stock", "patched"))
+def _waits(subject: Document) -> str:
+    # One that failed says nothing.
+    waits = subject.get("waits", "?")
+    return "never" if waits is None else str(waits)
 
 
 def _size(subject: Document) -> str:

@@ -8,32 +8,24 @@ import re
 from patchset.base import paths
 from patchset.base.release import Release
 from patchset.results import totals
-from patchset.results.key import key
 
 LANE = "bfcl"
 
 
 def table(found: list[Release]) -> str:
     """One row a release that was run: right entries of those that can be right, by how the output was cut."""
-    rows: list[str] = []
-    head: list[str] = []
+    rows, head = [], ""
     for release in reversed(found):
-        cells = totals.read(LANE, release.name)
-        for kind in ("stock", "patched"):
+        cells = totals.marked(LANE, release)
+        for kind in totals.KINDS:
             if cell := cells.get(kind):
-                head = head or ["release", "", *cell["right"], "possible", "set apart"]
-                mark = "" if cell["key"] == key(release, kind, LANE) else totals.STALE
-                counts = (f"{count}{mark}" for count in cell["right"].values())
-                rows.append(
-                    f"| {release.name} | {kind} | {' | '.join(counts)} | {cell['possible']} | {len(cell['apart'])} |"
-                )
+                head = head or f"release |  | {' | '.join(cell['right'])} | possible | set apart"
+                counts = (f"{count}{cell['mark']}" for count in cell["right"].values())
+                rows.append([release.name, kind, *counts, str(cell["possible"]), str(len(cell["apart"]))])
     if not rows:
-        return "*not run*\n"
-    return "\n".join([f"| {' | '.join(head)} |", "|" + "---|" * len(head), *rows, "", _versions()]) + "\n"
-
-
-def _versions() -> str:
-    """BFCL's package as the lane pins it."""
+        return f"{totals.NOT_RUN}\n"
+    # BFCL's package as the lane pins it.
     text = (paths.project_root() / "tests" / "bfcl" / "requirements.txt").read_text(encoding="utf-8")
     pins = re.findall(r"^([\w-]+)==(\S+) \\\n +--hash=sha256:([0-9a-f]{64})$", text, re.MULTILINE)
-    return "\n".join(f"{name} {version}: sha256 {digest}" for name, version, digest in pins)
+    versions = (f"{name} {version}: sha256 {digest}" for name, version, digest in pins)
+    return totals.table(head, rows) + "\n" + "\n".join(versions) + "\n"

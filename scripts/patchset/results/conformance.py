@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -34,46 +33,42 @@ def take(result: Path) -> list[Path]:
 def _take(target: dict[str, Any]) -> Path:
     release = load(target["release"])
     kind = "stock" if target["kind"] == "stock" else "patched"
-    right: dict[str, int] = defaultdict(int)
-    every: dict[str, int] = defaultdict(int)
-    for row in target["matrix"]:
-        for name in COLUMNS:
-            right[name] += row.get(name, {}).get("right", 0)
-            every[name] += row.get(name, {}).get("all", 0)
+    columns = {}
+    for name in COLUMNS:
+        cells = [row[name] for row in target["matrix"] if name in row]
+        if every := sum(cell["all"] for cell in cells):
+            columns[name] = [sum(cell["right"] for cell in cells), every]
     cell = {
         "key": key(release, kind, LANE),
         **{name: target[name] for name in ("right", "all", "white_space_only", "classes")},
-        "columns": {name: [right[name], every[name]] for name in COLUMNS if every[name]},
+        "columns": columns,
     }
     return totals.keep(LANE, release.name, kind, cell)
 
 
 def table(found: list[Release]) -> str:
     """Right of all responses, over the three surfaces and both reasoning settings; *not run* where there is none."""
-    rows = [f"| release | |{'|'.join(f' {name} ' for name in COLUMNS)}|", "|---|---|" + "---|" * len(COLUMNS)]
+    rows = []
     for release in reversed(found):
-        for kind in ("stock", "patched"):
-            cells = _cells(release, kind)
-            rows.append(f"| {release.name} | {kind} | {' | '.join(cells)} |")
-    return "\n".join(rows) + "\n"
+        cells = totals.marked(LANE, release)
+        for kind in totals.KINDS:
+            counts = (_count(cells, kind, column) for column in COLUMNS)
+            shown = (f"{right}/{every}{mark}" if every else mark for right, every, mark in counts)
+            rows.append([release.name, kind, *shown])
+    return totals.table("release | | " + " | ".join(COLUMNS), rows)
 
 
 def share(release: Release, kind: str, column: str) -> str:
     """The share of right responses in one column, in per cent; or why there is none."""
-    cell = _cells(release, kind)[COLUMNS.index(column)]
-    mark = totals.STALE if cell.endswith(totals.STALE) else ""
-    right, _, every = cell.removesuffix(mark).partition("/")
+    right, every, mark = _count(totals.marked(LANE, release), kind, column)
     if not every:
-        return cell
-    per_cent = round(100 * int(right) / int(every))
+        return mark
     # 100 % means all.
-    return f"{per_cent if right == every else min(99, per_cent)} %{mark}"
+    return f"{100 if right == every else min(99, round(100 * right / every))} %{mark}"
 
 
-def _cells(release: Release, kind: str) -> list[str]:
-    cell = totals.read(LANE, release.name).get(kind)
-    if cell is None:
-        return ["*not run*"] * len(COLUMNS)
-    mark = "" if cell["key"] == key(release, kind, LANE) else totals.STALE
-    counts = (cell["columns"].get(name) for name in COLUMNS)
-    return [f"{count[0]}/{count[1]}{mark}" if count else "*not run*" for count in counts]
+def _count(cells: dict[str, totals.Cell], kind: str, column: str) -> tuple[int, int, str]:
+    """Right and all responses and the mark behind them; or none, and why."""
+    cell = cells.get(kind, {"columns": {}})
+    right, every = cell["columns"].get(column, (0, 0))
+    return right, every, cell["mark"] if every else totals.NOT_RUN

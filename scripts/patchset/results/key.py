@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -48,7 +47,10 @@ _READ = (".py", ".mjs", ".json", ".txt", ".jinja", ".toml")
 
 def key(release: Release, kind: str, lane: str) -> str:
     """The key of a lane's results for a release, ``stock`` or ``patched``: sha256 in hex."""
-    content: dict[str, object] = {"source": patched_files.source(release), "suite": suite(lane)}
+    content: dict[str, object] = {
+        "source": patched_files.source(release),
+        "suite": read_suite(paths.project_root(), lane),
+    }
     if lane != "conformance":
         content["wheels"] = {
             f"{target} {arch}": wheel.sha256
@@ -60,27 +62,15 @@ def key(release: Release, kind: str, lane: str) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def suite(lane: str) -> str:
-    """The sha256 of a lane's suite: over the names and contents of its files."""
-    return read_suite(paths.project_root(), lane)
-
-
 @cache
 def read_suite(root: Path, lane: str) -> str:
-    """A suite's sha256, read once in a run: every row of every table asks for it."""
-    found = {file.relative_to(root).as_posix(): files.sha256_file(file) for file in _files(root, lane)}
-    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
-
-
-def _files(root: Path, lane: str) -> Iterator[Path]:
+    """The sha256 of a lane's suite, over the names and contents of its files; read once in a run, for every row of every
+    table asks for it."""
+    found = {}
     for pattern in SUITES[lane]:
         for file in root.glob(pattern):
             name = file.relative_to(root).as_posix()
-            if (
-                file.suffix in _READ
-                and file.is_file()
-                and not name.startswith(_LEFT_OUT)
-                and not file.name.startswith("test_")
-                and "__pycache__" not in name
-            ):
-                yield file
+            left_out = name.startswith(_LEFT_OUT) or file.name.startswith("test_") or "__pycache__" in name
+            if file.suffix in _READ and file.is_file() and not left_out:
+                found[name] = files.sha256_file(file)
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from patchset.base.release import Release
 from patchset.results import totals
-from patchset.results.key import key
 
 #: Releases that each lane is for.
 RELEASES = {"cpu": ("v0.32.0",), "gpu": ("v0.33.0", "v0.26.0", "v0.23.0")}
@@ -17,35 +17,17 @@ CELLS: dict[str, dict[str, tuple[int, ...]]] = {
     "cpu": {"": MTP},
     "gpu": {"graphs": MTP, "prefix": MTP, "eager": (0, 3), "sync": (0, 3), "prefix-sync": (0, 3)},
 }
-NOT_RUN = "*not run*"
-NO_CELL = "–"
 
 
-def _cells(lane: str, weights: str, release: Release, variant: str, cell: str) -> list[str]:
-    found = totals.read(f"{lane}/{weights}" if weights else lane, release.name)
-    wanted = key(release, variant, lane)
-    cells, soak = [], NOT_RUN
-    for mtp in MTP:
-        one = found.get(" ".join(word for word in (variant, cell, f"k{mtp}") if word))
-        if mtp not in CELLS[lane][cell]:
-            cells.append(NO_CELL)
-        elif one is None:
-            cells.append(NOT_RUN)
-        else:
-            mark = "" if one["key"] == wanted else totals.STALE
-            if one["soak"]:
-                soak = f"{one['soak'][0]}/{one['soak'][1]}{mark}"
-            accepted = f" ({one['acceptance']:.0%})" if mtp else ""
-            cells.append(f"{one['right']}/{one['requests']}{accepted}{mark}")
-    return [*cells, soak]
+def _name(kind: str, cell: str, mtp: int) -> str:
+    return " ".join(word for word in (kind, cell, f"k{mtp}") if word)
 
 
 def cell_of(result: dict[str, Any]) -> tuple[str, totals.Cell]:
     """The totals' cell of one server that a lane judged, and its name; the soak is counted for itself."""
     soak = result["by_check"].get("soak")
-    words = (result["variant"], result.get("cell", ""), f"k{result['mtp']}")
     real = {"tool_eval": result["tool_eval"]} if result.get("tool_eval") else {}
-    return " ".join(word for word in words if word), {
+    return _name(result["variant"], result.get("cell", ""), result["mtp"]), {
         "key": result["key"],
         "right": result["right"] - (soak["right"] if soak else 0),
         "requests": result["requests"] - (soak["requests"] if soak else 0),
@@ -57,30 +39,50 @@ def cell_of(result: dict[str, Any]) -> tuple[str, totals.Cell]:
     }
 
 
+def real_weights(lane: str) -> list[str]:
+    """Where totals of real weights stand, which have a folder each, as ``totals.read`` takes it."""
+    folder = totals.file(lane, "").parent
+    return [f"{lane}/{place.name}" for place in sorted(folder.glob("*")) if place.is_dir()]
+
+
+def servers(place: str, release: Release) -> Iterator[tuple[str, str, dict[int, totals.Cell]]]:
+    """Each way in which a lane starts its servers, stock and patched; what was found there, by drafted tokens."""
+    found = totals.marked(place, release)
+    for cell in CELLS[place.partition("/")[0]]:
+        for kind in totals.KINDS:
+            yield cell, kind, {k: one for k in MTP if (one := found.get(_name(kind, cell, k)))}
+
+
 def table(found: list[Release]) -> str:
     """Right of all requests at k = 0..5, 7 and 15 (share of accepted drafts), and of the soak."""
-    head = ["lane", "release", "", *(f"k={mtp}" for mtp in MTP), "soak"]
-    rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    rows = []
     by_name = {release.name: release for release in found}
     for lane, names in RELEASES.items():
         for release in (by_name[name] for name in names if name in by_name):
-            rows += _rows(lane, release, "")
-        # Real weights have a folder each; only what was run with them is shown.
-        folder = totals.file(lane, "").parent
-        for weights in sorted(place for place in folder.glob("*") if place.is_dir()):
+            rows += [row for row, _ in _rows(lane, release)]
+        # Of real weights only what was run with them is shown.
+        for place in real_weights(lane):
             for release in reversed(found):
-                if (weights / f"{release.name}.json").is_file():
-                    rows += _rows(lane, release, weights.name)
-    return "\n".join(rows) + "\n"
+                rows += [row for row, run in _rows(place, release) if run]
+    head = " | ".join(f"k={k}" for k in MTP)
+    return totals.table(f"lane | release |  | {head} | soak", rows)
 
 
-def _rows(lane: str, release: Release, weights: str) -> list[str]:
-    rows = []
-    for cell in CELLS[lane]:
-        for variant in ("stock", "patched"):
-            found = _cells(lane, weights, release, variant, cell)
-            if weights and set(found) <= {NOT_RUN, NO_CELL}:
-                continue
-            where = [" ".join(word for word in (lane, cell, weights) if word), release.name, variant]
-            rows.append(f"| {' | '.join([*where, *found])} |")
-    return rows
+def _rows(place: str, release: Release) -> Iterator[tuple[list[str], bool]]:
+    """The rows of a release, each with whether any of it was run."""
+    lane, _, weights = place.partition("/")
+    for cell, kind, by_k in servers(place, release):
+        shown, soak = [], totals.NOT_RUN
+        for k in MTP:
+            one = by_k.get(k)
+            if k not in CELLS[lane][cell]:
+                shown.append("–")
+            elif one is None:
+                shown.append(totals.NOT_RUN)
+            else:
+                accepted = f" ({one['acceptance']:.0%})" if k else ""
+                shown.append(f"{one['right']}/{one['requests']}{accepted}{one['mark']}")
+                if one["soak"]:
+                    soak = f"{one['soak'][0]}/{one['soak'][1]}{one['mark']}"
+        where = " ".join(word for word in (lane, cell, weights) if word)
+        yield [where, release.name, kind, *shown, soak], not set(shown) <= {totals.NOT_RUN, "–"}

@@ -11,7 +11,7 @@ from pathlib import Path
 from patchset.base import files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release, releases
-from patchset.results import bench, bfcl, clients, conformance, engines, lanes, tokens, tool_eval
+from patchset.results import bench, bfcl, clients, conformance, engines, lanes, tokens, tool_eval, totals
 from patchset.series import order, patched_files
 from patchset.series.patch import Patch
 
@@ -29,16 +29,11 @@ def releases_table(found: list[Release]) -> str:
             f"{target} ({', '.join(by_arch)})" for target, by_arch in release.wheels.items() if by_arch
         )
         name = f"**{release.name}** (default)" if release.default else release.name
-        rows.append(
-            f"| {name} | {release.tier} | {release.commit} | {release.torch} | {targets} "
-            f"| {len(order.entries(release))} | {release.built_version('cuda')} "
-            f"| {patched_files.source(release)[:12]} | {patched_files.sha256(release)[:12]} |"
-        )
-    return _table(
-        "| release | tier | upstream commit | torch | official wheels | patches | builds version "
-        "| sha256 of the source | of source and patched files |",
-        rows,
-    )
+        sums = (patched_files.source(release)[:12], patched_files.sha256(release)[:12])
+        series = (str(len(order.entries(release))), release.built_version("cuda"))
+        rows.append([name, release.tier, release.commit, release.torch, targets, *series, *sums])
+    head = "release | tier | upstream commit | torch | official wheels | patches | builds version"
+    return totals.table(f"{head} | sha256 of the source | of source and patched files", rows)
 
 
 def patches_table(found: list[Release]) -> str:
@@ -51,24 +46,24 @@ def patches_table(found: list[Release]) -> str:
     for name, users in by_name.items():
         patch = users[0][1]
         where = order.spans([release for release, _ in users], list(reversed(found)))
-        status = patch.header.get("Upstream-Status")
-        what, why = _text(patch.subject), _text(str(patch.header.get("Reason")))
-        rows.append(f"| {name} | {what} | {why} | {status} | {where} |")
-    return _table("| patch | what it does | why | upstream | releases |", rows)
+        status = str(patch.header.get("Upstream-Status"))
+        # A tag in a text is shown, not rendered, and a bar ends no cell.
+        texts = (patch.subject, str(patch.header.get("Reason")))
+        shown = (html.escape(text, quote=False).replace("|", "\\|") for text in texts)
+        rows.append([name, *shown, status, where])
+    return totals.table("patch | what it does | why | upstream | releases", rows)
 
 
 def summary_table(found: list[Release]) -> str:
     """One row a maintained release: right responses and cost, stock beside patched."""
-    rows = [
-        f"| {release.name} | {_change(release, 'k=0')} | {_change(release, 'k=5')} | {bench.saved(release)} |"
-        for release in reversed(found)
-        if release.tier == "maintained"
-    ]
-    return _table("| release | right at k = 0 | right at k = 5 | stock costs |", rows)
-
-
-def _change(release: Release, column: str) -> str:
-    return " → ".join(conformance.share(release, kind, column) for kind in ("stock", "patched"))
+    rows = []
+    for release in (release for release in reversed(found) if release.tier == "maintained"):
+        right = [
+            " → ".join(conformance.share(release, kind, column) for kind in totals.KINDS)
+            for column in ("k=0", "k=5")
+        ]
+        rows.append([release.name, *right, bench.saved(release)])
+    return totals.table("release | right at k = 0 | right at k = 5 | stock costs", rows)
 
 
 TABLES: dict[str, Callable[[list[Release]], str]] = {
@@ -102,36 +97,20 @@ def render(text: str) -> str:
     return _MARKED.sub(table, text)
 
 
-def stale() -> list[Path]:
-    """The documents whose tables are not what the command would write."""
-    return [name for name, (text, made) in _documents().items() if made != text]
+def stale() -> dict[Path, str]:
+    """The documents whose tables are not what the command would write, as it would write them."""
+    found = {}
+    for name in DOCUMENTS:
+        if (paths.project_root() / name).is_file():
+            text = (paths.project_root() / name).read_text(encoding="utf-8")
+            if (made := render(text)) != text:
+                found[name] = made
+    return found
 
 
 def write() -> list[Path]:
     """Write the tables; the documents that changed."""
-    changed = []
-    for name, (text, made) in _documents().items():
-        if made != text:
-            files.write_text(paths.project_root() / name, made)
-            changed.append(name)
-    return changed
-
-
-def _documents() -> dict[Path, tuple[str, str]]:
-    """Each document that exists: its text, and the same with the tables made again."""
-    texts = {
-        name: (paths.project_root() / name).read_text(encoding="utf-8")
-        for name in DOCUMENTS
-        if (paths.project_root() / name).is_file()
-    }
-    return {name: (text, render(text)) for name, text in texts.items()}
-
-
-def _text(words: str) -> str:
-    """Plain text for a cell: a tag in it is shown, not rendered, and a bar ends no cell."""
-    return html.escape(words, quote=False).replace("|", "\\|")
-
-
-def _table(head: str, rows: list[str]) -> str:
-    rule = "|" + "---|" * (head.count("|") - 1)
-    return "\n".join([head, rule, *rows]) + "\n"
+    changed = stale()
+    for name, made in changed.items():
+        files.write_text(paths.project_root() / name, made)
+    return list(changed)

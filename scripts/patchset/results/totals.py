@@ -2,12 +2,13 @@
 """The totals of each lane, one small file a release: ``results/<lane>/<release>.json``.
 
 Each of its cells (``stock``, ``patched k3``) has the key of what was judged. What a run found in full stays in the
-build folder.
+build folder. Here too is what the tables of all lanes have in common.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from patchset.results.key import SUITES, key
 
 Cell = dict[str, Any]
 
+KINDS = ("stock", "patched")
 #: The nox session that runs a lane, where it is not called as the lane.
 SESSIONS = {"cpu": "e2e-cpu", "gpu": "gpu-tests"}
-#: What a table shows behind figures of an earlier series or suite.
+#: What a table shows behind figures of an earlier series or suite, and for a cell without any.
 STALE = " †"
+NOT_RUN = "*not run*"
 
 
 def file(lane: str, release: str) -> Path:
@@ -45,6 +48,20 @@ def read(lane: str, release: str) -> dict[str, Cell]:
     return found
 
 
+def marked(lane: str, release: Release) -> dict[str, Cell]:
+    """The cells as tables show them: the ``mark`` of each is ``STALE`` where its key is not today's, else empty."""
+    cells = read(lane, release.name)
+    for name, cell in cells.items():
+        wanted = key(release, name.partition(" ")[0], lane.partition("/")[0])
+        cell["mark"] = "" if cell["key"] == wanted else STALE
+    return cells
+
+
+def mark(cells: Iterable[Cell]) -> str:
+    """The mark of what is made of several cells."""
+    return STALE if any(cell["mark"] for cell in cells) else ""
+
+
 def keep(lane: str, release: str, name: str, cell: Cell) -> Path:
     """Put one cell into the totals of a lane, in place of an earlier one."""
     place = file(lane, release)
@@ -57,16 +74,24 @@ def keep(lane: str, release: str, name: str, cell: Cell) -> Path:
 def stale(release: Release) -> list[str]:
     """Results of a release that belong to another series, source or suite than today's, one line each."""
     found = []
+    folder = paths.project_root() / "results"
     for lane in SUITES:
-        places = (paths.project_root() / "results" / lane).glob(f"**/{release.name}.json")
-        for place in sorted(places):
-            where = place.parent.relative_to(paths.project_root() / "results").as_posix()
-            wanted = {kind: key(release, kind, lane) for kind in ("stock", "patched")}
-            cells = read(where, release.name)
-            old = [name for name, cell in cells.items() if cell["key"] != wanted.get(name.split(" ")[0])]
-            if old:
+        for place in sorted((folder / lane).glob(f"**/{release.name}.json")):
+            where = place.parent.relative_to(folder).as_posix()
+            if old := sorted(name for name, cell in marked(where, release).items() if cell["mark"]):
                 found.append(
-                    f"{release.name}: stale results of lane {where}: {', '.join(sorted(old))} "
+                    f"{release.name}: stale results of lane {where}: {', '.join(old)} "
                     f"(nox -s {SESSIONS.get(lane, lane)})"
                 )
     return found
+
+
+def change(by_kind: Mapping[str, Cell], words: Callable[[Cell], str]) -> str:
+    """Stock's words → those of patched; they are asked of an empty cell where there is none."""
+    return " → ".join(words(by_kind.get(kind, {})) for kind in KINDS)
+
+
+def table(head: str, rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown; ``head`` has its columns between bars."""
+    rule = "|" + "---|" * (head.count("|") + 1)
+    return "\n".join([f"| {head} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
