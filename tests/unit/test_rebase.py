@@ -351,6 +351,19 @@ def test_an_existing_series_is_compared_and_not_replaced_unasked(three: Project)
     assert snapshot(folder) == before
 
 
+def test_a_series_that_is_replaced_by_none_leaves_no_pinned_files(project: Project) -> None:
+    project.add_patch("five.diff", diff_line(5, "five"), header("five"))
+    (project.root / "tests/patches/test_five.py").touch()
+    folder = next_release(project, SAME)
+    project.run("rebase", NEW)
+    assert (folder / "patched-files.sha256").exists()
+    diff = project.folder / "five.diff"
+    diff.write_text(diff.read_text().replace("pending", "merged in v1.3.0"))
+    assert statuses(project.run("rebase", NEW, "--replace").stdout) == {"five": "dropped"}
+    assert not (folder / "patched-files.sha256").exists()
+    project.run("apply", NEW)
+
+
 @pytest.mark.parametrize("delay", [0.3, 0.6, 0.9, 1.2, 1.5, 1.8])
 def test_killed_anywhere_it_can_be_run_again(three: Project, delay: float) -> None:
     folder = next_release(three, {**SAME, "pkg/parser.py": changed(line22="their 22\n")})

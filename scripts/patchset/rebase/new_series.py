@@ -59,7 +59,7 @@ def write(new: Release, pin: Path, work: Path, made: list[Patch], proofs: Iterab
     with files.atomic_folder(target) as temp:
         if target.is_dir():
             shutil.copytree(target, temp, dirs_exist_ok=True)
-        for gone in [*temp.glob("*.diff"), temp / upstreamed.FILE]:
+        for gone in [*temp.glob("*.diff"), temp / upstreamed.FILE, temp / patched_files.FILE]:
             gone.unlink(missing_ok=True)
         shutil.copyfile(pin, temp / "release.toml")
         third_party.write_pin(temp, new.name, fetch.artifact(new.sdist) if new.sdist else None)
