@@ -102,9 +102,9 @@ def drift_command(target: str | None, name: str | None, remote: str, no_proofs: 
     passes on the stock tree. Nothing is changed.
     """
     found = drift(target, load(name), remote=remote, proofs=not no_proofs, jobs=jobs)
-    for outcome in found.outcomes:
-        seen = ", ".join(found.on_stock.get(proof, "not run") for proof in outcome.patch.header.proofs)
-        console.result(f"{outcome.status:20} {outcome.patch.name} (proof on stock: {seen})")
+    for patch, outcome in found.outcomes:
+        seen = ", ".join(found.on_stock.get(proof, "not run") for proof in patch.header.proofs)
+        console.result(f"{outcome.status:20} {patch.name} (proof on stock: {seen})")
     faults = found.faults()
     console.result(*faults)
     verdict = f"{len(faults)} things to do" if faults else "it fits"

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
 from patchset.base import console, files, git, paths
 from patchset.base.errors import UnavailableError, UsageError
@@ -18,10 +18,10 @@ from patchset.downloads import index
 from patchset.pins import discover
 from patchset.proofs import prove
 from patchset.rebase import port
-from patchset.rebase.port import Outcome, Status
+from patchset.rebase.port import Ported, Status
 from patchset.series import order, upstreamed
 from patchset.series.apply import STOCK_REF, patched_tree
-from patchset.series.stock_tree import BRANCH, stock_tree
+from patchset.series.stock_tree import stock_tree
 
 #: Where a branch, tag or commit is looked up unless a remote is named.
 UPSTREAM = "https://github.com/vllm-project/vllm"
@@ -37,22 +37,22 @@ class Drift:
 
     source: str
     series: str
-    outcomes: tuple[Outcome, ...]
-    on_stock: dict[str, str] = field(default_factory=dict)
-    must_pass: tuple[str, ...] = ()
+    outcomes: list[Ported]
+    on_stock: dict[str, str]
+    must_pass: list[str]
 
     def faults(self) -> list[str]:
         """What somebody has to do something about, one line each."""
         found = []
-        for outcome in self.outcomes:
-            proofs = outcome.patch.header.proofs
+        for patch, outcome in self.outcomes:
+            proofs = patch.header.proofs
             if outcome.status is Status.CONFLICT:
-                found.append(f"{outcome.patch.name} conflicts in {', '.join(outcome.conflicts)}")
+                found.append(f"{patch.name} conflicts in {', '.join(outcome.conflicts)}")
             elif outcome.status is Status.DROPPED:
-                found.append(f"{outcome.patch.name} is already present: {outcome.note}")
+                found.append(f"{patch.name} is already present: {outcome.note}")
             elif proofs and all(self.on_stock.get(proof) == "green" for proof in proofs):
                 words = f"its proof {proofs[0]} passes" if len(proofs) == 1 else "all its proofs pass"
-                found.append(f"{outcome.patch.name} may be dropped: {words} without it")
+                found.append(f"{patch.name} may be dropped: {words} without it")
         for proof in self.must_pass:
             if self.on_stock.get(proof, "green") != "green":
                 found.append(f"{proof} does not pass on the stock tree, as it did on {self.series}'s")
@@ -68,25 +68,32 @@ def drift(
     this interpreter, which must have vLLM's dependencies. Nothing is kept but downloads and source trees.
     """
     patches = order.read(release)
+    taken = upstreamed.proofs(release)
+    on_stock = {}
     with files.scratch(paths.build_dir()) as place:
-        source, stock = _stock(target, place, remote)
+        source, stock = _stock(target or _newest(), place, remote)
         patched = patched_tree(release)
         work = place / "work"
         work.mkdir()
         port.work_repository(work, stock, patched)
         with console.step(f"try the series of {release.name} on {source}"):
             version = source.removeprefix("v") if _RELEASE.match(source) else None
-            outcomes = port.port_series(work, patches, release.source_date_epoch, version)
-        taken = upstreamed.proofs(release)
-        on_stock = {}
+            outcomes = port.port_series(work, patches, version)
         if proofs:
             git.run(work, "checkout", "--quiet", "--force", "--detach", STOCK_REF)
             asked = sorted({proof for patch in patches for proof in patch.header.proofs} | set(taken))
-            on_stock = _on_stock(work, asked, jobs)
-    return Drift(source, release.name, tuple(outcomes), on_stock, tuple(taken))
+            with (
+                prove.workers(jobs) as pool,
+                console.progress("proofs on the stock tree", len(asked), unit="proofs") as advance,
+            ):
+                shown = pool.map(lambda proof: prove.proof_on(work, proof), asked)
+                for proof, (seen, _) in zip(asked, shown, strict=True):
+                    on_stock[proof] = seen
+                    advance(1)
+    return Drift(source, release.name, outcomes, on_stock, taken)
 
 
-def newest() -> str:
+def _newest() -> str:
     """The newest final release of vLLM on the package index that has a source archive."""
     found = []
     for link in index.Index().files(discover.PROJECT):
@@ -98,60 +105,37 @@ def newest() -> str:
             found.append(version)
     if not found:
         raise UnavailableError(f"the package index has no source archive of {discover.PROJECT}")
-    return f"v{max(found, key=lambda version: Version(str(version)))}"
+    return f"v{max(found)}"
 
 
-def _stock(target: str | None, place: Path, remote: str) -> tuple[str, Path]:
+def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
     """What the target is called, and its source as a git repository of one commit."""
-    if target is None:
-        target = newest()
-    if Path(target).is_dir():
-        return target, _of_folder(Path(target).resolve(), place / "stock")
-    if _RELEASE.match(target):
+    folder, stock = Path(target), place / "stock"
+    if not folder.is_dir() and _RELEASE.match(target):
         name, text = discover.draft(target)
         files.write_text(place / name / "release.toml", text)
         return name, stock_tree(read_pin(place / name / "release.toml"))
-    if not _REF.match(target):
+    if not folder.is_dir() and not _REF.match(target):
         raise UsageError(
             f"{target!r} is not a release, a folder or a git ref", "such as v0.34.0, ../vllm or main"
         )
-    return f"{remote} {target}", _of_remote(remote, target, place / "stock")
-
-
-def _of_folder(folder: Path, stock: Path) -> Path:
-    """A copy of a source tree; what its own .gitignore names is left out."""
-    if not (folder / "vllm").is_dir():
-        raise UsageError(f"{folder} is not a source tree of vLLM: it has no folder vllm/")
+    if folder.is_dir() and not (folder / "vllm").is_dir():
+        raise UsageError(f"{folder.resolve()} is not a source tree of vLLM: it has no folder vllm/")
     stock.mkdir()
-    git.run(stock, "init", "--quiet", f"--initial-branch={BRANCH}")
-    git.run(stock, f"--work-tree={folder}", "add", "--all")
-    git.run(stock, "commit", "--quiet", "--no-verify", "-m", f"source in {folder}")
-    git.run(stock, "reset", "--quiet", "--hard", "HEAD")
-    return stock
-
-
-def _of_remote(remote: str, ref: str, stock: Path) -> Path:
-    stock.mkdir()
-    git.run(stock, "init", "--quiet", f"--initial-branch={BRANCH}")
-    with console.step(f"fetch {ref} from {remote}"):
+    git.run(stock, "init", "--quiet")
+    if folder.is_dir():
+        # A copy; what its own .gitignore names is left out.
+        git.run(stock, f"--work-tree={folder.resolve()}", "add", "--all")
+        git.run(stock, "commit", "--quiet", "--no-verify", "-m", f"source in {folder}")
+        git.run(stock, "reset", "--quiet", "--hard", "HEAD")
+        return target, stock
+    with console.step(f"fetch {target} from {remote}"):
         try:
-            git.run(stock, "fetch", "--quiet", "--depth=1", "--", remote, ref)
+            git.run(stock, "fetch", "--quiet", "--depth=1", "--", remote, target)
         except git.GitError as error:
             raise UnavailableError(
-                f"{remote} does not give {ref}: {error.stderr.strip()[-300:]}",
+                f"{remote} does not give {target}: {error.stderr.strip()[-300:]}",
                 "--remote URL names another one; a folder with a checkout does as well",
             ) from error
     git.run(stock, "reset", "--quiet", "--hard", "FETCH_HEAD")
-    return stock
-
-
-def _on_stock(tree: Path, proofs: list[str], jobs: int) -> dict[str, str]:
-    with (
-        prove.workers(jobs) as pool,
-        console.progress("proofs on the stock tree", len(proofs), unit="proofs") as advance,
-    ):
-        found = {}
-        for proof, (seen, _) in zip(proofs, pool.map(lambda p: prove.proof_on(tree, p), proofs), strict=True):
-            found[proof] = seen
-            advance(1)
-    return found
+    return f"{remote} {target}", stock

@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.version import Version
+from pydantic.dataclasses import dataclass
 
 from patchset.base import git
 from patchset.base.errors import PatchsetError
 from patchset.series.apply import ENTRY_TRAILER, STOCK_REF, commit_message
 from patchset.series.check import State, fit
-from patchset.series.patch import Patch
+from patchset.series.patch import Patch, patch_name
 
 #: In the work repository: the stock commit and the last commit of the series that is ported.
 OLD_STOCK_REF = "refs/patchset/old-stock"
@@ -34,12 +35,20 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one patch; ``conflicts`` are the files where git needs a decision."""
+    """What became of a patch, by its entry in the old series; ``conflicts`` are the files where git needs a decision."""
 
-    patch: Patch
+    entry: str
     status: Status
     note: str = ""
     conflicts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The patch's name."""
+        return patch_name(self.entry)
+
+
+Ported = tuple[Patch, Outcome]
 
 
 def work_repository(work: Path, new_stock: Path, old_patched: Path) -> None:
@@ -51,9 +60,15 @@ def work_repository(work: Path, new_stock: Path, old_patched: Path) -> None:
     git.run(work, "remote", "remove", "origin")
     git.run(work, "update-ref", STOCK_REF, "HEAD")
     # Objects are linked, not copied: the old source is read where its tree has it, and packed nowhere.
-    for kind in ("pack", "??"):
-        for folder in (old_patched / ".git" / "objects").glob(kind):
-            _link(folder, work / ".git" / "objects" / folder.name)
+    objects = old_patched / ".git" / "objects"
+    for file in (*objects.glob("pack/*"), *objects.glob("??/*")):
+        target = work / ".git" / "objects" / file.relative_to(objects)
+        target.parent.mkdir(exist_ok=True)
+        if not target.exists():
+            try:
+                target.hardlink_to(file)
+            except OSError:
+                target.write_bytes(file.read_bytes())
     for ref, commit in ((OLD_STOCK_REF, STOCK_REF), (OLD_REF, "HEAD")):
         git.run(work, "update-ref", ref, git.text(old_patched, "rev-parse", commit))
     name, mail = git.IDENTITY
@@ -62,17 +77,15 @@ def work_repository(work: Path, new_stock: Path, old_patched: Path) -> None:
         git.run(work, "config", key, value)
 
 
-def old_commits(work: Path) -> dict[str, str]:
-    """The commits of the series that is ported, by entry."""
+def commits(work: Path, since: str, until: str) -> dict[str, str]:
+    """The commits from one to another, by the entry of the series that they name."""
     form = f"--format=%H %(trailers:key={ENTRY_TRAILER},valueonly,separator=%x20)"
-    listing = git.text(work, "log", form, f"{OLD_STOCK_REF}..{OLD_REF}").splitlines()
-    return {entry: commit for commit, _, entry in (line.partition(" ") for line in listing)}
+    found = (line.split() for line in git.text(work, "log", form, f"{since}..{until}").splitlines())
+    return {entry: commit for commit, *entries in found for entry in entries}
 
 
-def port_patch(
-    work: Path, patch: Patch, commit: str | None, epoch: int, version: str | None = None
-) -> Outcome:
-    """Put one patch on top of ``HEAD``; ``commit`` is the one that it makes on the old source, if it is known.
+def port_patch(work: Path, patch: Patch, version: str | None) -> Outcome:
+    """Put one patch on top of ``HEAD``, as it is or by a merge of the commit that it makes on the old source.
 
     A patch whose header says that ``version`` has its change is dropped unseen: upstream seldom makes it line by
     line as the patch does, and a merge would keep both. That the header is right, its proof on the stock tree says.
@@ -80,26 +93,31 @@ def port_patch(
     A conflict leaves the cherry-pick open, as git itself does; every other outcome leaves a clean tree.
     """
     if version and patch.merged_in and patch.merged_in <= Version(version):
-        return Outcome(patch, Status.DROPPED, f"merged in v{patch.merged_in}, its header says")
+        return Outcome(patch.entry, Status.DROPPED, f"merged in v{patch.merged_in}, its header says")
     found = fit(patch, work)
     if found.state is State.ALREADY_PRESENT:
-        return Outcome(patch, Status.DROPPED, "upstream has it")
-    by_lines = _applied(work, patch)
-    if found.state is State.APPLIES and not found.offsets and by_lines is not None:
-        _commit(work, patch, epoch)
-        return Outcome(patch, Status.PORTED)
+        return Outcome(patch.entry, Status.DROPPED, "upstream has it")
+    by_lines = _apply(work, patch) if found.state is State.APPLIES else None
+    if by_lines and not found.offsets:
+        _commit(work, patch)
+        return Outcome(patch.entry, Status.PORTED)
     git.run(work, "reset", "--quiet", "--hard", "HEAD")
+    commit = commits(work, OLD_STOCK_REF, OLD_REF).get(patch.entry)
     if commit is None:
         raise PatchsetError(
             f"{patch.name} does not fit, and the old tree has no commit of it to merge",
             "make the old tree from before the change: git stash, nox -s apply, git stash pop",
         )
-    code, stderr = git.attempt(work, "cherry-pick", commit)
+    code, stderr = git.attempt(work, "cherry-pick", "--keep-redundant-commits", commit)
     if code != 0:
-        return _unfinished(work, patch, stderr)
-    if git.text(work, "rev-parse", "HEAD^{tree}") == by_lines:
-        return Outcome(patch, Status.OFFSET)
-    return Outcome(patch, Status.MERGED)
+        if undecided := conflicts(work):
+            return Outcome(patch.entry, Status.CONFLICT, conflicts=undecided)
+        raise PatchsetError(f"git could not merge {patch.name}: {stderr.strip()[-500:]}")
+    before, merged = git.text(work, "rev-parse", "HEAD^^{tree}", "HEAD^{tree}").split()
+    if merged == before:
+        git.run(work, "reset", "--quiet", "--hard", "HEAD^")
+        return Outcome(patch.entry, Status.DROPPED, "nothing of it is left after the merge: upstream has it")
+    return Outcome(patch.entry, Status.OFFSET if merged == by_lines else Status.MERGED)
 
 
 def conflicts(work: Path) -> tuple[str, ...]:
@@ -108,84 +126,35 @@ def conflicts(work: Path) -> tuple[str, ...]:
     return tuple(path for path in listing.split("\0") if path)
 
 
-def picking(work: Path) -> bool:
-    """Whether a cherry-pick is open."""
-    return git.attempt(work, "rev-parse", "--verify", "--quiet", "CHERRY_PICK_HEAD")[0] == 0
-
-
-def skip(work: Path) -> None:
-    """End an open cherry-pick without its patch."""
-    git.run(work, "cherry-pick", "--skip")
-
-
 def port_series(
-    work: Path,
-    patches: Sequence[Patch],
-    epoch: int,
-    version: str | None = None,
-    known: Mapping[str, Patch] | None = None,
-) -> list[Outcome]:
+    work: Path, patches: list[Patch], version: str | None, resolved: Iterable[Patch] = ()
+) -> list[Ported]:
     """Port a whole series and stop nowhere: a patch that conflicts is left out, and said.
 
-    ``known`` has patches by name that somebody resolved before; one that fits stands in for what conflicts, so
-    that the patches after it are tried on what they will meet.
+    ``resolved`` are patches that somebody resolved before; one that fits stands in for what conflicts, so that the
+    patches after it are tried on what they will meet.
     """
-    outcomes = []
-    commits = old_commits(work)
+    ported = []
+    known = {patch.name: patch for patch in resolved}
     for patch in patches:
-        outcome = port_patch(work, patch, commits.get(patch.entry), epoch, version)
+        outcome = port_patch(work, patch, version)
         if outcome.status is Status.CONFLICT:
-            skip(work)
-            if (other := (known or {}).get(patch.name)) and _applied(work, other) is not None:
-                _commit(work, other, epoch)
+            git.run(work, "cherry-pick", "--skip")
+            other = known.get(patch.name)
+            if other and fit(other, work).state is State.APPLIES:
+                _apply(work, other)
+                _commit(work, other)
                 outcome = replace(outcome, note="resolved before as the series that stands there has it")
-        outcomes.append(outcome)
-    return outcomes
+        ported.append((patch, outcome))
+    return ported
 
 
-def size_note(outcome: Outcome, made: Patch) -> Outcome:
-    """Say when a merge left less (or more) of a patch than it had: upstream may have taken a part."""
-    before, after = (
-        tuple((sum(f.added for f in patch.files), sum(f.removed for f in patch.files)))
-        for patch in (outcome.patch, made)
-    )
-    if before == after or outcome.status is Status.PORTED:
-        return outcome
-    note = f"+{after[0]} −{after[1]} lines, was +{before[0]} −{before[1]}: look at what is left of it"
-    return replace(outcome, note=f"{outcome.note}; {note}" if outcome.note else note)
+def _apply(work: Path, patch: Patch) -> str:
+    """Apply to index and files, at an offset if need be: the tree that comes out."""
+    git.run(work, "apply", "--index", "--whitespace=nowarn", "-", stdin=patch.diff.encode())
+    return git.text(work, "write-tree")
 
 
-def _applied(work: Path, patch: Patch) -> str | None:
-    """Apply to index and files, at an offset if need be: the tree that comes out, or None."""
-    code, _ = git.attempt(work, "apply", "--index", "--whitespace=nowarn", "-", stdin=patch.diff.encode())
-    return git.text(work, "write-tree") if code == 0 else None
-
-
-def _commit(work: Path, patch: Patch, epoch: int) -> None:
-    git.run(
-        work, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "-F", "-",
-        stdin=commit_message(patch.entry, patch.header).encode(), epoch=epoch,
-    )  # fmt: skip
-
-
-def _unfinished(work: Path, patch: Patch, stderr: str) -> Outcome:
-    undecided = conflicts(work)
-    if undecided:
-        return Outcome(patch, Status.CONFLICT, conflicts=undecided)
-    if not picking(work):
-        raise PatchsetError(f"git could not merge {patch.name}: {stderr.strip()[-500:]}")
-    if git.text(work, "write-tree") != git.text(work, "rev-parse", "HEAD^{tree}"):
-        raise PatchsetError(f"git could not commit {patch.name}: {stderr.strip()[-500:]}")
-    skip(work)
-    return Outcome(patch, Status.DROPPED, "nothing of it is left after the merge: upstream has it")
-
-
-def _link(folder: Path, place: Path) -> None:
-    place.mkdir(exist_ok=True)
-    for file in folder.iterdir():
-        target = place / file.name
-        if not target.exists():
-            try:
-                target.hardlink_to(file)
-            except OSError:
-                target.write_bytes(file.read_bytes())
+def _commit(work: Path, patch: Patch) -> None:
+    message = commit_message(patch.entry, patch.header).encode()
+    git.run(work, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "-F", "-", stdin=message)

@@ -4,23 +4,21 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from packaging.version import Version
+from pydantic import BaseModel, ValidationError
 
 from patchset.base import console, files, git, paths
 from patchset.base.errors import ConflictError, PatchsetError, UsageError
-from patchset.base.release import Release, load, releases
+from patchset.base.release import load
 from patchset.base.release import read as read_pin
 from patchset.pins import discover
 from patchset.rebase import new_series, port
-from patchset.rebase import state as states
-from patchset.rebase.port import Outcome, Status
+from patchset.rebase.port import Outcome, Ported, Status
 from patchset.rebase.report import Report, make_report
 from patchset.series import order
-from patchset.series.apply import ENTRY_TRAILER, STOCK_REF, patched_tree
-from patchset.series.patch import Patch
+from patchset.series.apply import STOCK_REF, patched_tree
 from patchset.series.stock_tree import read_stamp, stock_tree
 
 
@@ -35,6 +33,32 @@ class Options:
     replace: bool = False
 
 
+class _State(BaseModel):
+    """How far a rebase came, written after each patch, so that a run that was killed goes on from there.
+
+    ``inputs`` names the commits it started from, ``head`` the work repository's last one without an open conflict.
+    """
+
+    old: str
+    inputs: tuple[str, str]
+    head: str = ""
+    steps: list[Outcome] = []
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the last step is a conflict that somebody has to decide."""
+        return bool(self.steps) and self.steps[-1].status is Status.CONFLICT
+
+
+def _read_state(file: Path) -> _State | None:
+    try:
+        return _State.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise PatchsetError(f"{file} cannot be read: {error}", f"start over: delete {file.parent}") from error
+
+
 def rebase(name: str, options: Options) -> Report:
     """Port a series to the release ``name``: pin, patches, list of proofs, tables; the report of it.
 
@@ -44,18 +68,20 @@ def rebase(name: str, options: Options) -> Report:
     """
     if options.resume and options.restart:
         raise UsageError("--continue and --restart say opposite things")
-    if options.old:
-        load(options.old)  # an unknown release is refused before anything is written
+    # An unknown release is refused before anything is written.
+    asked = load(options.old).name if options.old else None
     folder = work_folder(discover.full_name(name))
     full = folder.name
     with files.lock(folder):
         if options.restart:
             shutil.rmtree(folder, ignore_errors=True)
-        state = states.read(folder)
+        state = _read_state(folder / "state.json")
         if options.resume and state is None:
             raise UsageError(
                 f"no rebase to {full} is under way", f"nox -s rebase -- {full} [--from RELEASE] begins one"
             )
+        if state and asked not in (None, state.old):
+            raise UsageError(f"a rebase of {state.old} to {full} is under way", _ways(full))
         files.remove_temp(folder)
         files.restore_replaced(paths.patches_dir())
         files.remove_temp(paths.patches_dir(), full)
@@ -63,7 +89,17 @@ def rebase(name: str, options: Options) -> Report:
         if state is None:
             shutil.rmtree(folder / "work", ignore_errors=True)  # of a run that died when all was written
             files.write_text(folder / "release.toml", discover.draft(name)[1])
-        return _Rebase(folder, options, state).run()
+        job = _Rebase(folder, state.old if state else asked)
+        if state is None or not job.work.is_dir():
+            if job.existing and not options.replace and job.old != job.new:
+                raise UsageError(
+                    f"{full} has a series already",
+                    "--dry-run compares it with what would be made; --replace puts the new one in its place",
+                )
+            state = job.begin()
+        else:
+            job.go_on(state, resume=options.resume)
+        return job.run(state)
 
 
 def dry_run(name: str, options: Options) -> Report:
@@ -71,9 +107,10 @@ def dry_run(name: str, options: Options) -> Report:
     downloads and source trees."""
     full, pin_text = discover.draft(name)
     with files.scratch(paths.build_dir()) as place:
-        folder = place / full
-        files.write_text(folder / "release.toml", pin_text)
-        return _Rebase(folder, options, None).dry_run()
+        files.write_text(place / full / "release.toml", pin_text)
+        job = _Rebase(place / full, options.old)
+        job.begin()
+        return job.report(port.port_series(job.work, job.patches, job.new.version, job.existing))
 
 
 def work_folder(name: str) -> Path:
@@ -81,199 +118,137 @@ def work_folder(name: str) -> Path:
     return paths.build_dir() / "rebase" / name
 
 
-def nearest(name: str) -> Release:
-    """The release whose series a new one starts from: the newest below it that has one, else the oldest above."""
-    version = Version(name.removeprefix("v"))
-    others = [release for release in releases() if release.name != name and order.entries(release)]
-    below = [release for release in others if Version(release.version) < version]
-    if not others:
-        raise UsageError("no other release has a series", "--from RELEASE names the one to port")
-    return below[-1] if below else others[0]
-
-
 class _Rebase:
-    """One rebase in ``folder``, where ``release.toml`` is the new release's pin."""
+    """One rebase in ``folder``, where ``release.toml`` is the new release's pin; ``existing`` is a series it has."""
 
-    def __init__(self, folder: Path, options: Options, state: states.State | None) -> None:
-        self.folder, self.options = folder, options
+    def __init__(self, folder: Path, old: str | None) -> None:
+        self.folder = folder
         self.work = folder / "work"
         self.new = read_pin(folder / "release.toml")
-        before = state.old if state else None
-        if before and options.old and load(options.old).name != before:
-            raise UsageError(f"a rebase of {before} to {self.new.name} is under way", _ways(self.new.name))
-        chosen = options.old or before
-        self.old = load(chosen) if chosen else nearest(self.new.name)
-        self.state = state
+        chosen = load(old) if old else new_series.nearest(self.new.name)
+        if chosen is None:
+            raise UsageError("no other release has a series", "--from RELEASE names the one to port")
+        self.old = chosen
         self.patches = order.read(self.old)
+        self.existing = order.read(self.new) if order.series_file(self.new).is_file() else []
 
-    def run(self) -> Report:
-        state = self._ready_state()
-        while len(state.steps) < len(self.patches):
-            number = len(state.steps)
-            patch = self.patches[number]
-            commit = port.old_commits(self.work).get(patch.entry)
-            outcome = port.port_patch(self.work, patch, commit, self.new.source_date_epoch, self.new.version)
-            console.note(
-                f"  {number + 1}/{len(self.patches)} {patch.name}: {outcome.status} {outcome.note}".rstrip()
-            )
-            self._keep(state, outcome)
-            if outcome.status is Status.CONFLICT:
-                self._report(state, []).write(self.folder)
-                raise self._conflict(outcome)
-        made = new_series.of_commits(self.work, self.new, self.patches)
-        report = self._report(state, made)
-        state.phase = "writing"
-        states.write(self.folder, state)
-        new_series.write(self.new, self.folder / "release.toml", self.work, made, report.must_pass)
-        report.write(self.folder)
-        (self.folder / "state.json").unlink()
-        shutil.rmtree(self.work)
-        return report
-
-    def dry_run(self) -> Report:
-        state = self._begin()
-        epoch, version = self.new.source_date_epoch, self.new.version
-        known = {patch.name: patch for patch in order.read(self.new)} if self._has_series() else {}
-        for outcome in port.port_series(self.work, self.patches, epoch, version, known):
-            state.record(outcome)
-        return self._report(state, new_series.of_commits(self.work, self.new, self.patches))
-
-    def _ready_state(self) -> states.State:
-        """A new state, or the one that an earlier run left, with the work repository as that one says."""
-        state = self.state
-        if state is None or not self.work.is_dir():
-            self._refuse_existing()
-            return self._begin()
-        if state.inputs != self._inputs():
-            raise PatchsetError(
-                f"the series of {state.old} or a source changed since the rebase to {state.new} began",
-                f"start over: nox -s rebase -- {state.new} --from {state.old} --restart",
-            )
-        if state.phase == "stopped":
-            if not self.options.resume:
-                raise PatchsetError(
-                    f"the rebase to {state.new} stopped at the conflict in {state.steps[-1].entry}",
-                    _ways(state.new),
-                )
-            self._resolved(state)
-        else:
-            git.attempt(self.work, "cherry-pick", "--quit")
-            (self.work / ".git" / "index.lock").unlink(missing_ok=True)
-            git.run(self.work, "reset", "--quiet", "--hard", state.head)
-            git.run(self.work, "clean", "--quiet", "--force", "-d", "-x")
-        return state
-
-    def _refuse_existing(self) -> None:
-        if self._has_series() and not self.options.replace and self.old.name != self.new.name:
-            raise UsageError(
-                f"{self.new.name} has a series already",
-                "--dry-run compares it with what would be made; --replace puts the new one in its place",
-            )
-
-    def _has_series(self) -> bool:
-        return order.series_file(self.new).is_file() and bool(order.entries(self.new))
-
-    def _inputs(self) -> tuple[str, str]:
-        """What a rebase depends on: the commits of the new source and of the old patched tree."""
+    def trees(self) -> tuple[Path, Path]:
+        """The new stock tree and the old patched one; of the same release that from before a diff in common/ changed."""
         stock = stock_tree(self.new)
-        return git.text(stock, "rev-parse", "HEAD"), git.text(self._old_tree(), "rev-parse", "HEAD")
-
-    def _old_tree(self) -> Path:
-        """The old patched tree; of the same release the one from before a diff in ``common/`` changed."""
         if self.old.name != self.new.name:
-            return patched_tree(self.old)
+            return stock, patched_tree(self.old)
         tree = paths.trees_dir(self.new.name) / "patched"
         if read_stamp(tree) is None:
             raise UsageError(
                 f"{self.new.name} has no patched tree from before the change",
                 f"make it: git stash, nox -s apply -- {self.new.name}, git stash pop",
             )
-        return tree
+        return stock, tree
 
-    def _begin(self) -> states.State:
-        inputs = self._inputs()
+    def begin(self) -> _State:
+        """Make the work repository."""
+        stock, patched = self.trees()
         with console.step(f"put {self.old.name} and {self.new.name} side by side"):
             shutil.rmtree(self.work, ignore_errors=True)
             with files.atomic_folder(self.work) as temp:
-                port.work_repository(
-                    temp, paths.trees_dir(self.new.name) / "stock", paths.trees_dir(self.old.name) / "patched"
-                )
-        state = states.State(old=self.old.name, new=self.new.name, inputs=inputs, head=inputs[0])
-        states.write(self.folder, state)
+                port.work_repository(temp, stock, patched)
+        state = _State(old=self.old.name, inputs=(_head(stock), _head(patched)))
+        self.keep(state)
         return state
 
-    def _keep(self, state: states.State, outcome: Outcome) -> None:
-        state.record(outcome)
-        state.phase = "stopped" if outcome.status is Status.CONFLICT else "running"
-        if state.phase == "running":
-            state.head = git.text(self.work, "rev-parse", "HEAD")
-        states.write(self.folder, state)
+    def go_on(self, state: _State, *, resume: bool) -> None:
+        """Bring the work repository where an earlier run left it: killed, or stopped at a conflict."""
+        stock, patched = self.trees()
+        if state.inputs != (_head(stock), _head(patched)):
+            raise PatchsetError(
+                f"the series of {state.old} or a source changed since the rebase to {self.new.name} began",
+                f"start over: nox -s rebase -- {self.new.name} --from {state.old} --restart",
+            )
+        if not state.stopped:
+            git.attempt(self.work, "cherry-pick", "--quit")
+            (self.work / ".git" / "index.lock").unlink(missing_ok=True)
+            git.run(self.work, "reset", "--quiet", "--hard", state.head)
+            git.run(self.work, "clean", "--quiet", "--force", "-d", "-x")
+        elif resume:
+            state.steps[-1] = self.decided(state.steps[-1])
+            self.keep(state)
+        else:
+            raise PatchsetError(
+                f"the rebase to {self.new.name} stopped at the conflict in {state.steps[-1].entry}",
+                _ways(self.new.name),
+            )
 
-    def _resolved(self, state: states.State) -> None:
-        """Take what the user made of a conflict: resolved or skipped, by git's own commands or left to this one."""
-        step = state.steps[-1]
-        patch = self.patches[len(state.steps) - 1]
-        note = ""
-        if port.picking(self.work):
-            self._finish_pick(step, patch)
+    def decided(self, outcome: Outcome) -> Outcome:
+        """What the user made of a conflict: resolved or skipped, by git's own commands or left to this one."""
+        if git.attempt(self.work, "rev-parse", "--verify", "--quiet", "CHERRY_PICK_HEAD")[0] == 0:
+            grep = ("--literal-pathspecs", "grep", "-qE", "^(<{7}|>{7}) ", "--")
+            marked = {path for path in outcome.conflicts if git.attempt(self.work, *grep, path)[0] == 0}
+            if undecided := sorted(marked.union(port.conflicts(self.work))):
+                raise self.conflict(replace(outcome, conflicts=tuple(undecided)))
+            if git.text(self.work, "write-tree") == git.text(self.work, "rev-parse", "HEAD^{tree}"):
+                git.run(self.work, "cherry-pick", "--skip")
+            else:
+                git.run(self.work, "-c", "core.editor=true", "cherry-pick", "--continue")
         if git.text(self.work, "status", "--porcelain"):
             raise PatchsetError(
                 f"{self.work} has changes that are not committed", "commit them, or take them back"
             )
         if git.attempt(self.work, "merge-base", "--is-ancestor", STOCK_REF, "HEAD")[0] != 0:
             raise PatchsetError(
-                f"HEAD of {self.work} does not descend from the source of {state.new}", _ways(state.new)
+                f"HEAD of {self.work} does not descend from the source of {self.new.name}",
+                _ways(self.new.name),
             )
-        trailers = git.text(
-            self.work, "log", f"--format=%(trailers:key={ENTRY_TRAILER},valueonly)", f"{STOCK_REF}..HEAD"
-        )
-        there = patch.entry in trailers.split()
-        if not there:
-            note = "left out by hand: say why, if upstream has not taken it"
-        state.steps[-1] = step.model_copy(
-            update={"status": Status.RESOLVED if there else Status.DROPPED, "note": note}
-        )
-        state.phase = "running"
-        state.head = git.text(self.work, "rev-parse", "HEAD")
-        states.write(self.folder, state)
+        if outcome.entry in port.commits(self.work, STOCK_REF, "HEAD"):
+            return replace(outcome, status=Status.RESOLVED)
+        note = "left out by hand: say why, if upstream has not taken it"
+        return replace(outcome, status=Status.DROPPED, note=note)
 
-    def _finish_pick(self, step: states.Step, patch: Patch) -> None:
-        marked = [path for path in step.conflicts if _has_markers(self.work / path)]
-        if undecided := sorted({*port.conflicts(self.work), *marked}):
-            raise self._conflict(Outcome(patch, Status.CONFLICT, conflicts=tuple(undecided)))
-        if git.text(self.work, "write-tree") == git.text(self.work, "rev-parse", "HEAD^{tree}"):
-            port.skip(self.work)
-        else:
-            git.run(self.work, "-c", "core.editor=true", "cherry-pick", "--continue")
+    def run(self, state: _State) -> Report:
+        """Port the patches that are left, and write the new series."""
+        for number, patch in enumerate(self.patches[len(state.steps) :], start=len(state.steps) + 1):
+            outcome = port.port_patch(self.work, patch, self.new.version)
+            words = f"{patch.name}: {outcome.status} {outcome.note}".rstrip()
+            console.note(f"  {number}/{len(self.patches)} {words}")
+            state.steps.append(outcome)
+            self.keep(state)
+            if state.stopped:
+                ported = list(zip(self.patches, state.steps, strict=False))
+                self.report(ported, stopped=True).write(self.folder)
+                raise self.conflict(outcome)
+        report = self.report(list(zip(self.patches, state.steps, strict=True)))
+        new_series.write(self.new, self.folder / "release.toml", self.work, report.series, report.must_pass)
+        report.write(self.folder)
+        (self.folder / "state.json").unlink()
+        shutil.rmtree(self.work)
+        return report
 
-    def _conflict(self, outcome: Outcome) -> ConflictError:
-        new = self.new.name
+    def keep(self, state: _State) -> None:
+        """Write down how far it is."""
+        if not state.stopped:
+            state.head = _head(self.work)
+        files.write_text(self.folder / "state.json", state.model_dump_json(indent=1) + "\n")
+
+    def report(self, ported: list[Ported], *, stopped: bool = False) -> Report:
+        """What came out; where it stopped, without a series."""
+        made = [] if stopped else new_series.of_commits(self.work, self.new, self.patches)
+        return make_report(self.old, self.new, self.work, ported, made, self.existing)
+
+    def conflict(self, outcome: Outcome) -> ConflictError:
+        """The error that says what is undecided, and how to go on."""
         undecided = "\n".join(f"  {path}" for path in outcome.conflicts)
         return ConflictError(
-            f"{outcome.patch.name} conflicts in {len(outcome.conflicts)} files:\n{undecided}",
+            f"{outcome.name} conflicts in {len(outcome.conflicts)} files:\n{undecided}",
             f"an ordinary cherry-pick is open, with old source, new source and patch beside each other:\n"
             f"  cd {self.work}\n"
             f"  git status; edit the files; git add FILE...\n"
             f"  git cherry-pick --continue     # or --skip: leave the patch out\n"
-            f"  nox -s rebase -- {new} --continue\n"
+            f"  nox -s rebase -- {self.new.name} --continue\n"
             f"(--restart starts over; nothing below patches/ has changed)",
         )
 
-    def _report(self, state: states.State, made: list[Patch]) -> Report:
-        outcomes = state.outcomes(self.patches)
-        by_name = {patch.name: patch for patch in made}
-        outcomes = [
-            port.size_note(outcome, by_name[outcome.patch.name]) if outcome.patch.name in by_name else outcome
-            for outcome in outcomes
-        ]
-        proofs = new_series.must_pass_proofs(self.old, self.new, outcomes, made)
-        return make_report(self.old, self.new, self.work, outcomes, made, proofs)
 
-
-def _has_markers(file: Path) -> bool:
-    if file.is_symlink() or not file.is_file():
-        return False
-    return any(line.startswith((b"<<<<<<< ", b">>>>>>> ")) for line in file.read_bytes().split(b"\n"))
+def _head(tree: Path) -> str:
+    return git.text(tree, "rev-parse", "HEAD")
 
 
 def _ways(name: str) -> str:
