@@ -111,24 +111,24 @@ def _newest() -> str:
 def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
     """What the target is called, and its source as a git repository of one commit."""
     folder, stock = Path(target), place / "stock"
-    if not folder.is_dir() and _RELEASE.match(target):
-        name, text = discover.draft(target)
-        files.write_text(place / name / "release.toml", text)
-        return name, stock_tree(read_pin(place / name / "release.toml"))
-    if not folder.is_dir() and not _REF.match(target):
-        raise UsageError(
-            f"{target!r} is not a release, a folder or a git ref", "such as v0.34.0, ../vllm or main"
-        )
-    if folder.is_dir() and not (folder / "vllm").is_dir():
-        raise UsageError(f"{folder.resolve()} is not a source tree of vLLM: it has no folder vllm/")
-    stock.mkdir()
-    git.run(stock, "init", "--quiet")
     if folder.is_dir():
+        if not (folder / "vllm").is_dir():
+            raise UsageError(f"{folder.resolve()} is not a source tree of vLLM: it has no folder vllm/")
+        git.run(place, "init", "--quiet", "stock")
         # A copy; what its own .gitignore names is left out.
         git.run(stock, f"--work-tree={folder.resolve()}", "add", "--all")
         git.run(stock, "commit", "--quiet", "--no-verify", "-m", f"source in {folder}")
         git.run(stock, "reset", "--quiet", "--hard", "HEAD")
         return target, stock
+    if _RELEASE.match(target):
+        name, text = discover.draft(target)
+        files.write_text(place / name / "release.toml", text)
+        return name, stock_tree(read_pin(place / name / "release.toml"))
+    if not _REF.match(target):
+        raise UsageError(
+            f"{target!r} is not a release, a folder or a git ref", "such as v0.34.0, ../vllm or main"
+        )
+    git.run(place, "init", "--quiet", "stock")
     with console.step(f"fetch {target} from {remote}"):
         try:
             git.run(stock, "fetch", "--quiet", "--depth=1", "--", remote, target)

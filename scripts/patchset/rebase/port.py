@@ -97,11 +97,12 @@ def port_patch(work: Path, patch: Patch, version: str | None) -> Outcome:
     found = fit(patch, work)
     if found.state is State.ALREADY_PRESENT:
         return Outcome(patch.entry, Status.DROPPED, "upstream has it")
-    by_lines = _apply(work, patch) if found.state is State.APPLIES else None
-    if by_lines and not found.offsets:
-        _commit(work, patch)
-        return Outcome(patch.entry, Status.PORTED)
-    git.run(work, "reset", "--quiet", "--hard", "HEAD")
+    by_lines = ""
+    if found.state is State.APPLIES:
+        by_lines = _put(work, patch)
+        if not found.offsets:
+            return Outcome(patch.entry, Status.PORTED)
+        git.run(work, "reset", "--quiet", "--hard", "HEAD^")
     commit = commits(work, OLD_STOCK_REF, OLD_REF).get(patch.entry)
     if commit is None:
         raise PatchsetError(
@@ -142,19 +143,15 @@ def port_series(
             git.run(work, "cherry-pick", "--skip")
             other = known.get(patch.name)
             if other and fit(other, work).state is State.APPLIES:
-                _apply(work, other)
-                _commit(work, other)
+                _put(work, other)
                 outcome = replace(outcome, note="resolved before as the series that stands there has it")
         ported.append((patch, outcome))
     return ported
 
 
-def _apply(work: Path, patch: Patch) -> str:
-    """Apply to index and files, at an offset if need be: the tree that comes out."""
+def _put(work: Path, patch: Patch) -> str:
+    """Commit a patch that applies, at an offset if need be: the tree that comes out."""
     git.run(work, "apply", "--index", "--whitespace=nowarn", "-", stdin=patch.diff.encode())
-    return git.text(work, "write-tree")
-
-
-def _commit(work: Path, patch: Patch) -> None:
     message = commit_message(patch.entry, patch.header).encode()
     git.run(work, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "-F", "-", stdin=message)
+    return git.text(work, "rev-parse", "HEAD^{tree}")

@@ -12,29 +12,23 @@ from typing import Any
 from patchset.base import files, paths
 from patchset.base.release import Release
 from patchset.results import totals
+from patchset.results.totals import Cell
 from patchset.series import patched_files
-
-Document = dict[str, Any]
 
 #: Lengths of the table's columns, in tokens.
 LENGTHS = (1_000, 4_000, 16_000, 64_000, 256_000)
-
 #: Length of the summary's column, in tokens: the greatest one at which every stock release is still measured.
 SUMMARY_LENGTH = 4_000
-
 #: The workload and the tokens a step of the table's columns.
 WORKLOAD, WIDTH = "string", 4
-
 #: Tokens of the widest steps that 7 and 15 drafted tokens give, and the length at which their cost is shown.
 DEEP, DEEP_LENGTH = (8, 16), 4_000
-
 #: Whom the table of instructions compares with.
 COUNTED = ("stock", "nothing", "sglang", "lmdeploy")
-
 #: What two runs must agree in for their cells to stand in one file.
 _SAME = ("series-sha256", "against", "rounds", "cell-seconds", "machine")
 #: A cell that was not measured.
-_NONE: Document = {"subjects": {}, "ratios": {}}
+_NONE: Cell = {"subjects": {}, "ratios": {}}
 
 
 def folder() -> Path:
@@ -47,7 +41,7 @@ def plot() -> Path:
     return paths.project_root() / "docs" / "cost.svg"
 
 
-def take(run: Document) -> Path:
+def take(run: dict[str, Any]) -> Path:
     """Keep what one run measured of a release; one line a cell, so that the difference of two files can be read.
 
     Cells that a run like this one, of the same series and on such a machine, has kept before stay, unless measured again.
@@ -60,20 +54,20 @@ def take(run: Document) -> Path:
     return _write(place, run, "cells")
 
 
-def take_instructions(run: Document) -> Path:
+def take_instructions(run: dict[str, Any]) -> Path:
     """Keep the instructions that were counted of a release, one line a cell."""
     place = folder() / f"{run['release']}.instructions.json"
     return _write(place, {**run, "machine": _machine()}, "instructions")
 
 
-def _write(place: Path, run: Document, key: str) -> Path:
+def _write(place: Path, run: dict[str, Any], key: str) -> Path:
     cells = ",\n".join("  " + json.dumps(cell, ensure_ascii=False) for cell in run.pop(key))
     head = json.dumps(run, ensure_ascii=False).removesuffix("}")
     files.write_text(place, f'{head}, "{key}": [\n{cells}\n]}}\n')
     return place
 
 
-def _machine() -> Document:
+def _machine() -> dict[str, str]:
     """What the figures were taken on, in words that another machine can be compared with."""
     info = Path("/proc/cpuinfo")
     text = info.read_text(encoding="utf-8") if info.is_file() else ""
@@ -85,16 +79,16 @@ def _machine() -> Document:
     }
 
 
-def _by_key(cells: list[Document]) -> dict[tuple[str, str, int, int], Document]:
+def _by_key(cells: list[Cell]) -> dict[tuple[str, str, int, int], Cell]:
     return {(cell["path"], cell["workload"], cell["tokens"], cell["width"]): cell for cell in cells}
 
 
-def _kept(release: Release, of: str = "") -> Document | str:
+def _kept(release: Release, of: str = "") -> dict[str, Any] | str:
     """What was kept of a release's series; or the words for its cells, where there is nothing."""
     place = folder() / f"{release.name}{of}.json"
     if not place.is_file():
         return totals.NOT_RUN
-    kept: Document = json.loads(place.read_text(encoding="utf-8"))
+    kept: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     return kept if kept["series-sha256"] == patched_files.sha256(release) else "*series changed since*"
 
 
@@ -114,7 +108,7 @@ def table(found: list[Release]) -> str:
     return totals.table(" | ".join(head), rows)
 
 
-def _figures(cells: list[Document]) -> list[str]:
+def _figures(cells: list[Cell]) -> list[str]:
     by = _by_key(cells)
     shown = [*((length, WIDTH) for length in LENGTHS), *((DEEP_LENGTH, width) for width in DEEP)]
     growth = []
@@ -173,7 +167,7 @@ def instructions_table(found: list[Release]) -> str:
     return totals.table(head, rows)
 
 
-def _ratio(cell: Document) -> str:
+def _ratio(cell: Cell) -> str:
     """The patched cost over stock's and its interval; or a limit of it, or why there is none."""
     ratio = cell["ratios"].get("stock")
     if ratio is None:
@@ -184,13 +178,13 @@ def _ratio(cell: Document) -> str:
     return f"{ratio['value']:.2g} ({ratio['low']:.2g}–{ratio['high']:.2g})"
 
 
-def _waits(subject: Document) -> str:
+def _waits(subject: Cell) -> str:
     # One that failed says nothing.
     waits = subject.get("waits", "?")
     return "never" if waits is None else str(waits)
 
 
-def _size(subject: Document) -> str:
+def _size(subject: Cell) -> str:
     if "held_bytes" in subject:
         return f"{subject['held_bytes'] / 1000:.0f} kB"
     return "?" if subject.get("bounded_at") is None else "*given up*"

@@ -56,10 +56,9 @@ def servers(place: str, release: Release) -> Iterator[tuple[str, str, dict[int, 
 def table(found: list[Release]) -> str:
     """Right of all requests at k = 0..5, 7 and 15 (share of accepted drafts), and of the soak."""
     rows = []
-    by_name = {release.name: release for release in found}
     for lane, names in RELEASES.items():
-        for release in (by_name[name] for name in names if name in by_name):
-            rows += [row for row, _ in _rows(lane, release)]
+        for release in reversed(found):
+            rows += [row for row, _ in _rows(lane, release)] if release.name in names else []
         # Of real weights only what was run with them is shown.
         for place in real_weights(lane):
             for release in reversed(found):
