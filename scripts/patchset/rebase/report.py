@@ -24,21 +24,15 @@ _SHOWN = 40_000
 
 @dataclass(frozen=True)
 class Report:
-    """A rebase from ``old`` to ``new``.
-
-    ``near`` are the files that the series touches and upstream changed, each with the lines added and removed between the
-    sources. ``differences`` compares with a series that ``new`` had before, if any.
-    """
+    """A rebase from ``old`` to ``new``; ``findings`` are lines about it, by what they say."""
 
     old: str
     new: str
     outcomes: list[Outcome]
     series: list[Patch]
     must_pass: list[str]
-    near: list[tuple[str, str, str]]
+    findings: dict[str, list[str]]
     range_diff: str
-    differences: list[str] | None
-    hints: list[str]
 
     @property
     def summary(self) -> str:
@@ -64,18 +58,12 @@ class Report:
 
     def show(self, *, dry: bool) -> None:
         """Print it, the range-diff by its first lines only."""
-        lines: list[tuple[str, str]] = []
         for outcome in self.outcomes:
             places = f" in {', '.join(outcome.conflicts)}" if outcome.conflicts else ""
-            lines.append((outcome.status, f"{outcome.name}{places} {outcome.note}"))
-        lines += [("stock must pass", proof) for proof in self.must_pass]
-        lines += [("changed upstream", f"{path} +{added} -{removed}") for path, added, removed in self.near]
-        lines += [("look at", hint) for hint in self.hints]
-        lines += [("not as committed", line) for line in self.differences or ()]
-        for word, text in lines:
-            console.result(f"{word:20} {text}".rstrip())
-        if self.differences == []:
-            console.result("the same series as the existing one")
+            console.result(f"{outcome.status:20} {outcome.name}{places} {outcome.note}".rstrip())
+        for what, lines in self.findings.items():
+            for line in lines:
+                console.result(f"{what:20} {line}")
         for line in self.range_diff.splitlines():
             if not line.startswith("    "):
                 console.note(f"  {line}")
@@ -97,18 +85,10 @@ class Report:
             yield f"| {outcome.name} | {outcome.status} | {'; '.join(filter(None, words))} |"
         shared = sum(patch.entry.startswith(order.COMMON) for patch in self.series)
         yield f"\n{len(self.series)} patches, {shared} of them shared with other releases."
-        if self.must_pass:
-            yield "\n## Stock must pass\n\nUpstream has these patches' changes; `nox -s proofs` holds it to them.\n"
-            yield from (f"- `{proof}`" for proof in self.must_pass)
-        if self.hints:
-            yield "\n## To be looked at\n"
-            yield from (f"- {hint}" for hint in self.hints)
-        if self.differences is not None:
-            yield "\n## Against the series that stood there\n"
-            yield from (f"- {line}" for line in self.differences or ("the same, diff by diff",))
-        yield "\n## Changed upstream near the hooks\n"
-        yield "| file | + | − |\n|---|---|---|" if self.near else "No file that the series touches."
-        yield from (f"| `{path}` | {added} | {removed} |" for path, added, removed in self.near)
+        for what, lines in self.findings.items():
+            if lines:
+                yield f"\n## {what.capitalize()}\n"
+                yield from (f"- `{line}`" for line in lines)
         yield "\n## git range-diff, old series against new\n\n````diff"
         yield self.range_diff[:_SHOWN].rstrip("\n")
         yield "````"
@@ -126,6 +106,7 @@ def make_report(
     ``existing`` is the series that ``new`` had before.
     """
     by_name = {patch.name: patch for patch in made}
+    must_pass = _must_pass(old, new, ported, made)
     ranges = (f"{OLD_STOCK_REF}..{OLD_REF}", f"{STOCK_REF}..HEAD")
     # git takes a range without commits for no range
     compared = all(git.text(work, "rev-list", "-1", commits) for commits in ranges)
@@ -134,11 +115,16 @@ def make_report(
         new=new.name,
         outcomes=[_sized(outcome, patch, by_name.get(patch.name)) for patch, outcome in ported],
         series=made,
-        must_pass=_must_pass(old, new, ported, made),
-        near=list(_near(work, sorted({path for patch, _ in ported for path in patch.paths}))),
+        must_pass=must_pass,
+        findings={
+            "stock must pass": must_pass,
+            "changed upstream": list(
+                _near(work, sorted({path for patch, _ in ported for path in patch.paths}))
+            ),
+            "look at": list(_hints(new, by_name)) if made else [],
+            "existing series": _differences(existing, made) if made and existing else [],
+        },
         range_diff=git.text(work, "range-diff", "--no-color", *ranges) if compared else "",
-        differences=_differences(existing, made) if made and existing else None,
-        hints=list(_hints(new, by_name)) if made else [],
     )
 
 
@@ -165,13 +151,14 @@ def _must_pass(old: Release, new: Release, ported: list[Ported], made: list[Patc
     return sorted(proofs.difference(proof for patch in made for proof in patch.header.proofs))
 
 
-def _near(work: Path, touched: list[str]) -> Iterator[tuple[str, str, str]]:
+def _near(work: Path, touched: list[str]) -> Iterator[str]:
+    """The files of the series that upstream changed, with the lines added and removed between the sources."""
     if touched:
         numbers = ("diff", "--numstat", "--no-renames", "-z", OLD_STOCK_REF, STOCK_REF, "--", *touched)
         for line in git.text(work, *numbers).split("\0")[:-1]:
             added, removed, path = line.split("\t", 2)
             gone = git.attempt(work, "cat-file", "-e", f"{STOCK_REF}:{path}")[0] != 0
-            yield path, added, removed + (" (the file is gone)" if gone else "")
+            yield f"{path} +{added} -{removed}{' (the file is gone)' if gone else ''}"
 
 
 def _hints(new: Release, made: dict[str, Patch]) -> Iterator[str]:
@@ -198,4 +185,4 @@ def _differences(existing: list[Patch], made: list[Patch]) -> list[str]:
     lines += [f"{name} is in it, and not ported" for name in there if name not in names]
     if not lines and list(there) != names:
         lines.append("the patches stand in another order")
-    return lines
+    return lines or ["the same series as the existing one"]
