@@ -122,7 +122,7 @@ def make_report(
                 _near(work, sorted({path for patch, _ in ported for path in patch.paths}))
             ),
             "look at": list(_hints(new, by_name)) if made else [],
-            "existing series": _differences(existing, made) if made and existing else [],
+            "existing series": _differences(existing, by_name) if made and existing else [],
         },
         range_diff=git.text(work, "range-diff", "--no-color", *ranges) if compared else "",
     )
@@ -170,19 +170,18 @@ def _hints(new: Release, made: dict[str, Patch]) -> Iterator[str]:
                 yield f"{patch.name} of {older.name} is not in it, and upstream has it from v{patch.merged_in} on only"
 
 
-def _differences(existing: list[Patch], made: list[Patch]) -> list[str]:
+def _differences(existing: list[Patch], made: dict[str, Patch]) -> list[str]:
     """How a series that stands there already differs from the one that was made."""
     there = {patch.name: patch for patch in existing}
-    names = [patch.name for patch in made]
     lines = []
-    for patch in made:
-        if (other := there.get(patch.name)) is None:
-            lines.append(f"{patch.name} is not in it")
-        elif other.diff != patch.diff:
-            lines.append(f"{patch.name} has another diff")
-        elif other.entry != patch.entry:
-            lines.append(f"{patch.name} stands as {other.entry}, would as {patch.entry}")
-    lines += [f"{name} is in it, and not ported" for name in there if name not in names]
-    if not lines and list(there) != names:
+    for name, patch in made.items():
+        if name not in there:
+            lines.append(f"{name} is not in it")
+        elif there[name].diff != patch.diff:
+            lines.append(f"{name} has another diff")
+        elif there[name].entry != patch.entry:
+            lines.append(f"{name} stands as {there[name].entry}, would as {patch.entry}")
+    lines += [f"{name} is in it, and not ported" for name in there if name not in made]
+    if not lines and list(there) != list(made):
         lines.append("the patches stand in another order")
     return lines or ["the same series as the existing one"]

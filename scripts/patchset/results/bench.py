@@ -153,9 +153,10 @@ def instructions_table(found: list[Release]) -> str:
     rows = []
     for release in reversed(found):
         kept = _kept(release, ".instructions")
+        if kept == totals.NOT_RUN:
+            continue
         if isinstance(kept, str):
-            # Empty cells of this table are as narrow as can be.
-            rows += [[release.name, kept + " |" * (3 + len(COUNTED))]] if kept != totals.NOT_RUN else []
+            rows.append([release.name, kept + " |" * (3 + len(COUNTED))])
             continue
         for cell in kept["instructions"]:
             counts = cell["instructions"]

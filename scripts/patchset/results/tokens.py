@@ -13,7 +13,8 @@ def table(found: list[Release]) -> str:
     """Two rows a release that has results, for async scheduling off and on; one column a number of drafted tokens."""
     rows, ks = [], [str(k) for k in range(6)]
     for release in reversed(found):
-        cells = {kind: cell for kind, cell in totals.marked(LANE, release).items() if kind in totals.KINDS}
+        run = totals.marked(LANE, release)
+        cells = {kind: run[kind] for kind in totals.KINDS if kind in run}
         name = release.name + totals.mark(cells.values())
         for mode in dict.fromkeys(mode for cell in cells.values() for mode in cell["async"]):
             shown = []
