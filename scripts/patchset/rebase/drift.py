@@ -71,7 +71,7 @@ def drift(
     taken = upstreamed.proofs(release)
     on_stock = {}
     with files.scratch(paths.build_dir()) as place:
-        source, stock = _stock(target or _newest(), place, remote)
+        source, stock = _stock(_newest() if target is None else target, place, remote)
         patched = patched_tree(release)
         work = place / "work"
         work.mkdir()

@@ -91,7 +91,7 @@ def rebase(name: str, options: Options) -> Report:
             files.write_text(folder / "release.toml", discover.draft(name)[1])
         job = _Rebase(folder, state.old if state else asked)
         if state is None or not job.work.is_dir():
-            if job.existing and not options.replace and job.old != job.new:
+            if job.existing and not options.replace and job.old.name != full:
                 raise UsageError(
                     f"{full} has a series already",
                     "--dry-run compares it with what would be made; --replace puts the new one in its place",
