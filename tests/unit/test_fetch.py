@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from conftest import Project, release_toml
 from package_index import PackageIndex, serving
 
 from patchset.base import files
-from patchset.base.errors import PatchsetError, UnavailableError
+from patchset.base.errors import NoSpaceError, PatchsetError, UnavailableError
 from patchset.base.release import Artifact, GitSource, load
 from patchset.downloads import fetch, unpack
 from patchset.downloads.index import pip_settings
@@ -152,6 +154,19 @@ def test_find_links_folder_that_is_not_there_is_passed_over(
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "gone"))
     pip_settings.cache_clear()
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+
+
+def test_a_disk_that_is_full_while_a_folder_is_copied_is_said_like_any_other(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "series").write_text("")
+
+    def no_space(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(NoSpaceError, match="the disk is full"), files.atomic_folder(tmp_path / "new") as temp:
+        shutil.copytree(source, temp / "all", copy_function=no_space)
+    assert [file.name for file in tmp_path.iterdir()] == ["source"]
 
 
 def test_a_full_disk_of_the_checkout_is_not_helped_by_another_build_folder(project: Project) -> None:

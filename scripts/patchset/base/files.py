@@ -186,7 +186,10 @@ def explain_full_disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in NO_SPACE:
+        # What copytree raises has no number of its own, only the words of each file's error.
+        if error.errno not in NO_SPACE and not (
+            isinstance(error, shutil.Error) and tells_of_no_space(str(error))
+        ):
             raise
         raise full_disk(path) from error
 
