@@ -11,11 +11,11 @@ import pytest
 
 from patchset.base import console
 from patchset.base.errors import PatchsetError
-from patchset.source import ninja, symbols, toolchain
+from patchset.source import backend, from_source, toolchain
 
 
 def test_what_ninja_says_is_made_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reader = ninja.Reader(tmp_path / "build.log")
+    reader = backend.Reader(tmp_path / "build.log")
     reader.line("[1/4] Building CXX object a.o")
     reader.line("/x/a.h:3:1: warning: unused [-Wunused]")
     reader.line("[2/4] Building CUDA object CMakeFiles/m.dir/b.cu.o")
@@ -28,7 +28,7 @@ def test_what_ninja_says_is_made_short(tmp_path: Path, capsys: pytest.CaptureFix
     assert said.startswith("c.cu.o could not be made\n  /x/c.cu(7): error: identifier")
     assert str(tmp_path / "build.log") in said and max(map(len, said.splitlines())) < 200
     assert "1 of 4 files" in capsys.readouterr().err
-    killed = ninja.Reader(tmp_path / "build.log")
+    killed = backend.Reader(tmp_path / "build.log")
     killed.line("g++: fatal error: Killed signal terminated program cc1plus")
     assert "ran out of memory: fewer --jobs" in killed.explanation()
 
@@ -46,9 +46,13 @@ def test_exported_symbols_are_compared(tmp_path: Path) -> None:
         subprocess.run(
             ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{name}.so"], input=code, text=True, cwd=tmp_path, check=True
         )  # fmt: skip
-    found = symbols.compare(tmp_path / "here.so", tmp_path / "there.so")
-    assert (found.common, found.only_here, found.only_official) == (1, ["here"], ["there"])
-    assert "the same as" in symbols.compare(tmp_path / "here.so", tmp_path / "here.so").words()
+    assert from_source.compare(tmp_path / "here.so", tmp_path / "there.so") == [
+        "1 exported symbols in common with the official module, 1 only here, 1 only there",
+        "only here: here",
+        "only in the official: there",
+    ]
+    [same] = from_source.compare(tmp_path / "here.so", tmp_path / "here.so")
+    assert same == "2 exported symbols, the same as the official module's"
     calls = "int cuMemFree_v2(void); int both(void) { return cuMemFree_v2(); }"
     (tmp_path / "cuda.h").write_text("int cuMemFree(int); /* cuMemFree_v2 CUresult */\n")
     toolchain._stand_in(tmp_path / "cuda.h", tmp_path / "stubs")
@@ -57,11 +61,12 @@ def test_exported_symbols_are_compared(tmp_path: Path) -> None:
             ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{name}.so", *driver],
             input=calls, text=True, cwd=tmp_path, check=True,
         )  # fmt: skip
-    assert symbols.compare(tmp_path / "here.so", tmp_path / "with.so").not_linked == ["libcuda.so.1"]
+    different = from_source.compare(tmp_path / "here.so", tmp_path / "with.so")
+    assert different[-1] == "not linked with, as the official is: libcuda.so.1"
     with pytest.raises(
         PatchsetError, match=r"without\.so calls cuMemFree_v2 of the CUDA driver and is not linked"
     ):
-        symbols.compare(tmp_path / "without.so", tmp_path / "with.so")
+        from_source.compare(tmp_path / "without.so", tmp_path / "with.so")
     (tmp_path / "text").write_text("x")
     with pytest.raises(PatchsetError, match="text cannot be read"):
-        symbols.exported(tmp_path / "text")
+        from_source.compare(tmp_path / "text", tmp_path / "here.so")

@@ -1,28 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM's own build backend: how it is called, and what its build files say."""
+"""vLLM's own build backend: how it is called, what its build files say, and what it says itself, made short."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchset.base import paths, process
+from patchset.base import console, paths, process
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
-from patchset.source import ninja, third_party_sources
+from patchset.source import third_party_sources
 from patchset.source.preflight import Machine
 from patchset.source.third_party_sources import Had
 from patchset.source.toolchain import Toolchain
+
+#: Given to Ninja: what ``_STATUS`` reads.
+_NINJA_STATUS = "[%f/%t] "
+_STATUS = re.compile(r"^\[(\d+)/(\d+)\] (.*)$")
+_FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(.+)$")
+_ERROR = re.compile(r"(?:\berror\b[ :]|\bError\b|ninja: |undefined reference|Killed|out of memory)")
+_WARNING = re.compile(r"\bwarning\b[ :#]")
+#: Without a terminal, a line appears so many seconds after the last at the earliest.
+_PAUSE = 30.0
+_SHORT = 160
 
 _DRIVER = Path(__file__).with_name("driver.py")
 _OBJECT = re.compile(r"^build (\S+/CMakeFiles/|CMakeFiles/)(\w+)\.dir/\S+\.o: \S+ (\S+)")
 _GENCODE = re.compile(r"code=((?:sm|compute)_\w+)")
 #: A CUDA unit may take minutes without a word; after so many seconds the user hears that it is at work.
 _HEARTBEAT = 120.0
-#: ccache's limit where the user set none: all of vLLM's own modules take about 1 GB.
-_CACHE_SIZE = "10G"
 
 
 def environment(
@@ -41,11 +51,9 @@ def environment(
         [str(tools.python.parent), str(tools.cuda / "bin"), made.get("PATH", os.defpath)]
     )
     made.setdefault("CCACHE_DIR", str(paths.build_dir() / "ccache"))
-    made.setdefault("CCACHE_MAXSIZE", _CACHE_SIZE)
-    arguments = [
-        # A path of this machine in the modules would tell them apart from others' and help nobody.
-        "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON",
-    ]
+    made.setdefault("CCACHE_MAXSIZE", "10G")  # all of vLLM's own modules take about 1 GB
+    # A path of this machine in the modules would tell them apart from others' and help nobody.
+    arguments = ["-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON"]
     for had in sources:
         made[had.source.variable] = str(had.folder / had.source.subfolder)
         if had.source.name == third_party_sources.CUTLASS:
@@ -82,7 +90,7 @@ def environment(
         "FETCHCONTENT_BASE_DIR": str(folder / "deps"),
         "MAX_JOBS": str(machine.jobs),
         "NVCC_THREADS": "1",
-        "NINJA_STATUS": ninja.STATUS,
+        "NINJA_STATUS": _NINJA_STATUS,
         # Paths below the build folder are relative to the cache: another checkout finds what this one compiled.
         "CCACHE_BASEDIR": str(paths.build_dir()),
         "CCACHE_NOHASHDIR": "1",
@@ -91,19 +99,73 @@ def environment(
     }
 
 
-def drive(
-    action: str, folder: Path, names: list[str], tools: Toolchain, variables: dict[str, str]
-) -> ninja.Reader:
+@dataclass
+class Reader:
+    """Hears a build's output line by line, and tells the user the little that matters: files done with an estimate,
+    warnings counted, a failure explained."""
+
+    log: Path
+    done: int = 0
+    total: int = 0
+    warnings: int = 0
+    failed: str = ""
+    command: str = ""
+    errors: list[str] = field(default_factory=list)
+    #: When, and with how many files done, a total was first heard of; and when the user was last told.
+    first: tuple[float, int] = (0.0, 0)
+    told: float = 0.0
+
+    def line(self, text: str) -> None:
+        """One line of output."""
+        if match := _STATUS.match(text):
+            self._step(int(match[1]), int(match[2]), match[3])
+        elif match := _FAILED.match(text):
+            self.failed = self.failed or match[1].split()[0]
+        elif self.failed and not self.command:
+            self.command = text
+        elif _ERROR.search(text):
+            self.errors.append(text)
+        elif _WARNING.search(text):
+            self.warnings += 1
+
+    def _step(self, done: int, total: int, what: str) -> None:
+        now = time.monotonic()
+        if total != self.total:
+            self.first = (now, done)
+        self.done, self.total = done, total
+        if done == total or now - self.told >= _PAUSE:
+            self.told = now
+            start, before = self.first
+            seconds = (now - start) / max(done - before, 1) * (total - done)
+            left = f", about {console.duration(seconds)} left" if before < done < total else ""
+            console.note(f"  {done} of {total} files{left}: {_short(what)}")
+
+    def explanation(self, tail: str = "") -> str:
+        """Why the build failed, short, with the end of what it said where no line is an error; the log has everything."""
+        parts = [f"{Path(self.failed).name} could not be made"] if self.failed else []
+        parts += [f"  {_short(line)}" for line in self.errors[:4] or tail.splitlines()[-8:]]
+        if self.command:
+            parts.append(f"  by: {_short(self.command)}")
+        if any("Killed" in line or "out of memory" in line.lower() for line in self.errors):
+            parts.append("  the machine ran out of memory: fewer --jobs")
+        return "\n".join([*parts, f"  everything: {self.log}"])
+
+
+def _short(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= _SHORT else text[: _SHORT - 1] + "…"
+
+
+def drive(action: str, folder: Path, names: list[str], tools: Toolchain, variables: dict[str, str]) -> Reader:
     """Configure, or build, the modules of these names; what the backend says is in ``<folder>/<action>.log``."""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
     (folder / "deps").mkdir(parents=True, exist_ok=True)
-    reader = ninja.Reader(folder / f"{action}.log")
+    reader = Reader(folder / f"{action}.log")
     with reader.log.open("w", encoding="utf-8") as log:
 
         def heard(line: str) -> None:
-            log.write(line + "\n")
-            log.flush()
+            print(line, file=log, flush=True)
             reader.line(line)
 
         try:
@@ -118,7 +180,7 @@ def drive(
         except process.ProgramError as error:
             what = "cannot be configured" if action == "configure" else "did not compile"
             raise PatchsetError(
-                f"the modules {what}:\n{reader.explanation()}",
+                f"the modules {what}:\n{reader.explanation(error.tail)}",
                 "fix it and run the same command again: what is compiled already stays",
             ) from error
     return reader

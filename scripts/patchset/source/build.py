@@ -15,8 +15,8 @@ from patchset.base.errors import UsageError
 from patchset.base.release import Arch, Release
 from patchset.pins import cmake, third_party
 from patchset.pins.cmake import Module
-from patchset.source import backend, ninja, preflight, third_party_sources, toolchain, worktree
-from patchset.source.toolchain import Toolchain
+from patchset.source import backend, preflight, third_party_sources, toolchain, worktree
+from patchset.wheel import compiled_modules
 
 _ARCHS = re.compile(r"^\d+\.\d[af]?(\+PTX)?([ ;,]\d+\.\d[af]?(\+PTX)?)*$")
 
@@ -38,7 +38,7 @@ class Compiled:
     """The files that the build made, by their names in a wheel, and for each module how it was made."""
 
     files: dict[str, Path]
-    modules: dict[str, dict[str, object]]
+    modules: dict[str, compiled_modules.Module]
     third_party: dict[str, str]
 
 
@@ -67,36 +67,41 @@ def run(
     folder = paths.build_dir() / "source" / f"{release.name}-{arch}-{key}"
     with files.lock(folder), files.explain_full_disk(folder):
         worktree.prepare(patched, folder / "tree", chosen)
-        _forget_other_tools(folder, tools)
+        # Objects that were made with other tools go: CMake keeps their paths. The compiler cache stays.
+        stamp = folder / "tools.json"
+        text = json.dumps({"python": str(tools.python), "cuda": str(tools.cuda), "torch": tools.torch}) + "\n"
+        if not stamp.is_file() or stamp.read_text(encoding="utf-8") != text:
+            shutil.rmtree(folder / "objects", ignore_errors=True)
+            files.write_text(stamp, text)
         variables = backend.environment(release, folder, tools, sources, options.archs, machine)
         names = [module.name for module in chosen.modules]
         with console.step(f"configure {', '.join(names)} for {options.archs}"):
             backend.drive("configure", folder, names, tools, variables)
         units = backend.units(folder / "objects")
-        modules = _settled(
-            changed, chosen.modules, units, folder / "tree", patched, by_default=options.modules is None
-        )
-        names = [module.name for module in modules]
+        named = options.modules is not None
+        names = _settled(changed, names, units, folder / "tree", cmake.modules(patched), named)
         count = sum(len(units[name][0]) for name in names if name in units)
         with console.step(f"compile {count} files with {machine.jobs} jobs at a time"):
             reader = backend.drive("build", folder, names, tools, variables)
-        _say_costs(reader)
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        warned = f", {reader.warnings} lines with warnings in {reader.log}" if reader.warnings else ""
+        console.note(f"  at most {peak / 1e9:.1f} GB of memory in one program{warned}")
         found = {
             str(file.relative_to(folder / "out")): file
             for file in sorted((folder / "out").rglob("*"))
             if file.is_file()
         }
-    how: dict[str, dict[str, object]] = {}
-    for module in modules:
-        codes = units.get(module.name, ([], set()))[1]
-        how[module.name] = {
-            "compiler": machine.compiler,
-            "torch": tools.torch,
-            "cuda": tools.nvcc_version() if codes else None,
-            "architectures": sorted(codes),
-        }
+    how = {}
+    for name in names:
+        codes = sorted(units[name][1]) if name in units else []
+        how[name] = compiled_modules.Module(
+            compiler=machine.compiler,
+            torch=tools.torch,
+            cuda=tools.nvcc_version() if codes else None,
+            architectures=codes,
+        )
     # CUTLASS is given to every build, because CMake asks for it; only GPU code includes it.
-    gpu = any(module["cuda"] for module in how.values())
+    gpu = any(module.cuda for module in how.values())
     used = {
         had.source.name: had.origin
         for had in sources
@@ -124,27 +129,15 @@ def choose(tree: Path, options: Options) -> list[Module]:
     return [by_name[name] for name in dict.fromkeys(names)]
 
 
-def _forget_other_tools(folder: Path, tools: Toolchain) -> None:
-    """Begin anew where the objects were made with other tools: CMake keeps their paths. The compiler cache stays."""
-    stamp = folder / "tools.json"
-    text = json.dumps({"python": str(tools.python), "cuda": str(tools.cuda), "torch": tools.torch}) + "\n"
-    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != text:
-        shutil.rmtree(folder / "objects", ignore_errors=True)
-        files.write_text(stamp, text)
-
-
 def _settled(
     changed: list[str],
-    chosen: list[Module],
+    names: list[str],
     units: dict[str, tuple[list[str], set[str]]],
     tree: Path,
-    patched: Path,
-    *,
-    by_default: bool,
-) -> list[Module]:
-    """The modules to compile: the chosen ones, or by default those that the series changes, when it does change some."""
-    names = [module.name for module in chosen]
-    known = cmake.modules(patched)
+    known: list[Module],
+    named: bool,
+) -> list[str]:
+    """The modules to compile: those that were ``named``, else of these those that the series changes, or all."""
     concerned: list[str] = []
     for path in changed:
         users = [name for name, (sources, _) in units.items() if str(tree / path) in sources]
@@ -156,15 +149,7 @@ def _settled(
             raise UsageError(
                 f"the series changes {path}, which {', '.join(left)} may be compiled from and --modules leaves out",
                 f"--modules {','.join(dict.fromkeys([*names, *left]))}"
-                + ("" if by_default else ", or no --modules: what the series changes"),
+                + (", or no --modules: what the series changes" if named else ""),
             )
         concerned += users
-    if by_default and concerned:
-        return [module for module in chosen if module.name in concerned]
-    return chosen
-
-
-def _say_costs(reader: ninja.Reader) -> None:
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    warned = f", {reader.warnings} lines with warnings in {reader.log}" if reader.warnings else ""
-    console.note(f"  at most {peak / 1e9:.1f} GB of memory in one program{warned}")
+    return names if named else [name for name in names if name in concerned] or names

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import tempfile
 from pathlib import Path
 
-from patchset.base import console, files, paths
-from patchset.base.errors import UsageError
+from patchset.base import console, paths
+from patchset.base.errors import MissingToolError, PatchsetError, UsageError
 from patchset.base.release import Arch, Target
 from patchset.downloads import fetch
 from patchset.series.apply import patched_tree
@@ -15,9 +17,9 @@ from patchset.series.native import native_reason
 from patchset.series.patched_release import PatchedRelease
 from patchset.series.stock_tree import stock_tree
 from patchset.source import build as compiling
-from patchset.source import symbols
-from patchset.source.build import Compiled, Options
-from patchset.wheel import archive, compiled_modules, modes, overlay
+from patchset.source.build import Options
+from patchset.source.toolchain import DRIVER
+from patchset.wheel import compiled_modules, modes, overlay
 from patchset.wheel.archive import Wheel
 
 #: How many names of symbols are shown.
@@ -39,66 +41,91 @@ def build(
     tree = patched_tree(release)
     compiling.choose(tree, options)  # refused before the wheel is downloaded
     official = fetch.artifact(pinned)
-    native = [change.path for change in patched.changes if native_reason(change.path)]
-    stock_source = stock_tree(release)
-    made = compiling.run(release, arch, tree, stock_source, official, native, options)
-    place = (out or paths.wheels_dir() / release.name / f"{target}-source") / overlay.wheel_name(
-        release, target, pinned
-    )
-    with files.lock(place), Wheel(official) as stock:
-        files.remove_temp(place.parent, place.name)
-        _compare_symbols(stock, made)
-        with console.step(f"write {place.name}"), files.atomic_file(place) as temp:
-            contents = _contents(stock, made, {change.path for change in patched.changes})
-            notes = overlay.provenance(
-                patched, target, pinned, mode="source", compiled=_words(stock, made, contents)
-            )
-            members = overlay.assemble(stock, patched, target, pinned, notes, contents)
-            archive.write(temp, members, stock, release.source_date_epoch)
-    return place
+    changed = [change.path for change in patched.changes]
+    native = [path for path in changed if native_reason(path)]
+    made = compiling.run(release, arch, tree, stock_tree(release), official, native, options)
+    with Wheel(official) as stock:
+        contents = {}
+        for name, file in made.files.items():
+            if name.endswith(".so"):
+                _tell(stock, name, file)
+            content = file.read_bytes()
+            same = name in stock.members and stock.members[name].file_size == len(content)
+            if name not in changed and not (same and stock.read(name) == content):
+                contents[name] = content
+        compiled = compiled_modules.Compiled(
+            modules=made.modules,
+            files={name: overlay.sha256(content) or "" for name, content in contents.items()},
+            third_party=made.third_party,
+            official=compiled_modules.official(stock.members, contents),
+        )
+        folder = out or paths.wheels_dir() / release.name / f"{target}-source"
+        return overlay.write(folder, stock, patched, target, pinned, compiled, contents)
 
 
-def _contents(stock: Wheel, made: Compiled, changed: set[str]) -> dict[str, bytes]:
-    """The files that the build made and that are not the official wheel's own already."""
-    found = {}
-    for name, file in made.files.items():
-        content = file.read_bytes()
-        same = name in stock.members and stock.members[name].file_size == len(content)
-        if name not in changed and not (same and stock.read(name) == content):
-            found[name] = content
-    return found
+def _tell(stock: Wheel, name: str, file: Path) -> None:
+    """Say how a compiled module compares with the official one."""
+    if name not in stock.members:
+        console.note(f"  {name}: the official wheel has no such module")
+        return
+    with tempfile.NamedTemporaryFile(suffix=".so") as other:
+        for piece in stock.pieces(name):
+            other.write(piece)
+        other.flush()
+        first, *more = compare(file, Path(other.name))
+    size, before = file.stat().st_size, stock.members[name].file_size
+    console.note(f"  {name}: {size / 1e6:.2f} MB (official {before / 1e6:.2f} MB), {first}")
+    for line in more:
+        console.note(f"    {line}")
 
 
-def _words(stock: Wheel, made: Compiled, contents: dict[str, bytes]) -> object:
-    sums = {name: overlay.sha256(content) or "" for name, content in contents.items()}
-    return compiled_modules.Words(
-        modules={name: compiled_modules.Module.model_validate(how) for name, how in made.modules.items()},
-        files=sums,
-        third_party=made.third_party,
-        official=compiled_modules.official(stock.members, sums),
-    ).model_dump(by_alias=True)
+def compare(here: Path, official: Path) -> list[str]:
+    """How a module differs from the official one, in lines: the symbols that they export, the libraries that they ask for.
+
+    One that asks for functions of the driver, but not for its library, could not be loaded, and is refused.
+    """
+    ours, theirs = _symbols(here, "--defined-only"), _symbols(official, "--defined-only")
+    linked, linked_there = _libraries(here), _libraries(official)
+    calls = sorted(name for name in _symbols(here, "--undefined-only") if re.match(r"cu[A-Z]\w*(@|$)", name))
+    if calls and DRIVER not in linked:
+        raise PatchsetError(
+            f"{here.name} calls {calls[0]} of the CUDA driver and is not linked with {DRIVER}",
+            "the CUDA root has no lib/stubs/libcuda.so to link with, or an empty one",
+        )
+    lines = [
+        f"{len(ours)} exported symbols, the same as the official module's"
+        if ours == theirs
+        else f"{len(ours & theirs)} exported symbols in common with the official module, "
+        f"{len(ours - theirs)} only here, {len(theirs - ours)} only there"
+    ]
+    for word, names in (
+        ("only here", ours - theirs),
+        ("only in the official", theirs - ours),
+        ("not linked with, as the official is", linked_there - linked),
+    ):
+        if names:
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            lines.append(f"{word}: {', '.join(sorted(names)[:_SHOWN])}{more}")
+    return lines
 
 
-def _compare_symbols(stock: Wheel, made: Compiled) -> None:
-    """Say how the compiled modules' exported symbols compare with the official ones'."""
-    for name, file in made.files.items():
-        if not name.endswith(".so"):
-            continue
-        if name not in stock.members:
-            console.note(f"  {name}: the official wheel has no such module")
-            continue
-        with tempfile.NamedTemporaryFile(suffix=".so") as other:
-            for piece in stock.pieces(name):
-                other.write(piece)
-            other.flush()
-            found = symbols.compare(file, Path(other.name))
-        size, before = file.stat().st_size, stock.members[name].file_size
-        console.note(f"  {name}: {size / 1e6:.2f} MB (official {before / 1e6:.2f} MB), {found.words()}")
-        for word, names in (
-            ("only here", found.only_here),
-            ("only in the official", found.only_official),
-            ("not linked with, as the official is", found.not_linked),
-        ):
-            if names:
-                more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-                console.note(f"    {word}: {', '.join(names[:_SHOWN])}{more}")
+def _symbols(module: Path, which: str) -> set[str]:
+    """The names of a shared library's dynamic symbols."""
+    listing = _ask(module, "nm", "--dynamic", which, "--format=posix")
+    return {line.split(" ", 1)[0] for line in listing.splitlines() if line.strip()}
+
+
+def _libraries(module: Path) -> set[str]:
+    """The libraries that the loader brings for a shared library (DT_NEEDED)."""
+    listing = _ask(module, "objdump", "--private-headers")
+    return set(re.findall(r"^\s+NEEDED\s+(\S+)$", listing, re.MULTILINE))
+
+
+def _ask(module: Path, program: str, *options: str) -> str:
+    try:
+        done = subprocess.run([program, *options, module], capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise MissingToolError(f"{program} is not installed", "apt-get install binutils") from error
+    if done.returncode:
+        raise PatchsetError(f"{module.name} cannot be read: {done.stderr.strip()[-300:]}")
+    return done.stdout

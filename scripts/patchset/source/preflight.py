@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -49,15 +50,23 @@ def check(
     """See that this machine can compile the plan."""
     if (machine := this_machine()) != arch:
         raise UsageError(f"this machine is {machine}; modules for {arch} are compiled on {arch}")
-    if re.search(r"\s", str(paths.build_dir())):
+    folder = paths.build_dir()
+    if re.search(r"\s", str(folder)):
         raise UsageError(
-            f"the build folder {str(paths.build_dir())!r} has a space in its name, which vLLM's build does not take",
+            f"the build folder {str(folder)!r} has a space in its name, which vLLM's build does not take",
             "set PATCHSET_BUILD_DIR to another folder",
         )
     compiler = _compiler(tree, chosen)
+    needed = OBJECTS
     if not own_toolchain and not toolchain.place(release).is_dir():
         toolchain.find_python()
-    _disk(release, own_toolchain)
+        needed += TOOLCHAIN
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if (free := shutil.disk_usage(there).free) < needed:
+        raise NoSpaceError(
+            f"compiling needs {needed / 1e9:.1f} GB in {folder}, and {free / 1e9:.1f} GB are free",
+            "free some space there, or set PATCHSET_BUILD_DIR to another disk",
+        )
     ccache = shutil.which("ccache") is not None
     if not ccache:
         console.note(
@@ -75,32 +84,17 @@ def _compiler(tree: Path, chosen: Plan) -> str:
             f"there is no C++ compiler: {program} cannot be run", "apt-get install g++ (or set CXX and CC)"
         ) from error
     first = said.partition("\n")[0].strip()
-    match = re.search(r"(\d+\.\d+\.\d+)\s*$", first) or re.search(r"(\d+\.\d+\.\d+)", first)
-    wanted = cmake.oldest_gcc(tree)
-    wanted = wanted if chosen.asks_newer_gcc else wanted[:1]
-    if "Free Software Foundation" in said and match:
-        for oldest in wanted:
-            if Version(match[1]) < Version(oldest):
+    numbers = re.findall(r"\d+\.\d+\.\d+", first)
+    if "Free Software Foundation" in said and numbers:
+        wanted = cmake.oldest_gcc(tree)
+        for oldest in wanted if chosen.asks_newer_gcc else wanted[:1]:
+            if Version(numbers[-1]) < Version(oldest):
                 raise MissingToolError(
-                    f"{program} is GCC {match[1]}; these modules need {oldest} or newer",
+                    f"{program} is GCC {numbers[-1]}; these modules need {oldest} or newer",
                     "install one and name it: CXX=g++-14 CC=gcc-14"
                     + ("; vLLM's own modules alone need no such new one" if oldest != wanted[0] else ""),
                 )
     return first
-
-
-def _disk(release: Release, own_toolchain: bool) -> None:
-    folder = paths.build_dir()
-    needed = OBJECTS
-    if not own_toolchain and not toolchain.place(release).is_dir():
-        needed += TOOLCHAIN
-    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    free = shutil.disk_usage(there).free
-    if free < needed:
-        raise NoSpaceError(
-            f"compiling needs {needed / 1e9:.1f} GB in {folder}, and {free / 1e9:.1f} GB are free",
-            "free some space there, or set PATCHSET_BUILD_DIR to another disk",
-        )
 
 
 def _jobs(chosen: Plan, asked: int | None) -> int:
@@ -115,23 +109,18 @@ def _jobs(chosen: Plan, asked: int | None) -> int:
             "end other programs, or compile fewer modules (--modules)",
         )
     fitting = 1 + (free - largest) // each
-    if asked is not None:
-        if asked > fitting:
-            console.note(
-                f"  --jobs {asked}: the free memory, {free / 1e9:.1f} GB, may be enough for {fitting} only"
-            )
-        return asked
-    return int(min(len(os.sched_getaffinity(0)), fitting))
+    if asked is not None and asked > fitting:
+        console.note(
+            f"  --jobs {asked}: the free memory, {free / 1e9:.1f} GB, may be enough for {fitting} only"
+        )
+    return asked or min(len(os.sched_getaffinity(0)), fitting)
 
 
 def free_memory() -> int:
     """Bytes of memory that programs can still have: the machine's, or less where this process's group has a limit."""
     words = Path("/proc/meminfo").read_text(encoding="ascii")
-    match = re.search(r"^MemAvailable:\s+(\d+) kB$", words, re.MULTILINE)
-    free = int(match[1]) * 1024 if match else 0
-    try:
-        limit = (_CGROUP / "memory.max").read_text(encoding="ascii").strip()
+    free = int(words.partition("MemAvailable:")[2].split()[0]) * 1024
+    with contextlib.suppress(OSError, ValueError):  # there is no group, or its limit is "max"
         used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return free
-    return min(free, int(limit) - used) if limit.isdigit() else free
+        free = min(free, int((_CGROUP / "memory.max").read_text(encoding="ascii")) - used)
+    return free

@@ -17,11 +17,10 @@ from patchset.wheel.archive import Wheel
 CUTLASS = "cutlass"
 _CUTLASS_IN_WHEEL = re.compile(r"^(vllm/third_party/[^/]+/cutlass)/include/cutlass/version\.h$")
 _CUTLASS_PARTS = ("include/", "tools/util/include/")
-_VERSION = re.compile(r"#define CUTLASS_(?:MAJOR|MINOR|PATCH)\s+(\d+)")
 
 #: How long a git server is given to answer whether it has a revision, in seconds.
 _ANSWER = 20
-_MAX_MEMBER = 1 << 20
+_MAX_HEADER = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -39,26 +38,22 @@ def bring(sources: list[Source], official: Path, *, given: Path | None = None) -
     All are asked for before the first is fetched. CUTLASS' headers are taken from the official wheel where git does not
     give it.
     """
-    found: dict[str, Had | None] = {}
+    found: list[Had | None] = []
     missing: list[str] = []
     for source in sources:
-        found[source.name] = had = _given(source, given) or _kept(source)
-        if had is not None:
-            continue
-        try:
-            _ask(source)
-        except UnavailableError as error:
-            if source.name == CUTLASS and (had := _cutlass_of_wheel(source, official)):
-                found[source.name] = had
-            else:
-                missing.append(f"{source.name}: {source.repository} at {source.revision} ({error.message})")
+        had = _given(source, given)
+        if had is None and not _place(source).is_dir() and (fault := _unreachable(source)):
+            had = _cutlass_of_wheel(source, official) if source.name == CUTLASS else None
+            if had is None:
+                missing.append(f"{source.name}: {source.repository} at {source.revision} ({fault})")
+        found.append(had)
     if missing:
         names = ", ".join(line.partition(":")[0] for line in missing)
         raise UnavailableError(
             "third-party sources that the build needs are not available:\n  " + "\n  ".join(missing),
             f"put checkouts of these revisions into one folder, named {names}, and give it with --third-party DIR",
         )
-    brought = [found[source.name] or _fetch(source) for source in sources]
+    brought = [had or _fetched(source) for source, had in zip(sources, found, strict=True)]
     for had in brought:
         console.note(f"  {had.source.name}: {had.origin}")
     return brought
@@ -81,66 +76,62 @@ def _given(source: Source, given: Path | None) -> Had | None:
                 f"git -C {folder} checkout {source.commit}",
             )
     elif source.name == CUTLASS:
-        revision = "v" + cutlass_version(folder)
+        revision = "v" + _cutlass_version(folder)
     return Had(source, folder, f"--third-party {folder}" + (f" at {revision}" if revision else ""))
 
 
-def _kept(source: Source) -> Had | None:
+def _fetched(source: Source) -> Had:
     folder = _place(source)
-    return Had(source, folder, f"{source.repository} at {source.revision}") if folder.is_dir() else None
-
-
-def _fetch(source: Source) -> Had:
-    folder = _place(source)
-    with (
-        files.lock(folder),
-        console.step(f"fetch {source.name} at {source.revision[:16]}"),
-        files.atomic_folder(folder) as temp,
-    ):
-        try:
-            git.run(temp, "init", "--quiet")
-            wanted = source.revision if source.commit else f"refs/tags/{source.revision}"
-            git.name_remote(temp / ".git", source.repository)
-            git.run(temp, "fetch", "--quiet", "--depth=1", "origin", wanted)
-            git.run(temp, "checkout", "--quiet", "--force", "FETCH_HEAD")
-            if source.submodules is None or source.submodules:
-                update = ["submodule", "--quiet", "update", "--init", "--recursive", "--depth=1", "--"]
-                # A relative address of a submodule is one beside "origin".
-                git.run(temp, *update, *(source.submodules or ()))
-        except git.GitError as error:
-            raise UnavailableError(
-                f"{source.repository} does not give {source.revision}: {error.stderr.strip()[-300:]}",
-                f"put a checkout into a folder, named {source.name}, and give that folder with --third-party DIR",
-            ) from error
+    with files.lock(folder):
+        if not folder.is_dir():
+            with (
+                console.step(f"fetch {source.name} at {source.revision[:16]}"),
+                files.atomic_folder(folder) as temp,
+            ):
+                _fetch(source, temp)
     return Had(source, folder, f"{source.repository} at {source.revision}")
 
 
-def _ask(source: Source) -> None:
-    """See that the server answers, before minutes of waiting for one that does not."""
+def _fetch(source: Source, folder: Path) -> None:
+    try:
+        git.run(folder, "init", "--quiet")
+        wanted = source.revision if source.commit else f"refs/tags/{source.revision}"
+        git.name_remote(folder / ".git", source.repository)
+        git.run(folder, "fetch", "--quiet", "--depth=1", "origin", wanted)
+        git.run(folder, "checkout", "--quiet", "--force", "FETCH_HEAD")
+        if source.submodules is None or source.submodules:
+            update = ["submodule", "--quiet", "update", "--init", "--recursive", "--depth=1", "--"]
+            # A relative address of a submodule is one beside "origin".
+            git.run(folder, *update, *(source.submodules or ()))
+    except git.GitError as error:
+        raise UnavailableError(
+            f"{source.repository} does not give {source.revision}: {error.stderr.strip()[-300:]}",
+            f"put a checkout into a folder, named {source.name}, and give that folder with --third-party DIR",
+        ) from error
+
+
+def _unreachable(source: Source) -> str:
+    """Why a server cannot be asked for minutes of download, in words; "" when it answers."""
+    command = ["git", "-c", "credential.helper=", "ls-remote", "--exit-code", "--", source.repository, "HEAD"]
     try:
         done = subprocess.run(
-            ["git", "-c", "credential.helper=", "ls-remote", "--exit-code", "--", source.repository, "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=_ANSWER,
-            check=False,
-            stdin=subprocess.DEVNULL,
+            command, capture_output=True, text=True, timeout=_ANSWER, check=False, stdin=subprocess.DEVNULL
         )
-    except subprocess.TimeoutExpired as error:
-        raise UnavailableError(f"no answer in {_ANSWER} s") from error
-    if done.returncode:
-        raise UnavailableError((done.stderr.strip() or "no such repository").splitlines()[-1][-200:])
+    except subprocess.TimeoutExpired:
+        return f"no answer in {_ANSWER} s"
+    words = (done.stderr.strip() or "no such repository").splitlines()[-1][-200:]
+    return words if done.returncode else ""
 
 
-def cutlass_version(folder: Path) -> str:
+def _cutlass_version(folder: Path) -> str:
     """The version of CUTLASS' headers in a folder with ``include``."""
     place = folder / "include" / "cutlass" / "version.h"
     try:
         with place.open(encoding="utf-8", errors="replace") as file:
-            numbers = _VERSION.findall(file.read(_MAX_MEMBER))
+            text = file.read(_MAX_HEADER)
     except OSError as error:
         raise PatchsetError(f"{folder} holds no CUTLASS: {error}") from error
-    return ".".join(numbers[:3])
+    return ".".join(re.findall(r"#define CUTLASS_(?:MAJOR|MINOR|PATCH)\s+(\d+)", text)[:3])
 
 
 def _cutlass_of_wheel(source: Source, official: Path) -> Had | None:
@@ -159,7 +150,7 @@ def _cutlass_of_wheel(source: Source, official: Path) -> Had | None:
                             place = temp / name.removeprefix(f"{top}/")
                             place.parent.mkdir(parents=True, exist_ok=True)
                             place.write_bytes(wheel.read(name))
-    version = cutlass_version(folder)
+    version = _cutlass_version(folder)
     asked = source.revision.removeprefix("v")
     differs = "" if version == asked else f", which is {version} where the release builds with {asked}"
     return Had(source, folder, f"the headers in {official.name}{differs}")

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base import console, files, paths
+from patchset.base import console, files, paths, process
 from patchset.base.errors import MissingToolError, PatchsetError, UsageError
 from patchset.base.release import Arch, Release
 from patchset.locks import toolchain_lock, uv, wheelhouse
@@ -21,33 +21,34 @@ from patchset.locks import toolchain_lock, uv, wheelhouse
 _CUDA_ROOT = "nvidia/cu13"
 #: CMake's target CUDA::cuda_driver wants a driver library to link with; the driver itself comes with a GPU's machine.
 DRIVER = "libcuda.so.1"
-#: The driver's functions, in its header: cuMemAlloc, cuMemAlloc_v2.
-_DRIVER_FUNCTION = re.compile(r"\bcu[A-Z]\w*")
 
-_ASK = """\
+_ASK_TORCH = """\
 import sysconfig
 import torch
 print(torch.__version__, torch.version.cuda, sysconfig.get_path("purelib"), sep="\\n")
+"""
+_ASK_HEADERS = """\
+import sys, sysconfig
+print(*sys.version_info[:2], sep=".")
+print(sysconfig.get_path("include"))
 """
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A Python that has torch, where its packages are, the CUDA root, and what torch says it is."""
+    """A Python that has torch, the CUDA root, and torch's version."""
 
     python: Path
-    site: Path
     cuda: Path
     torch: str
-    torch_cuda: str
 
     def nvcc_version(self) -> str:
         """The last number that ``nvcc --version`` gives: ``13.0.88``."""
         done = subprocess.run(
             [self.cuda / "bin" / "nvcc", "--version"], capture_output=True, text=True, check=False
         )
-        words = done.stdout.replace(",", " ").split()
-        return next((word[1:] for word in words if word[0] == "V" and word[1:2].isdigit()), "unknown")
+        found = re.search(r"\bV(\d[^\s,]*)", done.stdout)
+        return found[1] if found else "unknown"
 
 
 def place(release: Release) -> Path:
@@ -78,7 +79,15 @@ def locked(release: Release, arch: Arch) -> Toolchain:
                 console.step(f"install the compiler's environment into {folder}"),
                 files.atomic_folder(folder) as temp,
             ):
-                _install(temp, interpreter, wheels)
+                # One that can be moved, with exactly these wheels.
+                venv = ["venv", "--relocatable", "--python", interpreter, "--allow-existing", temp]
+                install = [
+                    *["pip", "install", "--offline", "--no-deps", "--no-index", "--no-cache", "--python"],
+                    temp / "bin" / "python",
+                    *wheels,
+                ]
+                for step in (venv, install):
+                    process.run([uv.binary(), *map(str, step), "--quiet", "--no-config"], prefix="uv")
                 _complete(next(temp.glob("lib/python3.*/site-packages")) / _CUDA_ROOT)
     return _looked_at(folder / "bin" / "python", None, release)
 
@@ -93,44 +102,16 @@ def find_python() -> Path:
     """A Python of the lock's version, with the headers that extension modules include."""
     wanted = ".".join(map(str, wheelhouse.PYTHON))
     # This one, when it fits; else the system's.
-    base = getattr(sys, "_base_executable", sys.executable)
-    candidates = [base] if sys.version_info[:2] == wheelhouse.PYTHON else []
-    candidates += [found for name in (f"python{wanted}", "python3") if (found := shutil.which(name))]
-    headless = None
-    for candidate in candidates:
-        ask = "import sys, sysconfig; print(*sys.version_info[:2], sep='.'); print(sysconfig.get_path('include'))"
-        done = subprocess.run([candidate, "-c", ask], capture_output=True, text=True, check=False)
+    this = getattr(sys, "_base_executable", sys.executable)
+    for candidate in filter(None, (this, shutil.which(f"python{wanted}"), shutil.which("python3"))):
+        done = subprocess.run([candidate, "-c", _ASK_HEADERS], capture_output=True, text=True, check=False)
         version, _, include = done.stdout.strip().partition("\n")
-        if version == wanted:
-            if (Path(include) / "Python.h").is_file():
-                return Path(candidate)
-            headless = candidate
-    if headless:
-        raise MissingToolError(
-            f"{headless} has no headers (Python.h)", f"install them: apt-get install python{wanted}-dev"
-        )
+        if version == wanted and (Path(include) / "Python.h").is_file():
+            return Path(candidate)
     raise MissingToolError(
-        f"compiling needs Python {wanted}, which the lock is for", f"apt-get install python{wanted}-dev"
+        f"compiling needs Python {wanted}, which the lock is for, with its headers (Python.h)",
+        f"apt-get install python{wanted}-dev",
     )
-
-
-def _install(folder: Path, interpreter: Path, wheels: list[Path]) -> None:
-    """A virtual environment that can be moved, with exactly these wheels."""
-    steps: list[list[str | Path]] = [
-        ["venv", "--quiet", "--relocatable", "--python", interpreter, "--allow-existing", folder],
-        [
-            "pip", "install", "--quiet", "--offline", "--no-deps", "--no-index", "--no-cache",
-            "--python", folder / "bin" / "python", *wheels,
-        ],
-    ]  # fmt: skip
-    for step in steps:
-        done = subprocess.run(
-            [uv.binary(), *step, "--no-config"], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise PatchsetError(
-                f"uv could not install the compiler's environment: {done.stderr.strip()[-1500:]}"
-            )
 
 
 def _complete(root: Path) -> None:
@@ -148,9 +129,10 @@ def _stand_in(header: Path, folder: Path) -> None:
     """A driver library to link with. It defines all that its header names: the linker leaves a library out of a module
     that asks it for nothing (--as-needed), and the module would not be loaded where the driver is."""
     try:
-        names = sorted(set(_DRIVER_FUNCTION.findall(header.read_text(encoding="utf-8", errors="replace"))))
+        text = header.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise PatchsetError(f"the CUDA toolkit has no {header.name}: {error}") from error
+    names = sorted(set(re.findall(r"\bcu[A-Z]\w*", text)))
     folder.mkdir(exist_ok=True)
     done = subprocess.run(
         [os.environ.get("CC", "gcc"), "-shared", "-x", "c", "-", f"-Wl,-soname,{DRIVER}", "-o", "libcuda.so"],
@@ -165,7 +147,7 @@ def _stand_in(header: Path, folder: Path) -> None:
 
 
 def _looked_at(python: Path, cuda: Path | None, release: Release) -> Toolchain:
-    done = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=False)
+    done = subprocess.run([python, "-c", _ASK_TORCH], capture_output=True, text=True, check=False)
     if done.returncode:
         raise UsageError(
             f"torch cannot be imported by {python}: {done.stderr.strip().splitlines()[-1:]}",
@@ -184,4 +166,4 @@ def _looked_at(python: Path, cuda: Path | None, release: Release) -> Toolchain:
         raise UsageError(
             f"{root} has no CUDA compiler (bin/nvcc)", "set CUDA_HOME to the folder of a CUDA toolkit"
         )
-    return Toolchain(python, Path(site), root, torch, torch_cuda)
+    return Toolchain(python, root, torch)

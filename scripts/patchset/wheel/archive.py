@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import struct
 import time
 import zipfile
@@ -10,7 +11,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from patchset.base.errors import PatchsetError
 
@@ -18,7 +18,6 @@ from patchset.base.errors import PatchsetError
 MAX_MEMBERS = 100_000
 MAX_BYTES = 16 << 30
 
-_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _CHUNK = 1 << 20
 #: What reading a damaged member ends in, by what is damaged.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
@@ -52,7 +51,6 @@ class Wheel:
             raise WheelError(
                 f"{path.name} is not a readable wheel: {error}", "build or fetch it again"
             ) from error
-        self._file: BinaryIO = path.open("rb")
         self.members = {info.filename: info for info in self._zip.infolist()}
         self._check()
 
@@ -61,18 +59,15 @@ class Wheel:
 
     def __exit__(self, *exception: object) -> None:
         self._zip.close()
-        self._file.close()
 
     def _check(self) -> None:
         infos = self._zip.infolist()
         if len(infos) > MAX_MEMBERS or sum(info.file_size for info in infos) > MAX_BYTES:
             raise WheelError(f"{self.path.name} is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes")
-        seen: set[str] = set()
         for info in infos:
             name = info.filename
-            if name in seen:
+            if self.members[name] is not info:
                 raise WheelError(f"{self.path.name} has two members called {name}")
-            seen.add(name)
             # zipfile cuts a name at a NUL, other programs do not.
             if info.orig_filename != name or "\\" in name or {"", ".", ".."} & set(name.split("/")):
                 raise WheelError(f"{self.path.name}: the member {info.orig_filename!r} leads outside")
@@ -81,52 +76,34 @@ class Wheel:
             if info.flag_bits & 0x1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise WheelError(f"{self.path.name}: {name} is packed in a way that wheels do not use")
 
-    def _data_start(self, info: zipfile.ZipInfo) -> int:
-        self._file.seek(info.header_offset)
-        header = self._file.read(_LOCAL_HEADER.size)
-        if len(header) != _LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
-            raise WheelError(f"{self.path.name}: {info.filename} does not begin where the archive says")
-        *_, name_length, extra_length = _LOCAL_HEADER.unpack(header)
-        return info.header_offset + _LOCAL_HEADER.size + int(name_length) + int(extra_length)
-
     @property
     def dist_info(self) -> str:
         """The name of its one ``.dist-info`` folder."""
-        found = {
-            name.split("/", 1)[0] for name in self.members if name.split("/", 1)[0].endswith(".dist-info")
-        }
+        found = {top for name in self.members if (top := name.partition("/")[0]).endswith(".dist-info")}
         if len(found) != 1:
             raise WheelError(f"{self.path.name} has {len(found)} .dist-info folders, not one")
         return found.pop()
 
     def read(self, name: str) -> bytes:
         """A member's content, checked against its CRC."""
-        try:
-            return self._zip.read(name)
-        except (KeyError, *_DAMAGE) as error:
-            raise WheelError(f"{self.path.name}: {name} cannot be read: {error}") from error
+        return b"".join(self.pieces(name))
 
-    def pieces(self, name: str) -> Iterator[bytes]:
+    def pieces(self, member: str | zipfile.ZipInfo) -> Iterator[bytes]:
         """A member's content piece by piece."""
         try:
-            with self._zip.open(name) as file:
+            with self._zip.open(member) as file:
                 while piece := file.read(_CHUNK):
                     yield piece
         except (KeyError, *_DAMAGE) as error:
+            name = member if isinstance(member, str) else member.filename
             raise WheelError(f"{self.path.name}: {name} cannot be read: {error}") from error
 
     def raw(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
-        """A member's bytes as they stand in the archive, compressed."""
-        at = self._data_start(info)
-        left = info.compress_size
-        while left:
-            self._file.seek(at)
-            piece = self._file.read(min(left, _CHUNK))
-            if not piece:
-                raise WheelError(f"{self.path.name} ends inside {info.filename}")
-            at += len(piece)
-            left -= len(piece)
-            yield piece
+        """A member's bytes as they stand in the archive, compressed: as if they were stored so, with a CRC unknown."""
+        stored = copy.copy(info)
+        stored.compress_type, stored.file_size = zipfile.ZIP_STORED, info.compress_size
+        del stored.CRC
+        return self.pieces(stored)
 
 
 def plain_mode(mode: int) -> int:

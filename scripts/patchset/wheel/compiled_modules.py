@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -34,13 +32,8 @@ class Module(_Strict):
     cuda: _Word | None
     architectures: list[_Word]
 
-    def words(self) -> str:
-        """In one line."""
-        gpu = f"nvcc {self.cuda} for {', '.join(self.architectures)}" if self.cuda else "no GPU code"
-        return f"compiled by {self.compiler}, {gpu}, torch {self.torch}"
 
-
-class Words(_Strict):
+class Compiled(_Strict):
     """The whole entry: modules by name, sha256 of files by their name in the wheel, third-party sources in words, and the
     files of the modules that are the official wheel's."""
 
@@ -49,36 +42,31 @@ class Words(_Strict):
     third_party: dict[_Word, _Word]
     official: list[_Word]
 
+    def origin(self, file: str) -> str:
+        """How a file was made, in one line."""
+        how = self.modules.get(file.rpartition("/")[2].partition(".")[0])
+        if how is None:
+            return "made by the build of the compiled modules"
+        gpu = f"nvcc {how.cuda} for {', '.join(how.architectures)}" if how.cuda else "no GPU code"
+        return f"compiled by {how.compiler}, {gpu}, torch {how.torch}"
 
-def official(members: Iterable[str], files: Mapping[str, str]) -> list[str]:
+
+class _Provenance(BaseModel):
+    compiled: Compiled
+
+
+def official(members: Iterable[str], files: Collection[str]) -> list[str]:
     """The modules among the official wheel's members that are not among the compiled files."""
     return sorted(name for name in members if name.endswith(".so") and name not in files)
 
 
-@dataclass(frozen=True)
-class Notes:
-    """The entry as it stands, and the files that it names with their sha256."""
-
-    words: dict[str, object]
-    files: dict[str, str]
-    modules: dict[str, Module]
-
-    def origin(self, name: str) -> str:
-        """How a file was made."""
-        module = self.modules.get(name.rpartition("/")[2].partition(".")[0])
-        return module.words() if module else "made by the build of the compiled modules"
-
-
-def read(provenance: bytes) -> Notes | None:
+def read(provenance: bytes) -> Compiled | None:
     """What a ``patchset.json`` says was compiled; None when it says nothing, or something that cannot be.
 
     Only compiled and vendored paths count: no wheel can call a Python file of vLLM's own compiled.
     """
     try:
-        words = json.loads(provenance)["compiled"]
-        found = Words.model_validate(words)
-    except (ValueError, KeyError, TypeError, ValidationError, RecursionError):
+        found = _Provenance.model_validate_json(provenance).compiled
+    except ValidationError:
         return None
-    if not all(name.startswith("vllm/") and native_reason(name) for name in found.files):
-        return None
-    return Notes(words, found.files, found.modules)
+    return found if all(name.startswith("vllm/") and native_reason(name) for name in found.files) else None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from patchset.wheel.archive import WheelError
@@ -40,8 +41,8 @@ def patched_version_file(content: bytes, version: str) -> bytes:
 
 def tags(wheel_name: str) -> list[str]:
     """The compatibility tags in a wheel's file name, which may compress several into one (PEP 425)."""
-    python, abi, platform = wheel_name.removesuffix(".whl").split("-")[-3:]
-    return [f"{p}-{a}-{m}" for p in python.split(".") for a in abi.split(".") for m in platform.split(".")]
+    parts = [part.split(".") for part in wheel_name.removesuffix(".whl").split("-")[-3:]]
+    return ["-".join(tag) for tag in itertools.product(*parts)]
 
 
 def retagged_wheel_file(content: bytes, wheel_name: str) -> bytes:

@@ -18,9 +18,9 @@ from patchset.base.release import Arch, Artifact, Release, Target
 from patchset.downloads import fetch
 from patchset.series.native import native_reason
 from patchset.series.patched_release import PatchedRelease
-from patchset.series.replay import Change
 from patchset.wheel import archive, metadata, modes, record
 from patchset.wheel.archive import Member, Wheel, WheelError
+from patchset.wheel.compiled_modules import Compiled
 from patchset.wheel.modes import inside_wheel as inside_wheel
 
 #: Inside ``.dist-info``: what the wheel was made of, for ``verify`` and ``doctor``.
@@ -29,22 +29,32 @@ PROVENANCE = "patchset.json"
 
 def build(patched: PatchedRelease, target: Target, arch: Arch, *, out: Path | None = None) -> Path:
     """Build the overlay wheel, ``build/wheels/<release>/<target>/vllm-<version>+mtp.<n>-<tags>.whl``."""
-    release = patched.pin
     modes.check(patched, target, "overlay")
-    pinned = release.wheel(target, arch)
+    pinned = patched.pin.wheel(target, arch)
     official = fetch.artifact(pinned)
     _ = patched.changes  # the patched tree is made before the wheel's place is locked
-    place = (out or paths.wheels_dir() / release.name / target) / wheel_name(release, target, pinned)
-    with (
-        console.step(f"write {place.name}"),
-        files.lock(place),
-        Wheel(official) as stock,
-    ):
+    folder = out or paths.wheels_dir() / patched.pin.name / target
+    with Wheel(official) as stock:
+        return write(folder, stock, patched, target, pinned)
+
+
+def write(
+    folder: Path,
+    stock: Wheel,
+    patched: PatchedRelease,
+    target: Target,
+    pinned: Artifact,
+    compiled: Compiled | None = None,
+    contents: Mapping[str, bytes] | None = None,
+) -> Path:
+    """Write a wheel into a folder; of mode source ``compiled`` says what its ``contents`` are."""
+    place = folder / wheel_name(patched.pin, target, pinned)
+    with console.step(f"write {place.name}"), files.lock(place):
         files.remove_temp(place.parent, place.name)
-        notes = provenance(patched, target, pinned)
-        members = assemble(stock, patched, target, pinned, notes)
+        notes = provenance(patched, target, pinned, compiled)
+        members = assemble(stock, patched, target, pinned, notes, contents)
         with files.atomic_file(place) as temp:
-            archive.write(temp, members, stock, release.source_date_epoch)
+            archive.write(temp, members, stock, patched.pin.source_date_epoch)
     return place
 
 
@@ -65,27 +75,28 @@ def assemble(
     """The members of a patched wheel: the official one's with the series' files and the ``compiled`` ones put in."""
     version = patched.pin.built_version(target)
     old_info, new_info = stock.dist_info, f"vllm-{version}.dist-info"
-    new: dict[str, bytes | None] = {}
+    new: dict[str, bytes | None] = dict(compiled or {})
     for change in patched.changes:
-        if not inside_wheel(change.path):
-            if compiled is None or native_reason(change.path) is None:
-                console.note(f"  {change.path} is not part of a wheel; left out")
+        path = change.path
+        if not inside_wheel(path):
+            if compiled is None or native_reason(path) is None:
+                console.note(f"  {path} is not part of a wheel; left out")
             continue
-        if change.path == metadata.VERSION_FILE:
+        if path == metadata.VERSION_FILE:
+            raise PatchsetError(f"the series changes {path}, where the version of what is built stands")
+        # The patch was made for the source's file; the wheel must have that same file.
+        found = stock.read(path) if path in stock.members else None
+        if found != change.stock:
+            what = "has no such file" if found is None else "has another"
             raise PatchsetError(
-                f"the series changes {change.path}, where the version of what is built stands"
+                f"{pinned.file} {what} where the source has {path}",
+                "the official wheel was not built from this source; verify the pin",
             )
-        _check_stock(stock, change, pinned)
-        new[change.path] = change.content
-    new |= {name: content for name, content in (compiled or {}).items() if name not in new}
+        new[path] = change.content
     new[metadata.VERSION_FILE] = metadata.patched_version_file(stock.read(metadata.VERSION_FILE), version)
     new[f"{old_info}/METADATA"] = metadata.patched_metadata(stock.read(f"{old_info}/METADATA"), version)
     new[f"{old_info}/WHEEL"] = metadata.retagged_wheel_file(stock.read(f"{old_info}/WHEEL"), pinned.file)
     permissions = {change.path: change.mode for change in patched.changes}
-
-    def rename(name: str) -> str:
-        return renamed(name, old_info, new_info)
-
     old_record = {entry.name: entry for entry in record.parse(stock.read(f"{old_info}/RECORD"))}
     members: list[Member] = []
     lines: list[record.Line] = []
@@ -95,17 +106,16 @@ def assemble(
         lines.append(record.line(name, content))
 
     for name, info in stock.members.items():
-        mode = info.external_attr >> 16 & 0o777
+        here, mode = renamed(name, old_info, new_info), info.external_attr >> 16 & 0o777
         if name == f"{old_info}/RECORD":
             continue
         if name not in new:
-            members.append(Member(rename(name), mode, source=info))
-            entry = old_record.get(name)
-            if entry is None:
+            if name not in old_record:
                 raise WheelError(f"{stock.path.name}: RECORD does not list {name}")
-            lines.append(record.Line(rename(name), entry.hash, entry.size))
+            members.append(Member(here, mode, source=info))
+            lines.append(old_record[name]._replace(name=here))
         elif (content := new[name]) is not None:
-            put(rename(name), permissions.get(name, mode), content)
+            put(here, permissions.get(name, mode), content)
     for name, content in sorted(new.items()):
         if content is not None and name not in stock.members:
             put(name, permissions.get(name, 0o755 if name.endswith(".so") else 0o644), content)
@@ -122,28 +132,13 @@ def renamed(name: str, old_info: str, new_info: str) -> str:
     return new + top.removeprefix(old) + slash + rest if top in (old_info, f"{old}.data") else name
 
 
-def _check_stock(stock: Wheel, change: Change, pinned: Artifact) -> None:
-    """The patch was made for the source's file; the wheel must have that same file."""
-    found = stock.read(change.path) if change.path in stock.members else None
-    if found != change.stock:
-        what = "has no such file" if found is None else "has another"
-        raise PatchsetError(
-            f"{pinned.file} {what} where the source has {change.path}",
-            "the official wheel was not built from this source; verify the pin",
-        )
-
-
 def provenance(
-    patched: PatchedRelease,
-    target: Target,
-    pinned: Artifact,
-    *,
-    mode: str = "overlay",
-    compiled: object = None,
+    patched: PatchedRelease, target: Target, pinned: Artifact, compiled: Compiled | None = None
 ) -> bytes:
     """What the wheel was made of, as JSON; ``compiled`` says of mode source what was compiled, and how."""
+    changes = [change for change in patched.changes if inside_wheel(change.path)]
     made: dict[str, object] = {
-        "mode": mode,
+        "mode": "source" if compiled else "overlay",
         "release": patched.pin.name,
         "target": target,
         "version": patched.pin.built_version(target),
@@ -151,21 +146,20 @@ def provenance(
         "series-sha256": patched.digest,
         "patches": [
             {
-                "name": p.name,
-                "subject": p.subject,
-                "sha256": sha256(p.file.read_bytes()),
-                "files": sorted(path for path in p.paths if inside_wheel(path)),
+                "name": patch.name,
+                "subject": patch.subject,
+                "sha256": sha256(patch.file.read_bytes()),
+                "files": sorted(filter(inside_wheel, patch.paths)),
             }
-            for p in patched.patches
+            for patch in patched.patches
         ],
         "files": {
             change.path: {"stock": sha256(change.stock), "patched": sha256(change.content)}
-            for change in patched.changes
-            if inside_wheel(change.path)
+            for change in changes
         },
     }
-    if compiled is not None:
-        made["compiled"] = compiled
+    if compiled:
+        made["compiled"] = compiled.model_dump(by_alias=True)
     return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
 
 

@@ -8,13 +8,12 @@ import csv
 import hashlib
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from patchset.wheel.archive import WheelError
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One line: ``hash`` as ``sha256=<urlsafe base64, no padding>``, ``size`` in bytes, both "" for RECORD itself."""
 
     name: str
@@ -35,17 +34,14 @@ def encode(digest: bytes) -> str:
 def parse(content: bytes) -> list[Line]:
     """The lines of a RECORD."""
     try:
-        rows = list(csv.reader(io.StringIO(content.decode("utf-8"))))
-    except (UnicodeDecodeError, csv.Error) as error:
+        rows = csv.reader(io.StringIO(content.decode("utf-8")))
+        return [Line(name, digest, size) for name, digest, size in rows]
+    except (ValueError, csv.Error) as error:
         raise WheelError(f"RECORD cannot be read: {error}") from error
-    for row in rows:
-        if len(row) != 3:
-            raise WheelError(f"RECORD has a line of {len(row)} fields: {','.join(row)[:80]!r}")
-    return [Line(*row) for row in rows]
 
 
 def render(lines: Iterable[Line]) -> bytes:
     """A RECORD of these lines."""
     out = io.StringIO(newline="")
-    csv.writer(out, lineterminator="\n").writerows((entry.name, entry.hash, entry.size) for entry in lines)
+    csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue().encode("utf-8")

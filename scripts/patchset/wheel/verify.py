@@ -7,30 +7,35 @@ and compared byte for byte, since installers read more of an archive than its fi
 
 from __future__ import annotations
 
+import contextlib
 import filecmp
 import hashlib
 import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from patchset.base import console, files, paths
 from patchset.base.errors import UsageError
 from patchset.base.release import Arch, Artifact, Release, Target, load
 from patchset.downloads import fetch
 from patchset.series.patched_release import PatchedRelease
-from patchset.series.replay import Change
 from patchset.wheel import archive, compiled_modules, metadata, modes, record
-from patchset.wheel.archive import Member, Wheel, WheelError, plain_mode
+from patchset.wheel.archive import Wheel, WheelError, plain_mode
+from patchset.wheel.compiled_modules import Compiled
 from patchset.wheel.overlay import PROVENANCE, assemble, provenance, renamed, wheel_name
 
 _NAME = re.compile(
     r"^(?P<project>vllm)-(?P<version>\d+(?:\.\d+)*)\+mtp\.(?P<revision>\d+)(?P<cpu>\.cpu)?-(?P<tags>.+)\.whl$"
 )
-
-
-_OFFICIAL_MODULE = "the official wheel's"
-#: Files that are compared as a whole may have this many bytes.
+#: What files may be; else they are made, by a rule in words.
+_OFFICIAL, _PATCHED, _COMPILED = (
+    "the official wheel's file",
+    "the patched tree's file",
+    "the file that the wheel says was compiled",
+)
+#: What a wheel says of itself may have this many bytes.
 _SMALL = 64 << 20
 
 
@@ -53,6 +58,14 @@ class Report:
     deviations: list[str] = field(default_factory=list)
 
 
+class _Expected(NamedTuple):
+    """What a file must be, in words and as RECORD writes its sha256; whether it may be run, None where nobody asks."""
+
+    what: str
+    sha256: str
+    runs: bool | None = None
+
+
 def verify(file: Path, *, allow_compiled: bool = False) -> Report:
     """Compare a wheel with the official one and the patched tree of the release that its name says.
 
@@ -62,17 +75,49 @@ def verify(file: Path, *, allow_compiled: bool = False) -> Report:
     official = fetch.artifact(pinned)
     report = Report(file.name, release.name, target)
     patched = PatchedRelease(release)
-    changed = {change.path: change for change in patched.changes if modes.inside_wheel(change.path)}
+    gone = [
+        change.path
+        for change in patched.changes
+        if change.content is None and modes.inside_wheel(change.path)
+    ]
     with console.step(f"verify {file.name}"), Wheel(official) as stock, Wheel(file) as wheel:
-        found = _Comparison(report, patched, target, pinned, stock, wheel, changed)
-        found.run()
+        info = f"vllm-{release.built_version(target)}.dist-info"
+        if wheel.dist_info != info:
+            raise WheelError(f"{file.name} has {wheel.dist_info}, not {info}")
+        notes, compiled = f"{info}/{PROVENANCE}", None
+        if notes in wheel.members and wheel.members[notes].file_size <= _SMALL:
+            with contextlib.suppress(WheelError):
+                compiled = compiled_modules.read(wheel.read(notes))
+        expected = _expected(stock, patched, target, pinned, compiled)
+        found = _compare(wheel, expected, gone, compiled, report)
+        report.removed = [name for name in gone if name not in found]
+        report.deviations += [
+            f"{name}: missing; it is {expected[name].what}" for name in sorted(expected.keys() - found.keys())
+        ]
+        listed = set(record.parse(wheel.read(f"{info}/RECORD")))
+        true = {*found.values(), record.Line(f"{info}/RECORD", "", "")}
+        faults = [f"RECORD does not list {line.name} with its hash and size" for line in true - listed]
+        faults += [f"RECORD lists {line.name}, which is not there or is another" for line in listed - true]
+        report.deviations += sorted(faults)
+        if not faults:
+            report.made[f"{info}/RECORD"] = "names every file with its hash and size"
         if not report.deviations:
-            found.rebuild()
+            contents = {name: wheel.read(name) for name in (compiled.files if compiled else ())}
+            members = assemble(stock, patched, target, pinned, wheel.read(notes), contents)
+            folder = paths.build_dir()
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=files.TEMP_PREFIX, suffix=".whl") as again:
+                archive.write(Path(again.name), members, stock, release.source_date_epoch)
+                if not filecmp.cmp(again.name, file, shallow=False):
+                    report.deviations.append(
+                        "its files are right, but it is not byte for byte what build-wheel writes: headers, "
+                        "order, times, comments or bytes between and behind the files differ"
+                    )
     if not allow_compiled:
         report.deviations += [
             f"{name}: {how}; nobody can compare that: --allow-compiled takes it on its builder's word"
             for name, how in report.modules.items()
-            if how != _OFFICIAL_MODULE
+            if name not in report.official
         ]
     return report
 
@@ -98,193 +143,89 @@ def identify(name: str) -> tuple[Release, Target, Artifact]:
     return release, target, pinned
 
 
-@dataclass
-class _Comparison:
-    report: Report
-    patched: PatchedRelease
-    target: Target
-    pinned: Artifact
-    stock: Wheel
-    wheel: Wheel
-    changed: dict[str, Change]
-    digests: dict[str, tuple[bytes, int]] = field(default_factory=dict)
-    compiled: compiled_modules.Notes | None = None
+def _expected(
+    stock: Wheel, patched: PatchedRelease, target: Target, pinned: Artifact, compiled: Compiled | None
+) -> dict[str, _Expected]:
+    """Every file of the wheel but RECORD. Of what is compiled, nobody knows more than the sum that the wheel says."""
+    version = patched.pin.built_version(target)
+    old, new = stock.dist_info, f"vllm-{version}.dist-info"
+    expected = {
+        renamed(line.name, old, new): _Expected(_OFFICIAL, line.hash, _runs(stock, line.name))
+        for line in record.parse(stock.read(f"{old}/RECORD"))
+        if line.name in stock.members
+    }
+    del expected[f"{new}/RECORD"]
+    if compiled:
+        official = compiled_modules.official(stock.members, compiled.files)
+        compiled = compiled.model_copy(update={"official": official})
+        for name, digest in compiled.files.items():
+            expected[name] = _Expected(_COMPILED, record.encode(bytes.fromhex(digest)))
+    for change in patched.changes:
+        expected.pop(change.path, None)
+        if change.content is not None and modes.inside_wheel(change.path):
+            digest = record.line(change.path, change.content).hash
+            expected[change.path] = _Expected(_PATCHED, digest, bool(change.mode & 0o100))
+    own = metadata.patched_metadata(stock.read(f"{old}/METADATA"), version)
+    module = metadata.patched_version_file(stock.read(metadata.VERSION_FILE), version)
+    tags = metadata.retagged_wheel_file(stock.read(f"{old}/WHEEL"), pinned.file)
+    notes = provenance(patched, target, pinned, compiled)
+    mode = "source" if compiled else "overlay"
+    for name, content, rule in (
+        (f"{new}/METADATA", own, "the official one with our version"),
+        (f"{new}/WHEEL", tags, "the official one with the tags of the file's name"),
+        (metadata.VERSION_FILE, module, "the official one with our version"),
+        (f"{new}/{PROVENANCE}", notes, f"what pin and series say, mode {mode}"),
+    ):
+        expected[name] = _Expected(rule, record.line(name, content).hash)
+    return expected
 
-    def run(self) -> None:
-        version = self.patched.pin.built_version(self.target)
-        info = f"vllm-{version}.dist-info"
-        if self.wheel.dist_info != info:
-            raise WheelError(f"{self.wheel.path.name} has {self.wheel.dist_info}, not {info}")
-        here = {renamed(name, self.stock.dist_info, info): name for name in self.stock.members}
-        made = self._made_files(info, version)
-        by_builder = self.compiled.files if self.compiled else {}
-        with console.progress("files", sum(i.file_size for i in self.wheel.members.values())) as advance:
-            for name, member in self.wheel.members.items():
-                if name == f"{info}/RECORD":
-                    continue
-                if name in made:
-                    self._made(name, made[name])
-                elif name in self.changed:
-                    self._patched(name, self.changed[name])
-                elif name in by_builder:
-                    self._compiled(name, by_builder[name])
-                elif name in here:
-                    self._official(name, here[name])
-                else:
-                    self.report.deviations.append(f"{name}: neither the official wheel nor the series has it")
-                if member.external_attr >> 16 & 0o7777 != plain_mode(member.external_attr >> 16):
-                    self.report.deviations.append(f"{name}: its permissions are neither 644 nor 755")
-                advance(member.file_size)
-        wanted = {
-            *here,
-            *made,
-            *by_builder,
-            *(name for name, change in self.changed.items() if change.content is not None),
-        }
-        for name in sorted(wanted - set(self.wheel.members)):
-            if name in self.changed and self.changed[name].content is None:
-                self.report.removed.append(name)
+
+def _compare(
+    wheel: Wheel, expected: dict[str, _Expected], gone: list[str], compiled: Compiled | None, report: Report
+) -> dict[str, record.Line]:
+    """Report what each file but RECORD is, and return what RECORD is to say of each."""
+    found: dict[str, record.Line] = {}
+    with console.progress("files", sum(info.file_size for info in wheel.members.values())) as advance:
+        for name, member in wheel.members.items():
+            advance(member.file_size)
+            mode = member.external_attr >> 16 & 0o7777
+            if mode != plain_mode(mode):
+                report.deviations.append(f"{name}: its permissions are neither 644 nor 755")
+            if name == f"{wheel.dist_info}/RECORD":
+                continue
+            found[name] = _line(wheel, name)
+            what, digest, runs = expected.get(name, _Expected("", ""))
+            if name in gone:
+                report.deviations.append(f"{name}: is there, though the series removes it")
+            elif not what:
+                report.deviations.append(f"{name}: neither the official wheel nor the series has it")
+            elif found[name].hash != digest:
+                report.deviations.append(f"{name}: is not {what}")
+            elif runs not in (None, _runs(wheel, name)):
+                report.deviations.append(f"{name}: has other permissions than {what}")
+            elif what == _PATCHED:
+                report.patched.append(name)
+            elif what == _COMPILED and compiled:
+                report.modules[name] = compiled.origin(name)
+            elif what == _OFFICIAL:
+                report.official.append(name)
+                if compiled and name.endswith(".so"):
+                    report.modules[name] = "the official wheel's"
             else:
-                origin = "the series makes it" if name in self.changed else "the official wheel has it"
-                self.report.deviations.append(f"{name}: missing; {origin}")
-        self._record(f"{info}/RECORD")
+                report.made[name] = what
+    return found
 
-    def rebuild(self) -> None:
-        """Build the wheel again, of what was found in it, and compare every byte."""
-        folder = paths.build_dir()
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=files.TEMP_PREFIX, suffix=".whl") as again:
-            archive.write(Path(again.name), self._members(), self.stock, self.patched.pin.source_date_epoch)
-            if not filecmp.cmp(again.name, self.wheel.path, shallow=False):
-                self.report.deviations.append(
-                    "its files are right, but it is not byte for byte what build-wheel writes: headers, order, "
-                    "times, comments or bytes between and behind the files differ"
-                )
 
-    def _members(self) -> list[Member]:
-        notes = self.wheel.read(f"{self.wheel.dist_info}/{PROVENANCE}")
-        compiled = {name: self.wheel.read(name) for name in (self.compiled.files if self.compiled else ())}
-        return assemble(self.stock, self.patched, self.target, self.pinned, notes, compiled)
-
-    def _made_files(self, info: str, version: str) -> dict[str, dict[bytes, str]]:
-        """The files that a builder writes: what each may hold, and the rule that this follows."""
-        old = self.stock.dist_info
-        own = metadata.patched_metadata(self.stock.read(f"{old}/METADATA"), version)
-        module = metadata.patched_version_file(self.stock.read(metadata.VERSION_FILE), version)
-        wheel = metadata.retagged_wheel_file(self.stock.read(f"{old}/WHEEL"), self.pinned.file)
-        made = {
-            f"{info}/METADATA": {own: "the official one with our version"},
-            f"{info}/WHEEL": {wheel: "the official one with the tags of the file's name"},
-            metadata.VERSION_FILE: {module: "the official one with our version"},
-            f"{info}/{PROVENANCE}": {
-                self._provenance("overlay"): "says what pin and series say, mode overlay"
-            },
-        }
-        found = self._content(f"{info}/{PROVENANCE}") or b""
-        self.compiled = compiled_modules.read(found)
-        if self.compiled:
-            rest = compiled_modules.official(self.stock.members, self.compiled.files)
-            source = self._provenance("source", self.compiled.words | {"official": rest})
-            made[f"{info}/{PROVENANCE}"] = {source: "says what pin and series say, mode source"}
-        return made
-
-    def _provenance(self, mode: str, words: object = None) -> bytes:
-        return provenance(self.patched, self.target, self.pinned, mode=mode, compiled=words)
-
-    def _content(self, name: str) -> bytes | None:
-        """A small member's content, or None when it cannot be read."""
-        if name not in self.wheel.members or self.wheel.members[name].file_size > _SMALL:
-            return None
-        try:
-            return self.wheel.read(name)
-        except WheelError:
-            return None
-
-    def _made(self, name: str, allowed: dict[bytes, str]) -> None:
-        rule = allowed.get(self._content(name) or b"")
-        if rule is not None:
-            self.report.made[name] = rule
-        else:
-            self.report.deviations.append(f"{name}: is not {next(iter(allowed.values()))}")
-
-    def _patched(self, name: str, change: Change) -> None:
-        if change.content is None:
-            self.report.deviations.append(f"{name}: is there, though the series removes it")
-        elif self._content(name) != change.content:
-            self.report.deviations.append(f"{name}: is not the patched tree's file")
-        elif _runs(self.wheel, name) != bool(change.mode & 0o100):
-            self.report.deviations.append(f"{name}: has other permissions than the patched tree's file")
-        else:
-            self.report.patched.append(name)
-
-    def _compiled(self, name: str, sha256: str) -> None:
-        """A file that the wheel says its builder compiled: what nobody can compare, but whose sum it must have."""
-        assert self.compiled is not None  # noqa: S101 - it names the file
-        if self._digest(self.wheel, name)[0].hex() != sha256:
-            self.report.deviations.append(f"{name}: is not the file that the wheel says was compiled")
-        else:
-            self.report.modules[name] = self.compiled.origin(name)
-
-    def _official(self, name: str, old: str) -> None:
-        if not self._same(name, old):
-            self.report.deviations.append(f"{name}: is not the official wheel's file")
-        elif _runs(self.wheel, name) != _runs(self.stock, old):
-            self.report.deviations.append(f"{name}: has other permissions than the official wheel's file")
-        else:
-            self.report.official.append(name)
-            if self.compiled and name.endswith(".so"):
-                self.report.modules[name] = _OFFICIAL_MODULE
-
-    def _same(self, name: str, old: str) -> bool:
-        """Whether a file is the official one: equal as they are compressed, or else equal unpacked."""
-        here, there = self.wheel.members[name], self.stock.members[old]
-        if here.file_size != there.file_size or self._digest(self.wheel, name)[1] != there.file_size:
-            return False
-        if (here.compress_type, here.compress_size) == (there.compress_type, there.compress_size) and all(
-            ours == theirs for ours, theirs in zip(self.wheel.raw(here), self.stock.raw(there), strict=True)
-        ):
-            return True
-        return self._digest(self.wheel, name) == self._digest(self.stock, old)
-
-    def _digest(self, wheel: Wheel, name: str) -> tuple[bytes, int]:
-        """A member's sha256 and size; what cannot be read has neither, and is no other file's equal."""
-        if wheel is self.wheel and name in self.digests:
-            return self.digests[name]
-        digest, size = hashlib.sha256(), 0
-        try:
-            for piece in wheel.pieces(name):
-                digest.update(piece)
-                size += len(piece)
-        except WheelError as error:
-            digest.update(error.message.encode())
-            size = -1
-        if wheel is self.wheel:
-            self.digests[name] = digest.digest(), size
-        return digest.digest(), size
-
-    def _record(self, name: str) -> None:
-        """RECORD lists every file once, with the hash and size that it has."""
-        before = len(self.report.deviations)
-        listed = {}
-        for entry in record.parse(self.wheel.read(name)):
-            if entry.name in listed:
-                self.report.deviations.append(f"RECORD lists {entry.name} twice")
-            listed[entry.name] = entry
-        for member in self.wheel.members:
-            found = listed.pop(member, None)
-            if found is None:
-                self.report.deviations.append(f"RECORD does not list {member}")
-            elif member == name and (found.hash, found.size) != ("", ""):
-                self.report.deviations.append(f"{name}: gives a hash of itself")
-            elif member != name and not self._record_line_holds(member, found):
-                self.report.deviations.append(f"{member}: RECORD gives another hash or size")
-        self.report.deviations += [f"RECORD lists {left}, which is not there" for left in listed]
-        if len(self.report.deviations) == before:
-            self.report.made[name] = "names every file with its hash and size"
-
-    def _record_line_holds(self, member: str, entry: record.Line) -> bool:
-        digest, size = self._digest(self.wheel, member)
-        return (record.encode(digest), str(size)) == (entry.hash, entry.size)
+def _line(wheel: Wheel, name: str) -> record.Line:
+    """What RECORD is to say of a file; one that cannot be read has no hash, and is no other file's equal."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        for piece in wheel.pieces(name):
+            digest.update(piece)
+            size += len(piece)
+    except WheelError as error:
+        return record.Line(name, error.message, "")
+    return record.Line(name, record.encode(digest.digest()), str(size))
 
 
 def _runs(wheel: Wheel, name: str) -> bool:
