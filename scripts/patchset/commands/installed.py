@@ -39,7 +39,7 @@ def patch_installed_command(action: str, python: Path) -> None:
         in_place.put_in(found)
     elif action == "out":
         in_place.take_out(found)
-    console.result(*(f"{kind.value:8} {path}" for path, kind in found.kinds().items()))
+    console.result(*(f"{kind:8} {path}" for path, kind in found.kinds().items()))
     if found.live:
         state = f"the series {found.patched.digest[:12]} is live"
     else:

@@ -9,7 +9,6 @@ each of them whole; the next run then completes what was begun, in either direct
 from __future__ import annotations
 
 import contextlib
-import enum
 import fcntl
 import os
 import subprocess
@@ -30,6 +29,9 @@ from patchset.wheel.overlay import PROVENANCE, inside_wheel
 #: In ``.dist-info`` while patches are in: the RECORD as the wheel brought it.
 RECORD_BACKUP = "RECORD.patchset-stock"
 
+#: A place, its new content (None where there is to be no file), and the mode of a file that is new.
+_Write = tuple[Path, bytes | None, int]
+
 _ASK = (
     "import importlib.metadata as m, sys\n"
     "try: d = m.distribution('vllm')\n"
@@ -38,45 +40,37 @@ _ASK = (
 )
 
 
-class Kind(enum.Enum):
-    """What an installed file is."""
-
-    STOCK = "stock"
-    PATCHED = "patched"
-    FOREIGN = "foreign"
-
-
 @dataclass(frozen=True)
 class Installed:
-    """An installed vLLM: the ``site`` folder, its ``.dist-info``, the release, and each touched file's kind."""
+    """An installed vLLM: the ``site`` folder, its ``.dist-info``, the release, and what the series changes there."""
 
     site: Path
     dist_info: Path
     patched: PatchedRelease
     changed: tuple[Change, ...]
 
-    def kind(self, change: Change) -> Kind:
-        """What one file is, by its content."""
-        file = self.site / change.path
-        found = file.read_bytes() if file.is_file() else None
-        if found == change.content:
-            return Kind.PATCHED
-        return Kind.STOCK if found == change.stock else Kind.FOREIGN
-
-    def kinds(self) -> dict[str, Kind]:
-        """What each file that the series touches is, by path."""
-        return {change.path: self.kind(change) for change in self.changed}
+    def kinds(self) -> dict[str, str]:
+        """What each file that the series touches is, by its content: ``stock``, ``patched`` or ``foreign``."""
+        found: dict[str, str] = {}
+        for change in self.changed:
+            known = {change.stock: "stock", change.content: "patched"}
+            found[change.path] = known.get(_content(self.site / change.path), "foreign")
+        return found
 
     @property
     def live(self) -> bool:
         """Whether the whole series is in."""
-        return bool(self.changed) and all(kind is Kind.PATCHED for kind in self.kinds().values())
+        return set(self.kinds().values()) == {"patched"}
 
     @property
     def stock(self) -> bool:
         """Whether nothing of the series is in."""
-        backup = self.dist_info / RECORD_BACKUP
-        return not backup.exists() and all(kind is Kind.STOCK for kind in self.kinds().values())
+        return not (self.dist_info / RECORD_BACKUP).exists() and set(self.kinds().values()) <= {"stock"}
+
+    @property
+    def bring_back(self) -> str:
+        """The command that installs the release's own files again."""
+        return f"pip install --force-reinstall --no-deps vllm=={self.patched.pin.version}"
 
 
 def find(python: Path) -> Installed:
@@ -112,22 +106,28 @@ def look(site: Path) -> Installed:
 
 
 def put_in(installed: Installed) -> None:
-    """Bring the series into the installed files."""
+    """Bring the series into the installed files, and into RECORD, so that an uninstall takes all of them along."""
     with _alone(installed):
-        _refuse_foreign(installed)
-        backup = installed.dist_info / RECORD_BACKUP
-        stock = _stock_record(installed, backup)
-        if not backup.exists():
-            _put(backup, stock, 0o644)
-        _replace(installed, to_patched=True)
-        _write_record(installed, stock)
+        info = installed.dist_info
+        stock = _stock_record(installed)
+        new = {change.path: change.content for change in installed.changed}
+        lines = [line for line in record.parse(stock) if line.name not in new]
+        lines += [record.line(path, content) for path, content in new.items() if content is not None]
+        lines.append(record.Line(f"{info.name}/{RECORD_BACKUP}", "", ""))
+        writes: list[_Write] = [(info / RECORD_BACKUP, stock, 0o644)]
+        writes += [
+            (installed.site / change.path, change.content, change.mode) for change in installed.changed
+        ]
+        _write(installed, [*writes, (info / "RECORD", record.render(lines), 0o644)])
 
 
 def take_out(installed: Installed) -> None:
     """Bring the release's own files back, RECORD included."""
     with _alone(installed):
-        _refuse_foreign(installed)
-        _replace(installed, to_patched=False)
+        _write(
+            installed,
+            [(installed.site / change.path, change.stock, change.mode) for change in installed.changed],
+        )
         backup = installed.dist_info / RECORD_BACKUP
         if backup.exists():
             backup.replace(installed.dist_info / "RECORD")
@@ -135,7 +135,8 @@ def take_out(installed: Installed) -> None:
 
 @contextlib.contextmanager
 def _alone(installed: Installed) -> Iterator[None]:
-    """One run at a time, without a lock file that pip's uninstall would not know; what a killed run left goes."""
+    """One run at a time, without a lock file that pip's uninstall would not know; what a killed run left goes, and where
+    a file is somebody's own nothing is done."""
     if (installed.dist_info / PROVENANCE).exists():
         raise UsageError(
             f"{installed.site} has the patched wheel of {installed.patched.pin.name}",
@@ -148,17 +149,21 @@ def _alone(installed: Installed) -> Iterator[None]:
             _beside(installed.site / change.path).unlink(missing_ok=True)
         for name in ("RECORD", RECORD_BACKUP):
             _beside(installed.dist_info / name).unlink(missing_ok=True)
+        if foreign := [path for path, kind in installed.kinds().items() if kind == "foreign"]:
+            raise PatchsetError(
+                f"installed files are not those of {installed.patched.pin.name}: {', '.join(foreign)}",
+                f"nothing was changed; bring them back first: {installed.bring_back}",
+            )
         yield
     finally:
         os.close(folder)
 
 
-def _stock_record(installed: Installed, backup: Path) -> bytes:
+def _stock_record(installed: Installed) -> bytes:
     """RECORD as the wheel brought it, which must name the files that are to be replaced."""
+    backup = installed.dist_info / RECORD_BACKUP
     place = backup if backup.exists() else installed.dist_info / "RECORD"
-    hint = (
-        f"bring it back first: pip install --force-reinstall --no-deps vllm=={installed.patched.pin.version}"
-    )
+    hint = f"bring it back first: {installed.bring_back}"
     try:
         content = place.read_bytes()
         listed = {line.name for line in record.parse(content)}
@@ -170,61 +175,35 @@ def _stock_record(installed: Installed, backup: Path) -> bytes:
     return content
 
 
+def _content(place: Path) -> bytes | None:
+    return place.read_bytes() if place.is_file() else None
+
+
 def _beside(place: Path) -> Path:
     return place.with_name(f"{files.TEMP_PREFIX}{place.name}")
 
 
-def _put(place: Path, content: bytes, mode: int) -> None:
-    beside = _beside(place)
-    try:
-        _write_beside(beside, content, place, mode)
-        beside.replace(place)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _refuse_foreign(installed: Installed) -> None:
-    foreign = [path for path, kind in installed.kinds().items() if kind is Kind.FOREIGN]
-    if foreign:
-        raise PatchsetError(
-            f"installed files are not those of {installed.patched.pin.name}: {', '.join(foreign)}",
-            "nothing was changed; bring them back first: "
-            f"pip install --force-reinstall --no-deps vllm=={installed.patched.pin.version}",
-        )
-
-
-def _replace(installed: Installed, *, to_patched: bool) -> None:
+def _write(installed: Installed, writes: list[_Write]) -> None:
     """Write all new contents beside their places first, so that a full disk or a missing right stops it early."""
-    prepared: list[tuple[Path, Path | None]] = []
-    goal = Kind.PATCHED if to_patched else Kind.STOCK
+    writes = [write for write in writes if _content(write[0]) != write[1]]
     try:
-        for change in installed.changed:
-            if installed.kind(change) is goal:
-                continue
-            place = installed.site / change.path
-            content = change.content if to_patched else change.stock
-            beside = None
+        for place, content, mode in writes:
             if content is not None:
                 _make_folders(place.parent)
-                beside = _beside(place)
-                prepared.append((place, beside))
-                _write_beside(beside, content, place, change.mode)
+                _write_beside(_beside(place), content, place, mode)
+        for place, content, _ in writes:
+            if content is None:
+                place.unlink()
             else:
-                prepared.append((place, None))
-        for place, beside in prepared:
-            if beside is None:
-                place.unlink(missing_ok=True)
-            else:
-                beside.replace(place)
+                _beside(place).replace(place)
     except OSError as error:
         raise PatchsetError(
             f"{installed.site} could not be written: {error}",
             "every file there is whole; run the same command again, or the other way round, when the cause is gone",
         ) from error
     finally:
-        for _, beside in prepared:
-            if beside is not None:
-                beside.unlink(missing_ok=True)
+        for place, *_ in writes:
+            _beside(place).unlink(missing_ok=True)
     _remove_bytecode(installed)
 
 
@@ -266,14 +245,3 @@ def _remove_bytecode(installed: Installed) -> None:
                 break
             if folder.is_dir():
                 folder.rmdir()
-
-
-def _write_record(installed: Installed, stock: bytes) -> None:
-    """RECORD with the patched files, so that an uninstall takes all of them along."""
-    changed = {change.path: change for change in installed.changed}
-    lines = [line for line in record.parse(stock) if line.name not in changed]
-    lines += [
-        record.line(path, change.content) for path, change in changed.items() if change.content is not None
-    ]
-    lines.append(record.Line(f"{installed.dist_info.name}/{RECORD_BACKUP}", "", ""))
-    _put(installed.dist_info / "RECORD", record.render(lines), 0o644)
