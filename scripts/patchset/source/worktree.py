@@ -57,16 +57,13 @@ def prepare(patched: Path, folder: Path, chosen: Plan) -> None:
         git.run(folder, "init", "--quiet")
     # Of a run that was killed; whoever calls this holds the folder.
     (folder / ".git" / "index.lock").unlink(missing_ok=True)
-    head = git.text(patched, "rev-parse", "HEAD")
-    if git.attempt(folder, "cat-file", "-e", f"{head}^{{commit}}")[0]:
-        git.run(folder, "fetch", "--quiet", "--no-tags", str(patched), "HEAD")
+    git.run(folder, "fetch", "--quiet", "--no-tags", str(patched), "HEAD")
     edited = dict.fromkeys(chosen.left_out, LEFT_OUT)
     if not chosen.asks_newer_gcc:
-        text = git.run(folder, "cat-file", "blob", f"{head}:{cmake.TOP}").decode()
+        text = git.run(folder, "cat-file", "blob", f"FETCH_HEAD:{cmake.TOP}").decode()
         edited[cmake.TOP] = _GCC_FOR_EXTERNALS.sub("\n", text)
-    status, _ = git.attempt(folder, "rev-parse", "--verify", "--quiet", "HEAD")
-    if status or git.text(folder, "rev-parse", "HEAD") != head:
-        git.run(folder, "checkout", "--quiet", "--force", "--detach", head)
+    if git.attempt(folder, "diff", "--quiet", "--cached", "FETCH_HEAD", "--")[0]:
+        git.run(folder, "checkout", "--quiet", "--force", "--detach", "FETCH_HEAD")
     changed = git.text(folder, "diff", "--name-only", "-z", "HEAD", "--").split("\0")
     if stale := [path for path in changed if path and path not in edited]:
         git.run(folder, "checkout", "--quiet", "--force", "HEAD", "--", *stale)

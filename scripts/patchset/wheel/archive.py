@@ -51,30 +51,27 @@ class Wheel:
             raise WheelError(
                 f"{path.name} is not a readable wheel: {error}", "build or fetch it again"
             ) from error
-        self.members = {info.filename: info for info in self._zip.infolist()}
-        self._check()
+        infos = self._zip.infolist()
+        self.members = {info.filename: info for info in infos}
+        if len(infos) > MAX_MEMBERS or sum(info.file_size for info in infos) > MAX_BYTES:
+            raise WheelError(f"{path.name} is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes")
+        for info in infos:
+            name = info.filename
+            if self.members[name] is not info:
+                raise WheelError(f"{path.name} has two members called {name}")
+            # zipfile cuts a name at a NUL, other programs do not.
+            if info.orig_filename != name or "\\" in name or {"", ".", ".."} & set(name.split("/")):
+                raise WheelError(f"{path.name}: the member {info.orig_filename!r} leads outside")
+            if info.external_attr >> 16 & 0o170000 not in (0, _REGULAR):
+                raise WheelError(f"{path.name}: {name} is not a plain file")
+            if info.flag_bits & 0x1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise WheelError(f"{path.name}: {name} is packed in a way that wheels do not use")
 
     def __enter__(self) -> Wheel:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._zip.close()
-
-    def _check(self) -> None:
-        infos = self._zip.infolist()
-        if len(infos) > MAX_MEMBERS or sum(info.file_size for info in infos) > MAX_BYTES:
-            raise WheelError(f"{self.path.name} is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes")
-        for info in infos:
-            name = info.filename
-            if self.members[name] is not info:
-                raise WheelError(f"{self.path.name} has two members called {name}")
-            # zipfile cuts a name at a NUL, other programs do not.
-            if info.orig_filename != name or "\\" in name or {"", ".", ".."} & set(name.split("/")):
-                raise WheelError(f"{self.path.name}: the member {info.orig_filename!r} leads outside")
-            if info.external_attr >> 16 & 0o170000 not in (0, _REGULAR):
-                raise WheelError(f"{self.path.name}: {name} is not a plain file")
-            if info.flag_bits & 0x1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise WheelError(f"{self.path.name}: {name} is packed in a way that wheels do not use")
 
     @property
     def dist_info(self) -> str:
