@@ -28,11 +28,8 @@ _WARNING = re.compile(r"\bwarning\b[ :#]")
 _PAUSE = 30.0
 _SHORT = 160
 
-_DRIVER = Path(__file__).with_name("driver.py")
 _OBJECT = re.compile(r"^build (\S+/CMakeFiles/|CMakeFiles/)(\w+)\.dir/\S+\.o: \S+ (\S+)")
 _GENCODE = re.compile(r"code=((?:sm|compute)_\w+)")
-#: A CUDA unit may take minutes without a word; after so many seconds the user hears that it is at work.
-_HEARTBEAT = 120.0
 
 
 def environment(
@@ -158,7 +155,7 @@ def _short(text: str) -> str:
 
 def drive(action: str, folder: Path, names: list[str], tools: Toolchain, variables: dict[str, str]) -> Reader:
     """Configure, or build, the modules of these names; what the backend says is in ``<folder>/<action>.log``."""
-    out = folder / "out"
+    driver, out = Path(__file__).with_name("driver.py"), folder / "out"
     shutil.rmtree(out, ignore_errors=True)
     (folder / "deps").mkdir(parents=True, exist_ok=True)
     reader = Reader(folder / f"{action}.log")
@@ -170,11 +167,11 @@ def drive(action: str, folder: Path, names: list[str], tools: Toolchain, variabl
 
         try:
             process.run(
-                [tools.python, _DRIVER, action, ",".join(names), folder / "objects", out],
+                [tools.python, driver, action, ",".join(names), folder / "objects", out],
                 prefix=action,
                 env=variables,
                 cwd=folder / "tree",
-                heartbeat=_HEARTBEAT,
+                heartbeat=120.0,  # a CUDA unit may take minutes without a word
                 on_line=heard,
             )
         except process.ProgramError as error:

@@ -18,12 +18,9 @@ from patchset.base.errors import PatchsetError
 MAX_MEMBERS = 100_000
 MAX_BYTES = 16 << 30
 
-_CHUNK = 1 << 20
 #: What reading a damaged member ends in, by what is damaged.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
 _REGULAR = 0o100000
-#: The first moment that a zip archive can name.
-_FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 class WheelError(PatchsetError):
@@ -89,7 +86,7 @@ class Wheel:
         """A member's content piece by piece."""
         try:
             with self._zip.open(member) as file:
-                while piece := file.read(_CHUNK):
+                while piece := file.read(1 << 20):
                     yield piece
         except (KeyError, *_DAMAGE) as error:
             name = member if isinstance(member, str) else member.filename
@@ -114,7 +111,7 @@ def write(path: Path, members: list[Member], source: Wheel, epoch: int) -> None:
     Members with ``content`` are stored uncompressed (what a compressor makes differs between its versions), the others
     keep the compressed bytes that they have in ``source``. All carry one date, ``epoch`` in seconds since 1970.
     """
-    date = max(time.gmtime(epoch)[:6], _FIRST_DATE)
+    date = max(time.gmtime(epoch)[:6], (1980, 1, 1, 0, 0, 0))  # the first moment that a zip archive can name
     with zipfile.ZipFile(path, "w", allowZip64=True) as archive:
         for member in members:
             info = zipfile.ZipInfo(member.name, date)

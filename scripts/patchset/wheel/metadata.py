@@ -11,8 +11,8 @@ from patchset.wheel.archive import WheelError
 #: The file that says what vLLM answers when it is asked for its version; written by setuptools-scm.
 VERSION_FILE = "vllm/_version.py"
 
-_VERSION = re.compile(r"^__version__ = version = (['\"])(?P<version>[^'\"]+)\1$", re.MULTILINE)
-_TUPLE = re.compile(r"^__version_tuple__ = version_tuple = \((?P<parts>[^()\n]+)\)$", re.MULTILINE)
+_VERSION = re.compile(r"(?m)^__version__ = version = (['\"])[^'\"]+\1$")
+_TUPLE = re.compile(r"(?m)^__version_tuple__ = version_tuple = \([^()\n]+\)$")
 
 
 def patched_metadata(metadata: bytes, version: str) -> bytes:

@@ -26,9 +26,7 @@ from patchset.wheel.archive import Wheel, WheelError, plain_mode
 from patchset.wheel.compiled_modules import Compiled
 from patchset.wheel.overlay import PROVENANCE, assemble, provenance, renamed, wheel_name
 
-_NAME = re.compile(
-    r"^(?P<project>vllm)-(?P<version>\d+(?:\.\d+)*)\+mtp\.(?P<revision>\d+)(?P<cpu>\.cpu)?-(?P<tags>.+)\.whl$"
-)
+_NAME = re.compile(r"vllm-(?P<version>\d+(\.\d+)*)\+mtp\.(?P<revision>\d+)(?P<cpu>\.cpu)?-.+\.whl")
 #: What files may be; else they are made, by a rule in words.
 _OFFICIAL, _PATCHED, _COMPILED = (
     "the official wheel's file",
@@ -124,7 +122,7 @@ def verify(file: Path, *, allow_compiled: bool = False) -> Report:
 
 def identify(name: str) -> tuple[Release, Target, Artifact]:
     """The release, target and official wheel of a patched wheel's file name."""
-    match = _NAME.match(name)
+    match = _NAME.fullmatch(name)
     if match is None:
         raise UsageError(
             f"{name} is not the name of a patched wheel",
@@ -154,7 +152,7 @@ def _expected(
         for line in record.parse(stock.read(f"{old}/RECORD"))
         if line.name in stock.members
     }
-    del expected[f"{new}/RECORD"]
+    expected.pop(f"{new}/RECORD", None)
     if compiled:
         official = compiled_modules.official(stock.members, compiled.files)
         compiled = compiled.model_copy(update={"official": official})
