@@ -81,13 +81,11 @@ def locked(release: Release, arch: Arch) -> Toolchain:
             ):
                 # One that can be moved, with exactly these wheels.
                 venv = ["venv", "--relocatable", "--python", interpreter, "--allow-existing", temp]
-                install = [
-                    *["pip", "install", "--offline", "--no-deps", "--no-index", "--no-cache", "--python"],
-                    temp / "bin" / "python",
-                    *wheels,
-                ]
+                python = temp / "bin" / "python"
+                install = ["pip", "install", "--no-deps", "--no-index", "--python", python, *wheels]
                 for step in (venv, install):
-                    process.run([uv.binary(), *map(str, step), "--quiet", "--no-config"], prefix="uv")
+                    alone = ("--quiet", "--offline", "--no-cache", "--no-config")
+                    process.run([uv.binary(), *map(str, step), *alone], prefix="uv")
                 _complete(next(temp.glob("lib/python3.*/site-packages")) / _CUDA_ROOT)
     return _looked_at(folder / "bin" / "python", None, release)
 
