@@ -12,7 +12,7 @@ import pytest
 from conftest import Project
 from test_wheel import packaged
 
-from patchset.base.errors import PatchsetError
+from patchset.base.errors import NoSpaceError
 from patchset.install import in_place
 
 __all__ = ["packaged"]
@@ -112,7 +112,7 @@ def test_a_failing_write_leaves_every_file_as_it_was(
         beside.write_bytes(b"")
 
     monkeypatch.setattr(in_place, "_write_beside", fail)
-    with pytest.raises(PatchsetError, match="could not be written"):
+    with pytest.raises(NoSpaceError, match="could not be written"):
         in_place.put_in(found)
     assert fingerprint(site(served)) == before
 

@@ -197,6 +197,8 @@ def _write(installed: Installed, writes: list[_Write]) -> None:
             else:
                 _beside(place).replace(place)
     except OSError as error:
+        if error.errno in files.NO_SPACE:
+            raise files.full_disk(installed.site) from error
         raise PatchsetError(
             f"{installed.site} could not be written: {error}",
             "every file there is whole; run the same command again, or the other way round, when the cause is gone",
