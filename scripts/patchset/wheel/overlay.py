@@ -51,8 +51,7 @@ def write(
     place = folder / wheel_name(patched.pin, target, pinned)
     with console.step(f"write {place.name}"), files.lock(place):
         files.remove_temp(place.parent, place.name)
-        notes = provenance(patched, target, pinned, compiled)
-        members = assemble(stock, patched, target, pinned, notes, contents)
+        members = assemble(stock, patched, target, pinned, compiled, contents)
         with files.atomic_file(place) as temp:
             archive.write(temp, members, stock, patched.pin.source_date_epoch)
     return place
@@ -69,13 +68,13 @@ def assemble(
     patched: PatchedRelease,
     target: Target,
     pinned: Artifact,
-    notes: bytes,
-    compiled: Mapping[str, bytes] | None = None,
+    compiled: Compiled | None = None,
+    contents: Mapping[str, bytes] | None = None,
 ) -> list[Member]:
-    """The members of a patched wheel: the official one's with the series' files and the ``compiled`` ones put in."""
+    """The members of a patched wheel: the official one's with the series' files and the compiled ``contents`` put in."""
     version = patched.pin.built_version(target)
     old_info, new_info = stock.dist_info, f"vllm-{version}.dist-info"
-    new: dict[str, bytes | None] = dict(compiled or {})
+    new: dict[str, bytes | None] = dict(contents or {})
     for change in patched.changes:
         path = change.path
         if not inside_wheel(path):
@@ -119,7 +118,7 @@ def assemble(
     for name, content in sorted(new.items()):
         if content is not None and name not in stock.members:
             put(name, permissions.get(name, 0o755 if name.endswith(".so") else 0o644), content)
-    put(f"{new_info}/{PROVENANCE}", 0o644, notes)
+    put(f"{new_info}/{PROVENANCE}", 0o644, provenance(patched, target, pinned, compiled))
     lines.append(record.Line(f"{new_info}/RECORD", "", ""))
     members.append(Member(f"{new_info}/RECORD", 0o644, record.render(lines)))
     return members

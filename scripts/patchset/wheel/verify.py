@@ -101,7 +101,7 @@ def verify(file: Path, *, allow_compiled: bool = False) -> Report:
             report.made[f"{info}/RECORD"] = "names every file with its hash and size"
         if not report.deviations:
             contents = {name: wheel.read(name) for name in (compiled.files if compiled else ())}
-            members = assemble(stock, patched, target, pinned, wheel.read(notes), contents)
+            members = assemble(stock, patched, target, pinned, compiled, contents)
             folder = paths.build_dir()
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=folder, prefix=files.TEMP_PREFIX, suffix=".whl") as again:
