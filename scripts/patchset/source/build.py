@@ -17,6 +17,7 @@ from patchset.pins import cmake, third_party
 from patchset.pins.cmake import Module
 from patchset.source import backend, preflight, third_party_sources, toolchain, worktree
 from patchset.wheel import compiled_modules
+from patchset.wheel.compiled_modules import Compiled
 
 _ARCHS = re.compile(r"^\d+\.\d[af]?(\+PTX)?([ ;,]\d+\.\d[af]?(\+PTX)?)*$")
 
@@ -33,15 +34,6 @@ class Options:
     python: Path | None = None
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """The files that the build made, by their names in a wheel, and for each module how it was made."""
-
-    files: dict[str, Path]
-    modules: dict[str, compiled_modules.Module]
-    third_party: dict[str, str]
-
-
 def run(
     release: Release,
     arch: Arch,
@@ -50,10 +42,11 @@ def run(
     official: Path,
     changed: list[str],
     options: Options,
-) -> Compiled:
+) -> tuple[dict[str, Path], Compiled]:
     """Compile the chosen modules; ``changed`` are the paths that the series changes.
 
-    What was compiled stays in ``build/source/<release>-<arch>``: the next run continues from there.
+    Returns the files that were made, by their names in a wheel, and what the wheel is to say of the modules. What was
+    compiled stays in ``build/source/<release>-<arch>``: the next run continues from there.
     """
     third_party.check_pin(release, stock)
     chosen = worktree.plan(patched, choose(patched, options))
@@ -107,7 +100,7 @@ def run(
         for had in sources
         if gpu or had.source.name != third_party_sources.CUTLASS
     }
-    return Compiled(found, how, used)
+    return found, Compiled(modules=how, files={}, third_party=used, official=[])
 
 
 def choose(tree: Path, options: Options) -> list[Module]:

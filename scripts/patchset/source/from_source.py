@@ -43,22 +43,18 @@ def build(
     official = fetch.artifact(pinned)
     changed = [change.path for change in patched.changes]
     native = [path for path in changed if native_reason(path)]
-    made = compiling.run(release, arch, tree, stock_tree(release), official, native, options)
+    made, compiled = compiling.run(release, arch, tree, stock_tree(release), official, native, options)
     with Wheel(official) as stock:
         contents = {}
-        for name, file in made.files.items():
+        for name, file in made.items():
             if name.endswith(".so"):
                 _tell(stock, name, file)
             content = file.read_bytes()
             same = name in stock.members and stock.members[name].file_size == len(content)
             if name not in changed and not (same and stock.read(name) == content):
                 contents[name] = content
-        compiled = compiled_modules.Compiled(
-            modules=made.modules,
-            files={name: overlay.sha256(content) or "" for name, content in contents.items()},
-            third_party=made.third_party,
-            official=compiled_modules.official(stock.members, contents),
-        )
+        compiled.files = {name: overlay.sha256(content) or "" for name, content in contents.items()}
+        compiled.official = compiled_modules.official(stock.members, contents)
         folder = out or paths.wheels_dir() / release.name / f"{target}-source"
         return overlay.write(folder, stock, patched, target, pinned, compiled, contents)
 
