@@ -61,24 +61,17 @@ class Doctor:
         for path, expected in self.manifest["files"].items():
             file = self.site / path
             found = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
-            if found == expected["patched"]:
-                self.kinds[path] = "patched"
-            else:
-                self.kinds[path] = (
-                    "stock" if found == expected["stock"] else "missing" if found is None else "foreign"
-                )
+            known = {None: "missing", expected["stock"]: "stock", expected["patched"]: "patched"}
+            self.kinds[path] = known.get(found, "foreign")
+            if self.kinds[path] != "patched":
                 self.say("files", WRONG, f"{path} is {self.kinds[path]}, not the patched one")
-        everything = all(kind == "patched" for kind in self.kinds.values())
+        others = {path for path, kind in self.kinds.items() if kind != "patched"}
         for patch in self.manifest["patches"]:
-            inside = [path for path in patch.get("files", self.kinds) if path in self.kinds]
-            self.live[patch["name"]] = all(self.kinds[path] == "patched" for path in inside)
-        count = sum(self.live.values())
+            self.live[patch["name"]] = others.isdisjoint(patch.get("files", self.kinds))
+        count, release = f"{sum(self.live.values())} of {len(self.live)}", self.manifest["release"]
         series = str(self.manifest["series-sha256"])[:12]
-        self.say(
-            "patches",
-            OK if everything else WRONG,
-            f"{count} of {len(self.live)} patches of {self.manifest['release']} are live (series {series})",
-        )
+        text = f"{count} patches of {release} are live (series {series})"
+        self.say("patches", WRONG if others else OK, text)
 
     def pinned(self, sums: Path) -> None:
         """Compare what the wheel says that it holds with what a checkout pins (``patched-files.sha256``)."""
@@ -87,10 +80,8 @@ class Doctor:
         others = sorted(path for path in files if wanted.get(path) != files[path])
         others += sorted(path for path in wanted if path.startswith("vllm/") and path not in files)
         if others:
-            shown = ", ".join(others[:3])
-            self.say(
-                "pinned", WRONG, f"{len(others)} files are not those that {sums} pins: {shown}; build anew"
-            )
+            text = f"{len(others)} files are not those that {sums} pins: {', '.join(others[:3])}; build anew"
+            self.say("pinned", WRONG, text)
         else:
             self.say("pinned", OK, f"the files that {sums} pins")
 
@@ -249,11 +240,10 @@ def judge_bytecode(source: Path, content: bytes, compiled: Path, *, trusted: boo
         return None
     if not trusted:
         return NOTE, f"{compiled} would be used; run the doctor inside to compare it with its source"
-    level = re.search(r"\.opt-(\d)\.pyc$", compiled.name)
+    found = re.search(r"\.opt-(\d)\.pyc$", compiled.name)
+    level = int(found[1]) if found else 0
     try:
-        wanted = compile(
-            content, str(source), "exec", dont_inherit=True, optimize=int(level[1]) if level else 0
-        )
+        wanted = compile(content, str(source), "exec", dont_inherit=True, optimize=level)
         return None if marshal.loads(data[_PYC_HEADER:]) == wanted else stale  # noqa: S302 - see above
     except (SyntaxError, ValueError, EOFError, TypeError):
         return stale
@@ -305,20 +295,13 @@ def read_manifest(file: Path) -> dict[str, Any] | None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the checks; the exit status."""
     parser = argparse.ArgumentParser(prog="vllm-mtp-doctor", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--root", type=Path, help="a site-packages folder that this Python does not serve from"
-    )
-    parser.add_argument(
-        "--manifest", type=Path, help="what the files should be, for a vLLM that does not say it"
-    )
-    parser.add_argument(
-        "--patches", type=Path, help="the folder patches of a checkout, to compare with what it pins"
-    )
-    parser.add_argument("--gpu", action="store_true", help="no visible GPU is wrong")
-    parser.add_argument(
-        "--quiet", action="store_true", help="print what is wrong alone, as for a health check"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    option = parser.add_argument
+    option("--root", type=Path, help="a site-packages folder that this Python does not serve from")
+    option("--manifest", type=Path, help="what the files should be, for a vLLM that does not say it")
+    option("--patches", type=Path, help="the folder patches of a checkout, to compare with what it pins")
+    option("--gpu", action="store_true", help="no visible GPU is wrong")
+    option("--quiet", action="store_true", help="print what is wrong alone, as for a health check")
+    option("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
     found = find([str(options.root)] if options.root else sys.path)
     if found is None:
