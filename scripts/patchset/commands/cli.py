@@ -15,7 +15,7 @@ from patchset.base import run_command
 MODULES = {
     "inputs": "pin lock fetch",
     "series": "lint tables results apply refresh share",
-    "ports": "prove rebase drift bisect new-patch upstream",
+    "patches": "prove rebase drift bisect new-patch upstream",
     "artifacts": "build-wheel verify build-image publish reproduce",
     "installed": "patch-installed doctor",
 }
