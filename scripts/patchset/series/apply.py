@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from patchset.base import console, files, git, paths
 from patchset.base.errors import AlreadyPresentError, ConflictError, PatchsetError, UsageError
@@ -14,7 +15,7 @@ from patchset.base.release import Release
 from patchset.series import order, patched_files, replay
 from patchset.series.check import Fit, State, fit
 from patchset.series.patch import Header, Patch
-from patchset.series.replay import Change, Replayed
+from patchset.series.replay import Change
 from patchset.series.stock_tree import BRANCH, read_stamp, stock_tree, write_stamp
 
 #: The trailer that ties a commit of the patched tree to its line in the series.
@@ -57,7 +58,11 @@ def locked_tree(
     stock = stock_tree(release)
     tree = paths.trees_dir(release.name) / "patched"
     with files.lock(tree):
-        wanted = _stamp(release, stock, patches)
+        wanted = {
+            "stock": git.text(stock, "rev-parse", "HEAD"),
+            "patches": [[patch.entry, git.blob_id(patch.file.read_bytes())] for patch in patches],
+            "pinned": patched_files.read(release),
+        }
         stamp = read_stamp(tree)
         edits = _edits(tree, stamp) if stamp is not None else ""
         if edits and not discard:
@@ -68,9 +73,9 @@ def locked_tree(
             )
         # A run that was killed behind its last step leaves the tree before it, beside one that is up to date.
         files.remove_temp(tree.parent, tree.name)
-        if edits or stamp is None or {**stamp, "head": None} != wanted:
+        if edits or stamp is None or stamp != {**wanted, "head": stamp["head"]}:
             with console.step(f"apply {len(patches)} patches to {release.name}"):
-                failure = _build(release, tree, stock, patches, whole=patches == series)
+                failure = _build(release, tree, stock, patches, wanted, whole=patches == series)
             if failure is not None:
                 raise failure
         yield tree
@@ -102,20 +107,11 @@ def changes(release: Release) -> list[Change]:
 
 def commit_message(entry: str, header: Header) -> str:
     """A patch's header as the message of its commit: the subject, the other fields, the entry."""
-    rest = Header(tuple(field for field in header.fields if field[0] != "Subject"))
+    rest = header.without_field("Subject")
     return f"{header.get('Subject')}\n\n{rest.text()}{ENTRY_TRAILER}: {entry}\n"
 
 
-def _stamp(release: Release, stock: Path, patches: list[Patch]) -> dict[str, object]:
-    return {
-        "stock": git.text(stock, "rev-parse", "HEAD"),
-        "patches": [[patch.entry, git.blob_id(patch.file.read_bytes())] for patch in patches],
-        "pinned": patched_files.read(release),
-        "head": None,
-    }
-
-
-def _edits(tree: Path, stamp: dict[str, object]) -> str:
+def _edits(tree: Path, stamp: Mapping[str, object]) -> str:
     """What the tree holds that ``apply`` did not put there: commits, branches, stashes, changed and ignored files."""
     if git.text(tree, "rev-parse", "HEAD") != stamp["head"]:
         return "commits"
@@ -127,7 +123,7 @@ def _edits(tree: Path, stamp: dict[str, object]) -> str:
 
 
 def _build(
-    release: Release, tree: Path, stock: Path, patches: list[Patch], *, whole: bool
+    release: Release, tree: Path, stock: Path, patches: list[Patch], stamp: Mapping[str, Any], *, whole: bool
 ) -> PatchsetError | None:
     """Make the tree again; the error of the first patch that does not fit, with the tree right before it.
 
@@ -139,8 +135,8 @@ def _build(
         git.run(temp, "clone", "--quiet", "--local", "--no-tags", str(stock), ".")
         git.run(temp, "remote", "remove", "origin")
         git.run(temp, "update-ref", STOCK_REF, "HEAD")
-        applied: list[Patch] = []
-        steps: list[Replayed] = []
+        applied = 0
+        choices: list[tuple[str, str]] = []
         for number, patch in enumerate(patches, start=1):
             console.note(f"  {patch.name} ({number}/{len(patches)})")
             found = fit(patch, temp)
@@ -152,33 +148,17 @@ def _build(
                 temp, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "-F", "-",
                 stdin=commit_message(patch.entry, patch.header).encode(), epoch=release.source_date_epoch,
             )  # fmt: skip
-            applied.append(patch)
-            steps.append(Replayed(patch, found, "", ""))
-        if failure is None:
-            _check_result(release, temp, steps, whole=whole)
-        stamp = _stamp(release, temp, applied) | {
-            "stock": git.text(temp, "rev-parse", STOCK_REF),
-            "head": git.text(temp, "rev-parse", "HEAD"),
-        }
-        write_stamp(temp, stamp)
+            applied += 1
+            choices += found.choices
+        if failure is None and whole:
+            sums = patched_files.sums_of(replay.changes(temp, STOCK_REF, "HEAD"))
+            patched_files.check(release, sums)
+            patched_files.vouch(release, choices, sums)
+        elif failure is None and choices:
+            patched_files.vouch(release, choices, patched_files.compute(release))
+        made = {"patches": stamp["patches"][:applied], "head": git.text(temp, "rev-parse", "HEAD")}
+        write_stamp(temp, {**stamp, **made})
     return failure
-
-
-def _check_result(release: Release, tree: Path, steps: list[Replayed], *, whole: bool) -> None:
-    """What came out is what is pinned, and git chose no place for a hunk unless it is."""
-    if whole:
-        sums = patched_files.sums_of(replay.changes(tree, STOCK_REF, "HEAD"))
-        patched_files.check(release, sums)
-        unvouched = patched_files.unvouched(release, steps, sums)
-    else:
-        chosen = any(offset.ambiguous for step in steps for offset in step.fit.offsets)
-        sums = patched_files.compute(release) if chosen else {}
-        unvouched = patched_files.unvouched(release, steps, sums)
-    if unvouched:
-        raise ConflictError(
-            f"git had to choose a place in {release.name}:\n  " + "\n  ".join(unvouched),
-            "give the hunk more context, or the release a diff of its own, whose line numbers say the place",
-        )
 
 
 def _conflict_error(
@@ -192,7 +172,7 @@ def _conflict_error(
             f"drop it: take the line {patch.entry} out of {order.series_file(release)} and delete the diff; "
             f"its proof ({' '.join(patch.header.proofs)}) stays and must pass on the stock release",
         )
-    rejected = "\n  ".join(hunk.text() for hunk in found.rejected)
+    rejected = "\n  ".join(found.rejected)
     (work / ".git" / CONFLICT_MESSAGE).write_text(commit_message(patch.entry, patch.header), encoding="utf-8")
     return ConflictError(
         f"{patch.name} ({number}. in the series of {release.name}) conflicts:\n  {rejected}",

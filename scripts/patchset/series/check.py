@@ -6,14 +6,14 @@ from __future__ import annotations
 import enum
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from unidiff.patch import Hunk, PatchedFile
+from unidiff.patch import Hunk, Line, PatchedFile
 
 from patchset.base import git
-from patchset.series.patch import Patch, changed_path
+from patchset.series.patch import Patch
 
 #: How many lines of the tree a rejected hunk shows around the place where the hunk should stand.
 _SHOWN = 12
@@ -28,129 +28,94 @@ class State(enum.Enum):
 
 
 @dataclass(frozen=True)
-class RejectedHunk:
-    """One hunk that does not fit: ``line`` counts from 1, ``why`` is one line, ``stands`` what the tree has there."""
-
-    path: str
-    hunk: int
-    hunks: int
-    line: int
-    why: str
-    stands: tuple[str, ...] = ()
-
-    def text(self) -> str:
-        """The rejected hunk as it is shown."""
-        shown = "".join(f"\n    {self.line + number:6d} | {line}" for number, line in enumerate(self.stands))
-        return f"{self.path}: hunk {self.hunk} of {self.hunks}, line {self.line}: {self.why}{shown}"
-
-
-@dataclass(frozen=True)
-class Offset:
-    """One hunk that fits ``lines`` further down than it says; ``places`` are the lines where it would fit as well."""
-
-    path: str
-    hunk: int
-    lines: int
-    places: tuple[int, ...]
-
-    @property
-    def ambiguous(self) -> bool:
-        """Whether its lines stand in more than one place, so that git had to choose."""
-        return len(self.places) > 1
-
-    def text(self) -> str:
-        """The offset as it is shown."""
-        where = f"; its lines stand at {', '.join(map(str, self.places))}" if self.ambiguous else ""
-        return f"{self.path}: hunk {self.hunk}, offset {self.lines:+d}{where}"
-
-
-@dataclass(frozen=True)
 class Fit:
-    """The state; the hunks that do not fit, or those that fit at an offset."""
+    """The state, and the hunks that do not fit, each in words; or whether hunks stand elsewhere than they say
+    (``offsets``), and those whose lines stand in several places, so that git chose one: (path, words)."""
 
     state: State
-    rejected: tuple[RejectedHunk, ...] = ()
-    offsets: tuple[Offset, ...] = ()
+    rejected: tuple[str, ...] = ()
+    offsets: bool = False
+    choices: tuple[tuple[str, str], ...] = ()
 
 
-_CHECKING = re.compile(r"Checking patch (.+)\.\.\.$")
-_OFFSET = re.compile(r"Hunk #(\d+) succeeded at \d+ \(offset (-?\d+) lines?\)\.$")
+_REPORT = re.compile(
+    r"^Checking patch (?P<path>.+)\.\.\.$|^Hunk #(?P<hunk>\d+) succeeded at \d+ \(offset (?P<offset>-?\d+) line",
+    re.MULTILINE,
+)
 
 
-def fit(patch: Patch, repository: Path, index: Path | None = None) -> Fit:
-    """Compare a patch with the index of a git repository, its own or the one in the file ``index``.
+def fit(patch: Patch, repository: Path) -> Fit:
+    """Compare a patch with the index of a git repository.
 
     Git decides; the rejected hunks are found here, because git does not say what stands in a hunk's place.
     """
     diff = patch.diff.encode()
-    code, stderr = git.attempt(
-        repository, "apply", "--cached", "--check", "--verbose", "-", stdin=diff, index=index
-    )
+    code, stderr = git.attempt(repository, "apply", "--cached", "--check", "--verbose", "-", stdin=diff)
     if code == 0 and "(offset " not in stderr:
         return Fit(State.APPLIES)
-    check = ("apply", "--cached", "--check", "--reverse", "-")
-    if git.attempt(repository, *check, stdin=diff, index=index)[0] == 0:
+    if git.attempt(repository, "apply", "--cached", "--check", "--reverse", "-", stdin=diff)[0] == 0:
         return Fit(State.ALREADY_PRESENT)
-    contents = {path: _lines(repository, path, index) for path in patch.paths}
+    contents = {path: _lines(repository, path) for path in patch.paths}
     if code == 0:
-        return Fit(State.APPLIES, offsets=tuple(_offsets(patch, stderr, contents)))
-    rejected = tuple(
-        hunk for file in patch.files for hunk in _rejected_hunks(file, contents[changed_path(file)])
-    )
-    return Fit(State.CONFLICTS, rejected or (RejectedHunk(patch.paths[0], 1, 1, 1, stderr.strip()[-500:]),))
+        return Fit(State.APPLIES, offsets=True, choices=tuple(_choices(patch, stderr, contents)))
+    rejected = tuple(words for file in patch.files for words in _rejected(file, contents[file.path]))
+    return Fit(State.CONFLICTS, rejected or (f"{patch.paths[0]}: {stderr.strip()[-500:]}",))
 
 
-def _offsets(patch: Patch, stderr: str, contents: dict[str, list[str] | None]) -> Iterator[Offset]:
-    """The hunks that git placed elsewhere than they say, as it reports them."""
-    by_path = {changed_path(file): file for file in patch.files}
+def _choices(
+    patch: Patch, stderr: str, contents: Mapping[str, list[str] | None]
+) -> Iterator[tuple[str, str]]:
+    """The hunks that git placed elsewhere than they say, as it reports them, where other places fit as well."""
+    by_path = {file.path: file for file in patch.files}
     path = ""
-    for line in stderr.splitlines():
-        if match := _CHECKING.match(line):
-            path = match[1]
-        elif match := _OFFSET.match(line):
-            number = int(match[1])
-            before = [line.value for line in by_path[path][number - 1].source_lines()]
-            places = tuple(at + 1 for at in _find(contents[path] or [], before))
-            yield Offset(path, number, int(match[2]), places)
+    for found in _REPORT.finditer(stderr):
+        if found["path"]:
+            path = found["path"]
+            continue
+        number = int(found["hunk"])
+        places = _find(contents[path] or [], _values(by_path[path][number - 1].source_lines()))
+        if len(places) > 1:
+            stand = ", ".join(str(at + 1) for at in places)
+            offset = int(found["offset"])
+            yield path, f"{patch.name}: {path}: hunk {number}, offset {offset:+d}; its lines stand at {stand}"
 
 
-def _rejected_hunks(file: PatchedFile, lines: list[str] | None) -> Iterator[RejectedHunk]:
-    path = changed_path(file)
-    hunks = max(len(file), 1)
+def _rejected(file: PatchedFile, lines: list[str] | None) -> Iterator[str]:
+    """The hunks of a file that fit nowhere: why, and what the tree has in their place."""
+
+    def words(number: int, line: int, why: str, stand: list[str]) -> str:
+        # What is not UTF-8 is shown as "?".
+        texts = [text.rstrip("\r\n").encode(errors="replace").decode() for text in stand[:_SHOWN]]
+        shown = "".join(f"\n    {at:6d} | {text}" for at, text in enumerate(texts, start=line))
+        return f"{file.path}: hunk {number} of {max(len(file), 1)}, line {line}: {why}{shown}"
+
     if file.is_added_file:
-        if lines is not None:
-            same = lines == [line.value for hunk in file for line in hunk.target_lines()]
-            why = (
-                "the file is there already, as the patch makes it"
-                if same
-                else "the file to be made exists, with:"
-            )
-            yield RejectedHunk(path, 1, hunks, 1, why, () if same else _show(lines, 0))
-        return
-    if lines is None:
-        why = (
-            "the file to be deleted is gone"
-            if file.is_removed_file
-            else "the file to be changed does not exist"
-        )
-        yield RejectedHunk(path, 1, hunks, 1, why)
-        return
-    for number, hunk in enumerate(file, start=1):
-        before = [line.value for line in hunk.source_lines()]
-        if before and not _find(lines, before):
-            at = max(hunk.source_start - 1, 0)
-            yield RejectedHunk(path, number, hunks, hunk.source_start, _why(hunk, lines), _show(lines, at))
+        if lines == [value for hunk in file for value in _values(hunk.target_lines())]:
+            yield words(1, 1, "the file is there already, as the patch makes it", [])
+        elif lines is not None:
+            yield words(1, 1, "the file to be made exists, with:", lines)
+    elif lines is None:
+        what = "deleted is gone" if file.is_removed_file else "changed does not exist"
+        yield words(1, 1, f"the file to be {what}", [])
+    else:
+        for number, hunk in enumerate(file, start=1):
+            if hunk.source_length and not _find(lines, _values(hunk.source_lines())):
+                at = hunk.source_start
+                yield words(number, at, _why(hunk, lines), lines[max(at - 1, 0) :])
 
 
 def _why(hunk: Hunk, lines: list[str]) -> str:
     """Why a hunk fits nowhere."""
-    if _find(lines, [line.value for line in hunk.target_lines()]):
+    if _find(lines, _values(hunk.target_lines())):
         return "what the patch makes stands there already; the tree has:"
-    if _find(
-        [line.rstrip("\r\n") for line in lines], [line.value.rstrip("\r\n") for line in hunk.source_lines()]
-    ):
+    bare = [value.rstrip("\r\n") for value in _values(hunk.source_lines())]
+    if _find([line.rstrip("\r\n") for line in lines], bare):
         return "line ends differ (CRLF, or a last line without newline), and nothing else; the tree has:"
     return "the lines that the patch expects are not there, and no fuzz is taken; the tree has:"
+
+
+def _values(lines: Iterable[Line]) -> list[str]:
+    return [line.value for line in lines]
 
 
 def _find(lines: list[str], wanted: list[str]) -> list[int]:
@@ -160,15 +125,11 @@ def _find(lines: list[str], wanted: list[str]) -> list[int]:
     return [at for at in range(last + 1) if lines[at] == wanted[0] and lines[at : at + len(wanted)] == wanted]
 
 
-def _lines(repository: Path, path: str, index: Path | None) -> list[str] | None:
+def _lines(repository: Path, path: str) -> list[str] | None:
     """The lines of a plain file in the index; None when there is none."""
-    listed = git.run(repository, "ls-files", "--stage", "-z", "--", f":(literal){path}", index=index).decode()
+    listed = git.run(repository, "ls-files", "--stage", "-z", "--", f":(literal){path}").decode()
     if not listed.startswith("100"):
         return None
     # Not splitlines(): a form feed or U+2028 ends no line of a diff.
     content = git.run(repository, "cat-file", "blob", listed.split()[1])
     return io.StringIO(content.decode("utf-8", errors="surrogateescape"), newline="\n").readlines()
-
-
-def _show(lines: list[str], at: int) -> tuple[str, ...]:
-    return tuple(line.rstrip("\r\n").encode(errors="replace").decode() for line in lines[at : at + _SHOWN])

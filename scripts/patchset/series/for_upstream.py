@@ -19,7 +19,7 @@ from patchset.base.release import Release
 from patchset.series import order
 from patchset.series.apply import ENTRY_TRAILER, STOCK_REF, locked_tree
 from patchset.series.patch import Patch
-from patchset.series.replay import Index, index_over
+from patchset.series.replay import index_over
 from patchset.series.stock_tree import stock_tree
 
 #: Where proofs go in vLLM's tests, and the one module that they share.
@@ -98,17 +98,24 @@ def write(release: Release, name: str, email: str) -> Path:
         )
     folder = paths.build_dir() / "upstream" / release.name
     signer = f"{name} <{email}>"
+    who = f"{signer} {release.source_date_epoch} +0000"
     with locked_tree(release) as tree, index_over(tree) as index:
-        base, commits = _ordered(index, tree, order.read(release))
+
+        def commit_of(content: str, message: str, *above: str) -> str:
+            text = f"tree {content}\n{''.join(above)}author {who}\ncommitter {who}\n\n{message}"
+            return _stored(index, "commit", text)
+
+        commits = _ordered(index, tree, order.read(release))
         stay = _move_tests(index, tree, commits)
-        head = first = _commit(index, release, base, None, f"vLLM {release.version}\n", signer)
         titles = {commit.patch.name: commit.title for commit in commits}
+        stock = git.text(tree, "rev-parse", f"{STOCK_REF}^{{tree}}")
+        head = first = commit_of(stock, f"vLLM {release.version}\n")
         for commit in commits:
-            head = _commit(index, release, commit.tree, head, commit.message(signer, titles), signer)
+            head = commit_of(commit.tree, commit.message(signer, titles), f"parent {head}\n")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with files.atomic_folder(folder) as temp:
             git.run(
-                index.folder, "format-patch", "--quiet", "--no-signature", "--zero-commit", "--full-index",
+                index, "format-patch", "--quiet", "--no-signature", "--zero-commit", "--full-index",
                 "--numbered", "--output-directory", str(temp), f"{first}..{head}",
             )  # fmt: skip
             files.write_text(temp / "cover-letter.md", _cover_letter(release, commits, stay))
@@ -123,19 +130,16 @@ def check(release: Release, folder: Path) -> Path:
     place = folder / "tree"
     with locked_tree(release) as patched, files.atomic_folder(place) as tree:
         git.run(tree, "clone", "--quiet", "--local", "--no-tags", str(stock_tree(release)), ".")
-        git.run(
-            tree, "am", "--quiet", "--keep-non-patch", *sorted(str(file) for file in folder.glob("*.patch"))
-        )
+        git.run(tree, "am", "--quiet", "--keep-non-patch", *sorted(map(str, folder.glob("*.patch"))))
         git.run(tree, "fetch", "--quiet", str(patched), "HEAD")
         if others := git.text(tree, "diff", "--name-only", "FETCH_HEAD", "HEAD", "--", f":!{TESTS}"):
             raise PatchsetError(f"git am does not make the patched tree of {release.name}: {others}")
-        listing = git.text(
-            tree, "diff", "--name-only", "--diff-filter=d", "origin/HEAD", "HEAD", "--", "*.py"
-        )
+        changed = ("diff", "--name-only", "--diff-filter=d", "origin/HEAD", "HEAD", "--", "*.py")
+        modules = git.text(tree, *changed).split("\n")
         for command in _CHECKS:
             if command[0] == "-m" or (tree / command[0]).is_file():
                 with console.step(" ".join(command)):
-                    _python(tree, *command, *listing.split("\n"))
+                    _python(tree, *command, *modules)
     return place
 
 
@@ -149,44 +153,38 @@ def plain(reason: str) -> str:
     return _REFERENCES.sub(issues, reason)
 
 
-def _ordered(index: Index, tree: Path, patches: list[Patch]) -> tuple[str, list[Commit]]:
-    """The tree before the series, and the patches: a small one before a large one, none before what it needs."""
-    touched = sorted({path for patch in patches for path in patch.paths})
+def _ordered(index: Path, tree: Path, patches: list[Patch]) -> list[Commit]:
+    """The patches, a small one before a large one, none before what it needs; and the tree that each makes."""
     trailer = f"%(trailers:key={ENTRY_TRAILER},valueonly,separator=%x20)"
     listing = git.text(tree, "log", f"--format={trailer} %H", f"{STOCK_REF}..HEAD").splitlines()
     by_entry = dict(line.split(" ") for line in listing)
-    index.read(git.text(tree, "rev-parse", "HEAD"), touched)
-    wanted = index.tree()
-    index.read(git.text(tree, "rev-parse", STOCK_REF), touched)
-    base = now = index.tree()
+    now = git.text(tree, "rev-parse", f"{STOCK_REF}^{{tree}}")
     left, commits = sorted(patches, key=lambda patch: len(patch.diff)), list[Commit]()
     while left:
         for patch in left:
             if not any(_needs(patch, other) for other in left if other is not patch):
-                index.read(now, touched)
+                git.run(index, "read-tree", now)
                 diff = git.run(tree, "diff-tree", "-p", "--full-index", by_entry[patch.entry])
-                if git.attempt(index.folder, "apply", "--cached", "--3way", "-", stdin=diff)[0] == 0:
+                if git.attempt(index, "apply", "--cached", "--3way", "-", stdin=diff)[0] == 0:
                     break
         else:
             raise PatchsetError(f"no order fits {', '.join(patch.name for patch in left)}")
         left.remove(patch)
-        now = index.tree()
+        now = git.text(index, "write-tree")
         commits.append(Commit(patch, now))
-    if now != wanted:
+    if now != (wanted := git.text(tree, "rev-parse", "HEAD^{tree}")):
         raise PatchsetError(f"small patches first do not make the patched tree: {wanted} is not {now}")
-    return base, commits
+    return commits
 
 
 def _needs(patch: Patch, other: Patch) -> bool:
     """Whether a patch changes or imports a file that the other one adds."""
     added = {file.path for file in other.files if file.is_added_file}
     modules = (path.removesuffix(".py").replace("/", ".") for path in added)
-    return not added.isdisjoint(patch.paths) or any(
-        f"from {module} import" in patch.diff for module in modules
-    )
+    return not added.isdisjoint(patch.paths) or any(f"from {name} import" in patch.diff for name in modules)
 
 
-def _move_tests(index: Index, tree: Path, commits: Sequence[Commit]) -> dict[str, str]:
+def _move_tests(index: Path, tree: Path, commits: Sequence[Commit]) -> dict[str, str]:
     """Put proofs into the changes that make them pass; those that stay here, and why.
 
     A change that only adds files changes nothing yet: its tests come with the next one that uses them.
@@ -202,14 +200,16 @@ def _move_tests(index: Index, tree: Path, commits: Sequence[Commit]) -> dict[str
             else:
                 waiting += ["__init__", *({HARNESS} & words), Path(proof).stem]
         if not all(file.is_added_file for file in commit.patch.files):
-            new = {f"{TESTS}/{name}.py": _blob(index, tree, name) for name in dict.fromkeys(waiting)}
+            new = {
+                f"{TESTS}/{name}.py": _stored(index, "blob", _test(tree, name))
+                for name in dict.fromkeys(waiting)
+            }
             commit.tests = [path for path in new if "/test_" in path]
             moved, waiting = moved | new, []
-        listed = git.text(index.folder, "ls-tree", "-r", commit.tree)
-        listed += "".join(f"\n100644 blob {blob}\t{path}" for path, blob in moved.items())
-        git.run(index.folder, "read-tree", "--empty")
-        git.run(index.folder, "update-index", "--index-info", stdin=f"{listed}\n".encode())
-        commit.tree = index.tree()
+        git.run(index, "read-tree", commit.tree)
+        added = "".join(f"100644 blob {blob}\t{path}\n" for path, blob in moved.items())
+        git.run(index, "update-index", "--index-info", stdin=added.encode())
+        commit.tree = git.text(index, "write-tree")
     return stay
 
 
@@ -221,27 +221,23 @@ def _words(proof: Path) -> set[str]:
     }
 
 
-def _blob(index: Index, tree: Path, name: str) -> str:
-    """A test as vLLM's ruff formats it; the name of its content."""
-    text = _COPYRIGHT
-    if name != "__init__":
-        source = (paths.project_root() / "tests" / "patches" / f"{name}.py").read_text(encoding="utf-8")
-        text += plain(source.partition("\n")[2])
-        text = re.sub(
-            rf"^from {HARNESS} import", f"from {TESTS.replace('/', '.')}.{HARNESS} import", text, flags=re.M
-        )
-        for command in (("check", "--fix-only", "--select", "I", "--config", _OWN), ("format",)):
-            given = (
-                "-m",
-                "ruff",
-                *command,
-                "--quiet",
-                "--stdin-filename",
-                str(tree / TESTS / f"{name}.py"),
-                "-",
-            )
-            text = _python(tree, *given, stdin=text)
-    return git.run(index.folder, "hash-object", "-w", "--stdin", stdin=text.encode()).decode().strip()
+def _test(tree: Path, name: str) -> str:
+    """A test as vLLM's ruff formats it."""
+    if name == "__init__":
+        return _COPYRIGHT
+    source = (paths.project_root() / "tests" / "patches" / f"{name}.py").read_text(encoding="utf-8")
+    package = TESTS.replace("/", ".")
+    text = _COPYRIGHT + plain(source.partition("\n")[2])
+    text = re.sub(rf"^from {HARNESS} import", f"from {package}.{HARNESS} import", text, flags=re.M)
+    given = ("--quiet", "--stdin-filename", str(tree / TESTS / f"{name}.py"), "-")
+    for command in (("check", "--fix-only", "--select", "I", "--config", _OWN), ("format",)):
+        text = _python(tree, "-m", "ruff", *command, *given, stdin=text)
+    return text
+
+
+def _stored(index: Path, kind: str, text: str) -> str:
+    """Store an object; its name."""
+    return git.run(index, "hash-object", "-t", kind, "-w", "--stdin", stdin=text.encode()).decode().strip()
 
 
 def _python(folder: Path, *arguments: str, stdin: str | None = None) -> str:
@@ -255,17 +251,6 @@ def _python(folder: Path, *arguments: str, stdin: str | None = None) -> str:
         said = (done.stdout + done.stderr).strip()[-4000:]
         raise PatchsetError(f"vLLM's own {' '.join(arguments[:3])} finds:\n{said}")
     return done.stdout
-
-
-def _commit(index: Index, release: Release, tree: str, parent: str | None, message: str, signer: str) -> str:
-    who = f"{signer} {release.source_date_epoch} +0000"
-    above = f"parent {parent}\n" if parent else ""
-    text = f"tree {tree}\n{above}author {who}\ncommitter {who}\n\n{message}"
-    return (
-        git.run(index.folder, "hash-object", "-t", "commit", "-w", "--stdin", stdin=text.encode())
-        .decode()
-        .strip()
-    )
 
 
 def _cover_letter(release: Release, commits: Sequence[Commit], stay: Mapping[str, str]) -> str:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from patchset.base import paths
@@ -23,6 +25,26 @@ def is_entry(text: str) -> bool:
     return _ENTRY.fullmatch(text) is not None
 
 
+def lines_of(
+    place: Path, fits: Callable[[str], object], what: str, hint: str, lost: str | None = None
+) -> list[str]:
+    """The lines of a list below ``patches/``; the first that does not fit is an error that says ``what`` it is not.
+
+    ``hint`` says how a line looks, ``lost`` where a lost file comes from.
+    """
+    try:
+        text = place.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatchsetError(f"{place} cannot be read: {error}", lost) from error
+    lines = text.removesuffix("\n").split("\n") if text else []
+    for number, line in enumerate(lines, start=1):
+        if not fits(line):
+            raise PatchsetError(f"{place}:{number}: {line[:80]!r} is not {what}", hint)
+        if line in lines[: number - 1]:
+            raise PatchsetError(f"{place}:{number}: {line} is listed twice")
+    return lines
+
+
 def series_file(release: Release) -> Path:
     """``patches/<release>/series``."""
     return release.folder / "series"
@@ -30,24 +52,13 @@ def series_file(release: Release) -> Path:
 
 def entries(release: Release) -> list[str]:
     """The lines of the series."""
-    file = series_file(release)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PatchsetError(
-            f"{file} cannot be read: {error}",
-            "an empty series is an empty file; git checkout brings a lost one back",
-        ) from error
-    lines = text.removesuffix("\n").split("\n") if text else []
-    for number, line in enumerate(lines, start=1):
-        if not is_entry(line):
-            raise PatchsetError(
-                f"{file}:{number}: {line[:80]!r} is not the name of a diff",
-                "one file name a line, as NAME.diff or ../common/NAME.diff; no comments, no empty lines",
-            )
-        if line in lines[: number - 1]:
-            raise PatchsetError(f"{file}:{number}: {line} is listed twice")
-    return lines
+    return lines_of(
+        series_file(release),
+        is_entry,
+        "the name of a diff",
+        "one file name a line, as NAME.diff or ../common/NAME.diff; no comments, no empty lines",
+        "an empty series is an empty file; git checkout brings a lost one back",
+    )
 
 
 def entry_file(release: Release, entry: str) -> Path:
@@ -63,10 +74,8 @@ def read(release: Release) -> list[Patch]:
     for number, entry in enumerate(entries(release), start=1):
         file = entry_file(release, entry)
         if not file.is_file():
-            raise PatchsetError(
-                f"{series_file(release)}:{number}: {entry} does not exist",
-                f"add {file}, or take the line out",
-            )
+            message = f"{series_file(release)}:{number}: {entry} does not exist"
+            raise PatchsetError(message, f"add {file}, or take the line out")
         patch = read_patch(file, entry)
         if faults := patch.header.faults():
             raise PatchFormatError(f"{file}: {'; '.join(faults)}", "docs/patching.md shows a whole header")
@@ -81,13 +90,10 @@ def users(entry: str, among: list[Release]) -> list[str]:
 
 def spans(users: list[Release], among: list[Release]) -> str:
     """Names of releases, three and more neighbours as "first to last"; ``among`` gives the order."""
-    numbers = [among.index(release) for release in users]
-    words = []
-    while numbers:
-        length = 1
-        while length < len(numbers) and numbers[length] == numbers[0] + length:
-            length += 1
-        names = [among[number].name for number in numbers[:length]]
-        words += [f"{names[0]} to {names[-1]}"] if length > 2 else names
-        del numbers[:length]
+    words: list[str] = []
+    numbers = sorted(among.index(release) for release in users)
+    # Neighbours have the same distance to their place among the users.
+    for _, run in itertools.groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        names = [among[number].name for _, number in run]
+        words += [f"{names[0]} to {names[-1]}"] if len(names) > 2 else names
     return ", ".join(words)

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from packaging.version import Version
 from unidiff.errors import UnidiffParseError
-from unidiff.patch import PatchedFile, PatchSet
+from unidiff.patch import PatchSet
 
 from patchset.base.errors import PatchsetError
-
-REQUIRED = ("Subject", "Reason", "Origin", "Upstream-Status", "Drop-When", "Proof", "Last-Refresh")
-OPTIONAL = ("Native", "Source", "Releases")
 
 #: A patch larger than this many bytes is no small patch, and is not read.
 MAX_BYTES = 2_000_000
@@ -30,14 +26,29 @@ _FIELD = re.compile(r"^([A-Z][A-Za-z-]*): (.*\S)$")
 DIFF_START = re.compile(r"^(diff --git |--- )", re.MULTILINE)
 #: What new-patch leaves to be written.
 _BLANK = re.compile(r"^<.*>$")
-_ORIGIN = re.compile(r"^(own|upstream PR #\d+ \(idea only\))$")
-_UPSTREAM_STATUS = re.compile(
-    r"^(not submitted|pending|submitted #\d+|merged in v\d+(\.\d+)+|inappropriate \(.+\))$"
-)
-_PROOF = r"tests/patches/test_\w+\.py"
-_SOURCE = r"patches/src/[0-9A-Za-z_]+(/[0-9A-Za-z_]+)*\.py"
 #: What ends the name of a diff of which there are several, each for a span of releases.
 _OLDEST = re.compile(r"-v\d+(\.\d+)+$")
+
+_RELEASE = r"v\d+(\.\d+)+"
+_PROOF = r"tests/patches/test_\w+\.py"
+_SOURCE = r"patches/src/[0-9A-Za-z_]+(/[0-9A-Za-z_]+)*\.py"
+_STATUS = rf"not submitted|pending|submitted #\d+|merged in {_RELEASE}|inappropriate \(.+\)"
+
+#: The fields of a header: what each holds, as a pattern and in words.
+_REQUIRED = {
+    "Subject": (".*", "one line"),
+    "Reason": (".*", "one line"),
+    "Origin": (r"own|upstream PR #\d+ \(idea only\)", "own, or: upstream PR #n (idea only)"),
+    "Upstream-Status": (_STATUS, "not submitted, submitted #n, merged in vX, or inappropriate (why)"),
+    "Drop-When": (".*", "one line"),
+    "Proof": (f"{_PROOF}( {_PROOF})*", "tests/patches/test_<name>.py, one or several"),
+    "Last-Refresh": (_RELEASE, "a release, as in v0.33.0"),
+}
+_OPTIONAL = {
+    "Native": ("yes", "yes, or no such line"),
+    "Source": (f"{_SOURCE}( {_SOURCE})*", "patches/src/<path>.py, one or several"),
+    "Releases": (r"v\d[\w., ]*", "releases, as in v0.24.0 to v0.33.0"),
+}
 
 
 class PatchFormatError(PatchsetError):
@@ -81,28 +92,15 @@ class Header:
     def faults(self) -> list[str]:
         """What is wrong with it, one line each; empty when it is whole."""
         names = [name for name, _ in self.fields]
-        found = [f"the header has no field {name}" for name in REQUIRED if name not in names]
+        found = [f"the header has no field {name}" for name in _REQUIRED if name not in names]
         found += [f"the header has {name} twice" for name in sorted({n for n in names if names.count(n) > 1})]
-        found += [
-            f"the header has an unknown field {name}" for name in names if name not in REQUIRED + OPTIONAL
-        ]
-        found += [f"{name}: {value} is to be filled in" for name, value in self.fields if _BLANK.match(value)]
-        checks = (
-            ("Origin", _ORIGIN, "own, or: upstream PR #n (idea only)"),
-            (
-                "Upstream-Status",
-                _UPSTREAM_STATUS,
-                "not submitted, submitted #n, merged in vX, or inappropriate (why)",
-            ),
-            ("Proof", re.compile(rf"^{_PROOF}( {_PROOF})*$"), "tests/patches/test_<name>.py, one or several"),
-            ("Last-Refresh", re.compile(r"^v\d+(\.\d+)+$"), "a release, as in v0.33.0"),
-            ("Native", re.compile(r"^yes$"), "yes, or no such line"),
-            ("Source", re.compile(rf"^{_SOURCE}( {_SOURCE})*$"), "patches/src/<path>.py, one or several"),
-            ("Releases", re.compile(r"^v\d[\w., ]*$"), "releases, as in v0.24.0 to v0.33.0"),
-        )
-        for name, pattern, allowed in checks:
-            value = self.get(name)
-            if value is not None and not pattern.match(value):
+        for name, value in self.fields:
+            pattern, allowed = (_REQUIRED | _OPTIONAL).get(name, (None, ""))
+            if pattern is None:
+                found.append(f"the header has an unknown field {name}")
+            elif _BLANK.match(value):
+                found.append(f"{name}: {value} is to be filled in")
+            elif not re.fullmatch(pattern, value):
                 found.append(f"{name}: {value!r} is not {allowed}")
         return found
 
@@ -145,7 +143,7 @@ class Patch:
     @property
     def paths(self) -> tuple[str, ...]:
         """The files it changes, relative to the tree, in the order of the diff."""
-        return tuple(changed_path(file) for file in self.files)
+        return tuple(file.path for file in self.files)
 
     def text(self) -> str:
         """The whole file."""
@@ -155,12 +153,6 @@ class Patch:
 def patch_name(entry: str) -> str:
     """The name of a series' line: without folder, suffix and the oldest release of a diff for a span of them."""
     return _OLDEST.sub("", PurePosixPath(entry).name.removesuffix(".diff"))
-
-
-def changed_path(file: PatchedFile) -> str:
-    """The path, relative to the tree, that one file of a diff is about."""
-    side = file.source_file if file.is_removed_file else file.target_file
-    return str(side)[2:]
 
 
 def read(file: Path, entry: str | None = None) -> Patch:
@@ -209,15 +201,12 @@ def parse_header(text: str, file: Path) -> Header:
 
 
 def _check_diff(patch: Patch) -> None:
-    for line in _outside_hunks(patch.diff):
+    # Lines of a git diff's file headers; lines of hunks begin with a sign or a blank.
+    for line in re.findall(r"^[^-+ @\\\n].*$", patch.diff, re.MULTILINE):
         if line.startswith(("rename ", "copy ", "GIT binary patch", "Binary files ")):
-            raise PatchFormatError(
-                f"{patch.file}: {line!r}: renames and binary files are not taken", "refresh writes none"
-            )
-        if line.startswith(("new file mode ", "new mode ")) and line.rsplit(" ", 1)[1] not in (
-            "100644",
-            "100755",
-        ):
+            why = f"{patch.file}: {line!r}: renames and binary files are not taken"
+            raise PatchFormatError(why, "refresh writes none")
+        if re.match(r"new (file )?mode (?!100644$|100755$)", line):
             raise PatchFormatError(f"{patch.file}: {line!r}: only plain files are taken, no links")
     try:
         files = patch.files
@@ -225,27 +214,12 @@ def _check_diff(patch: Patch) -> None:
         raise PatchFormatError(f"{patch.file}: the diff cannot be read: {error}") from error
     if not files or any(not len(file) and not (file.is_added_file or file.is_removed_file) for file in files):
         raise PatchFormatError(f"{patch.file}: the diff changes nothing")
-    for path in _named_paths(files):
-        _check_path(patch.file, path)
-
-
-def _outside_hunks(diff: str) -> Iterable[str]:
-    """Lines of a git diff's file headers; lines of hunks begin with a sign or a blank."""
-    return (line for line in diff.split("\n") if line and line[0] not in "+- @\\")
-
-
-def _named_paths(files: PatchSet) -> Iterable[str]:
-    for file in files:
-        for side in (file.source_file, file.target_file):
-            if side != "/dev/null":
-                yield side
-
-
-def _check_path(file: Path, path: str) -> None:
-    parts = path.split("/")
-    if parts[0] not in ("a", "b") or len(parts) < 2:
-        raise PatchFormatError(
-            f"{file}: the path {path!r} does not begin with a/ or b/", "refresh writes it so"
-        )
-    if any(part in ("", ".", "..") for part in parts[1:]) or ".git" in parts or "\\" in path or "\0" in path:
-        raise PatchFormatError(f"{file}: the path {path!r} leads outside the tree")
+    for path in (side for file in files for side in (file.source_file, file.target_file)):
+        first, *parts = path.split("/")
+        if path == "/dev/null":
+            continue
+        if first not in ("a", "b") or not parts:
+            why = f"{patch.file}: the path {path!r} does not begin with a/ or b/"
+            raise PatchFormatError(why, "refresh writes it so")
+        if not {"", ".", "..", ".git"}.isdisjoint(parts) or "\\" in path or "\0" in path:
+            raise PatchFormatError(f"{patch.file}: the path {path!r} leads outside the tree")

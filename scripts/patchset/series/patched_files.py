@@ -8,22 +8,21 @@ series deletes is not listed: a deletion applies exactly or not at all.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from patchset.base import files, git
+from patchset.base import files
 from patchset.base.errors import ConflictError, PatchsetError
 from patchset.base.release import Release
 from patchset.series import order
-from patchset.series.check import Offset, State
-from patchset.series.replay import Change, Replayed, changes, index_over
-from patchset.series.stock_tree import stock_tree
+from patchset.series.replay import Change, changes, replayed
 
 FILE = "patched-files.sha256"
 
-_LINE = re.compile(r"^([0-9a-f]{64})  ([^\0\r\n]+)$")
+_LINE = re.compile(r"[0-9a-f]{64}  [^\0\r\n]+")
 
 
 def file(release: Release) -> Path:
@@ -33,23 +32,16 @@ def file(release: Release) -> Path:
 
 def read(release: Release) -> dict[str, str] | None:
     """The pinned sha256 of each file, by path; None where nothing is pinned yet."""
-    place = file(release)
-    try:
-        lines = place.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
+    place, hint = file(release), f"nox -s refresh -- {release.name} writes the file"
+    if not place.exists():
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PatchsetError(f"{place} cannot be read: {error}") from error
-    found: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
-        match = _LINE.match(line)
-        if match is None or any(match[2] <= path for path in found):
-            raise PatchsetError(
-                f"{place}:{number}: {line[:80]!r} is not the next line of sha256sum, sorted by path",
-                f"nox -s refresh -- {release.name} writes the file",
-            )
-        found[match[2]] = match[1]
-    return found
+    pinned = [
+        (line[66:], line[:64]) for line in order.lines_of(place, _LINE.fullmatch, "a line of sha256sum", hint)
+    ]
+    for number, ((before, _), (path, _)) in enumerate(itertools.pairwise(pinned), start=2):
+        if path <= before:
+            raise PatchsetError(f"{place}:{number}: {path} does not come after {before}", hint)
+    return dict(pinned)
 
 
 def text(sums: Mapping[str, str]) -> str:
@@ -59,20 +51,13 @@ def text(sums: Mapping[str, str]) -> str:
 
 def write(release: Release, sums: Mapping[str, str]) -> bool:
     """Pin what a series makes; whether anything changed. A release without patches has no such file."""
-    place = file(release)
-    if not sums:
-        there = place.is_file()
+    place, wanted = file(release), text(sums) or None
+    there = place.read_text(encoding="utf-8") if place.is_file() else None
+    if wanted is None:
         place.unlink(missing_ok=True)
-        return there
-    if read_text(place) == text(sums):
-        return False
-    files.write_text(place, text(sums))
-    return True
-
-
-def read_text(place: Path) -> str | None:
-    """A file's text, or None when there is none."""
-    return place.read_text(encoding="utf-8") if place.is_file() else None
+    elif wanted != there:
+        files.write_text(place, wanted)
+    return wanted != there
 
 
 def sums_of(changed: Iterable[Change]) -> dict[str, str]:
@@ -90,22 +75,9 @@ def compute(release: Release) -> dict[str, str]:
     Raises:
         ConflictError: a patch does not fit, or git had to choose a place for a hunk and what came out is not pinned.
     """
-    stock = stock_tree(release)
-    head = git.text(stock, "rev-parse", "HEAD")
-    with index_over(stock) as index:
-        steps = list(index.replay(head, order.read(release)))
-        if steps and (last := steps[-1]).fit.state is not State.APPLIES:
-            raise ConflictError(
-                f"{release.name}: {last.patch.name} {last.fit.state.value}"
-                + "".join(f"\n  {hunk.text()}" for hunk in last.fit.rejected[:3]),
-                f"nox -s apply -- {release.name} shows it, and how to go on",
-            )
-        sums = sums_of(changes(index.folder, steps[0].before, steps[-1].after)) if steps else {}
-    if found := unvouched(release, steps, sums):
-        raise ConflictError(
-            f"{release.name}: git had to choose a place:\n  " + "\n  ".join(found),
-            "give the hunk more context, or the release a diff of its own, whose line numbers say the place",
-        )
+    with replayed(release) as (index, steps):
+        sums = sums_of(changes(index, steps[0].before, steps[-1].after)) if steps else {}
+    vouch(release, [choice for step in steps for choice in step.fit.choices], sums)
     return sums
 
 
@@ -130,37 +102,27 @@ def source(release: Release) -> str:
     return release.git.commit
 
 
-def unvouched(release: Release, steps: Iterable[Replayed], sums: Mapping[str, str]) -> list[str]:
-    """Hunks that git had a choice for, in files that did not come out as they are pinned; one line each."""
+def vouch(release: Release, choices: Iterable[tuple[str, str]], sums: Mapping[str, str]) -> None:
+    """Refuse hunks that git had a choice for (path, words), but in files that came out as they are pinned."""
     pinned = read(release) or {}
-
-    def vouched(offset: Offset) -> bool:
-        return not offset.ambiguous or pinned.get(offset.path, "") == sums.get(offset.path)
-
-    return [
-        f"{step.patch.name}: {offset.text()}"
-        for step in steps
-        for offset in step.fit.offsets
-        if not vouched(offset)
-    ]
-
-
-def differences(release: Release, sums: Mapping[str, str]) -> list[str]:
-    """Files that did not come out as pinned, one line each; empty as well where nothing is pinned."""
-    pinned = read(release)
-    if pinned is None:
-        return []
-    found = [f"{path}: not as pinned" for path in sums if path in pinned and pinned[path] != sums[path]]
-    found += [f"{path}: not pinned" for path in sums if path not in pinned]
-    found += [f"{path}: pinned, but no patch touches it" for path in pinned if path not in sums]
-    return sorted(found)
+    if found := [words for path, words in choices if pinned.get(path, "") != sums.get(path)]:
+        raise ConflictError(
+            f"git had to choose a place in {release.name}:\n  " + "\n  ".join(found),
+            "give the hunk more context, or the release a diff of its own, whose line numbers say the place",
+        )
 
 
 def check(release: Release, sums: Mapping[str, str]) -> None:
-    """Compare what a series made with what is pinned."""
-    if found := differences(release, sums):
+    """Compare what a series made with what is pinned, if anything is."""
+    if (pinned := read(release)) is None:
+        return
+    found = [f"{path}: not pinned" for path in sums.keys() - pinned.keys()]
+    found += [f"{path}: pinned, but no patch touches it" for path in pinned.keys() - sums.keys()]
+    found += [f"{path}: not as pinned" for path in sums.keys() & pinned if pinned[path] != sums[path]]
+    if found:
         raise PatchsetError(
-            f"the series of {release.name} does not make what {file(release)} pins:\n  " + "\n  ".join(found),
+            f"the series of {release.name} does not make what {file(release)} pins:\n  "
+            + "\n  ".join(sorted(found)),
             f"if a diff was changed on purpose, nox -s refresh -- {release.name} pins the result; "
             "git diff shows what changed",
         )

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchset.base import files, git, paths
-from patchset.base.errors import PatchsetError
+from patchset.base.errors import ConflictError, PatchsetError
+from patchset.base.release import Release
+from patchset.series import order
 from patchset.series.check import Fit, State, fit
 from patchset.series.patch import Patch
+from patchset.series.stock_tree import stock_tree
 
 
 @dataclass(frozen=True)
@@ -35,72 +38,63 @@ class Replayed:
     after: str
 
 
-class Index:
-    """An index of its own over a repository's objects; what it writes goes into a folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def read(self, tree: str, only: Iterable[str]) -> None:
-        """Begin with some files of a tree or commit: what is few is fast."""
-        git.run(self.folder, "read-tree", "--empty")
-        if paths_ := list(only):
-            listed = git.run(self.folder, "--literal-pathspecs", "ls-tree", "-r", "-z", tree, "--", *paths_)
-            git.run(self.folder, "update-index", "-z", "--index-info", stdin=listed)
-
-    def apply(self, patch: Patch) -> Fit:
-        """Put a patch in, if it fits."""
-        found = fit(patch, self.folder)
-        if found.state is State.APPLIES:
-            git.run(self.folder, "apply", "--cached", "--whitespace=nowarn", "-", stdin=patch.diff.encode())
-        return found
-
-    def tree(self) -> str:
-        """The tree as it stands now."""
-        return git.text(self.folder, "write-tree")
-
-    def replay(self, stock: str, patches: Sequence[Patch]) -> Iterator[Replayed]:
-        """Apply patches in order to what they touch of ``stock``; ends with the first that does not fit.
-
-        The trees hold the files that the patches touch, and no others.
-        """
-        self.read(stock, sorted({path for patch in patches for path in patch.paths}))
-        before = self.tree()
-        for patch in patches:
-            found = self.apply(patch)
-            after = self.tree()
-            yield Replayed(patch, found, before, after)
-            if found.state is not State.APPLIES:
-                return
-            before = after
-
-
 @contextmanager
-def index_over(repository: Path) -> Iterator[Index]:
-    """An index over the objects of ``repository``, which is left as it is."""
+def index_over(repository: Path) -> Iterator[Path]:
+    """A bare repository, for its index, over the objects of another, which is left as it is."""
     objects = Path(git.text(repository, "rev-parse", "--path-format=absolute", "--git-path", "objects"))
     with files.scratch(paths.build_dir()) as folder:
         git.run(folder, "init", "--quiet", "--bare", ".")
         (folder / "objects" / "info" / "alternates").write_text(f"{objects}\n", encoding="utf-8")
-        yield Index(folder)
+        yield folder
 
 
-def makes(index: Index, before: str, after: str, patch: Patch) -> bool:
-    """Whether a patch makes one tree of another, and git has no place to choose."""
-    touched = sorted({*patch.paths, *changed_paths(index.folder, before, after)})
-    index.read(after, touched)
-    wanted = index.tree()
-    index.read(before, touched)
-    found = index.apply(patch)
-    if found.state is not State.APPLIES or any(offset.ambiguous for offset in found.offsets):
-        return False
-    return index.tree() == wanted
+@contextmanager
+def replayed(release: Release) -> Iterator[tuple[Path, list[Replayed]]]:
+    """The whole series of a release on its stock tree, patch by patch, and the repository that holds the trees.
+
+    Raises:
+        ConflictError: a patch does not fit.
+    """
+    stock = stock_tree(release)
+    before = git.text(stock, "rev-parse", "HEAD^{tree}")
+    steps = []
+    with index_over(stock) as index:
+        for patch in order.read(release):
+            found, after = _apply(index, before, patch)
+            if found.state is not State.APPLIES:
+                raise ConflictError(
+                    f"{release.name}: {patch.name} {found.state.value}"
+                    + "".join(f"\n  {words}" for words in found.rejected[:3]),
+                    f"nox -s apply -- {release.name} shows it, and how to go on",
+                )
+            steps.append(Replayed(patch, found, before, after))
+            before = after
+        yield index, steps
+
+
+def makes(index: Path, before: str, after: str, patch: Patch) -> bool:
+    """Whether a patch makes one tree (or commit) of another, and git has no place to choose."""
+    found, made = _apply(index, before, patch)
+    return (
+        found.state is State.APPLIES
+        and not found.choices
+        and made == git.text(index, "rev-parse", f"{after}^{{tree}}")
+    )
 
 
 def same(repository: Path, commit: str, patch: Patch) -> bool:
     """Whether a patch makes of a commit's parent what the commit is."""
     with index_over(repository) as index:
         return makes(index, f"{commit}^", commit, patch)
+
+
+def _apply(index: Path, tree: str, patch: Patch) -> tuple[Fit, str]:
+    """Put a patch onto a tree, if it fits; the tree that comes out."""
+    git.run(index, "read-tree", tree)
+    found = fit(patch, index)
+    if found.state is State.APPLIES:
+        git.run(index, "apply", "--cached", "--whitespace=nowarn", "-", stdin=patch.diff.encode())
+    return found, git.text(index, "write-tree")
 
 
 def diff_text(repository: Path, *trees: str, lines: int = 3) -> str:
@@ -114,17 +108,9 @@ def diff_text(repository: Path, *trees: str, lines: int = 3) -> str:
     try:
         text = diff.decode()
     except UnicodeDecodeError as error:
-        raise PatchsetError(
-            f"{trees[-1][:12]} changes a file that is not UTF-8: {error}",
-            "a diff holds plain text files alone",
-        ) from error
+        what = f"{trees[-1][:12]} changes a file that is not UTF-8: {error}"
+        raise PatchsetError(what, "a diff holds plain text files alone") from error
     return re.sub(r"^index [0-9a-f]{40}\.\.[0-9a-f]{40}(?: \d{6})?\n", "", text, flags=re.MULTILINE)
-
-
-def changed_paths(repository: Path, before: str, after: str) -> list[str]:
-    """The files in which two trees differ."""
-    listing = git.run(repository, "diff-tree", "-r", "-z", "--no-renames", "--name-only", before, after)
-    return [path for path in listing.decode().split("\0") if path]
 
 
 def changes(repository: Path, before: str, after: str) -> list[Change]:
@@ -135,12 +121,7 @@ def changes(repository: Path, before: str, after: str) -> list[Change]:
         _, mode, old, new, status = meta.removeprefix(":").split(" ")
         if mode not in ("100644", "100755", "000000"):
             raise PatchsetError(f"{path} is not a plain file")
-        found.append(
-            Change(
-                path=path,
-                stock=None if status == "A" else git.run(repository, "cat-file", "blob", old),
-                content=None if status == "D" else git.run(repository, "cat-file", "blob", new),
-                mode=0o755 if mode == "100755" else 0o644,
-            )
-        )
+        stock = None if status == "A" else git.run(repository, "cat-file", "blob", old)
+        content = None if status == "D" else git.run(repository, "cat-file", "blob", new)
+        found.append(Change(path, stock, content, 0o755 if mode == "100755" else 0o644))
     return sorted(found, key=lambda change: change.path)

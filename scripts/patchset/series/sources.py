@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from patchset.base import files, paths
@@ -19,12 +20,8 @@ from patchset.series.patch import read as read_patch
 #: Where our own modules stand, relative to the checkout; below it a file has the path that it has in vLLM's tree.
 FOLDER = "patches/src/"
 
-_SECTION = re.compile(r"^diff --git a/(.+) b/\1$", re.MULTILINE)
-
-
-def tree_path(source: str) -> str:
-    """Where a file of ``patches/src`` stands in vLLM's tree."""
-    return source.removeprefix(FOLDER)
+#: What a diff says of one file: to the next line that begins another.
+_SECTION = re.compile(r"^diff --git a/(.+) b/\1$(?:\n(?!diff --git ).*)*\n?", re.MULTILINE)
 
 
 def section(path: str, content: str) -> str:
@@ -39,20 +36,23 @@ def section(path: str, content: str) -> str:
     )
 
 
+def sections(diff: str) -> dict[str, str]:
+    """A diff's parts, by the path of their file."""
+    return {found[1]: found[0] for found in _SECTION.finditer(diff)}
+
+
 def made_of(patch: Patch) -> str:
     """The diff that a patch must have, with the files that its header names as they stand in ``patches/src``."""
-    found = dict(sections(patch.diff))
+    found = sections(patch.diff)
     for source in patch.header.sources:
-        found[tree_path(source)] = section(tree_path(source), _read(source, patch.file))
+        try:
+            content = (paths.project_root() / source).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            message = f"{patch.file}: its file {source} cannot be read: {error}"
+            raise PatchsetError(message, "write it, or correct Source in the header") from error
+        path = source.removeprefix(FOLDER)
+        found[path] = section(path, content)
     return "".join(found[path] for path in sorted(found))
-
-
-def sections(diff: str) -> Iterator[tuple[str, str]]:
-    """A diff's parts, one a file: (path, text)."""
-    starts = list(_SECTION.finditer(diff))
-    for number, start in enumerate(starts):
-        end = starts[number + 1].start() if number + 1 < len(starts) else len(diff)
-        yield start[1], diff[start.start() : end]
 
 
 def fill(place: Path) -> bool:
@@ -62,16 +62,15 @@ def fill(place: Path) -> bool:
     """
     text = place.read_text(encoding="utf-8")
     start = DIFF_START.search(text)
-    head, diff = (text[: start.start()], text[start.start() :]) if start else (text, "")
-    header = parse_header(head, place)
-    if not header.sources:
+    end = start.start() if start else len(text)
+    patch = Patch(place.name, place, parse_header(text[:end], place), text[end:])
+    if not patch.header.sources:
         return False
-    made = Patch(place.name, place, header, made_of(Patch(place.name, place, header, diff)))
-    if made.text() == text:
-        return False
-    files.write_text(place, made.text())
-    read_patch(place)
-    return True
+    made = replace(patch, diff=made_of(patch)).text()
+    if made != text:
+        files.write_text(place, made)
+        read_patch(place)
+    return made != text
 
 
 def faults(patch: Patch) -> Iterator[str]:
@@ -90,17 +89,7 @@ def faults(patch: Patch) -> Iterator[str]:
 def orphans(patches: list[Patch]) -> Iterator[str]:
     """Files of ``patches/src`` that no diff carries."""
     carried = {source for patch in patches for source in patch.header.sources}
-    folder = paths.project_root() / FOLDER
-    for file in sorted(folder.rglob("*.py")):
-        name = file.relative_to(paths.project_root()).as_posix()
-        if name not in carried:
-            yield f"{name} is carried by no diff; name it in a header: Source: {name}"
-
-
-def _read(source: str, place: Path) -> str:
-    try:
-        return (paths.project_root() / source).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PatchsetError(
-            f"{place}: its file {source} cannot be read: {error}", "write it, or correct Source in the header"
-        ) from error
+    root = paths.project_root()
+    there = {file.relative_to(root).as_posix() for file in (root / FOLDER).rglob("*.py")}
+    for name in sorted(there - carried):
+        yield f"{name} is carried by no diff; name it in a header: Source: {name}"

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from patchset.base import console, files, git, paths
 from patchset.base.errors import PatchsetError
@@ -22,11 +24,18 @@ def stock_tree(release: Release) -> Path:
     A git repository whose only commit holds the source as the pin names it; its commit id depends on
     the source alone.
     """
+    from patchset.downloads import fetch, unpack
+
+    if release.sdist is not None:
+        source = {"sdist": release.sdist.file, "sha256": release.sdist.sha256}
+    else:
+        assert release.git is not None  # noqa: S101 - release.read refuses a pin with neither
+        source = {"git": release.git.remote, "commit": release.git.commit}
     tree = paths.trees_dir(release.name) / "stock"
     with files.lock(tree):
         stamp = read_stamp(tree) or {}
         head = stamp.pop("head", None)
-        if head and stamp == _source(release):
+        if head and stamp == source:
             if (
                 git.text(tree, "status", "--porcelain", "--ignored")
                 or git.text(tree, "rev-parse", "HEAD") != head
@@ -38,14 +47,22 @@ def stock_tree(release: Release) -> Path:
             return tree
         files.remove_temp(tree.parent)
         with files.atomic_folder(tree) as temp:
-            _unpack_source(release, temp)
+            if release.sdist is not None:
+                archive = fetch.artifact(release.sdist)
+                with console.step(f"unpack {release.sdist.file}"):
+                    unpack.sdist(archive, temp)
+            elif release.git is not None:
+                fetch.git_source(release.git, temp)
             with console.step(f"commit the stock tree of {release.name}"):
-                _commit_everything(temp, release)
-            write_stamp(temp, _source(release) | {"head": git.text(temp, "rev-parse", "HEAD")})
+                git.run(temp, "init", "--quiet", f"--initial-branch={BRANCH}")
+                git.run(temp, "add", "--all", "--force")
+                commit = ("commit", "--quiet", "--no-verify", "-m", f"stock {release.name}")
+                git.run(temp, *commit, epoch=release.source_date_epoch)
+            write_stamp(temp, source | {"head": git.text(temp, "rev-parse", "HEAD")})
     return tree
 
 
-def read_stamp(tree: Path) -> dict[str, object] | None:
+def read_stamp(tree: Path) -> dict[str, Any] | None:
     """What a tree says that it was made of, or None when it was not finished."""
     try:
         stamp = json.loads((tree / ".git" / _STAMP).read_text(encoding="utf-8"))
@@ -54,39 +71,6 @@ def read_stamp(tree: Path) -> dict[str, object] | None:
     return stamp if isinstance(stamp, dict) else None
 
 
-def write_stamp(tree: Path, stamp: dict[str, object]) -> None:
+def write_stamp(tree: Path, stamp: Mapping[str, Any]) -> None:
     """Say in a tree what it was made of."""
     files.write_text(tree / ".git" / _STAMP, json.dumps(stamp, indent=1) + "\n")
-
-
-def _source(release: Release) -> dict[str, object]:
-    if release.sdist is not None:
-        return {"sdist": release.sdist.file, "sha256": release.sdist.sha256}
-    assert release.git is not None  # noqa: S101 - release.read refuses a pin with neither
-    return {"git": release.git.remote, "commit": release.git.commit}
-
-
-def _unpack_source(release: Release, folder: Path) -> None:
-    from patchset.downloads import fetch, unpack
-
-    if release.sdist is not None:
-        archive = fetch.artifact(release.sdist)
-        with console.step(f"unpack {release.sdist.file}"):
-            unpack.sdist(archive, folder)
-    else:
-        assert release.git is not None  # noqa: S101
-        fetch.git_source(release.git, folder)
-
-
-def _commit_everything(tree: Path, release: Release) -> None:
-    git.run(tree, "init", "--quiet", f"--initial-branch={BRANCH}")
-    git.run(tree, "add", "--all", "--force")
-    git.run(
-        tree,
-        "commit",
-        "--quiet",
-        "--no-verify",
-        "-m",
-        f"stock {release.name}",
-        epoch=release.source_date_epoch,
-    )

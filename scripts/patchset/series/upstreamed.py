@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
+from patchset.series import order
 
 FILE = "stock-must-pass"
 
-_PROOF = re.compile(r"^tests/patches/test_\w+\.py$")
+_PROOF = re.compile(r"tests/patches/test_\w+\.py")
 
 
 def file(release: Release) -> Path:
@@ -25,20 +25,8 @@ def file(release: Release) -> Path:
 
 def proofs(release: Release) -> list[str]:
     """The proofs that the release's stock tree must pass, relative to the checkout; none without a list."""
-    place = file(release)
-    try:
-        lines = place.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise PatchsetError(f"{place} cannot be read: {error}") from error
-    for number, line in enumerate(lines, start=1):
-        if not _PROOF.match(line):
-            raise PatchsetError(
-                f"{place}:{number}: {line[:80]!r} is not a proof",
-                "one path a line: tests/patches/test_NAME.py",
-            )
-    return lines
+    place, hint = file(release), "one path a line: tests/patches/test_NAME.py"
+    return order.lines_of(place, _PROOF.fullmatch, "a proof", hint) if place.exists() else []
 
 
 def text(found: Iterable[str]) -> str:
