@@ -7,16 +7,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base import files, git, paths
+from patchset.base import files, paths
 from patchset.base.errors import PatchsetError, UsageError
 from patchset.base.release import Release
 from patchset.proofs import prove
 from patchset.series import order
-from patchset.series.apply import STOCK_REF, patched_tree
+from patchset.series.apply import patched_tree
 
 #: Bound of one run of one case, in seconds; importing vLLM takes five to twenty.
 CASE_TIMEOUT = 900
@@ -48,18 +48,11 @@ def by_patch(
     ``every`` judges the whole series, also after a change. The interpreter must have vLLM's dependencies.
     """
     tree = patched_tree(release)
-    commits = git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
-    steps = [("stock", git.text(tree, "rev-parse", STOCK_REF))]
-    steps += zip([patch.name for patch in order.read(release)], commits, strict=True)
-
-    def verdicts() -> Iterator[Verdict]:
-        with prove.worktrees(release, tree, 1) as free:
-            clone = free.get()
-            for name, commit in steps:
-                prove.check_out(clone, commit)
-                yield judge(clone, case, name)
-
-    return _first_change(verdicts(), every, on_verdict)
+    names = ["stock", *(patch.name for patch in order.read(release))]
+    steps = [
+        (name, release, tree, commit) for name, commit in zip(names, prove.commits_of(tree), strict=True)
+    ]
+    return _first_change(steps, case, every, on_verdict)
 
 
 def by_release(
@@ -72,16 +65,34 @@ def by_release(
 ) -> tuple[Verdict, Verdict] | None:
     """The verdicts of the two neighbouring releases between which a case's changes, oldest first; else None."""
 
-    def verdicts() -> Iterator[Verdict]:
+    def steps() -> Iterator[tuple[str, Release, Path, str]]:
         for release in found:
             tree = patched_tree(release)
-            commit = git.text(tree, "rev-parse", STOCK_REF if stock else "HEAD")
-            with prove.worktrees(release, tree, 1) as free:
-                clone = free.get()
-                prove.check_out(clone, commit)
-                yield judge(clone, case, release.name)
+            yield release.name, release, tree, prove.commits_of(tree)[0 if stock else -1]
 
-    return _first_change(verdicts(), every, on_verdict)
+    return _first_change(steps(), case, every, on_verdict)
+
+
+def _first_change(
+    steps: Iterable[tuple[str, Release, Path, str]],
+    case: str,
+    every: bool,
+    on_verdict: Callable[[Verdict], None],
+) -> tuple[Verdict, Verdict] | None:
+    """Judge a case at each step (name, release, patched tree, commit) to the first change, or ``every`` one."""
+    before = first = None
+    for name, release, tree, commit in steps:
+        with prove.worktrees(release, tree, 1) as free:
+            clone = free.get()
+            prove.check_out(clone, commit)
+            verdict = judge(clone, case, name)
+        on_verdict(verdict)
+        if first is None and before is not None and before.passed != verdict.passed:
+            first = before, verdict
+            if not every:
+                break
+        before = verdict
+    return first
 
 
 def judge(tree: Path, case: str, step: str) -> Verdict:
@@ -93,13 +104,9 @@ def judge(tree: Path, case: str, step: str) -> Verdict:
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
         try:
             done = subprocess.run(
-                command,
-                cwd=paths.project_root() / "tests",
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=CASE_TIMEOUT,
-            )
+                command, cwd=paths.project_root() / "tests", env=environment,
+                capture_output=True, text=True, timeout=CASE_TIMEOUT,
+            )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise PatchsetError(f"{case} on {step}: no end after {CASE_TIMEOUT} s") from error
         if done.returncode == 2:
@@ -110,18 +117,3 @@ def judge(tree: Path, case: str, step: str) -> Verdict:
             raise PatchsetError(f"{case} could not be judged on {step}: {done.stderr.strip()[-2000:]}")
         target = json.loads(result.read_text(encoding="utf-8"))["targets"][0]
     return Verdict(step, target["right"], target["all"])
-
-
-def _first_change(
-    verdicts: Iterator[Verdict], every: bool, on_verdict: Callable[[Verdict], None]
-) -> tuple[Verdict, Verdict] | None:
-    before: Verdict | None = None
-    first = None
-    for verdict in verdicts:
-        on_verdict(verdict)
-        if first is None and before is not None and before.passed != verdict.passed:
-            first = before, verdict
-            if not every:
-                break
-        before = verdict
-    return first

@@ -16,22 +16,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from patchset.base import console, files, git, paths
 from patchset.base.errors import UsageError
 from patchset.base.release import Release
 from patchset.series import order, upstreamed
 from patchset.series.apply import STOCK_REF, patched_tree, select
-from patchset.series.patch import Patch
 
 #: How long one run may take, in seconds; an import of vLLM takes five to twenty.
 PROOF_TIMEOUT = 600
 
-#: pytest's exit statuses: all passed, some failed. After others (no tests, errors in collecting) nothing is shown.
+#: pytest's exit statuses: all passed, some failed.
 _PASSED, _FAILED = 0, 1
 
 #: Set where nobody waits for proofs any more; those at work look at it so often, in seconds.
@@ -39,11 +39,10 @@ _over = threading.Event()
 _LOOK = 0.2
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(NamedTuple):
     """Some proofs on the tree of one commit, in one process: (patch, path in the checkout) of each."""
 
-    proofs: tuple[tuple[str, str], ...]
+    proofs: list[tuple[str, str]]
     stage: str
     expected: str
     commit: str
@@ -81,24 +80,24 @@ def prove(
     stock tree must pass are run as well, unless ``only`` names patches.
     """
     patches = order.read(release)
+    others = select(patches, None, only)
+    chosen = [patch for patch in patches if not only or patch not in others]
     taken = [(Path(proof).stem, proof) for proof in upstreamed.proofs(release)] if not only else []
-    chosen = patches if not only else [patch for patch in patches if patch.name in _checked(patches, only)]
     if not chosen and not taken:
         return []
     tree = patched_tree(release)
-    commits = [git.text(tree, "rev-parse", STOCK_REF)]
-    commits += git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
-    runs = []
-    if taken:
-        runs.append(_Run(tuple(taken), "stock", "green", commits[0]))
-    for number, patch in enumerate(patches):
+    commits = commits_of(tree)
+    runs = [_Run(taken, "stock", "green", commits[0])] if taken else []
+    every = []
+    for patch, before, after in zip(patches, commits, commits[1:], strict=False):
         if patch in chosen:
-            runs.append(_Run(_proofs(patch), "without it", "red", commits[number]))
+            proofs = [(patch.name, proof) for proof in patch.header.proofs]
+            every += proofs
+            runs.append(_Run(proofs, "without it", "red", before))
             if every_prefix:
-                runs.append(_Run(_proofs(patch), "with it", "green", commits[number + 1]))
+                runs.append(_Run(proofs, "with it", "green", after))
     # One process imports vLLM once for all of them; a proof that is not green there is told apart by its own run.
     if chosen:
-        every = tuple(proof for patch in chosen for proof in _proofs(patch))
         runs.append(_Run(every, "whole series", "green", commits[-1]))
     # The one with all proofs takes longest: begun last, it would run alone.
     runs.sort(key=lambda run: (-len(run.proofs), commits.index(run.commit)))
@@ -120,14 +119,10 @@ def proof_on(tree: Path, proof: str) -> tuple[str, str]:
     return _shown(tree, [place], "")[place]
 
 
-def _proofs(patch: Patch) -> tuple[tuple[str, str], ...]:
-    return tuple((patch.name, proof) for proof in patch.header.proofs)
-
-
-def _checked(patches: list[Patch], names: Sequence[str]) -> set[str]:
-    wanted = {name.removesuffix(".diff") for name in names}
-    select(patches, None, sorted(wanted))
-    return wanted
+def commits_of(tree: Path) -> list[str]:
+    """The commits of a patched tree: of the stock tree, then of each patch."""
+    series = git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
+    return [git.text(tree, "rev-parse", STOCK_REF), *series]
 
 
 @contextmanager
@@ -205,39 +200,29 @@ def check_out(clone: Path, commit: str) -> None:
 
 def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str, str]]:
     """What each proof shows on a tree, and what it printed."""
-    with files.scratch(paths.build_dir()) as folder:
-        place = folder / "outcomes.json"
-        status, output = _pytest(tree, proofs, release, place)
-        found = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
-    if status not in (_PASSED, _FAILED):
-        return dict.fromkeys(proofs, ("error", output))
-    return {proof: (found.get(str(proof), "error"), output) for proof in proofs}
-
-
-def _pytest(tree: Path, proofs: list[Path], release: str, result: Path) -> tuple[int, str]:
     from patchset.proofs import outcomes  # pytest, which the other commands do without
 
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"VLLM_TREE": str(tree), "VLLM_RELEASE": release, "VLLM_LOGGING_LEVEL": "ERROR"}
-    environment |= {outcomes.VARIABLE: str(result), outcomes.TESTS: str(paths.project_root() / "tests")}
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"]
     command += ["-p", outcomes.__name__, *(["-x"] if len(proofs) == 1 else []), *map(str, proofs)]
-    end = time.monotonic() + PROOF_TIMEOUT
-    with subprocess.Popen(
-        command,
-        cwd=proofs[0].parent,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as child:
-        while time.monotonic() < end and not _over.is_set():
-            try:
-                output = child.communicate(timeout=_LOOK)
-            except subprocess.TimeoutExpired:
-                continue
-            return child.returncode, "".join(output)
-        child.kill()
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"VLLM_TREE": str(tree), "VLLM_RELEASE": release, "VLLM_LOGGING_LEVEL": "ERROR"}
+    output, found, end = None, {}, time.monotonic() + PROOF_TIMEOUT
+    with files.scratch(paths.build_dir()) as folder:
+        place = folder / "outcomes.json"
+        environment |= {outcomes.VARIABLE: str(place), outcomes.TESTS: str(paths.project_root() / "tests")}
+        where, pipe = proofs[0].parent, subprocess.PIPE
+        with subprocess.Popen(
+            command, cwd=where, env=environment, text=True, stdout=pipe, stderr=subprocess.STDOUT
+        ) as child:
+            while output is None and time.monotonic() < end and not _over.is_set():
+                with suppress(subprocess.TimeoutExpired):
+                    output = child.communicate(timeout=_LOOK)[0]
+            if output is None:
+                child.kill()
+        # After other statuses (no tests, errors in collecting) nothing is shown.
+        if child.returncode in (_PASSED, _FAILED) and place.is_file():
+            found = json.loads(place.read_text(encoding="utf-8"))
     if _over.is_set():
         raise CancelledError
-    return -1, f"no end after {PROOF_TIMEOUT} s"
+    output = f"no end after {PROOF_TIMEOUT} s" if output is None else output
+    return {proof: (found.get(str(proof), "error"), output) for proof in proofs}
