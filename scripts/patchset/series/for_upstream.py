@@ -9,8 +9,7 @@ import subprocess
 import sys
 import textwrap
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from patchset.base import console, files, git, paths
@@ -61,35 +60,6 @@ _CHECKS = (
 )
 
 
-@dataclass
-class Commit:
-    """One change: its patch, the tree that it makes, and the tests that come with it, by path."""
-
-    patch: Patch
-    tree: str
-    tests: list[str] = field(default_factory=list)
-
-    @property
-    def title(self) -> str:
-        """The patch's subject below the tags that vLLM sorts changes by."""
-        kind = "Perf" if self.patch.name.startswith(("linear-", "counter-")) else "Bugfix"
-        folders = {folder for path in self.patch.paths for folder in path.split("/")}
-        if folders & {"parser", "tool_parsers", "reasoning"}:
-            area = "Parser"
-        else:
-            area = "Core" if folders & {"v1", "config"} else "Frontend"
-        return f"[{kind}][{area}] {self.patch.subject}"
-
-    def message(self, signer: str, titles: Mapping[str, str]) -> str:
-        """Title, reason, tests and sign-off; ``titles`` by the names of patches."""
-        reason = plain(self.patch.header.get("Reason") or "")
-        reason = _PATCH.sub(lambda match: f'"{titles.get(match[1], match[1])}"', reason)
-        reason = textwrap.fill(reason, 72, break_on_hyphens=False)
-        tests = "\n".join(f"Test: {path}" for path in self.tests)
-        parts = [self.title, reason, tests, f"Signed-off-by: {signer}"]
-        return "\n\n".join(part for part in parts if part) + "\n"
-
-
 def write(release: Release, name: str, email: str) -> Path:
     """Write the series into ``build/upstream/<release>``; its ``cover-letter.md`` is for whoever sends it."""
     if not _NAME.match(name) or not _EMAIL.match(email):
@@ -99,26 +69,38 @@ def write(release: Release, name: str, email: str) -> Path:
     folder = paths.build_dir() / "upstream" / release.name
     signer = f"{name} <{email}>"
     who = f"{signer} {release.source_date_epoch} +0000"
+    patches = order.read(release)
+    titles = {patch.name: _title(patch) for patch in patches}
+    stay: dict[str, str] = {}
     with locked_tree(release) as tree, index_over(tree) as index:
 
-        def commit_of(content: str, message: str, *above: str) -> str:
-            text = f"tree {content}\n{''.join(above)}author {who}\ncommitter {who}\n\n{message}"
+        def commit(message: str, *parent: str) -> str:
+            content = git.text(index, "write-tree")
+            above = "".join(f"parent {one}\n" for one in parent)
+            text = f"tree {content}\n{above}author {who}\ncommitter {who}\n\n{message}"
             return _stored(index, "commit", text)
 
-        commits = _ordered(index, tree, order.read(release))
-        stay = _move_tests(index, tree, commits)
-        titles = {commit.patch.name: commit.title for commit in commits}
-        stock = git.text(tree, "rev-parse", f"{STOCK_REF}^{{tree}}")
-        head = first = commit_of(stock, f"vLLM {release.version}\n")
-        for commit in commits:
-            head = commit_of(commit.tree, commit.message(signer, titles), f"parent {head}\n")
+        git.run(index, "read-tree", git.text(tree, "rev-parse", STOCK_REF))
+        head = first = commit(f"vLLM {release.version}\n")
+        ordered, waiting = [], list[str]()
+        for patch in _ordered(index, tree, patches):
+            ordered.append(titles[patch.name])
+            waiting += _moving(patch, stay)
+            tests: list[str] = []
+            # A change that only adds files changes nothing yet: its tests come with the next one that uses them.
+            if not all(file.is_added_file for file in patch.files):
+                tests, waiting = list(dict.fromkeys(waiting)), []
+            blobs = ((test, _stored(index, "blob", _test(tree, test))) for test in tests)
+            added = "".join(f"100644 blob {blob}\t{TESTS}/{test}.py\n" for test, blob in blobs)
+            git.run(index, "update-index", "--index-info", stdin=added.encode())
+            head = commit(_message(patch, titles, tests, signer), head)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with files.atomic_folder(folder) as temp:
             git.run(
                 index, "format-patch", "--quiet", "--no-signature", "--zero-commit", "--full-index",
                 "--numbered", "--output-directory", str(temp), f"{first}..{head}",
             )  # fmt: skip
-            files.write_text(temp / "cover-letter.md", _cover_letter(release, commits, stay))
+            files.write_text(temp / "cover-letter.md", _cover_letter(release, ordered, stay))
     return folder
 
 
@@ -153,14 +135,34 @@ def plain(reason: str) -> str:
     return _REFERENCES.sub(issues, reason)
 
 
-def _ordered(index: Path, tree: Path, patches: list[Patch]) -> list[Commit]:
-    """The patches, a small one before a large one, none before what it needs; and the tree that each makes."""
+def _title(patch: Patch) -> str:
+    """A patch's subject below the tags that vLLM sorts changes by."""
+    kind = "Perf" if patch.name.startswith(("linear-", "counter-")) else "Bugfix"
+    folders = {folder for path in patch.paths for folder in path.split("/")}
+    area = "Core" if folders & {"v1", "config"} else "Frontend"
+    if folders & {"parser", "tool_parsers", "reasoning"}:
+        area = "Parser"
+    return f"[{kind}][{area}] {patch.subject}"
+
+
+def _message(patch: Patch, titles: Mapping[str, str], tests: list[str], signer: str) -> str:
+    """Title, reason, tests and sign-off; ``titles`` by the names of patches."""
+    reason = plain(patch.header.get("Reason") or "")
+    reason = _PATCH.sub(lambda match: f'"{titles.get(match[1], match[1])}"', reason)
+    reason = textwrap.fill(reason, 72, break_on_hyphens=False)
+    named = "\n".join(f"Test: {TESTS}/{test}.py" for test in tests if test.startswith("test_"))
+    parts = [titles[patch.name], reason, named, f"Signed-off-by: {signer}"]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _ordered(index: Path, tree: Path, patches: list[Patch]) -> Iterator[Patch]:
+    """Put the patches into the index: a small one before a large one, none before what it needs."""
     trailer = f"%(trailers:key={ENTRY_TRAILER},valueonly,separator=%x20)"
     listing = git.text(tree, "log", f"--format={trailer} %H", f"{STOCK_REF}..HEAD").splitlines()
     by_entry = dict(line.split(" ") for line in listing)
-    now = git.text(tree, "rev-parse", f"{STOCK_REF}^{{tree}}")
-    left, commits = sorted(patches, key=lambda patch: len(patch.diff)), list[Commit]()
+    left = sorted(patches, key=lambda patch: len(patch.diff))
     while left:
+        now = git.text(index, "write-tree")
         for patch in left:
             if not any(_needs(patch, other) for other in left if other is not patch):
                 git.run(index, "read-tree", now)
@@ -170,11 +172,10 @@ def _ordered(index: Path, tree: Path, patches: list[Patch]) -> list[Commit]:
         else:
             raise PatchsetError(f"no order fits {', '.join(patch.name for patch in left)}")
         left.remove(patch)
-        now = git.text(index, "write-tree")
-        commits.append(Commit(patch, now))
-    if now != (wanted := git.text(tree, "rev-parse", "HEAD^{tree}")):
-        raise PatchsetError(f"small patches first do not make the patched tree: {wanted} is not {now}")
-    return commits
+        yield patch
+    made, wanted = git.text(index, "write-tree"), git.text(tree, "rev-parse", "HEAD^{tree}")
+    if others := git.text(index, "diff-tree", "-r", "--name-only", made, wanted, "--", ".", f":!{TESTS}"):
+        raise PatchsetError(f"small patches first do not make the patched tree: {others}")
 
 
 def _needs(patch: Patch, other: Patch) -> bool:
@@ -184,41 +185,18 @@ def _needs(patch: Patch, other: Patch) -> bool:
     return not added.isdisjoint(patch.paths) or any(f"from {name} import" in patch.diff for name in modules)
 
 
-def _move_tests(index: Path, tree: Path, commits: Sequence[Commit]) -> dict[str, str]:
-    """Put proofs into the changes that make them pass; those that stay here, and why.
-
-    A change that only adds files changes nothing yet: its tests come with the next one that uses them.
-    """
-    stay: dict[str, str] = {}
-    moved: dict[str, str] = {}
-    waiting: list[str] = []
-    for commit in commits:
-        for proof in commit.patch.header.proofs:
-            words = _words(paths.project_root() / proof)
-            if why := next((why for word, why in STAYS.items() if word in words), None):
-                stay[proof] = why
-            else:
-                waiting += ["__init__", *({HARNESS} & words), Path(proof).stem]
-        if not all(file.is_added_file for file in commit.patch.files):
-            new = {
-                f"{TESTS}/{name}.py": _stored(index, "blob", _test(tree, name))
-                for name in dict.fromkeys(waiting)
-            }
-            commit.tests = [path for path in new if "/test_" in path]
-            moved, waiting = moved | new, []
-        git.run(index, "read-tree", commit.tree)
-        added = "".join(f"100644 blob {blob}\t{path}\n" for path, blob in moved.items())
-        git.run(index, "update-index", "--index-info", stdin=added.encode())
-        commit.tree = git.text(index, "write-tree")
-    return stay
-
-
-def _words(proof: Path) -> set[str]:
-    """The modules that a proof imports from, and its strings."""
-    nodes = list(ast.walk(ast.parse(proof.read_text(encoding="utf-8"))))
-    return {(node.module or "").split(".")[0] for node in nodes if isinstance(node, ast.ImportFrom)} | {
-        node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
+def _moving(patch: Patch, stay: dict[str, str]) -> Iterator[str]:
+    """The proofs of a patch that vLLM's tests can hold, with the modules that they need; others ``stay``, and why."""
+    for proof in patch.header.proofs:
+        place = paths.project_root() / proof
+        nodes = list(ast.walk(ast.parse(place.read_text(encoding="utf-8"))))
+        # The modules that it imports from, and its strings.
+        words = {(node.module or "").split(".")[0] for node in nodes if isinstance(node, ast.ImportFrom)}
+        words |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
+        if why := next((why for word, why in STAYS.items() if word in words), None):
+            stay[proof] = why
+        else:
+            yield from ("__init__", *({HARNESS} & words), place.stem)
 
 
 def _test(tree: Path, name: str) -> str:
@@ -253,14 +231,14 @@ def _python(folder: Path, *arguments: str, stdin: str | None = None) -> str:
     return done.stdout
 
 
-def _cover_letter(release: Release, commits: Sequence[Commit], stay: Mapping[str, str]) -> str:
-    changes = "\n".join(f"{number}. {commit.title}" for number, commit in enumerate(commits, start=1))
+def _cover_letter(release: Release, titles: Sequence[str], stay: Mapping[str, str]) -> str:
+    changes = "\n".join(f"{number}. {title}" for number, title in enumerate(titles, start=1))
     kept = "\n".join(f"- `{proof}`: it {why}." for proof, why in stay.items())
     place = release.folder / "upstream-tests.toml"
     tests = tomllib.loads(place.read_text(encoding="utf-8"))["test"] if place.is_file() else []
     contradicted = "\n".join(f"- `{test['name']}`: {test['reason']}." for test in tests)
     return f"""\
-# {len(commits)} changes to vLLM {release.version}
+# {len(titles)} changes to vLLM {release.version}
 
 Made for the sources of v{release.version}; `git am --keep-non-patch *.patch` puts them on. A change comes after those
 that it needs, else a small one before a large one: each of the first ones can go as a pull request of its own.
