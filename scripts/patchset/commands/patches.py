@@ -15,6 +15,7 @@ from patchset.proofs import bisect, prove
 from patchset.rebase import run
 from patchset.rebase.drift import UPSTREAM, drift
 from patchset.series import for_upstream
+from patchset.series.apply import CONFLICT_MESSAGE
 from patchset.series.new_patch import new_patch
 
 
@@ -130,18 +131,15 @@ def bisect_command(case: str, release: str | None, by_releases: bool, stock: boo
     CASE is a case of the conformance suite, by name. The stock tree is judged first, then each longer part of the
     series; each run takes as long as vLLM's import and the case do, some ten seconds.
     """
-
-    def show(verdict: bisect.Verdict) -> None:
-        console.note(f"  {verdict.text()}")
-
     if by_releases:
         if release:
             raise UsageError("--releases takes all of them, and no RELEASE")
-        change = bisect.by_release(releases(), case, stock=stock, every=every, on_verdict=show)
+        steps = bisect.by_release(releases(), stock=stock)
     elif stock:
         raise UsageError("--stock goes with --releases")
     else:
-        change = bisect.by_patch(load(release), case, every=every, on_verdict=show)
+        steps = bisect.by_patch(load(release))
+    change = bisect.first_change(steps, case, every=every)
     if change is None:
         console.result(f"{case}: the same verdict at every step")
     else:
@@ -163,13 +161,14 @@ def new_patch_command(name: str, release: str | None) -> None:
     by proofs.
     """
     loaded = load(release)
-    made = new_patch(name, loaded)
-    console.result(made.proof)
+    name = name.removesuffix(".diff")
+    tree, proof = new_patch(name, loaded)
+    console.result(proof)
     console.note(
-        f"next: edit in {made.tree}\n"
-        f"      git add --all && git commit -e -F .git/{made.message.name}   # fill the header in\n"
-        f"      nox -s refresh -- {loaded.name}   # writes {made.name}.diff, last in the series\n"
-        f"      write the proof, then nox -s proofs -- {loaded.name} --patch {made.name}"
+        f"next: edit in {tree}\n"
+        f"      git add --all && git commit -e -F .git/{CONFLICT_MESSAGE}   # fill the header in\n"
+        f"      nox -s refresh -- {loaded.name}   # writes {name}.diff, last in the series\n"
+        f"      write the proof, then nox -s proofs -- {loaded.name} --patch {name}"
     )
 
 

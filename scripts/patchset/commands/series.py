@@ -127,8 +127,8 @@ def share_command(names: tuple[str, ...], dry_run: bool, context: int) -> None:
     """
     for name in names or share.to_share():
         groups = share.plan(name, context=context)
-        for group in groups:
-            console.result(f"{name}: one diff for {', '.join(release.name for release in group.users)}")
+        for _, users in groups:
+            console.result(f"{name}: one diff for {', '.join(release.name for release in users)}")
         if not dry_run:
             share.write(name, groups)
     if not dry_run:

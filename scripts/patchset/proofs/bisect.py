@@ -7,11 +7,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base import files, paths
+from patchset.base import console, files, paths
 from patchset.base.errors import PatchsetError, UsageError
 from patchset.base.release import Release
 from patchset.proofs import prove
@@ -22,9 +22,13 @@ from patchset.series.apply import patched_tree
 CASE_TIMEOUT = 900
 
 
+#: What a case is judged on: the name of a patch, "stock" or a release; the release, its patched tree, and the commit.
+Step = tuple[str, Release, Path, str]
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """How many of a case's responses were right after ``step``, a patch's name, "stock" or a release."""
+    """How many of a case's responses were right after ``step``."""
 
     step: str
     right: int
@@ -35,58 +39,34 @@ class Verdict:
         """Whether the case passes."""
         return self.right == self.all
 
-    def text(self) -> str:
-        """One line."""
-        return f"{'pass' if self.passed else 'FAIL'}  {self.right}/{self.all}  {self.step}"
 
-
-def by_patch(
-    release: Release, case: str, *, every: bool = False, on_verdict: Callable[[Verdict], None]
-) -> tuple[Verdict, Verdict] | None:
-    """The verdicts before and after the first patch that changes a case's; None when none does.
-
-    ``every`` judges the whole series, also after a change. The interpreter must have vLLM's dependencies.
-    """
+def by_patch(release: Release) -> Iterator[Step]:
+    """The stock tree, then each patch of a release."""
     tree = patched_tree(release)
     names = ["stock", *(patch.name for patch in order.read(release))]
-    steps = [
-        (name, release, tree, commit) for name, commit in zip(names, prove.commits_of(tree), strict=True)
-    ]
-    return _first_change(steps, case, every, on_verdict)
+    for name, commit in zip(names, prove.commits_of(tree), strict=True):
+        yield name, release, tree, commit
 
 
-def by_release(
-    found: list[Release],
-    case: str,
-    *,
-    stock: bool = False,
-    every: bool = False,
-    on_verdict: Callable[[Verdict], None],
-) -> tuple[Verdict, Verdict] | None:
-    """The verdicts of the two neighbouring releases between which a case's changes, oldest first; else None."""
-
-    def steps() -> Iterator[tuple[str, Release, Path, str]]:
-        for release in found:
-            tree = patched_tree(release)
-            yield release.name, release, tree, prove.commits_of(tree)[0 if stock else -1]
-
-    return _first_change(steps(), case, every, on_verdict)
+def by_release(found: list[Release], *, stock: bool = False) -> Iterator[Step]:
+    """Releases, patched or ``stock``."""
+    for release in found:
+        tree = patched_tree(release)
+        yield release.name, release, tree, prove.commits_of(tree)[0 if stock else -1]
 
 
-def _first_change(
-    steps: Iterable[tuple[str, Release, Path, str]],
-    case: str,
-    every: bool,
-    on_verdict: Callable[[Verdict], None],
-) -> tuple[Verdict, Verdict] | None:
-    """Judge a case at each step (name, release, patched tree, commit) to the first change, or ``every`` one."""
+def first_change(steps: Iterable[Step], case: str, *, every: bool = False) -> tuple[Verdict, Verdict] | None:
+    """The verdicts before and after the first step that changes a case's; None when none does.
+
+    ``every`` judges all steps, also after a change. The interpreter must have vLLM's dependencies.
+    """
     before = first = None
     for name, release, tree, commit in steps:
         with prove.worktrees(release, tree, 1) as free:
             clone = free.get()
             prove.check_out(clone, commit)
             verdict = judge(clone, case, name)
-        on_verdict(verdict)
+        console.note(f"  {'pass' if verdict.passed else 'FAIL'}  {verdict.right}/{verdict.all}  {name}")
         if first is None and before is not None and before.passed != verdict.passed:
             first = before, verdict
             if not every:

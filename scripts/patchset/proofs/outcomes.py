@@ -20,13 +20,10 @@ VARIABLE = "PATCHSET_PROOF_OUTCOMES"
 #: Where assertions count as a proof's own: this project's tests, helpers included.
 TESTS = "PATCHSET_PROOF_TESTS"
 
-_RANK = {"green": 0, "red": 1, "error": 2}
-_OUTCOMES = pytest.StashKey[dict[str, str]]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Begin with no outcome."""
-    config.stash[_OUTCOMES] = {}
+#: From good to bad.
+_OUTCOMES = ("green", "red", "error")
+#: The worst outcome of each file so far; a process is one session.
+_found: dict[str, str] = {}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -35,22 +32,18 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Note what a phase of a test showed."""
     report = yield
-    if report.failed and call.excinfo is not None:
-        own = report.when == "call" and _is_own(call.excinfo.value)
-        _note(item.config, item.path, "red" if own else "error")
-    elif report.failed or (report.when == "call" and report.passed):
-        _note(item.config, item.path, "error" if report.failed else "green")
+    in_test = report.when == "call"
+    if report.failed or (in_test and report.passed):
+        red = in_test and call.excinfo is not None and _is_own(call.excinfo.value)
+        outcome = "green" if report.passed else "red" if red else "error"
+        path = str(item.path)
+        _found[path] = max(_found.get(path, "green"), outcome, key=_OUTCOMES.index)
     return report
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_sessionfinish() -> None:
     """Write the outcomes, the worst of each file."""
-    Path(os.environ[VARIABLE]).write_text(json.dumps(session.config.stash[_OUTCOMES]), encoding="utf-8")
-
-
-def _note(config: pytest.Config, path: Path, outcome: str) -> None:
-    found = config.stash[_OUTCOMES]
-    found[str(path)] = max(found.get(str(path), "green"), outcome, key=_RANK.__getitem__)
+    Path(os.environ[VARIABLE]).write_text(json.dumps(_found), encoding="utf-8")
 
 
 def _is_own(error: BaseException) -> bool:

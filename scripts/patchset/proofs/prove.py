@@ -31,9 +31,6 @@ from patchset.series.apply import STOCK_REF, patched_tree, select
 #: How long one run may take, in seconds; an import of vLLM takes five to twenty.
 PROOF_TIMEOUT = 600
 
-#: pytest's exit statuses: all passed, some failed.
-_PASSED, _FAILED = 0, 1
-
 #: Set where nobody waits for proofs any more; those at work look at it so often, in seconds.
 _over = threading.Event()
 _LOOK = 0.2
@@ -71,8 +68,8 @@ def prove(
     only: Sequence[str] = (),
     every_prefix: bool = False,
     jobs: int = 2,
-    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
-) -> list[Verdict]:
+    on_verdict: Callable[[Verdict], None],
+) -> None:
     """Run the proofs of a release's patches with this interpreter, which must have vLLM's dependencies.
 
     ``only`` names the patches to prove (all without it). ``every_prefix`` runs the green check also on the
@@ -84,7 +81,7 @@ def prove(
     chosen = [patch for patch in patches if not only or patch not in others]
     taken = [(Path(proof).stem, proof) for proof in upstreamed.proofs(release)] if not only else []
     if not chosen and not taken:
-        return []
+        return
     tree = patched_tree(release)
     commits = commits_of(tree)
     runs = [_Run(taken, "stock", "green", commits[0])] if taken else []
@@ -101,16 +98,13 @@ def prove(
         runs.append(_Run(every, "whole series", "green", commits[-1]))
     # The one with all proofs takes longest: begun last, it would run alone.
     runs.sort(key=lambda run: (-len(run.proofs), commits.index(run.commit)))
-    verdicts = []
     with worktrees(release, tree, jobs) as free, workers(jobs) as pool:
         futures = [pool.submit(_run, free, release, run) for run in runs]
         with console.progress(f"proofs of {release.name}", len(runs), unit="runs") as advance:
             for future in futures:
                 for verdict in future.result():
-                    verdicts.append(verdict)
                     on_verdict(verdict)
                 advance(1)
-    return verdicts
 
 
 def proof_on(tree: Path, proof: str) -> tuple[str, str]:
@@ -175,16 +169,12 @@ def _run(free: SimpleQueue[Path], release: Release, run: _Run) -> list[Verdict]:
     finally:
         free.put(clone)
     several = len({proof for _, proof in run.proofs}) > len({name for name, _ in run.proofs})
-    return [
-        Verdict(
-            release.name,
-            f"{name} ({Path(proof).stem})" if several else name,
-            run.stage,
-            run.expected,
-            *shown[paths.project_root() / proof],
-        )
-        for name, proof in run.proofs
-    ]
+    verdicts = []
+    for name, proof in run.proofs:
+        called = f"{name} ({Path(proof).stem})" if several else name
+        seen = shown[paths.project_root() / proof]
+        verdicts.append(Verdict(release.name, called, run.stage, run.expected, *seen))
+    return verdicts
 
 
 def check_out(clone: Path, commit: str) -> None:
@@ -219,8 +209,8 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
                     output = child.communicate(timeout=_LOOK)[0]
             if output is None:
                 child.kill()
-        # After other statuses (no tests, errors in collecting) nothing is shown.
-        if child.returncode in (_PASSED, _FAILED) and place.is_file():
+        # All passed (0), some failed (1); after other statuses (no tests, errors in collecting) nothing is shown.
+        if child.returncode in (0, 1) and place.is_file():
             found = json.loads(place.read_text(encoding="utf-8"))
     if _over.is_set():
         raise CancelledError

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base import files, git, paths
+from patchset.base import files, paths
 from patchset.base.errors import UsageError
 from patchset.base.release import Release
 from patchset.series import order
@@ -31,22 +30,12 @@ def test_{function}() -> None:
 '''
 
 
-@dataclass(frozen=True)
-class NewPatch:
-    """``tree`` to edit, ``message`` to commit with, ``proof`` to write."""
-
-    name: str
-    tree: Path
-    message: Path
-    proof: Path
-
-
-def new_patch(name: str, release: Release) -> NewPatch:
+def new_patch(name: str, release: Release) -> tuple[Path, Path]:
     """Set up a new patch at the end of the release's series: its header as a commit message, its proof.
 
-    The series has it as soon as there is a change to commit and ``refresh`` wrote it; a diff of nothing is none.
+    The tree to edit, with the message in ``.git``, and the proof to write. The series has the patch as soon as there is
+    a change to commit and ``refresh`` wrote it; a diff of nothing is none.
     """
-    name = name.removesuffix(".diff")
     if not _NAME.match(name):
         raise UsageError(
             f"{name!r} is not a valid name for a patch", "small letters, digits and hyphens: ordered-deltas"
@@ -58,18 +47,17 @@ def new_patch(name: str, release: Release) -> NewPatch:
     file = paths.project_root() / proof
     tree = patched_tree(release)
     header = Header(
-        (
-            ("Subject", f"<one line: what {name} does>"),
-            ("Reason", "<why it must exist: what breaks without it, for whom>"),
-            ("Origin", "own"),
-            ("Upstream-Status", "not submitted"),
-            ("Drop-When", "<a condition that can be checked>"),
-            ("Proof", proof),
-            ("Last-Refresh", release.name),
-        )
+        {
+            "Subject": f"<one line: what {name} does>",
+            "Reason": "<why it must exist: what breaks without it, for whom>",
+            "Origin": "own",
+            "Upstream-Status": "not submitted",
+            "Drop-When": "<a condition that can be checked>",
+            "Proof": proof,
+            "Last-Refresh": release.name,
+        }
     )
-    message = Path(git.text(tree, "rev-parse", "--absolute-git-dir")) / CONFLICT_MESSAGE
     if not file.exists():  # a patch of that name for another release has its proof
         files.write_text(file, _PROOF.format(name=name, function=function))
-    files.write_text(message, commit_message(f"{name}.diff", header))
-    return NewPatch(name, tree, message, file)
+    files.write_text(tree / ".git" / CONFLICT_MESSAGE, commit_message(f"{name}.diff", header))
+    return tree, file

@@ -55,25 +55,16 @@ class PatchFormatError(PatchsetError):
     """A diff or its header is not as the format says."""
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(dict[str, str]):
     """The fields above the diff, one a line, in the order of the file."""
-
-    fields: tuple[tuple[str, str], ...]
-
-    def get(self, name: str) -> str | None:
-        """A field's value, or None."""
-        return next((value for field, value in self.fields if field == name), None)
 
     def with_field(self, name: str, value: str) -> Header:
         """The same header with one field changed, or added at the end."""
-        if self.get(name) is None:
-            return Header((*self.fields, (name, value)))
-        return Header(tuple((field, value if field == name else old) for field, old in self.fields))
+        return Header({**self, name: value})
 
     def without_field(self, name: str) -> Header:
         """The same header without one field."""
-        return Header(tuple((field, value) for field, value in self.fields if field != name))
+        return Header({field: value for field, value in self.items() if field != name})
 
     @property
     def proofs(self) -> tuple[str, ...]:
@@ -87,14 +78,12 @@ class Header:
 
     def text(self) -> str:
         """The header as it stands in a file."""
-        return "".join(f"{field}: {value}\n" for field, value in self.fields)
+        return "".join(f"{field}: {value}\n" for field, value in self.items())
 
     def faults(self) -> list[str]:
         """What is wrong with it, one line each; empty when it is whole."""
-        names = [name for name, _ in self.fields]
-        found = [f"the header has no field {name}" for name in _REQUIRED if name not in names]
-        found += [f"the header has {name} twice" for name in sorted({n for n in names if names.count(n) > 1})]
-        for name, value in self.fields:
+        found = [f"the header has no field {name}" for name in _REQUIRED if name not in self]
+        for name, value in self.items():
             pattern, allowed = (_REQUIRED | _OPTIONAL).get(name, (None, ""))
             if pattern is None:
                 found.append(f"the header has an unknown field {name}")
@@ -176,7 +165,7 @@ def parse(raw: bytes, file: Path, entry: str | None = None) -> Patch:
         raise PatchFormatError(f"{file} has Windows line ends (CRLF)", "save it with plain line ends (LF)")
     if not text.endswith("\n"):
         raise PatchFormatError(
-            f"{file} lacks its last newline, and perhaps more", "bring it back with git checkout"
+            f"{file} lacks its last newline, and perhaps more", "git checkout brings it back"
         )
     start = DIFF_START.search(text)
     if start is None:
@@ -188,16 +177,16 @@ def parse(raw: bytes, file: Path, entry: str | None = None) -> Patch:
 
 def parse_header(text: str, file: Path) -> Header:
     """Read the lines above a diff."""
-    fields = []
+    header = Header()
     for number, line in enumerate(text.rstrip("\n").split("\n") if text.strip() else [], start=1):
         match = _FIELD.match(line)
         if match is None:
-            raise PatchFormatError(
-                f"{file}:{number}: {line[:60]!r} is not a header line",
-                "each line is 'Field: value', on one line",
-            )
-        fields.append((match[1], match[2]))
-    return Header(tuple(fields))
+            what = f"{file}:{number}: {line[:60]!r} is not a header line"
+            raise PatchFormatError(what, "each line is 'Field: value', on one line")
+        if match[1] in header:
+            raise PatchFormatError(f"{file}:{number}: the header has {match[1]} twice")
+        header[match[1]] = match[2]
+    return header
 
 
 def _check_diff(patch: Patch) -> None:

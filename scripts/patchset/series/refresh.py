@@ -105,37 +105,34 @@ def _shared() -> dict[Path, bytes]:
 def _save(release: Release) -> Outcome:
     """Write the commits of the patched tree as the release's diffs and series; nothing for a tree without edits."""
     tree = paths.trees_dir(release.name) / "patched"
-    outcome = Outcome()
     with files.lock(tree):
         stamp, old = read_stamp(tree), order.entries(release)
-        if stamp is not None and git.text(tree, "status", "--porcelain"):
+        if stamp is None:
+            return Outcome(unchanged=old)
+        if git.text(tree, "status", "--porcelain"):
             raise PatchsetError(
                 f"{tree} has changes that are not committed",
                 "commit them (git commit --amend, or a commit of their own)",
             )
-        if stamp is not None:
-            files.remove_temp(paths.patches_dir(), release.name)
-            files.remove_scratch(paths.build_dir())
-        if stamp is None or git.text(tree, "rev-parse", "HEAD") == stamp["head"]:
-            outcome.unchanged = old
-            return outcome
+        files.remove_temp(paths.patches_dir(), release.name)
+        files.remove_scratch(paths.build_dir())
+        if git.text(tree, "rev-parse", "HEAD") == stamp["head"]:
+            return Outcome(unchanged=old)
         commits = _patches_of_commits(release, tree, old)
-        # Empty where git has forgotten the commits that ``apply`` made.
         applied = [entry for entry, _ in stamp["patches"]]
-        by_apply = [
-            (commit, patch_of_commit(release, tree, commit, applied, []))
-            for commit in _commits(tree, stamp["head"]) or []
-        ]
-        originals = {patch.entry: (commit, patch) for commit, patch in by_apply}
-        made = []
+        originals = {}
+        # None where git has forgotten the commits that ``apply`` made.
+        for commit in _commits(tree, stamp["head"]) or ():
+            patch = patch_of_commit(release, tree, commit, applied, [])
+            originals[patch.entry] = commit, patch
+        outcome, made = Outcome(), []
         for commit, patch in commits:
             if not patch.file.is_file():
                 outcome.added.append(patch.entry)
             else:
                 there = read_patch(patch.file, patch.entry)
-                patch = _settled(
-                    release, tree, commit, patch, there, *originals.get(patch.entry, ("", there))
-                )
+                before = originals.get(patch.entry, ("", there))
+                patch = _settled(release, tree, commit, patch, there, *before)
                 which = outcome.unchanged if patch.text() == there.text() else outcome.changed
                 which.append(patch.entry)
             made.append(patch)
@@ -203,7 +200,7 @@ def _settled(
 
     def differ(one: Patch, other: Patch) -> tuple[bool, bool]:
         """Whether the headers do, but for what is generated, and the hunks, but for their places."""
-        headers = [patch.header.without_field("Releases") for patch in (one, other)]
+        headers = [patch.header.without_field("Releases").text() for patch in (one, other)]
         hunks = [_PLACE.sub("@@", patch.diff) for patch in (one, other)]
         return headers[0] != headers[1], hunks[0] != hunks[1]
 

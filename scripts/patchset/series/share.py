@@ -7,7 +7,7 @@ import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from patchset.base import files, paths
@@ -17,13 +17,8 @@ from patchset.series import order, patched_files, refresh
 from patchset.series.patch import Patch, patch_name
 from patchset.series.replay import diff_text, makes, replayed
 
-
-@dataclass(frozen=True)
-class Group:
-    """One diff and the releases, oldest first, that take it."""
-
-    patch: Patch
-    users: tuple[Release, ...]
+#: One diff and the releases, oldest first, that take it.
+Group = tuple[Patch, list[Release]]
 
 
 def plan(name: str, *, context: int = 3) -> list[Group]:
@@ -48,23 +43,17 @@ def plan(name: str, *, context: int = 3) -> list[Group]:
         # Of equal diffs the newest release's header is kept.
         candidates: dict[str, Patch] = {}
         for index, step in reversed(steps):
-            for lines in (None, *range(context, 3)):
-                diff = (
-                    step.patch.diff
-                    if lines is None
-                    else diff_text(index, step.before, step.after, lines=lines)
-                )
+            shorter = (diff_text(index, step.before, step.after, lines=lines) for lines in range(context, 3))
+            for diff in (step.patch.diff, *shorter):
                 candidates.setdefault(diff, replace(step.patch, diff=diff))
         # Of diffs that fit the same releases the first is kept.
         by_fits: dict[frozenset[int], Patch] = {}
         for patch in candidates.values():
-            where = [
-                n for n, (index, step) in enumerate(steps) if makes(index, step.before, step.after, patch)
-            ]
+            where = [n for n, (index, it) in enumerate(steps) if makes(index, it.before, it.after, patch)]
             by_fits.setdefault(frozenset(where), patch)
-    groups, taken = [], set[int]()
+    groups, taken = list[Group](), set[int]()
     for fits in _cover([*by_fits], len(steps)):
-        groups.append(Group(by_fits[fits], tuple(users[number] for number in sorted(fits - taken))))
+        groups.append((by_fits[fits], [users[number] for number in sorted(fits - taken)]))
         taken |= fits
     return groups
 
@@ -81,25 +70,25 @@ def _cover(sets: Sequence[frozenset[int]], count: int) -> list[frozenset[int]]:
 
 def write(name: str, groups: Sequence[Group]) -> None:
     """Put a plan into the series: shared diffs into ``common/``, the others into their release's folder."""
-    several = len([group for group in groups if len(group.users) > 1]) > 1
+    several = sum(len(users) > 1 for _, users in groups) > 1
     wanted: dict[Path, str | None] = {}
-    for group in groups:
-        shared = len(group.users) > 1
-        suffix = f"-{group.users[0].name}" if shared and several else ""
+    for patch, users in groups:
+        shared = len(users) > 1
+        suffix = f"-{users[0].name}" if shared and several else ""
         entry = f"{order.COMMON}{name}{suffix}.diff" if shared else f"{name}.diff"
-        header = group.patch.header if shared else group.patch.header.without_field("Releases")
-        for release in group.users:
+        header = patch.header if shared else patch.header.without_field("Releases")
+        for release in users:
             lines = order.entries(release)
             old = next(line for line in lines if patch_name(line) == name)
             wanted.setdefault(order.entry_file(release, old), None)
             lines[lines.index(old)] = entry
             wanted[order.series_file(release)] = "".join(f"{line}\n" for line in lines)
-            wanted[order.entry_file(release, entry)] = replace(group.patch, header=header).text()
+            wanted[order.entry_file(release, entry)] = replace(patch, header=header).text()
     before = {place: place.read_bytes().decode() if place.is_file() else None for place in wanted}
     try:
         _put(wanted)
-        for group in groups:
-            for release in group.users:
+        for _, users in groups:
+            for release in users:
                 patched_files.check(release, patched_files.compute(release))
     except BaseException:
         _put(before)

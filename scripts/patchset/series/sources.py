@@ -75,15 +75,11 @@ def fill(place: Path) -> bool:
 
 def faults(patch: Patch) -> Iterator[str]:
     """Where a diff and the files that it carries differ, one line each."""
-    if not patch.header.sources:
-        return
     try:
-        wanted = made_of(patch)
+        if patch.header.sources and made_of(patch) != patch.diff:
+            yield "does not carry its files of patches/src as they stand; nox -s refresh writes it right"
     except PatchsetError as error:
         yield error.message
-        return
-    if wanted != patch.diff:
-        yield "does not carry its files of patches/src as they stand; nox -s refresh writes it right"
 
 
 def orphans(patches: list[Patch]) -> Iterator[str]:
