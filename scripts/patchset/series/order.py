@@ -33,7 +33,7 @@ def lines_of(
     ``hint`` says how a line looks, ``lost`` where a lost file comes from.
     """
     try:
-        text = place.read_bytes().decode()
+        text = place.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PatchsetError(f"{place} cannot be read: {error}", lost) from error
     lines = text.removesuffix("\n").split("\n") if text else []

@@ -184,7 +184,7 @@ def parse_header(text: str, file: Path) -> Header:
             what = f"{file}:{number}: {line[:60]!r} is not a header line"
             raise PatchFormatError(what, "each line is 'Field: value', on one line")
         if match[1] in header:
-            raise PatchFormatError(f"{file}:{number}: the header has {match[1]} twice")
+            raise PatchFormatError(f"{file}:{number}: the header has {match[1]} twice", "take one out")
         header[match[1]] = match[2]
     return header
 
