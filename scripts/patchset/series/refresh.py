@@ -84,16 +84,12 @@ def generate(found: Iterable[Release], outcome: Outcome) -> None:
 def spans() -> dict[Path, str]:
     """Each diff in ``common/`` as it must stand: with the releases that use it in its header."""
     among = releases()
-    users: dict[str, list[Release]] = {}
-    for release in among:
-        for entry in order.entries(release):
-            users.setdefault(entry, []).append(release)
     found = {}
     for place in sorted(_shared()):
         entry = order.COMMON + place.name
         patch = read_patch(place, entry)
-        if entry in users:
-            header = patch.header.with_field("Releases", order.spans(users[entry], among))
+        if users := [release for release in among if entry in order.entries(release)]:
+            header = patch.header.with_field("Releases", order.spans(users, among))
             found[place] = replace(patch, header=header).text()
     return found
 
