@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import time
@@ -19,7 +20,6 @@ from patchset.downloads import index
 TRIES = 5
 FIRST_PAUSE = 1.0
 
-_RETRIED: tuple[type[BaseException], ...] = (*index.HTTP_ERRORS, UnavailableError)
 #: A folder for a download must have this many bytes more than the file.
 _SPARE = 64 << 20
 
@@ -33,7 +33,12 @@ def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> 
     place = paths.downloads_dir() / pinned.file
     with files.lock(place):
         if place.is_file():
-            if _matches(place, pinned):
+            if files.sha256_file(place) == pinned.sha256:
+                if (size := place.stat().st_size) != pinned.size:
+                    raise PatchsetError(
+                        f"{place} has the pinned sha256, but {size} bytes, where the pin says {pinned.size}",
+                        "the size in release.toml is wrong; the file was kept",
+                    )
                 if advance is not None:
                     advance(pinned.size)
                 return place
@@ -42,7 +47,10 @@ def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> 
         if (folder := paths.from_dir()) is None:
             _download(pinned, place, advance)
         elif (folder / pinned.file).is_file():
-            _copy(folder / pinned.file, place, pinned)
+            _need_space(place.parent, pinned.size)
+            with files.atomic_file(place) as temp:
+                shutil.copyfile(folder / pinned.file, temp)
+                _verify(temp, pinned, str(folder))
             if advance is not None:
                 advance(pinned.size)
         else:
@@ -78,57 +86,38 @@ def git_source(source: GitSource, folder: Path) -> None:
         git.run(bare, f"--work-tree={folder}", "checkout", "--quiet", "--force", source.commit, "--", ".")
 
 
-def _matches(file: Path, pinned: Artifact) -> bool:
-    size = file.stat().st_size
-    if size != pinned.size and files.sha256_file(file) == pinned.sha256:
-        raise PatchsetError(
-            f"{file} has the pinned sha256, but {size} bytes, where the pin says {pinned.size}",
-            "the size in release.toml is wrong; the file was kept",
-        )
-    return size == pinned.size and files.sha256_file(file) == pinned.sha256
-
-
 def _verify(file: Path, pinned: Artifact, origin: str) -> None:
-    size = file.stat().st_size
-    if size == pinned.size and (found := files.sha256_file(file)) == pinned.sha256:
+    size, sha256 = file.stat().st_size, files.sha256_file(file)
+    if (size, sha256) == (pinned.size, pinned.sha256):
         return
-    what = (
-        f"sha256 {found}, pinned is {pinned.sha256}"
-        if size == pinned.size
-        else f"{size} bytes, pinned are {pinned.size}"
-    )
+    what = f"{size} bytes, pinned are {pinned.size}"
+    if size == pinned.size:
+        what = f"sha256 {sha256}, pinned is {pinned.sha256}"
     raise PatchsetError(
         f"{pinned.file} from {origin} has {what}",
         "it was not kept; if the file was replaced upstream, that must be looked into: a pinned hash never changes",
     )
 
 
-def _copy(source: Path, place: Path, pinned: Artifact) -> None:
-    _need_space(place.parent, pinned.size)
-    with files.atomic_file(place) as temp:
-        shutil.copyfile(source, temp)
-        _verify(temp, pinned, str(source.parent))
+def _length(part: Path) -> int:
+    return part.stat().st_size if part.is_file() else 0
 
 
 def _download(pinned: Artifact, place: Path, advance: Callable[[int], None] | None) -> None:
     """Fetch into ``.NAME.part``, whose length says how far it came, and move it into place when it is right."""
     part = place.parent / f".{place.name}.part"
-    if part.is_symlink():  # this folder may be everybody's, and the link lead anywhere
+    # This folder may be everybody's, and a link lead anywhere.
+    if part.is_symlink() or _length(part) > pinned.size:
         part.unlink()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if part.is_file() and part.stat().st_size > pinned.size:
-        part.unlink()
-    done = part.stat().st_size if part.is_file() else 0
+    done = _length(part)
     _need_space(place.parent, pinned.size - done)
     with files.explain_full_disk(place):
-        if advance is not None:
-            _fill(index.Index(), pinned, part, advance)
-        else:
-            with (
-                console.step(f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"),
-                console.progress(pinned.file, pinned.size) as bar,
-            ):
-                _fill(index.Index(), pinned, part, bar)
+        with contextlib.ExitStack() as shown:
+            bar = advance
+            if bar is None:
+                shown.enter_context(console.step(f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"))
+                bar = shown.enter_context(console.progress(pinned.file, pinned.size))
+            _fill(index.Index(), pinned, part, bar)
         try:
             _verify(part, pinned, "the package index")
         except PatchsetError:
@@ -138,8 +127,7 @@ def _download(pinned: Artifact, place: Path, advance: Callable[[int], None] | No
             console.note(f"  what an earlier run left of {pinned.file} was wrong; once more from the start")
             if advance is not None:
                 advance(-pinned.size)
-            _download(pinned, place, advance)
-            return
+            return _download(pinned, place, advance)
         part.chmod(0o644)
         part.replace(place)
 
@@ -147,33 +135,25 @@ def _download(pinned: Artifact, place: Path, advance: Callable[[int], None] | No
 def _fill(source: index.Index, pinned: Artifact, part: Path, advance: Callable[[int], None]) -> None:
     """Bring ``part`` to the pinned size, taking it up again after a failure."""
     pause = FIRST_PAUSE
-    advance(part.stat().st_size if part.is_file() else 0)
+    advance(_length(part))
     for attempt in range(1, TRIES + 1):
-        before = part.stat().st_size if part.is_file() else 0
+        before = _length(part)
         try:
             url = source.link(pinned.project, pinned.file).url_without_fragment
             _stream(source, url, part, pinned.size, advance)
+            if _length(part) >= pinned.size:
+                return
+            failure = f"the server closed after {_length(part)} of {pinned.size} bytes"
         except NotFoundError:
             raise
-        except _RETRIED as error:
-            if (
-                isinstance(error, OSError)
-                and error.errno is not None
-                and not isinstance(error, ConnectionError)
-            ):
-                raise
+        except (UnavailableError, index.HTTP_ERROR) as error:
             failure = str(error) or type(error).__name__
-        else:
-            if part.stat().st_size >= pinned.size:
-                return
-            failure = f"the server closed after {part.stat().st_size} of {pinned.size} bytes"
-        if attempt == TRIES:
-            break
-        if part.is_file() and part.stat().st_size > before:
-            pause = FIRST_PAUSE
-        console.note(f"  {failure}; again in {pause:.0f} s ({attempt} of {TRIES})")
-        time.sleep(pause)
-        pause *= 2
+        if attempt < TRIES:
+            if _length(part) > before:
+                pause = FIRST_PAUSE
+            console.note(f"  {failure}; again in {pause:.0f} s ({attempt} of {TRIES})")
+            time.sleep(pause)
+            pause *= 2
     raise UnavailableError(
         f"{pinned.file} could not be downloaded: {failure}",
         "check the network, then run the same command again (it goes on where it was), or give the file with --from-dir DIR",
@@ -182,7 +162,7 @@ def _fill(source: index.Index, pinned: Artifact, part: Path, advance: Callable[[
 
 def _stream(source: index.Index, url: str, part: Path, size: int, advance: Callable[[int], None]) -> None:
     """Append what is missing; a server that cannot resume starts the file over."""
-    have = part.stat().st_size if part.is_file() else 0
+    have = _length(part)
     if have == size:
         return
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
@@ -192,17 +172,15 @@ def _stream(source: index.Index, url: str, part: Path, size: int, advance: Calla
                 f"{url} answers {response.status_code}", "check the index and its credentials"
             )
         response.raise_for_status()
-        at = response.headers.get("Content-Range", "")
-        resumed = have > 0 and response.status_code == 206 and at.startswith(f"bytes {have}-")
-        if response.status_code == 206 and not resumed:
+        resumed, at = response.status_code == 206, response.headers.get("Content-Range", "")
+        if resumed and not (have and at.startswith(f"bytes {have}-")):
             raise UnavailableError(f"{url} was asked for bytes from {have} and sends {at or 'no range'}")
-        if have and not resumed:
+        if not resumed:
             advance(-have)
         with part.open("ab" if resumed else "wb") as file:
             # As the pieces come: a larger size would be collected first, and lost when the connection breaks.
             for piece in steady(response.iter_raw(), url):
                 if file.tell() + len(piece) > size:
-                    file.close()
                     part.unlink()
                     raise PatchsetError(
                         f"{url} sends more than the pinned {size} bytes", "the pin or the index is wrong"
@@ -212,7 +190,6 @@ def _stream(source: index.Index, url: str, part: Path, size: int, advance: Calla
 
 
 def _need_space(folder: Path, size: int) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if free < size + min(_SPARE, size):
         raise NoSpaceError(

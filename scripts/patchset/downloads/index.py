@@ -3,20 +3,21 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
+import io
 import logging
 import os
-import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from packaging.utils import canonicalize_name
+from packaging.tags import Tag
+from packaging.utils import BuildTag, InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+from pip._internal.commands import create_command
 from pip._internal.models.index import PyPI
 from unearth import Link, PackageFinder
 from unearth.fetchers import PyPIClient
@@ -27,13 +28,15 @@ from patchset.base.steady import steady
 
 #: Where pip looks when nothing is configured; pip's own constant, so that the two cannot differ.
 DEFAULT_INDEX: str = PyPI.simple_url
-_DEFAULT_TIMEOUT = 60.0
 #: Bound of an index's page in bytes; PyPI's largest has some 30 MB.
 MAX_PAGE = 128 << 20
+#: The error class of whichever HTTP library unearth's client is built on.
+HTTP_ERROR: type[Exception] = sys.modules[PyPIClient.__mro__[1].__module__.partition(".")[0]].HTTPError
+
+_ASKED = "'pip config list' shows which are asked; --from-dir DIR takes files from a folder instead"
 
 
-@dataclass(frozen=True)
-class PipSettings:
+class PipSettings(NamedTuple):
     """What pip would use: locations in pip's order, ``timeout`` in seconds, certificate files by path."""
 
     index_urls: tuple[str, ...]
@@ -47,63 +50,49 @@ class PipSettings:
 
 @cache
 def pip_settings() -> PipSettings:
-    """Ask pip itself for its configuration: files and ``PIP_*`` variables, in pip's own precedence."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
+    """Pip's configuration as pip itself reads it: files and ``PIP_*`` variables, in its own precedence."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            command = create_command("download")
+            command.parser.set_defaults(timeout=60.0)
+            options, _ = command.parse_args([])
+    except SystemExit as error:
         raise MissingToolError(
-            f"pip does not tell its configuration: {done.stderr.strip()[-300:]}",
-            "install pip into the environment that runs this: python -m ensurepip",
-        )
-    values: dict[str, str] = {}
-    for scope in ("global", "download", ":env:"):
-        for line in done.stdout.splitlines():
-            key, _, literal = line.partition("=")
-            found_scope, _, name = key.rpartition(".")
-            if found_scope == scope:
-                values[name.replace("_", "-")] = str(ast.literal_eval(literal))
-    words = {name: tuple(value.split()) for name, value in values.items()}
-    indexes = (
-        ()
-        if "no-index" in values
-        else words.get("index-url", (DEFAULT_INDEX,)) + words.get("extra-index-url", ())
-    )
+            f"pip does not tell its configuration: {said.getvalue().strip()[-300:]}",
+            "mend it; 'pip config debug' shows the files and variables that it is read from",
+        ) from error
+    indexes = [] if options.no_index else [options.index_url, *options.extra_index_urls]
     return PipSettings(
-        index_urls=tuple(_location(url) for url in indexes),
-        find_links=tuple(_location(url) for url in words.get("find-links", ())),
-        trusted_hosts=words.get("trusted-host", ()),
-        cert=values.get("cert"),
-        client_cert=values.get("client-cert"),
-        proxy=values.get("proxy"),
-        timeout=float(values.get("timeout", values.get("default-timeout", _DEFAULT_TIMEOUT))),
+        _locations(indexes),
+        _locations(options.find_links),
+        tuple(options.trusted_hosts),
+        options.cert,
+        options.client_cert,
+        options.proxy,
+        options.timeout,
     )
 
 
-def _location(text: str) -> str:
-    """A location as pip reads it: an URL stays, a path becomes absolute."""
-    return text if "://" in text else os.path.abspath(text)  # noqa: PTH100 - not resolved, as in pip
+def _locations(texts: list[str]) -> tuple[str, ...]:
+    """Locations as pip reads them: an URL stays, a path becomes absolute."""
+    # Links in it are not resolved, as in pip.
+    return tuple(text if "://" in text else os.path.abspath(text) for text in texts)  # noqa: PTH100
 
 
 class _Client(PyPIClient):
-    """Reads pages within bounds, and leaves http only for https."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(event_hooks={"response": [_stay_on_the_net]}, **options)
-
     def get(self, url: Any, **options: Any) -> Any:
         """A whole response, of bounded size and time."""
         with self.stream("GET", url, **options) as response:
             content = b"".join(steady(response.iter_bytes(), str(response.url), MAX_PAGE))
-        headers = {
-            name: value for name, value in response.headers.items() if name.lower() != "content-encoding"
-        }
+        response.headers.pop("content-encoding", None)
         return type(response)(
-            response.status_code, headers=headers, content=content, request=response.request
+            response.status_code, headers=response.headers, content=content, request=response.request
         )
 
 
 def _stay_on_the_net(response: Any) -> None:
+    """Leave http only for https."""
     goal = response.headers.get("Location", "")
     scheme = goal.partition(":")[0].lower() if ":" in goal.partition("/")[0] else "https"
     if response.is_redirect and scheme not in ("http", "https"):
@@ -119,17 +108,16 @@ class Index:
     @cached_property
     def client(self) -> PyPIClient:
         """An HTTP client with pip's certificates, proxy and time limit."""
-        settings = self.settings
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
-            options: dict[str, Any] = {"proxy": settings.proxy} if settings.proxy else {}
             return _Client(
-                trusted_hosts=settings.trusted_hosts,
-                verify=settings.cert or True,
-                cert=settings.client_cert,
-                timeout=settings.timeout,
+                trusted_hosts=self.settings.trusted_hosts,
+                verify=self.settings.cert or True,
+                cert=self.settings.client_cert,
+                timeout=self.settings.timeout,
+                proxy=self.settings.proxy,
                 follow_redirects=True,
-                **options,
+                event_hooks={"response": [_stay_on_the_net]},
             )
 
     def files(self, project: str) -> Iterator[Link]:
@@ -138,16 +126,14 @@ class Index:
             session=self.client,  # type: ignore[arg-type]  # its own protocol is narrower than its client
             index_urls=self.settings.index_urls,
             # As in pip, a folder that is configured but not there is passed over.
-            find_links=[
-                place for place in self.settings.find_links if "://" in place or Path(place).exists()
-            ],
+            find_links=[at for at in self.settings.find_links if "://" in at or Path(at).exists()],
             trusted_hosts=self.settings.trusted_hosts,
             ignore_compatibility=True,
         )
         try:
             for package in finder.find_all_packages(canonicalize_name(project), allow_yanked=True):
                 yield package.link
-        except _NO_ANSWER as error:
+        except (ValueError, OSError, HTTP_ERROR) as error:
             raise UnavailableError(
                 f"no package index answers for {project}: {error}",
                 "check the network; 'pip config list' shows which indexes are asked",
@@ -160,10 +146,23 @@ class Index:
             NotFoundError: every configured index answered, and none has it.
             UnavailableError: none has it, and one of them did not answer.
         """
-        with _silent_indexes() as silent:
+        silent: list[str] = []
+
+        def listen(entry: logging.LogRecord) -> bool:
+            """Which pages unearth could not get, it says in its log alone. A missing project (404) is an answer."""
+            words = entry.getMessage()
+            if words.startswith("Failed to collect") and "(404)" not in words:
+                silent.append(words.removeprefix("Failed to collect links from "))
+            return False
+
+        logger = logging.getLogger("unearth.collector")
+        logger.addFilter(listen)
+        try:
             for link in self.files(project):
                 if link.filename == file:
                     return link
+        finally:
+            logger.removeFilter(listen)
         if silent:
             raise UnavailableError(f"a package index does not answer: {'; '.join(silent)}", _ASKED)
         raise NotFoundError(f"no configured package index has {file} of {project}", _ASKED)
@@ -176,41 +175,9 @@ def sha256(link: Link) -> str | None:
     return files.sha256_file(link.file_path) if link.is_file else None
 
 
-_ASKED = "'pip config list' shows which are asked; --from-dir DIR takes files from a folder instead"
-
-
-@contextlib.contextmanager
-def _silent_indexes() -> Iterator[list[str]]:
-    """Collect which pages unearth could not get; it says so in its log alone. A missing project (404) is an answer."""
-    silent: list[str] = []
-
-    class Listener(logging.Handler):
-        def emit(self, entry: logging.LogRecord) -> None:
-            words = entry.getMessage()
-            if words.startswith("Failed to collect") and "(404)" not in words:
-                silent.append(words.removeprefix("Failed to collect links from "))
-
-    logger = logging.getLogger("unearth.collector")
-    listener, before = Listener(logging.WARNING), logger.propagate
-    logger.addHandler(listener)
-    logger.propagate = False
-    try:
-        yield silent
-    finally:
-        logger.removeHandler(listener)
-        logger.propagate = before
-
-
-def _http_error() -> type[BaseException]:
-    """The error class of whichever HTTP library unearth's client is built on."""
-    for base in PyPIClient.__mro__:
-        package = base.__module__.partition(".")[0]
-        if package.startswith("httpx"):
-            found: type[BaseException] = sys.modules[package].HTTPError
-            return found
-    return OSError
-
-
-#: What a failing request may raise.
-HTTP_ERRORS: tuple[type[BaseException], ...] = (_http_error(), OSError)
-_NO_ANSWER: tuple[type[BaseException], ...] = (ValueError, *HTTP_ERRORS)
+def wheels(links: Iterable[Link]) -> Iterator[tuple[Link, Version, BuildTag, frozenset[Tag]]]:
+    """The wheels among some files, and what their names say: version, build tag, tags. Other files are passed over."""
+    for link in links:
+        with contextlib.suppress(InvalidWheelFilename, InvalidVersion):
+            _, version, build, tags = parse_wheel_filename(link.filename)
+            yield link, version, build, tags

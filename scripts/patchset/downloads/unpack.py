@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tarfile
@@ -20,15 +21,12 @@ MAX_BYTES = 2 << 30
 _LAST_TIME = 1 << 32
 
 
-def sdist(archive: Path, folder: Path) -> None:
-    """Unpack a source archive (``NAME-VERSION/...``) into ``folder``, without that top folder.
-
-    Modes are 644 or 755 whatever the umask; links are taken only when they stay inside; what belongs to a git
-    repository is left out, as git would read that one's configuration.
-    """
+@contextlib.contextmanager
+def opened(archive: Path) -> Iterator[tarfile.TarFile]:
+    """A source archive to read member by member; what is wrong with it is said with its name."""
     try:
         with tarfile.open(archive, "r:*") as tar:
-            _extract(tar, archive, folder)
+            yield tar
     except (tarfile.TarError, EOFError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -37,21 +35,36 @@ def sdist(archive: Path, folder: Path) -> None:
         ) from error
 
 
-def _extract(tar: tarfile.TarFile, archive: Path, folder: Path) -> None:
-    top, left_out = None, False
-    for member in _bounded(tar, archive):
-        parts = PurePosixPath(member.name).parts
-        if not parts or member.name.startswith("/") or ".." in parts:
-            raise PatchsetError(f"{archive.name}: the member {member.name!r} leads outside the target folder")
-        top = top or parts[0]
-        if parts[0] != top:
-            raise PatchsetError(f"{archive.name}: {member.name!r} stands beside the top folder {top!r}")
-        if ".git" in map(str.lower, parts):
-            if not left_out:
-                console.note(f"  {archive.name} has a git repository inside ({member.name}); it is left out")
-            left_out = True
-        elif len(parts) > 1:
-            _take(tar, member, folder, folder.joinpath(*parts[1:]), archive)
+def sdist(archive: Path, folder: Path) -> None:
+    """Unpack a source archive (``NAME-VERSION/...``) into ``folder``, without that top folder.
+
+    Modes are 644 or 755 whatever the umask; links are taken only when they stay inside; what belongs to a git
+    repository is left out, as git would read that one's configuration.
+    """
+    top, size, left_out = "", 0, False
+    with opened(archive) as tar:
+        for count, member in enumerate(tar, start=1):
+            size += member.size
+            if count > MAX_MEMBERS or size > MAX_BYTES:
+                raise PatchsetError(
+                    f"{archive.name} is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes"
+                )
+            parts = PurePosixPath(member.name).parts
+            if not parts or member.name.startswith("/") or ".." in parts:
+                raise PatchsetError(
+                    f"{archive.name}: the member {member.name!r} leads outside the target folder"
+                )
+            top = top or parts[0]
+            if parts[0] != top:
+                raise PatchsetError(f"{archive.name}: {member.name!r} stands beside the top folder {top!r}")
+            if ".git" in map(str.lower, parts):
+                if not left_out:
+                    console.note(
+                        f"  {archive.name} has a git repository inside ({member.name}); it is left out"
+                    )
+                left_out = True
+            elif len(parts) > 1:
+                _take(tar, member, folder, folder.joinpath(*parts[1:]), archive)
 
 
 # Not by tarfile's own "data" filter (PEP 706): Python 3.11.2, which is Debian 12's, has none.
@@ -86,17 +99,4 @@ def _take(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, place: Pa
     else:
         raise PatchsetError(f"{archive.name}: refused: {member.name!r} is neither file, folder nor link")
     if not member.issym():
-        place.chmod(_mode(member))
-
-
-def _bounded(tar: tarfile.TarFile, archive: Path) -> Iterator[tarfile.TarInfo]:
-    size = 0
-    for count, member in enumerate(tar, start=1):
-        size += member.size
-        if count > MAX_MEMBERS or size > MAX_BYTES:
-            raise PatchsetError(f"{archive.name} is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes")
-        yield member
-
-
-def _mode(member: tarfile.TarInfo) -> int:
-    return 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+        place.chmod(0o755 if member.isdir() or member.mode & 0o100 else 0o644)

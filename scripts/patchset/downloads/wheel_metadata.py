@@ -14,6 +14,7 @@ from typing import IO
 from unearth import Link
 
 from patchset.base.errors import PatchsetError, UnavailableError
+from patchset.base.release import Artifact
 from patchset.downloads import index
 
 #: Bound of a METADATA file in bytes; vLLM 0.33.0's has 15 000.
@@ -26,20 +27,17 @@ def size(source: index.Index, link: Link) -> int:
     """The size of a file in bytes, without downloading it."""
     if link.is_file:
         return link.file_path.stat().st_size
-    try:
-        with source.client.get_stream(link.url_without_fragment, headers=_range(0, 0)) as response:
-            response.raise_for_status()
-            if response.status_code == 206:
-                said = response.headers.get("Content-Range", "").rpartition("/")[2]
-            else:
-                said = response.headers.get("Content-Length", "")
-    except index.HTTP_ERRORS as error:
-        raise UnavailableError(
-            f"{link.filename} cannot be asked for its size: {error}", "run it again"
-        ) from error
-    if not said.isdecimal():
+    total, _ = _ask_size(source, link)
+    if not total:
         raise UnavailableError(f"the server does not say how large {link.filename} is", "use another index")
-    return int(said)
+    return total
+
+
+def pin(source: index.Index, project: str, link: Link) -> Artifact:
+    """A file of a project with its sum and its size, without downloading it."""
+    if (sha256 := index.sha256(link)) is None:
+        raise PatchsetError(f"the index states no sha256 for {link.filename}", "use an index that does")
+    return Artifact(project=project, file=link.filename, sha256=sha256, size=size(source, link))
 
 
 def wheel_metadata(source: index.Index, link: Link, whole: Callable[[], Path]) -> Message:
@@ -52,10 +50,11 @@ def wheel_metadata(source: index.Index, link: Link, whole: Callable[[], Path]) -
             response = source.client.get(link.dist_info_link.url)
             if response.status_code == 200:
                 return _parse(response.content, link.filename)
-        if (total := _ranged_size(source, link)) is not None:
+        total, ranged = _ask_size(source, link)
+        if ranged and total:
             ranges: io.RawIOBase = _Ranges(source, link, total)
             return _from_zip(io.BufferedReader(ranges, buffer_size=_BLOCK), link.filename)
-    except index.HTTP_ERRORS as error:
+    except (OSError, index.HTTP_ERROR) as error:
         raise UnavailableError(f"{link.filename} cannot be read: {error}", "run it again") from error
     return read_metadata(whole())
 
@@ -76,8 +75,6 @@ def _from_zip(file: IO[bytes], name: str) -> Message:
             ]
             if len(found) != 1:
                 raise PatchsetError(f"{name} has {len(found)} METADATA files, not one")
-            if found[0].file_size > MAX_METADATA:
-                raise PatchsetError(f"{name}: its METADATA has more than {MAX_METADATA} bytes")
             with archive.open(found[0]) as member:
                 return _parse(member.read(MAX_METADATA + 1), name)
     except zipfile.BadZipFile as error:
@@ -94,12 +91,20 @@ def _range(first: int, last: int) -> dict[str, str]:
     return {"Accept-Encoding": "identity", "Range": f"bytes={first}-{last}"}
 
 
-def _ranged_size(source: index.Index, link: Link) -> int | None:
-    """The size of a file whose server answers range requests, else None."""
-    with source.client.get_stream(link.url_without_fragment, headers=_range(0, 0)) as response:
-        response.raise_for_status()
-        total = response.headers.get("Content-Range", "").rpartition("/")[2]
-        return int(total) if response.status_code == 206 and total.isdecimal() else None
+def _ask_size(source: index.Index, link: Link) -> tuple[int, bool]:
+    """The size that a server states for a file, 0 where it states none, and whether it answers range requests."""
+    try:
+        with source.client.get_stream(link.url_without_fragment, headers=_range(0, 0)) as response:
+            response.raise_for_status()
+            ranged, headers = response.status_code == 206, response.headers
+    except (OSError, index.HTTP_ERROR) as error:
+        raise UnavailableError(
+            f"{link.filename} cannot be asked for its size: {error}", "run it again"
+        ) from error
+    said = (
+        headers.get("Content-Range", "").rpartition("/")[2] if ranged else headers.get("Content-Length", "")
+    )
+    return int(said) if said.isdecimal() else 0, ranged
 
 
 class _Ranges(io.RawIOBase):
@@ -116,9 +121,6 @@ class _Ranges(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._at = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._total}[whence])
-        return self._at
-
-    def tell(self) -> int:
         return self._at
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
