@@ -218,18 +218,19 @@ def test_cpu_has_a_lock_for_each_build_of_torch(
     project.run("pin", "v1.3.0")
     project.run("lock", "v1.3.0", "--target", "cpu")
     made = release.load("v1.3.0")
+    small = made.folder / "requirements.cpu.cpu-torch.lock"
     whole = ["cuda-lib==1.0", "dep==1.1", "maths==1.0", "torch==2.5.0"]
     assert versions(lock.lock_file(made, "cpu")) == whole
-    assert not lock.cpu_torch_file(made).exists()
+    assert not small.exists()
     build = tmp_path / "links" / "torch-2.5.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
     build.parent.mkdir()
     build.write_bytes(wheel("torch", "2.5.0+cpu", ("maths",)))
     monkeypatch.setenv("PIP_FIND_LINKS", str(build.parent))
     project.run("lock", "v1.3.0", "--target", "cpu")
     assert versions(lock.lock_file(made, "cpu")) == whole
-    assert versions(lock.cpu_torch_file(made)) == ["dep==1.1", "maths==1.0", "torch==2.5.0+cpu"]
-    assert hashlib.sha256(build.read_bytes()).hexdigest() in lock.cpu_torch_file(made).read_text()
-    assert str(tmp_path) not in lock.cpu_torch_file(made).read_text()
+    assert versions(small) == ["dep==1.1", "maths==1.0", "torch==2.5.0+cpu"]
+    assert hashlib.sha256(build.read_bytes()).hexdigest() in small.read_text()
+    assert str(tmp_path) not in small.read_text()
 
 
 def test_overrides_are_needed_or_said_not_to_be(index: PackageIndex, project: Project) -> None:
@@ -240,7 +241,7 @@ def test_overrides_are_needed_or_said_not_to_be(index: PackageIndex, project: Pr
     message = project.run("lock", "v1.3.0", status=1).stderr
     assert "dep>=5" in message and "overrides" in message
     made = release.load("v1.3.0")
-    overrides = lock.overrides_file(made, "cuda")
+    overrides = made.folder / "overrides.cuda.txt"
     overrides.write_text("dep>=1\n")
     assert "has no reason" in project.run("lock", "v1.3.0", status=1).stderr
     overrides.write_text("# the index lacks dep 5\ndep>=1\n")
@@ -259,7 +260,7 @@ def test_constraints_hold_what_upstream_leaves_open(index: PackageIndex, project
     project.run("lock", "v1.3.0")
     made = release.load("v1.3.0")
     assert "dep==5.0" in versions(lock.lock_file(made, "cuda"))
-    lock.constraints_file(made, "cuda").write_text("# dep 5 does not go with torch 2.5\ndep<5\n")
+    (made.folder / "constraints.cuda.txt").write_text("# dep 5 does not go with torch 2.5\ndep<5\n")
     project.run("lock", "v1.3.0")
     assert "dep==1.1" in versions(lock.lock_file(made, "cuda")), "though the old lock had dep 5"
     assert (

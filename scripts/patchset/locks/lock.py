@@ -3,40 +3,39 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from email.message import Message
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.tags import compatible_tags, cpython_tags
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 from unearth import Link
 
 from patchset.base import console, files, paths
-from patchset.base.errors import PatchsetError, UnavailableError
+from patchset.base.errors import PatchsetError
 from patchset.base.release import Arch, Artifact, Release, Target
 from patchset.downloads import fetch, index, wheel_metadata
-from patchset.locks import uv
+from patchset.locks import uv, wheelhouse
 
 #: Debian 12's.
 PYTHON = "3.11"
 
-_PINNED = re.compile(
-    r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>[^\s;\\]+)(?P<marker> ; [^\\]*?)? \\$", re.M
-)
+_PINNED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^\s;\\]+)(?: ; [^\\]*?)? \\$", re.MULTILINE)
+_INDEX_TORCH = """\
+# torch: upstream asks for its CPU build ({torch}+cpu), which the package index does not have. This lock takes
+# the index's CUDA build, which computes on the CPU too and brings its CUDA libraries. Where a CPU build can be
+# had (find-links, extra index), requirements.cpu.cpu-torch.lock is to be preferred.
+"""
+_CPU_TORCH = """\
+# torch: the CPU build ({torch}+cpu) that upstream asks for. It is not on the package index but has to be found
+# through find-links or an extra index; requirements.cpu.lock is for where it is not. Its wheels:
+"""
 
-
-@dataclass
-class Entry:
-    """A package at one version: the architectures it is for, and the sha256 of its wheels."""
-
-    name: str
-    version: str
-    archs: list[Arch] = field(default_factory=list)
-    hashes: set[str] = field(default_factory=set)
+#: Packages by name and version: the sha256 of the wheels for each architecture that takes this version.
+Entries = dict[tuple[str, str], dict[Arch, frozenset[str]]]
 
 
 def lock_file(release: Release, target: Target) -> Path:
@@ -44,32 +43,13 @@ def lock_file(release: Release, target: Target) -> Path:
     return release.folder / f"requirements.{target}.lock"
 
 
-def cpu_torch_file(release: Release) -> Path:
-    """The CPU lock with the CPU build of torch: small, for machines that can get that build."""
-    return release.folder / "requirements.cpu.cpu-torch.lock"
-
-
-def overrides_file(release: Release, target: Target) -> Path:
-    """``patches/<release>/overrides.<target>.txt``: what replaces a requirement that no index can meet."""
-    return release.folder / f"overrides.{target}.txt"
-
-
-def constraints_file(release: Release, target: Target) -> Path:
-    """``patches/<release>/constraints.<target>.txt``: what upstream's requirements leave open and must not."""
-    return release.folder / f"constraints.{target}.txt"
-
-
-def make(
-    release: Release,
-    target: Target,
-    *,
-    python: str = PYTHON,
-    upgrade: bool = False,
-) -> list[Path]:
+def make(release: Release, target: Target, *, python: str = PYTHON, upgrade: bool = False) -> list[Path]:
     """Resolve the official wheel's requirements and write the lock: the files written, the lock first.
 
-    For ``cpu`` a second lock holds the same with the CPU build of torch, where one is available. Without
-    ``upgrade`` the versions of a lock that stands there are kept as far as the requirements allow.
+    Beside it ``overrides.<target>.txt`` replaces requirements that no index can meet, and ``constraints.<target>.txt``
+    says what upstream's requirements leave open and must not. For ``cpu`` a second lock holds the same with the CPU
+    build of torch, where one is available: small, for machines that can get that build. Without ``upgrade`` the versions
+    of a lock that stands there are kept as far as the requirements allow.
 
     Raises:
         UsageError: the release has no wheel for ``target``.
@@ -79,55 +59,47 @@ def make(
     archs: list[Arch] = sorted(release.wheels.get(target, {}))
     if not archs:
         release.wheel(target, "x86_64")
-    old = place.read_text(encoding="utf-8") if place.is_file() and not upgrade else ""
-    overrides = read_overrides(overrides_file(release, target))
-    constraints = read_overrides(constraints_file(release, target))
+    overrides = read_requirements(release.folder / f"overrides.{target}.txt", reasons=True)
+    constraints = read_requirements(release.folder / f"constraints.{target}.txt", reasons=True)
     held = {canonicalize_name(Requirement(text).name) for text in constraints}
-    entries: dict[tuple[str, str], Entry] = {}
-    needed: dict[str, bool] = dict.fromkeys(overrides, False)
+    old = old_versions(place, upgrade=upgrade)
+    entries: Entries = {}
+    needed = set()
     for arch in archs:
         with console.step(f"resolve {release.name} {target} {arch}, Python {python}"):
             wanted = _without_local(wheel_requirements(release.wheel(target, arch), python, arch))
             wanted += constraints
-            kept = [pin for pin in kept_versions(old, entries) if Requirement(pin).name not in held]
-            found = resolve(wanted, python, arch, overrides, kept)
-        for package in found:
-            add(entries, package, arch)
-        for override in overrides:
-            needed[override] = needed[override] or not _resolves(wanted, python, arch, overrides, override)
-    _say_overrides(overrides_file(release, target), needed)
-    header = _header(release, target, python, archs, overrides, constraints)
-    everything = list(entries.values())
+            resolve(entries, arch, wanted, python, overrides, old, held)
+        for override in [override for override in overrides if override not in needed]:
+            others = [other for other in overrides if other != override]
+            try:
+                uv.resolve(wanted, python=python, arch=arch, overrides=others, constraints=[])
+            except uv.NoSolutionError:
+                needed.add(override)
+    for override in overrides:
+        no_more = f"no longer needed, delete it from overrides.{target}.txt and lock again"
+        console.note(f"  override {override}: {'still needed' if override in needed else no_more}")
+    header = functools.partial(_header, release, target, python, overrides, constraints)
+    words = _INDEX_TORCH.format(torch=release.torch) if target == "cpu" else ""
+    files.write_text(place, header(archs) + words + body(entries, archs))
     if target != "cpu":
-        files.write_text(place, header + body(everything, archs))
         return [place]
-    files.write_text(place, header + _words(_INDEX_TORCH, release) + body(everything, archs))
-    builds = _cpu_builds(everything, python, archs)
-    second = cpu_torch_file(release)
+    builds = _cpu_builds(entries, python, archs)
+    second = release.folder / "requirements.cpu.cpu-torch.lock"
     if not builds:
         console.note(
             f"  no CPU build of torch {release.torch} is available here: {second.name} is not written"
         )
         return [place]
-    covered: list[Arch] = [
-        arch for arch in archs if any(link.filename.endswith(f"{arch}.whl") for link in builds)
-    ]
-    small: dict[tuple[str, str], Entry] = {}
-    for arch in covered:
+    small: Entries = {}
+    for arch, build in builds.items():
         with console.step(f"resolve the same with the CPU build of torch, {arch}"):
-            build = next(link for link in builds if link.filename.endswith(f"{arch}.whl"))
-            wanted = wheel_requirements(release.wheel(target, arch), python, arch)
-            for package in _with_cpu_torch(
-                wanted, build, python, arch, overrides, kept_versions("", entries)
-            ):
-                add(small, package, arch)
-    words = _words(_CPU_TORCH, release) + "".join(f"#   {link.filename}\n" for link in builds)
-    files.write_text(
-        second,
-        _header(release, target, python, covered, overrides, constraints)
-        + words
-        + body(list(small.values()), covered),
-    )
+            _resolve_with_cpu_torch(
+                small, release.wheel(target, arch), build, python, arch, overrides, entries
+            )
+    words = _CPU_TORCH.format(torch=release.torch)
+    words += "".join(f"#   {link.filename}\n" for link in builds.values())
+    files.write_text(second, header(builds) + words + body(small, list(builds)))
     return [place, second]
 
 
@@ -136,22 +108,20 @@ def wheel_requirements(pinned: Artifact, python: str, arch: Arch) -> list[str]:
 
     Read from the verified file where it is available, else from the index without downloading the wheel.
     """
-    return requirements(_metadata(pinned), pinned.file, python, arch)
+    if paths.from_dir() is not None or (paths.downloads_dir() / pinned.file).is_file():
+        return requirements(wheel_metadata.read_metadata(fetch.artifact(pinned)), pinned.file, python, arch)
+    source = index.Index()
+    link = source.link(pinned.project, pinned.file)
+    offered = index.sha256(link)
+    if offered not in (None, pinned.sha256):
+        raise PatchsetError(f"{pinned.file}: the index offers sha256 {offered}, pinned is {pinned.sha256}")
+    metadata = wheel_metadata.wheel_metadata(source, link, lambda: fetch.artifact(pinned))
+    return requirements(metadata, pinned.file, python, arch)
 
 
 def requirements(metadata: Message, file: str, python: str, arch: Arch) -> list[str]:
     """The Requires-Dist of a wheel's METADATA that hold on Linux without extras, markers resolved."""
-    where = {
-        "python_version": python,
-        "python_full_version": f"{python}.0",
-        "platform_machine": arch,
-        "platform_system": "Linux",
-        "sys_platform": "linux",
-        "os_name": "posix",
-        "implementation_name": "cpython",
-        "platform_python_implementation": "CPython",
-        "extra": "",
-    }
+    where = uv.markers(python, arch)
     result = []
     for text in metadata.get_all("Requires-Dist", []):
         try:
@@ -169,37 +139,84 @@ def requirements(metadata: Message, file: str, python: str, arch: Arch) -> list[
     return result
 
 
-def read_overrides(file: Path) -> list[str]:
-    """The requirements of an override or constraint file; each stands below or beside a comment that says why."""
-    if not file.is_file():
-        return []
-    result = []
-    reason = False
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        text, mark, comment = line.partition("#")
-        if not text.strip():
-            reason = bool(mark and comment.strip()) or (reason and bool(mark))
+def read_requirements(file: Path, *, reasons: bool) -> list[str]:
+    """The requirements of a file, none where it is not there; with ``reasons`` each stands below or beside a comment that
+    says why."""
+    result, reason = [], False
+    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+        text, mark, comment = (part.strip() for part in line.partition("#"))
+        if not text:
+            reason = bool(mark and (comment or reason))
             continue
         try:
-            Requirement(text.strip())
+            Requirement(text)
         except InvalidRequirement as error:
-            raise PatchsetError(f"{file}:{number}: {error}", "one requirement a line") from error
-        if not (reason or comment.strip()):
-            raise PatchsetError(f"{file}:{number}: the line has no reason", "write it above as # comment")
-        result.append(text.strip())
+            raise PatchsetError(f"{file}: {text!r}: {error}", "one requirement a line") from error
+        if reasons and not (reason or comment):
+            raise PatchsetError(f"{file}: {text!r} has no reason", "write it above as # comment")
+        result.append(text)
         reason = False
     return result
 
 
-def _metadata(pinned: Artifact) -> Message:
-    if paths.from_dir() is not None or (paths.downloads_dir() / pinned.file).is_file():
-        return wheel_metadata.read_metadata(fetch.artifact(pinned))
-    source = index.Index()
-    link = source.link(pinned.project, pinned.file)
-    offered = (link.hash_option or {}).get("sha256", [pinned.sha256])
-    if pinned.sha256 not in offered:
-        raise PatchsetError(f"{pinned.file}: the index offers sha256 {offered[0]}, pinned is {pinned.sha256}")
-    return wheel_metadata.wheel_metadata(source, link, lambda: fetch.artifact(pinned))
+def old_versions(place: Path, *, upgrade: bool) -> dict[str, str]:
+    """The versions of the packages of which the lock at ``place`` has one; with ``upgrade`` they do not count."""
+    found: dict[str, set[str]] = {}
+    for name, version in _PINNED.findall(place.read_text(encoding="utf-8") if place.is_file() else ""):
+        found.setdefault(name, set()).add(version.partition("+")[0])
+    return {name: min(versions) for name, versions in found.items() if len(versions) == 1 and not upgrade}
+
+
+def resolve(
+    entries: Entries,
+    arch: Arch,
+    wanted: list[str],
+    python: str,
+    overrides: list[str],
+    old: dict[str, str],
+    held: Collection[str] = (),
+) -> None:
+    """Resolve for one architecture and add what is found to ``entries``: in the versions of the architectures before it
+    and of the old lock where they fit together, but for those of the packages ``held``.
+
+    Raises:
+        NoSolutionError: the index cannot meet the requirements.
+    """
+    ask = functools.partial(uv.resolve, wanted, python=python, arch=arch, overrides=overrides)
+    versions = old | dict(entries.keys())
+    kept = [f"{name}=={version}" for name, version in sorted(versions.items()) if name not in held]
+    try:
+        try:
+            found = ask(constraints=kept)
+        except uv.NoSolutionError:
+            if not kept:
+                raise
+            console.note("  the versions locked before do not fit any more; resolved again")
+            found = ask(constraints=[])
+    except uv.NoSolutionError as error:
+        raise uv.NoSolutionError(
+            error.message,
+            "where the index lacks a version that upstream asks for, name what to take instead in "
+            "overrides.<target>.txt beside release.toml, with the reason as a comment",
+        ) from error
+    _add(entries, arch, found)
+
+
+def body(entries: Entries, archs: list[Arch]) -> str:
+    """The lines of a lock below its comments, in pip's format with hashes."""
+    lines = []
+    for name, version in sorted(entries, key=lambda package: (package[0], Version(package[1]))):
+        by_arch = entries[name, version]
+        marker = "" if list(by_arch) == archs else f" ; platform_machine == '{next(iter(by_arch))}'"
+        hashes = sorted(frozenset().union(*by_arch.values()))
+        parts = [f"{name}=={version}{marker}", *(f"    --hash=sha256:{sha256}" for sha256 in hashes)]
+        lines.append(" \\\n".join(parts) + "\n")
+    return "".join(lines)
+
+
+def _add(entries: Entries, arch: Arch, packages: Iterable[uv.Locked]) -> None:
+    for package in packages:
+        entries.setdefault((package.name, package.version), {})[arch] = package.hashes
 
 
 def _without_local(requirements: list[str]) -> list[str]:
@@ -207,158 +224,63 @@ def _without_local(requirements: list[str]) -> list[str]:
     return [re.sub(r"(==[^+,;\s]+)\+[A-Za-z0-9.]+", r"\1", text) for text in requirements]
 
 
-def kept_versions(old: str, entries: dict[tuple[str, str], Entry]) -> list[str]:
-    """Versions to keep: those of the architecture resolved before, then those of the old lock."""
-    now = {name: version for name, version in entries}
-    before: dict[str, set[str]] = {}
-    for found in _PINNED.finditer(old):
-        before.setdefault(found["name"], set()).add(found["version"].partition("+")[0])
-    now = {name: min(versions) for name, versions in before.items() if len(versions) == 1} | now
-    return [f"{name}=={version}" for name, version in sorted(now.items())]
-
-
-def resolve(
-    wanted: list[str], python: str, arch: Arch, overrides: list[str], kept: list[str]
-) -> list[uv.Locked]:
-    """Resolve for one architecture, in the versions ``kept`` (``name==version``) where they fit together.
-
-    Raises:
-        NoSolutionError: the index cannot meet the requirements.
-    """
-    if kept:
-        try:
-            return uv.resolve(wanted, python=python, arch=arch, overrides=overrides, constraints=kept)
-        except uv.NoSolutionError:
-            console.note("  the versions locked before do not fit any more; resolved again")
-    try:
-        return uv.resolve(wanted, python=python, arch=arch, overrides=overrides, constraints=[])
-    except uv.NoSolutionError as error:
-        raise uv.NoSolutionError(
-            error.message,
-            "where the index lacks a version that upstream asks for, name what to take instead in "
-            "overrides.<target>.txt beside release.toml, with the reason as a comment",
-        ) from error
-
-
-def _resolves(wanted: list[str], python: str, arch: Arch, overrides: list[str], left_out: str) -> bool:
-    others = [override for override in overrides if override != left_out]
-    try:
-        uv.resolve(wanted, python=python, arch=arch, overrides=others, constraints=[])
-    except uv.NoSolutionError:
-        return False
-    return True
-
-
-def _say_overrides(file: Path, needed: dict[str, bool]) -> None:
-    for override, still in needed.items():
-        console.note(
-            f"  override {override}: still needed"
-            if still
-            else f"  override {override}: no longer needed, delete it from {file.name} and lock again"
-        )
-
-
 def _header(
     release: Release,
     target: Target,
     python: str,
-    archs: Iterable[Arch],
     overrides: list[str],
     constraints: list[str],
+    archs: Iterable[Arch],
 ) -> str:
+    wheels = [release.wheel(target, arch) for arch in archs]
     lines = [
         f"What an image of vLLM {release.name} for {target} installs beside vLLM itself. Made by nox -s lock; do not edit.",
-        f"Python {python} on Linux, glibc {uv.GLIBC} (Debian 12), {' and '.join(archs)}; wheels only.",
+        platform(python, archs),
         "From the official wheel's own requirements, without extras:",
-        *(
-            f"  {release.wheel(target, arch).file} sha256:{release.wheel(target, arch).sha256}"
-            for arch in archs
-        ),
+        *(f"  {wheel.file} sha256:{wheel.sha256}" for wheel in wheels),
         *(f"Overridden, with the reasons in overrides.{target}.txt: {override}" for override in overrides),
         *(f"Constrained, with the reasons in constraints.{target}.txt: {text}" for text in constraints),
     ]
     return "".join(f"# {line}\n" for line in lines)
 
 
-_INDEX_TORCH = (
-    "torch: upstream asks for its CPU build ({torch}+cpu), which the package index does not have. This lock takes",
-    "the index's CUDA build, which computes on the CPU too and brings its CUDA libraries. Where a CPU build can be",
-    "had (find-links, extra index), requirements.cpu.cpu-torch.lock is to be preferred.",
-)
-_CPU_TORCH = (
-    "torch: the CPU build ({torch}+cpu) that upstream asks for. It is not on the package index but has to be found",
-    "through find-links or an extra index; requirements.cpu.lock is for where it is not. Its wheels:",
-)
+def platform(python: str, archs: Iterable[Arch]) -> str:
+    """What a lock is for, in words."""
+    glibc = ".".join(map(str, uv.GLIBC))
+    return f"Python {python} on Linux, glibc {glibc} (Debian 12), {' and '.join(archs)}; wheels only."
 
 
-def _words(lines: tuple[str, ...], release: Release) -> str:
-    return "".join(f"# {line.format(torch=release.torch)}\n" for line in lines)
-
-
-def add(entries: dict[tuple[str, str], Entry], package: uv.Locked, arch: Arch) -> None:
-    """Add a package that was resolved for one architecture."""
-    entry = entries.setdefault((package.name, package.version), Entry(package.name, package.version))
-    entry.archs.append(arch)
-    entry.hashes |= package.hashes
-
-
-def _with_cpu_torch(
-    wanted: list[str], build: Link, python: str, arch: Arch, overrides: list[str], kept: list[str]
-) -> list[uv.Locked]:
-    """The same set with the CPU build of torch in place of the index's, and without what only that one needs."""
-
-    def whole() -> Path:
-        raise UnavailableError(f"the server of {build.filename} answers no range requests", "use a folder")
-
-    own = requirements(
-        wheel_metadata.wheel_metadata(index.Index(), build, whole), build.filename, python, arch
-    )
-    _, version, _, _ = parse_wheel_filename(build.filename)
-    if (sha256 := index.sha256(build)) is None:
-        raise PatchsetError(f"no sha256 is stated for {build.filename}", "use an index that states it")
-    never = "torch ; python_version < '3'"
-    wanted = [text for text in wanted if canonicalize_name(Requirement(text).name) != "torch"]
-    rest = uv.resolve(
-        [*wanted, *own], python=python, arch=arch, overrides=[*overrides, never], constraints=kept
-    )
-    return [*rest, uv.Locked("torch", str(version), ((build.filename, sha256),))]
-
-
-def body(entries: list[Entry], archs: list[Arch]) -> str:
-    """The lines of a lock below its comments, in pip's format with hashes."""
-    lines = []
-    for entry in sorted(entries, key=lambda entry: (entry.name, Version(entry.version))):
-        marker = "" if entry.archs == archs else f" ; platform_machine == '{entry.archs[0]}'"
-        hashes = [f"    --hash=sha256:{sha256}" for sha256 in sorted(entry.hashes)]
-        lines += [f"{entry.name}=={entry.version}{marker} \\", *[h + " \\" for h in hashes[:-1]], hashes[-1]]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _cpu_builds(entries: Iterable[Entry], python: str, archs: list[Arch]) -> list[Link]:
-    """The CPU builds of the locked torch that pip's locations offer, one an architecture."""
-    version = next((entry.version for entry in entries if entry.name == "torch"), None)
-    if version is None:
-        return []
-    found: dict[str, Link] = {}
-    for link in index.Index().files("torch"):
-        for arch in archs:
-            if link.filename.endswith(f"{arch}.whl") and _is_cpu_build(link.filename, version, python):
-                found.setdefault(arch, link)
-    return list(found.values())
-
-
-def _is_cpu_build(file: str, version: str, python: str) -> bool:
-    try:
-        name, found, _, tags = parse_wheel_filename(file)
-    except InvalidWheelFilename:
-        return False
+def _cpu_builds(entries: Entries, python: str, archs: list[Arch]) -> dict[Arch, Link]:
+    """The CPU builds of the locked torch that pip's locations offer."""
+    version = next((version for name, version in entries if name == "torch"), None)
+    wanted = version and Version(f"{version}+cpu")
     major, minor = map(int, python.split("."))
-    wanted = {
-        (tag.interpreter, tag.abi)
-        for tag in (*cpython_tags((major, minor), platforms=["any"]), *compatible_tags((major, minor)))
-    }
-    return (
-        canonicalize_name(name) == "torch"
-        and found == Version(f"{version}+cpu")
-        and any((tag.interpreter, tag.abi) in wanted for tag in tags)
-    )
+    found: dict[Arch, Link] = {}
+    for link, offered, _, tags in index.wheels(index.Index().files("torch")) if wanted else ():
+        for arch in archs:
+            if offered == wanted and not tags.isdisjoint(wheelhouse.image_tags(arch, (major, minor))):
+                found.setdefault(arch, link)
+    return found
+
+
+def _resolve_with_cpu_torch(
+    small: Entries,
+    pinned: Artifact,
+    build: Link,
+    python: str,
+    arch: Arch,
+    overrides: list[str],
+    entries: Entries,
+) -> None:
+    """The same set with the CPU build of torch in place of the index's, and without what only that one needs."""
+    source = index.Index()
+    torch = wheel_metadata.pin(source, "torch", build)
+    metadata = wheel_metadata.wheel_metadata(source, build, lambda: fetch.artifact(torch))
+    wanted = wheel_requirements(pinned, python, arch)
+    wanted = [text for text in wanted if canonicalize_name(Requirement(text).name) != "torch"]
+    wanted += requirements(metadata, build.filename, python, arch)
+    never = "torch ; python_version < '3'"
+    kept = [f"{name}=={version}" for name, version in sorted(entries)]
+    found = uv.resolve(wanted, python=python, arch=arch, overrides=[*overrides, never], constraints=kept)
+    version = parse_wheel_filename(build.filename)[1]
+    _add(small, arch, [*found, uv.Locked("torch", str(version), ((build.filename, torch.sha256),))])

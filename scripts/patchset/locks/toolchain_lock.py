@@ -6,12 +6,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from patchset.base import console, files
 from patchset.base.errors import PatchsetError, UsageError
 from patchset.base.release import Arch, Release
-from patchset.locks import lock, uv
+from patchset.locks import lock
 
 #: Parts of the toolkit: the compiler with what it runs, and the libraries whose headers torch's CMake files ask for.
 _TOOLKIT = (
@@ -26,11 +24,6 @@ _BUILD_FILES = ("requirements/build/cuda.txt", "requirements/build.txt")
 _CUDA_VERSION = re.compile(r"^ARG CUDA_VERSION=(\d+)\.(\d+)\.\d+$", re.MULTILINE)
 #: From this major version on the toolkit's packages fill one folder that is a CUDA root.
 _FIRST_CUDA = 13
-
-_HEAD = """\
-# What compiles the modules of vLLM {release} (CUDA {cuda}). Made by nox -s lock -- {release} --for-build; do not edit.
-# Python {python} on Linux, glibc {glibc} (Debian 12), {archs}; wheels only.
-"""
 
 
 def lock_file(release: Release) -> Path:
@@ -52,21 +45,25 @@ def make(release: Release, tree: Path, *, upgrade: bool = False) -> Path:
             "build where a toolkit is installed: nox -s build-wheel -- "
             f"{release.name} --mode source --python PYTHON (with CUDA_HOME set)",
         )
-    wanted = [*_declared(tree), f"cuda-toolkit[{','.join(_TOOLKIT)}]=={cuda}.*", _CUTLASS_LIBRARY]
+    declared = next((tree / name for name in _BUILD_FILES if (tree / name).is_file()), None)
+    if declared is None:
+        raise PatchsetError(f"{tree} has none of {', '.join(_BUILD_FILES)}")
+    wanted = lock.read_requirements(declared, reasons=False)
+    wanted += [f"cuda-toolkit[{','.join(_TOOLKIT)}]=={cuda}.*", _CUTLASS_LIBRARY]
     overrides = [f"{name} ; python_version < '3'" for name in _NOT_NEEDED]
     place = lock_file(release)
-    old = place.read_text(encoding="utf-8") if place.is_file() and not upgrade else ""
+    old = lock.old_versions(place, upgrade=upgrade)
     archs: list[Arch] = sorted(release.wheels["cuda"])
-    entries: dict[tuple[str, str], lock.Entry] = {}
+    entries: lock.Entries = {}
     for arch in archs:
         with console.step(f"resolve what compiles {release.name}, {arch}, Python {lock.PYTHON}"):
-            kept = lock.kept_versions(old, entries)
-            for package in lock.resolve(wanted, lock.PYTHON, arch, overrides, kept):
-                lock.add(entries, package, arch)
-    head = _HEAD.format(
-        release=release.name, cuda=cuda, python=lock.PYTHON, glibc=uv.GLIBC, archs=" and ".join(archs)
+            lock.resolve(entries, arch, wanted, lock.PYTHON, overrides, old)
+    head = (
+        f"# What compiles the modules of vLLM {release.name} (CUDA {cuda}). "
+        f"Made by nox -s lock -- {release.name} --for-build; do not edit.\n"
+        f"# {lock.platform(lock.PYTHON, archs)}\n"
     )
-    files.write_text(place, head + lock.body(list(entries.values()), archs))
+    files.write_text(place, head + lock.body(entries, archs))
     return place
 
 
@@ -76,19 +73,3 @@ def cuda_version(tree: Path) -> str:
     if match is None:
         raise PatchsetError(f"{tree}/docker/Dockerfile does not name CUDA_VERSION as it used to")
     return f"{match[1]}.{match[2]}"
-
-
-def _declared(tree: Path) -> list[str]:
-    place = next((tree / name for name in _BUILD_FILES if (tree / name).is_file()), None)
-    if place is None:
-        raise PatchsetError(f"{tree} has none of {', '.join(_BUILD_FILES)}")
-    found = []
-    for line in place.read_text(encoding="utf-8").splitlines():
-        if not (text := line.partition("#")[0].strip()):
-            continue
-        try:
-            Requirement(text)
-        except InvalidRequirement as error:
-            raise PatchsetError(f"{place}: {text!r}: {error}") from error
-        found.append(text)
-    return found

@@ -7,16 +7,19 @@ import os
 import subprocess
 import tomllib
 from dataclasses import dataclass
+from typing import Any
 
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 
 from patchset.base import files, paths
 from patchset.base.errors import MissingToolError, PatchsetError
 from patchset.base.release import Arch
 from patchset.downloads import index
 
-#: Debian 12 has glibc 2.36 (PEP 600 platform tag).
-GLIBC = "2.36"
+#: Debian 12's (PEP 600 platform tag).
+GLIBC = (2, 36)
+#: Settings of uv's own, behind ``UV_``, that change nothing of what is locked.
+_KEPT = ("CACHE_DIR", "CONCURRENT_DOWNLOADS", "CONCURRENT_INSTALLS", "LINK_MODE", "PYTHON_DOWNLOADS")
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,18 @@ def binary() -> str:
         raise MissingToolError("uv is not installed", "pip install uv") from error
 
 
-def platform(arch: Arch) -> str:
-    """uv's name for Debian 12 on ``arch``."""
-    return f"{arch}-manylinux_{GLIBC.replace('.', '_')}"
+def markers(python: str, arch: Arch) -> dict[str, str]:
+    """What environment markers are judged by: CPython ``python`` on Linux on ``arch``."""
+    return {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "platform_machine": arch,
+        "platform_system": "Linux",
+        "sys_platform": "linux",
+        "os_name": "posix",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+    }
 
 
 def environment(settings: index.PipSettings) -> dict[str, str]:
@@ -59,14 +71,11 @@ def environment(settings: index.PipSettings) -> dict[str, str]:
     A lock must hold what everybody can have: folders of this machine count only when pip has nothing else. Indexes are
     variables, not arguments, since their URLs may hold credentials and every user can read arguments.
     """
-    kept = (
-        "UV_CACHE_DIR",
-        "UV_CONCURRENT_DOWNLOADS",
-        "UV_CONCURRENT_INSTALLS",
-        "UV_LINK_MODE",
-        "UV_PYTHON_DOWNLOADS",
-    )
-    result = {name: value for name, value in os.environ.items() if not name.startswith("UV_") or name in kept}
+    result = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("UV_") or name.removeprefix("UV_") in _KEPT
+    }
     result["UV_HTTP_TIMEOUT"] = str(max(1, round(settings.timeout)))
     remote = [url for url in settings.index_urls if url.startswith(("http://", "https://"))]
     if urls := remote or settings.index_urls:
@@ -75,13 +84,10 @@ def environment(settings: index.PipSettings) -> dict[str, str]:
             "UV_INDEX_STRATEGY": "unsafe-best-match",
             "UV_INSECURE_HOST": " ".join(settings.trusted_hosts),
         }
-    if settings.cert:
-        result["SSL_CERT_FILE"] = settings.cert
-    if settings.client_cert:
-        result["SSL_CLIENT_CERT"] = settings.client_cert
-    if settings.proxy:
-        result |= {"HTTP_PROXY": settings.proxy, "HTTPS_PROXY": settings.proxy}
-    return result
+    proxy = settings.proxy
+    certificates = {"SSL_CERT_FILE": settings.cert, "SSL_CLIENT_CERT": settings.client_cert}
+    optional = certificates | {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy}
+    return result | {name: value for name, value in optional.items() if value}
 
 
 def resolve(
@@ -94,18 +100,15 @@ def resolve(
         PatchsetError: the index does not answer, or uv fails otherwise.
     """
     settings = index.pip_settings()
+    command = [binary(), "pip", "compile", "--no-config", "--quiet", "--format", "pylock.toml"]
+    command += ["--python-version", python, "--python-platform", f"{arch}-manylinux_{GLIBC[0]}_{GLIBC[1]}"]
+    command += ["--only-binary", ":all:", "--overrides", "overrides.txt", "--constraints", "constraints.txt"]
+    command += ["--output-file", "pylock.toml", "in.txt"]
+    if not settings.index_urls:
+        command.append("--no-index")
     with files.scratch(paths.build_dir()) as folder:
         for file, lines in (("in", requirements), ("overrides", overrides), ("constraints", constraints)):
             (folder / f"{file}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        command = [binary(), "pip", "compile", "--no-config", "--quiet", "--format", "pylock.toml"]
-        command += ["--python-version", python, "--python-platform", platform(arch), "--only-binary", ":all:"]
-        command += ["--overrides", "overrides.txt", "--constraints", "constraints.txt"]
-        command += [
-            "--output-file",
-            "pylock.toml",
-            "in.txt",
-            *([] if settings.index_urls else ["--no-index"]),
-        ]
         done = subprocess.run(
             command, cwd=folder, env=environment(settings), capture_output=True, text=True, check=False
         )
@@ -117,26 +120,18 @@ def resolve(
                 f"uv could not resolve: {stderr}",
                 "the cause is above; 'pip config list' shows which indexes are asked",
             )
-        return _read(tomllib.loads((folder / "pylock.toml").read_text(encoding="utf-8")))
+        pylock = tomllib.loads((folder / "pylock.toml").read_text(encoding="utf-8"))
+        return [_locked(package) for package in pylock.get("packages", [])]
 
 
-def _read(pylock: dict[str, object]) -> list[Locked]:
-    """The packages of a PEP 751 lock file."""
-    result = []
-    packages = pylock.get("packages", [])
-    assert isinstance(packages, list)  # noqa: S101 - PEP 751
-    for package in packages:
-        wheels = []
-        for wheel in package.get("wheels", []):
-            file = wheel.get("name") or str(wheel["url"]).rpartition("/")[2].replace("%2B", "+")
-            parse_wheel_filename(file)
-            sha256 = wheel.get("hashes", {}).get("sha256")
-            if sha256 is None:
-                raise PatchsetError(f"the index gives no sha256 for {file}", "use an index that does")
-            wheels.append((file, str(sha256)))
-        if not wheels:
-            raise PatchsetError(f"the index has no wheel of {package['name']} {package.get('version')}")
-        result.append(
-            Locked(canonicalize_name(package["name"]), str(package["version"]), tuple(sorted(wheels)))
-        )
-    return result
+def _locked(package: dict[str, Any]) -> Locked:
+    """A package of a PEP 751 lock file."""
+    wheels = []
+    for wheel in package.get("wheels", []):
+        file = wheel.get("name") or wheel["url"].rpartition("/")[2].replace("%2B", "+")
+        if (sha256 := wheel.get("hashes", {}).get("sha256")) is None:
+            raise PatchsetError(f"the index gives no sha256 for {file}", "use an index that does")
+        wheels.append((file, sha256))
+    if not wheels:
+        raise PatchsetError(f"the index has no wheel of {package['name']} {package.get('version')}")
+    return Locked(canonicalize_name(package["name"]), package["version"], tuple(sorted(wheels)))
