@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable
 from email.message import Message
 from email.parser import BytesParser
 from pathlib import Path
@@ -15,7 +14,7 @@ from unearth import Link
 
 from patchset.base.errors import PatchsetError, UnavailableError
 from patchset.base.release import Artifact
-from patchset.downloads import index
+from patchset.downloads import fetch, index
 
 #: Bound of a METADATA file in bytes; vLLM 0.33.0's has 15 000.
 MAX_METADATA = 4 << 20
@@ -40,9 +39,9 @@ def pin(source: index.Index, project: str, link: Link) -> Artifact:
     return Artifact(project=project, file=link.filename, sha256=sha256, size=size(source, link))
 
 
-def wheel_metadata(source: index.Index, link: Link, whole: Callable[[], Path]) -> Message:
+def wheel_metadata(source: index.Index, link: Link, pinned: Artifact) -> Message:
     """A wheel's METADATA (core metadata): from its own address where the index has one (PEP 658), else by range
-    requests into the zip, else from the downloaded file that ``whole`` gives."""
+    requests into the zip, else from the downloaded file."""
     if link.is_file:
         return read_metadata(link.file_path)
     try:
@@ -56,7 +55,7 @@ def wheel_metadata(source: index.Index, link: Link, whole: Callable[[], Path]) -
             return _from_zip(io.BufferedReader(ranges, buffer_size=_BLOCK), link.filename)
     except (OSError, index.HTTP_ERROR) as error:
         raise UnavailableError(f"{link.filename} cannot be read: {error}", "run it again") from error
-    return read_metadata(whole())
+    return read_metadata(fetch.artifact(pinned))
 
 
 def read_metadata(wheel: Path) -> Message:

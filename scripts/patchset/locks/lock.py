@@ -10,9 +10,8 @@ from email.message import Message
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 from packaging.version import Version
-from unearth import Link
 
 from patchset.base import console, files, paths
 from patchset.base.errors import PatchsetError
@@ -79,28 +78,69 @@ def make(release: Release, target: Target, *, python: str = PYTHON, upgrade: boo
     for override in overrides:
         no_more = f"no longer needed, delete it from overrides.{target}.txt and lock again"
         console.note(f"  override {override}: {'still needed' if override in needed else no_more}")
-    header = functools.partial(_header, release, target, python, overrides, constraints)
-    words = _INDEX_TORCH.format(torch=release.torch) if target == "cpu" else ""
-    files.write_text(place, header(archs) + words + body(entries, archs))
+
+    def header(archs: Iterable[Arch]) -> str:
+        what = f"What an image of vLLM {release.name} for {target} installs beside vLLM itself"
+        wheels = [release.wheel(target, arch) for arch in archs]
+        return head(
+            what,
+            "nox -s lock",
+            python,
+            archs,
+            "From the official wheel's own requirements, without extras:",
+            *(f"  {wheel.file} sha256:{wheel.sha256}" for wheel in wheels),
+            *(f"Overridden, with the reasons in overrides.{target}.txt: {text}" for text in overrides),
+            *(f"Constrained, with the reasons in constraints.{target}.txt: {text}" for text in constraints),
+        )
+
     if target != "cpu":
+        files.write_text(place, header(archs) + body(entries, archs))
         return [place]
-    builds = _cpu_builds(entries, python, archs)
+    files.write_text(place, header(archs) + _INDEX_TORCH.format(torch=release.torch) + body(entries, archs))
     second = release.folder / "requirements.cpu.cpu-torch.lock"
+    builds, small = _with_cpu_torch(release, python, overrides, entries)
     if not builds:
         console.note(
             f"  no CPU build of torch {release.torch} is available here: {second.name} is not written"
         )
         return [place]
-    small: Entries = {}
-    for arch, build in builds.items():
-        with console.step(f"resolve the same with the CPU build of torch, {arch}"):
-            _resolve_with_cpu_torch(
-                small, release.wheel(target, arch), build, python, arch, overrides, entries
-            )
     words = _CPU_TORCH.format(torch=release.torch)
-    words += "".join(f"#   {link.filename}\n" for link in builds.values())
+    words += "".join(f"#   {build.file}\n" for build in builds.values())
     files.write_text(second, header(builds) + words + body(small, list(builds)))
     return [place, second]
+
+
+def _with_cpu_torch(
+    release: Release, python: str, overrides: list[str], whole: Entries
+) -> tuple[dict[Arch, Artifact], Entries]:
+    """The CPU builds of the locked torch that pip's locations offer, and the set with them in place of the index's: it
+    leaves out what only that one needs."""
+    major, minor = map(int, python.split("."))
+    versions = {Version(f"{version}+cpu") for name, version in whole if name == "torch"}
+    kept = [f"{name}=={version}" for name, version in sorted(whole)]
+    source = index.Index()
+    offered = list(index.wheels(source.files("torch")))
+    builds: dict[Arch, Artifact] = {}
+    entries: Entries = {}
+    for arch in sorted(release.wheels["cpu"]):
+        fitting = set(wheelhouse.image_tags(arch, (major, minor)))
+        found = [
+            (link, version) for link, version, _, tags in offered if version in versions and tags & fitting
+        ]
+        if not found:
+            continue
+        link, version = found[0]
+        builds[arch] = build = wheel_metadata.pin(source, "torch", link)
+        with console.step(f"resolve the same with the CPU build of torch, {arch}"):
+            wanted = wheel_requirements(release.wheel("cpu", arch), python, arch)
+            wanted = [text for text in wanted if canonicalize_name(Requirement(text).name) != "torch"]
+            wanted += requirements(
+                wheel_metadata.wheel_metadata(source, link, build), build.file, python, arch
+            )
+            others = [*overrides, "torch ; python_version < '3'"]
+            rest = uv.resolve(wanted, python=python, arch=arch, overrides=others, constraints=kept)
+        _add(entries, arch, [*rest, uv.Locked("torch", str(version), ((build.file, build.sha256),))])
+    return builds, entries
 
 
 def wheel_requirements(pinned: Artifact, python: str, arch: Arch) -> list[str]:
@@ -115,7 +155,7 @@ def wheel_requirements(pinned: Artifact, python: str, arch: Arch) -> list[str]:
     offered = index.sha256(link)
     if offered not in (None, pinned.sha256):
         raise PatchsetError(f"{pinned.file}: the index offers sha256 {offered}, pinned is {pinned.sha256}")
-    metadata = wheel_metadata.wheel_metadata(source, link, lambda: fetch.artifact(pinned))
+    metadata = wheel_metadata.wheel_metadata(source, link, pinned)
     return requirements(metadata, pinned.file, python, arch)
 
 
@@ -202,6 +242,13 @@ def resolve(
     _add(entries, arch, found)
 
 
+def head(what: str, command: str, python: str, archs: Iterable[Arch], *more: str) -> str:
+    """The comment at the top of a lock: what it is for, and the command that makes it."""
+    glibc = ".".join(map(str, uv.GLIBC))
+    where = f"Python {python} on Linux, glibc {glibc} (Debian 12), {' and '.join(archs)}; wheels only."
+    return "".join(f"# {line}\n" for line in (f"{what}. Made by {command}; do not edit.", where, *more))
+
+
 def body(entries: Entries, archs: list[Arch]) -> str:
     """The lines of a lock below its comments, in pip's format with hashes."""
     lines = []
@@ -222,65 +269,3 @@ def _add(entries: Entries, arch: Arch, packages: Iterable[uv.Locked]) -> None:
 def _without_local(requirements: list[str]) -> list[str]:
     """``torch==2.13.0+cpu`` as ``torch==2.13.0``: no package index keeps local versions (PEP 440)."""
     return [re.sub(r"(==[^+,;\s]+)\+[A-Za-z0-9.]+", r"\1", text) for text in requirements]
-
-
-def _header(
-    release: Release,
-    target: Target,
-    python: str,
-    overrides: list[str],
-    constraints: list[str],
-    archs: Iterable[Arch],
-) -> str:
-    wheels = [release.wheel(target, arch) for arch in archs]
-    lines = [
-        f"What an image of vLLM {release.name} for {target} installs beside vLLM itself. Made by nox -s lock; do not edit.",
-        platform(python, archs),
-        "From the official wheel's own requirements, without extras:",
-        *(f"  {wheel.file} sha256:{wheel.sha256}" for wheel in wheels),
-        *(f"Overridden, with the reasons in overrides.{target}.txt: {override}" for override in overrides),
-        *(f"Constrained, with the reasons in constraints.{target}.txt: {text}" for text in constraints),
-    ]
-    return "".join(f"# {line}\n" for line in lines)
-
-
-def platform(python: str, archs: Iterable[Arch]) -> str:
-    """What a lock is for, in words."""
-    glibc = ".".join(map(str, uv.GLIBC))
-    return f"Python {python} on Linux, glibc {glibc} (Debian 12), {' and '.join(archs)}; wheels only."
-
-
-def _cpu_builds(entries: Entries, python: str, archs: list[Arch]) -> dict[Arch, Link]:
-    """The CPU builds of the locked torch that pip's locations offer."""
-    version = next((version for name, version in entries if name == "torch"), None)
-    wanted = version and Version(f"{version}+cpu")
-    major, minor = map(int, python.split("."))
-    found: dict[Arch, Link] = {}
-    for link, offered, _, tags in index.wheels(index.Index().files("torch")) if wanted else ():
-        for arch in archs:
-            if offered == wanted and not tags.isdisjoint(wheelhouse.image_tags(arch, (major, minor))):
-                found.setdefault(arch, link)
-    return found
-
-
-def _resolve_with_cpu_torch(
-    small: Entries,
-    pinned: Artifact,
-    build: Link,
-    python: str,
-    arch: Arch,
-    overrides: list[str],
-    entries: Entries,
-) -> None:
-    """The same set with the CPU build of torch in place of the index's, and without what only that one needs."""
-    source = index.Index()
-    torch = wheel_metadata.pin(source, "torch", build)
-    metadata = wheel_metadata.wheel_metadata(source, build, lambda: fetch.artifact(torch))
-    wanted = wheel_requirements(pinned, python, arch)
-    wanted = [text for text in wanted if canonicalize_name(Requirement(text).name) != "torch"]
-    wanted += requirements(metadata, build.filename, python, arch)
-    never = "torch ; python_version < '3'"
-    kept = [f"{name}=={version}" for name, version in sorted(entries)]
-    found = uv.resolve(wanted, python=python, arch=arch, overrides=[*overrides, never], constraints=kept)
-    version = parse_wheel_filename(build.filename)[1]
-    _add(small, arch, [*found, uv.Locked("torch", str(version), ((build.filename, torch.sha256),))])

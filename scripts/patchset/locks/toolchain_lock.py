@@ -58,11 +58,8 @@ def make(release: Release, tree: Path, *, upgrade: bool = False) -> Path:
     for arch in archs:
         with console.step(f"resolve what compiles {release.name}, {arch}, Python {lock.PYTHON}"):
             lock.resolve(entries, arch, wanted, lock.PYTHON, overrides, old)
-    head = (
-        f"# What compiles the modules of vLLM {release.name} (CUDA {cuda}). "
-        f"Made by nox -s lock -- {release.name} --for-build; do not edit.\n"
-        f"# {lock.platform(lock.PYTHON, archs)}\n"
-    )
+    what = f"What compiles the modules of vLLM {release.name} (CUDA {cuda})"
+    head = lock.head(what, f"nox -s lock -- {release.name} --for-build", lock.PYTHON, archs)
     files.write_text(place, head + lock.body(entries, archs))
     return place
 

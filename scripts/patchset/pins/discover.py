@@ -216,7 +216,7 @@ def _refuse_changes(pin: TOMLDocument, offered: dict[str, Artifact]) -> None:
 
 def _torch(source: index.Index, link: Link, pinned: Artifact) -> str:
     """The torch version that a wheel requires exactly."""
-    metadata = wheel_metadata.wheel_metadata(source, link, lambda: fetch.artifact(pinned))
+    metadata = wheel_metadata.wheel_metadata(source, link, pinned)
     for text in metadata.get_all("Requires-Dist", []):
         try:
             requirement = Requirement(text)
