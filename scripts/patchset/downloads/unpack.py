@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -35,8 +36,8 @@ def opened(archive: Path) -> Iterator[tarfile.TarFile]:
         ) from error
 
 
-def sdist(archive: Path, folder: Path) -> None:
-    """Unpack a source archive (``NAME-VERSION/...``) into ``folder``, without that top folder.
+def sdist(archive: Path, folder: Path, *, only: re.Pattern[str] | None = None) -> None:
+    """Unpack a source archive (``NAME-VERSION/...``), or ``only`` some paths of it, into ``folder`` without that top folder.
 
     Modes are 644 or 755 whatever the umask; links are taken only when they stay inside; what belongs to a git
     repository is left out, as git would read that one's configuration.
@@ -63,7 +64,7 @@ def sdist(archive: Path, folder: Path) -> None:
                         f"  {archive.name} has a git repository inside ({member.name}); it is left out"
                     )
                 left_out = True
-            elif len(parts) > 1:
+            elif len(parts) > 1 and (only is None or only.fullmatch("/".join(parts[1:]))):
                 _take(tar, member, folder, folder.joinpath(*parts[1:]), archive)
 
 

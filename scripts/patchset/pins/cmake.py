@@ -15,14 +15,17 @@ from pathlib import Path
 from patchset.base.errors import PatchsetError
 
 TOP = "CMakeLists.txt"
-_EXTERNAL = "cmake/external_projects/"
 #: Bound of one CMake file in bytes; v0.33.0's largest has 70 kB.
 _MAX_FILE = 1 << 20
 
-_TOKEN = re.compile(r'#\[(=*)\[.*?\]\1\]|#[^\n]*|"((?:\\.|[^"\\])*)"|([()])|([^\s()"#]+)', re.DOTALL)
+_TOKEN = re.compile(
+    r"""#\[(=*)\[.*?\]\1\]|#[^\n]*|"(?P<quoted>(?:\\.|[^"\\])*)"|(?P<open>\()|(?P<close>\))|(?P<plain>[^\s()"#]+)""",
+    re.DOTALL,
+)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _SRC_DIR = re.compile(r"ENV\{(\w+_SRC_DIR)\}")
-_SETUP_MODULE = re.compile(r"CMakeExtension\(\s*name=\"([\w.]+)\"(, optional=True)?")
+_KEYWORD = re.compile(r"(?!(?:TRUE|FALSE|ON|OFF)$)[A-Z_]+")
+_SETUP_MODULE = re.compile(r"CMakeExtension\(\s*name=\"([\w.]+)\"")
 _OLDEST_GCC = re.compile(r"CMAKE_CXX_COMPILER_VERSION VERSION_LESS \"(\d+(?:\.\d+)*)\"")
 #: Conditions that no CUDA build meets; all others are taken to hold on both sides.
 _NEVER = re.compile(r"^(VLLM_TARGET_DEVICE STREQUAL rocm|VLLM_GPU_LANG STREQUAL HIP)$")
@@ -60,48 +63,38 @@ class Module:
     external: str
 
 
-@dataclass(frozen=True)
-class _Command:
-    name: str
-    words: tuple[str, ...]
-
-
 def third_party(tree: Path) -> list[Source]:
     """The third-party sources of a tree's CUDA build, in the order of ``CMakeLists.txt``."""
-    found: list[Source] = []
+    found = []
     for file in (TOP, *externals(tree)):
-        found += _sources(file, _commands(_read(tree, file)))
+        values: dict[str, str] = {}
+        variable = ""
+        for name, words in _commands(tree, file):
+            # The folder to take instead is asked for before the source is fetched.
+            variable = [variable, *_SRC_DIR.findall(" ".join(words))][-1]
+            if name == "set" and len(words) > 1:
+                values[words[0]] = _filled(words[1], values)
+            elif name in ("fetchcontent_declare", "fetchcontent_populate") and "GIT_REPOSITORY" in words:
+                found.append(_source(file, words, values, variable))
     return found
 
 
 def externals(tree: Path) -> list[str]:
     """The files of external projects that ``CMakeLists.txt`` includes in a CUDA build."""
-    included = []
-    for command in _active(_commands(_read(tree, TOP))):
-        if command.name == "include" and command.words and command.words[0].startswith(_EXTERNAL):
-            included.append(command.words[0])
-    return list(dict.fromkeys(included))
+    included = [words[0] for name, words in _commands(tree, TOP) if name == "include" and words]
+    return list(dict.fromkeys(file for file in included if file.startswith("cmake/external_projects/")))
 
 
 def modules(tree: Path) -> list[Module]:
     """The extensions that both ``setup.py`` and the CMake files of a CUDA build know, vLLM's own first."""
-    named = dict.fromkeys(match[1] for match in _SETUP_MODULE.finditer(_read(tree, "setup.py")))
-    own = {
-        command.words[0]
-        for command in _active(_commands(_read(tree, TOP)))
-        if command.name == "define_extension_target" and command.words
-    }
-    files = {
-        file: {word for command in _commands(_read(tree, file)) for word in command.words}
-        for file in externals(tree)
-    }
-    found = []
-    for dotted in named:
-        name = dotted.rpartition(".")[2]
-        if name in own:
-            found.append(Module(name, dotted, ""))
-        elif owner := next((file for file, words in files.items() if name in words), None):
-            found.append(Module(name, dotted, owner))
+    commands = _commands(tree, TOP)
+    owner = {words[0]: "" for name, words in commands if name == "define_extension_target" and words}
+    for file in externals(tree):
+        for _, words in _commands(tree, file):
+            owner = dict.fromkeys(words, file) | owner
+    named = dict.fromkeys(_SETUP_MODULE.findall(_read(tree, "setup.py")))
+    known = [(dotted.rpartition(".")[2], dotted) for dotted in named]
+    found = [Module(name, dotted, owner[name]) for name, dotted in known if name in owner]
     return sorted(found, key=lambda module: bool(module.external))
 
 
@@ -120,96 +113,55 @@ def _read(tree: Path, file: str) -> str:
         raise PatchsetError(f"{place} cannot be read: {error}") from error
 
 
-def _commands(text: str) -> Iterator[_Command]:
-    """The command invocations of a CMake file; quotes are taken off, inner parentheses stay as words."""
-    name, depth, words = "", 0, []
-    for match in _TOKEN.finditer(text):
-        _, quoted, parenthesis, plain = match.groups()
-        if parenthesis == "(":
-            depth += 1
-            if depth > 1:
-                words.append("(")
-        elif parenthesis == ")":
-            depth -= 1
-            if depth == 0:
-                yield _Command(name.lower(), tuple(words))
-                name, words = "", []
-            else:
-                words.append(")")
-        elif depth and quoted is not None:
-            words.append(quoted)
-        elif plain is not None and depth:
-            words.append(plain)
-        elif plain is not None:
-            name = plain
-
-
-def _active(commands: Iterator[_Command]) -> Iterator[_Command]:
-    """The commands that a CUDA build may come to."""
+def _commands(tree: Path, file: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of a CMake file that a CUDA build may come to, with its conditions: name and words."""
     branches: list[bool] = []
-    for command in commands:
-        if command.name == "if":
-            branches.append(not _never(command.words))
-        elif command.name in ("else", "elseif") and branches:
-            branches[-1] = command.name == "else" or not _never(command.words)
-        elif command.name == "endif" and branches:
+    for name, words in _invocations(_read(tree, file)):
+        met = not _NEVER.match(" ".join(words))
+        if name in ("else", "elseif", "endif") and branches:
             branches.pop()
-        elif all(branches):
-            yield command
+        if all(branches):
+            yield name, words
+        if name in ("if", "else", "elseif"):
+            branches.append(name == "else" or met)
 
 
-def _never(words: tuple[str, ...]) -> bool:
-    return _NEVER.match(" ".join(words)) is not None
+def _invocations(text: str) -> Iterator[tuple[str, list[str]]]:
+    """All commands of a CMake file; quotes are taken off, inner parentheses stay as words."""
+    name, depth = "", 0
+    words: list[str] = []
+    for match in _TOKEN.finditer(text):
+        if (kind := match.lastgroup) is None:
+            continue
+        depth -= kind == "close"
+        if depth:
+            words.append(match[kind])
+        elif kind == "plain":
+            name, words = match[kind].lower(), []
+        elif kind == "close":
+            yield name, words
+        depth += kind == "open"
 
 
-def _sources(file: str, commands: Iterator[_Command]) -> Iterator[Source]:
-    values: dict[str, str] = {}
-    variable = ""
-    seen: list[str] = []
-    for command in _active(_noting(commands, seen)):
-        variable = seen[-1] if seen else variable
-        if command.name == "set" and len(command.words) > 1:
-            values[command.words[0]] = _value(command.words[1], values)
-        elif command.name in ("fetchcontent_declare", "fetchcontent_populate"):
-            options = _options(command.words[1:], values)
-            if "GIT_REPOSITORY" not in options:
-                continue
-            repository, revision = options["GIT_REPOSITORY"][0], options.get("GIT_TAG", [""])[0]
-            if not variable or not revision or "$" in repository + revision:
-                raise PatchsetError(
-                    f"{file} fetches {command.words[0]} in an unsupported way: no literal GIT_REPOSITORY and GIT_TAG",
-                    "extend scripts/patchset/pins/cmake.py",
-                )
-            submodules = options.get("GIT_SUBMODULES")
-            yield Source(
-                name=command.words[0],
-                file=file,
-                repository=repository,
-                revision=revision,
-                variable=variable,
-                submodules=None if submodules is None else tuple(filter(None, submodules)),
-                subfolder=options.get("SOURCE_SUBDIR", [""])[0],
-            )
-
-
-def _noting(commands: Iterator[_Command], seen: list[str]) -> Iterator[_Command]:
-    """Pass commands on; ``seen`` gets the names of folder variables that conditions and values ask for."""
-    for command in commands:
-        seen += [match for word in command.words for match in _SRC_DIR.findall(word)]
-        yield command
-
-
-def _value(word: str, values: dict[str, str]) -> str:
-    return _VARIABLE.sub(lambda match: values.get(match[1], match[0]), word)
-
-
-def _options(words: tuple[str, ...], values: dict[str, str]) -> dict[str, list[str]]:
-    """Words behind each word in capitals: GIT_TAG v1 gives {"GIT_TAG": ["v1"]}."""
-    found: dict[str, list[str]] = {}
-    current: list[str] = []
-    for word in words:
-        if re.fullmatch(r"[A-Z_]+", word) and word not in ("TRUE", "FALSE", "ON", "OFF"):
-            current = found.setdefault(word, [])
+def _source(file: str, words: list[str], values: dict[str, str], variable: str) -> Source:
+    """What a command fetches; its options are the words behind each word in capitals."""
+    options: dict[str, list[str]] = {}
+    option: list[str] = []
+    for word in words[1:]:
+        if _KEYWORD.fullmatch(word):
+            option = options.setdefault(word, [])
         else:
-            current.append(_value(word, values))
-    return found
+            option.append(_filled(word, values))
+    repository, revision = options["GIT_REPOSITORY"][0], options.get("GIT_TAG", [""])[0]
+    if not variable or not revision or "$" in repository + revision:
+        raise PatchsetError(
+            f"{file} fetches {words[0]} in an unsupported way: no literal GIT_REPOSITORY and GIT_TAG",
+            "extend scripts/patchset/pins/cmake.py",
+        )
+    submodules = tuple(filter(None, options["GIT_SUBMODULES"])) if "GIT_SUBMODULES" in options else None
+    folder = options.get("SOURCE_SUBDIR", [""])[0]
+    return Source(words[0], file, repository, revision, variable, submodules, folder)
+
+
+def _filled(word: str, values: dict[str, str]) -> str:
+    return _VARIABLE.sub(lambda match: values.get(match[1], match[0]), word)

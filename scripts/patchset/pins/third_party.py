@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 import re
-import tarfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import tomlkit
 
 from patchset.base import files, paths
 from patchset.base.errors import PatchsetError
 from patchset.base.release import Release
+from patchset.downloads import unpack
 from patchset.pins import cmake
-from patchset.pins.cmake import Source
 
-_MAX_MEMBER = 1 << 20
-_WANTED = re.compile(r"^[^/]+/(CMakeLists\.txt|setup\.py|cmake/.*\.cmake)$")
-
+_FILES = re.compile(r"CMakeLists\.txt|cmake/.*\.cmake")
 _HEAD = """\
 # What the CMake files of {release} fetch from git when its compiled modules are built from source, with the variable
 # that names a folder to take instead. Written by `nox -s pin -- {release}`.
@@ -46,26 +43,22 @@ def write_pin(folder: Path, release: str, sdist: Path | None, *, check: bool = F
 def pin_text(archive: Path, release: str) -> str | None:
     """The pin of the sources that an sdist's CMake files name; None for a source without such files."""
     with files.scratch(paths.build_dir()) as tree:
-        try:
-            with tarfile.open(archive, "r:*") as tar:
-                for member in tar:
-                    match = _WANTED.match(member.name)
-                    if match is None or not member.isfile() or ".." in PurePosixPath(match[1]).parts:
-                        continue
-                    content = tar.extractfile(member)
-                    place = tree / match[1]
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    place.write_bytes(content.read(_MAX_MEMBER) if content else b"")
-        except (tarfile.TarError, EOFError) as error:
-            raise PatchsetError(f"{archive.name} cannot be read: {error}") from error
-        if not (tree / cmake.TOP).is_file():
-            return None
-        return _HEAD.format(release=release) + _render(cmake.third_party(tree))
+        unpack.sdist(archive, tree, only=_FILES)
+        return _text(release, tree) if (tree / cmake.TOP).is_file() else None
 
 
-def _render(sources: list[Source]) -> str:
+def check_pin(release: Release, stock: Path) -> None:
+    """See that the pin says what the stock tree's CMake files say."""
+    place = pin_file(release.folder)
+    text = place.read_text(encoding="utf-8") if place.is_file() else None
+    if text != _text(release.name, stock):
+        what = "is not what the CMake files of the source say" if text else "does not exist"
+        raise PatchsetError(f"{place} {what}", f"nox -s pin -- {release.name} writes it again")
+
+
+def _text(release: str, tree: Path) -> str:
     document = tomlkit.document()
-    for source in sources:
+    for source in cmake.third_party(tree):
         table = tomlkit.table()
         table["repository"] = source.repository
         table["commit" if source.commit else "tag"] = source.revision
@@ -75,13 +68,4 @@ def _render(sources: list[Source]) -> str:
         if source.subfolder:
             table["subfolder"] = source.subfolder
         document[source.name] = table
-    return "\n" + tomlkit.dumps(document)
-
-
-def check_pin(release: Release, stock: Path) -> None:
-    """See that the pin says what the stock tree's CMake files say."""
-    place = pin_file(release.folder)
-    text = place.read_text(encoding="utf-8") if place.is_file() else None
-    if text != _HEAD.format(release=release.name) + _render(cmake.third_party(stock)):
-        what = "is not what the CMake files of the source say" if text else "does not exist"
-        raise PatchsetError(f"{place} {what}", f"nox -s pin -- {release.name} writes it again")
+    return f"{_HEAD.format(release=release)}\n{tomlkit.dumps(document)}"
