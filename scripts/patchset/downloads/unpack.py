@@ -47,34 +47,28 @@ def sdist(archive: Path, folder: Path, *, only: re.Pattern[str] | None = None) -
         for count, member in enumerate(tar, start=1):
             size += member.size
             if count > MAX_MEMBERS or size > MAX_BYTES:
-                raise PatchsetError(
-                    f"{archive.name} is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes"
-                )
+                raise tarfile.TarError(f"it is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes")
             parts = PurePosixPath(member.name).parts
             if not parts or member.name.startswith("/") or ".." in parts:
-                raise PatchsetError(
-                    f"{archive.name}: the member {member.name!r} leads outside the target folder"
-                )
+                raise tarfile.TarError(f"{member.name!r} leads outside the target folder")
             top = top or parts[0]
             if parts[0] != top:
-                raise PatchsetError(f"{archive.name}: {member.name!r} stands beside the top folder {top!r}")
+                raise tarfile.TarError(f"{member.name!r} stands beside the top folder {top!r}")
             if ".git" in map(str.lower, parts):
                 if not left_out:
-                    console.note(
-                        f"  {archive.name} has a git repository inside ({member.name}); it is left out"
-                    )
+                    console.note(f"  {archive.name} has a git repository ({member.name}); it is left out")
                 left_out = True
             elif len(parts) > 1 and (only is None or only.fullmatch("/".join(parts[1:]))):
-                _take(tar, member, folder, folder.joinpath(*parts[1:]), archive)
+                _take(tar, member, folder, folder.joinpath(*parts[1:]))
 
 
 # Not by tarfile's own "data" filter (PEP 706): Python 3.11.2, which is Debian 12's, has none.
-def _take(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, place: Path, archive: Path) -> None:
+def _take(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, place: Path) -> None:
     """Write one member to ``place``; a link's target, and the folder that links lead to, must be inside."""
 
     def inside(path: Path) -> Path:
         if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-            raise PatchsetError(f"{archive.name}: refused: {member.name!r} leads outside the target folder")
+            raise tarfile.TarError(f"{member.name!r} leads outside the target folder")
         return path
 
     inside(place.parent)
@@ -94,10 +88,9 @@ def _take(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, place: Pa
         inside(place.parent / member.linkname)
         place.symlink_to(member.linkname)
     elif member.islnk():
-        os.link(
-            inside(folder.joinpath(*PurePosixPath(member.linkname).parts[1:])), place, follow_symlinks=False
-        )
+        target = folder.joinpath(*PurePosixPath(member.linkname).parts[1:])
+        os.link(inside(target), place, follow_symlinks=False)
     else:
-        raise PatchsetError(f"{archive.name}: refused: {member.name!r} is neither file, folder nor link")
+        raise tarfile.TarError(f"{member.name!r} is neither file, folder nor link")
     if not member.issym():
         place.chmod(0o755 if member.isdir() or member.mode & 0o100 else 0o644)

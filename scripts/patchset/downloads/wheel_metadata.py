@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from email.message import Message
 from email.parser import BytesParser
@@ -20,6 +21,7 @@ from patchset.downloads import fetch, index
 MAX_METADATA = 4 << 20
 #: One range request asks for this many bytes at least: a wheel's directory comes in one or two of them.
 _BLOCK = 512 << 10
+_METADATA = re.compile(r"[^/]*\.dist-info/METADATA")
 
 
 def size(source: index.Index, link: Link) -> int:
@@ -64,20 +66,16 @@ def read_metadata(wheel: Path) -> Message:
         return _from_zip(file, wheel.name)
 
 
-def _from_zip(file: IO[bytes], name: str) -> Message:
+def _from_zip(file: IO[bytes], wheel: str) -> Message:
     try:
         with zipfile.ZipFile(file) as archive:
-            found = [
-                info
-                for info in archive.infolist()
-                if info.filename.count("/") == 1 and info.filename.endswith(".dist-info/METADATA")
-            ]
+            found = [name for name in archive.namelist() if _METADATA.fullmatch(name)]
             if len(found) != 1:
-                raise PatchsetError(f"{name} has {len(found)} METADATA files, not one")
+                raise PatchsetError(f"{wheel} has {len(found)} METADATA files, not one")
             with archive.open(found[0]) as member:
-                return _parse(member.read(MAX_METADATA + 1), name)
+                return _parse(member.read(MAX_METADATA + 1), wheel)
     except zipfile.BadZipFile as error:
-        raise PatchsetError(f"{name} is not a wheel: {error}") from error
+        raise PatchsetError(f"{wheel} is not a wheel: {error}") from error
 
 
 def _parse(content: bytes, name: str) -> Message:

@@ -80,10 +80,9 @@ def make(release: Release, target: Target, *, python: str = PYTHON, upgrade: boo
         console.note(f"  override {override}: {'still needed' if override in needed else no_more}")
 
     def header(archs: Iterable[Arch]) -> str:
-        what = f"What an image of vLLM {release.name} for {target} installs beside vLLM itself"
         wheels = [release.wheel(target, arch) for arch in archs]
         return head(
-            what,
+            f"What an image of vLLM {release.name} for {target} installs beside vLLM itself",
             "nox -s lock",
             python,
             archs,

@@ -40,12 +40,10 @@ def make(name: str, *, cpu_project: str = CPU_PROJECT, check: bool = False) -> t
     be) added to it."""
     full, file = full_name(name), _file(name)
     with files.lock(file):
-        pin = tomlkit.document()
-        if file.is_file():
-            try:
-                pin = tomlkit.parse(file.read_text(encoding="utf-8"))
-            except (TOMLKitError, UnicodeDecodeError) as error:
-                raise PatchsetError(f"{file} cannot be read: {error}", "fix the file by hand") from error
+        try:
+            pin = tomlkit.parse(file.read_text(encoding="utf-8") if file.is_file() else "")
+        except (TOMLKitError, UnicodeDecodeError) as error:
+            raise PatchsetError(f"{file} cannot be read: {error}", "fix the file by hand") from error
         added = _complete(pin, file, cpu_project)
         if added and not check:
             files.write_text(file, tomlkit.dumps(pin))
@@ -173,9 +171,7 @@ def _choose_wheels(links: list[Link], version: str, target: str, before: dict[st
         if pinned := before.get(f"{target}.{arch}.file"):
             chosen = next((link for link in links if link.filename == pinned), None)
             if chosen is None:
-                raise UnavailableError(
-                    f"the package index has no {pinned} any more", "the pin was left as it is"
-                )
+                raise UnavailableError(f"the package index has no {pinned} now", "the pin was left as it is")
             if best is not None and best.filename != pinned:
                 console.note(f"  {best.filename} was uploaded as well; the pin stays at {pinned}")
         if chosen is not None:
