@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.tags import Tag, compatible_tags, cpython_tags
@@ -33,21 +33,13 @@ _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)")
 _FIX = "nox -s lock writes the file again"
 
 
-@dataclass(frozen=True)
-class Locked:
+class Locked(NamedTuple):
     """One line of a lock: ``requirement`` (``name==version``) and the sha256 sums its file may have."""
 
+    name: str
+    version: Version
     requirement: Requirement
     sha256: frozenset[str]
-
-    @property
-    def name(self) -> str:
-        return canonicalize_name(self.requirement.name)
-
-    @property
-    def version(self) -> Version:
-        (only,) = self.requirement.specifier
-        return Version(only.version)
 
 
 def read_lock(text: str, arch: Arch, *, origin: str) -> list[Locked]:
@@ -66,7 +58,8 @@ def read_lock(text: str, arch: Arch, *, origin: str) -> list[Locked]:
         if len(pins) != 1 or pins[0].operator != "==" or pins[0].version.endswith(".*") or not hashes:
             raise PatchsetError(f"{origin}: {requirement} is not pinned with == and a sha256", _FIX)
         if requirement.marker is None or requirement.marker.evaluate(environment):
-            found.append(Locked(requirement, hashes))
+            version = Version(pins[0].version)
+            found.append(Locked(canonicalize_name(requirement.name), version, requirement, hashes))
     return found
 
 
@@ -154,7 +147,9 @@ def _pin(source: index.Index, locked: Locked, tags: list[Tag]) -> Artifact:
             f"{paths.from_dir() or 'no configured package index'} has no wheel of {locked.requirement} with a locked sha256",
             "'pip config list' shows which indexes are asked; nox -s lock writes the lock again",
         )
-    return wheel_metadata.pin(source, locked.name, chosen[0])
+    link, digest = chosen
+    size = wheel_metadata.size(source, link)
+    return Artifact(project=locked.name, file=link.filename, sha256=digest, size=size)
 
 
 def _source() -> index.Index:
