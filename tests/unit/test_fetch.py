@@ -21,7 +21,7 @@ from conftest import Project, release_toml
 from package_index import PackageIndex, serving
 
 from patchset.base import files
-from patchset.base.errors import NoSpaceError, PatchsetError, UnavailableError
+from patchset.base.errors import MissingToolError, NoSpaceError, PatchsetError, UnavailableError
 from patchset.base.release import Artifact, GitSource, load
 from patchset.downloads import fetch, unpack
 from patchset.downloads.index import pip_settings
@@ -146,6 +146,25 @@ def test_extra_index_and_find_links_are_asked(
     assert settings.index_urls == (index.url + "/nothing-here", index.url)
     assert settings.find_links == (str(folder),)
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+
+
+def test_settings_of_pip_count_in_its_own_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "pip.conf"
+    config.write_text(
+        "[global]\ntimeout = 7\nno-index = false\n[download]\nindex-url = https://a.example/simple\n"
+    )
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "180")
+    pip_settings.cache_clear()
+    assert pip_settings().timeout == 180
+    assert pip_settings().index_urls[0] == "https://a.example/simple"
+    config.write_text("[global]\ntimeout = soon\n")
+    monkeypatch.delenv("PIP_DEFAULT_TIMEOUT")
+    pip_settings.cache_clear()
+    with pytest.raises(MissingToolError, match="pip does not tell its configuration"):
+        pip_settings()
 
 
 def test_find_links_folder_that_is_not_there_is_passed_over(

@@ -19,6 +19,7 @@ from package_index import PackageIndex, serving
 from patchset.base import release
 from patchset.base.errors import PatchsetError, UnavailableError, UsageError
 from patchset.downloads import index as package_index
+from patchset.downloads import wheel_metadata
 from patchset.locks import lock, uv
 from patchset.pins import discover
 
@@ -123,6 +124,17 @@ def test_pin_without_ranges_reads_the_whole_wheel(index: PackageIndex, project: 
     index.behaviour.ranges = False
     project.run("pin", "v1.3.0")
     assert release.load("v1.3.0").torch == "2.5.0"
+
+
+@pytest.mark.parametrize(("tail", "whole"), [(2000, False), (100, True)])
+def test_metadata_is_read_off_the_end_of_a_wheel_where_it_lies_there(
+    index: PackageIndex, project: Project, monkeypatch: pytest.MonkeyPatch, tail: int, whole: bool
+) -> None:
+    monkeypatch.setattr(wheel_metadata, "TAIL", tail)
+    project.run("pin", "v1.3.0")
+    assert release.load("v1.3.0").torch == "2.5.0"
+    asked = [name for name, ranges in index.downloads() if name.endswith(".whl") and ranges is None]
+    assert bool(asked) is whole
 
 
 def test_pin_adds_what_is_missing_and_keeps_the_rest(index: PackageIndex, project: Project) -> None:

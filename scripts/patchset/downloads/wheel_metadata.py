@@ -22,7 +22,7 @@ from patchset.downloads import fetch, index
 #: Bound of a METADATA file in bytes; vLLM 0.33.0's has 15 000.
 MAX_METADATA = 4 << 20
 #: The end of a wheel that is asked for: its directory, and in front of that, where packers put it, its METADATA.
-_TAIL = 8 << 20
+TAIL = 8 << 20
 _METADATA = re.compile(r"[^/]*\.dist-info/METADATA")
 
 
@@ -56,7 +56,7 @@ def wheel_metadata(source: index.Index, link: Link, pinned: Artifact) -> Message
     the wheel where the server answers range requests, else from the downloaded file."""
     if link.is_file:
         return read_metadata(link.file_path)
-    first = max(0, pinned.size - _TAIL)
+    first = max(0, pinned.size - TAIL)
     asked = _range(first, pinned.size - 1)
     try:
         if link.dist_info_link is not None:
@@ -71,7 +71,7 @@ def wheel_metadata(source: index.Index, link: Link, pinned: Artifact) -> Message
             response.raise_for_status()
             if response.status_code == 206:
                 file.seek(first)  # what is in front stays a hole
-                file.writelines(steady(response.iter_raw(), link.filename, _TAIL))
+                file.writelines(steady(response.iter_raw(), link.filename, TAIL))
                 with contextlib.suppress(zipfile.BadZipFile):  # METADATA is in the hole
                     return _from_zip(file, link.filename)
     except (OSError, index.HTTP_ERROR) as error:
