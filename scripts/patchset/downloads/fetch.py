@@ -30,33 +30,29 @@ def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> 
     An interrupted download resumes where it stopped; it takes its name only when the whole file has the
     pinned sha256. Two runs at once wait for each other. ``advance`` hears of the bytes instead of a progress bar.
     """
-    place = paths.downloads_dir() / pinned.file
+    place, folder = paths.downloads_dir() / pinned.file, paths.from_dir()
     with files.lock(place):
-        if place.is_file():
-            if files.sha256_file(place) == pinned.sha256:
-                if (size := place.stat().st_size) != pinned.size:
-                    raise PatchsetError(
-                        f"{place} has the pinned sha256, but {size} bytes, where the pin says {pinned.size}",
-                        "the size in release.toml is wrong; the file was kept",
-                    )
-                if advance is not None:
-                    advance(pinned.size)
-                return place
-            # It stays until the right one is there: the pin may be what is wrong.
-            console.note(f"{place} is not the pinned file; that is fetched")
-        if (folder := paths.from_dir()) is None:
-            _download(pinned, place, advance)
-        elif (folder / pinned.file).is_file():
+        if place.is_file() and files.sha256_file(place) == pinned.sha256:
+            if (size := place.stat().st_size) != pinned.size:
+                raise PatchsetError(
+                    f"{place} has the pinned sha256, but {size} bytes, where the pin says {pinned.size}",
+                    "the size in release.toml is wrong; the file was kept",
+                )
+        else:
+            if place.is_file():
+                # It stays until the right one is there: the pin may be what is wrong.
+                console.note(f"{place} is not the pinned file; that is fetched")
+            if folder is None:
+                return _download(pinned, place, advance)
+            if not (folder / pinned.file).is_file():
+                hint = f"put it there; its sha256 is {pinned.sha256}"
+                raise UnavailableError(f"{folder} has no {pinned.file}", hint)
             _need_space(place.parent, pinned.size)
             with files.atomic_file(place) as temp:
                 shutil.copyfile(folder / pinned.file, temp)
                 _verify(temp, pinned, str(folder))
-            if advance is not None:
-                advance(pinned.size)
-        else:
-            raise UnavailableError(
-                f"{folder} has no {pinned.file}", f"put it there; its sha256 is {pinned.sha256}"
-            )
+        if advance is not None:
+            advance(pinned.size)
     return place
 
 
@@ -103,7 +99,7 @@ def _length(part: Path) -> int:
     return part.stat().st_size if part.is_file() else 0
 
 
-def _download(pinned: Artifact, place: Path, advance: Callable[[int], None] | None) -> None:
+def _download(pinned: Artifact, place: Path, advance: Callable[[int], None] | None) -> Path:
     """Fetch into ``.NAME.part``, whose length says how far it came, and move it into place when it is right."""
     part = place.parent / f".{place.name}.part"
     # This folder may be everybody's, and a link lead anywhere.
@@ -129,7 +125,7 @@ def _download(pinned: Artifact, place: Path, advance: Callable[[int], None] | No
                 advance(-pinned.size)
             return _download(pinned, place, advance)
         part.chmod(0o644)
-        part.replace(place)
+        return part.replace(place)
 
 
 def _fill(source: index.Index, pinned: Artifact, part: Path, advance: Callable[[int], None]) -> None:

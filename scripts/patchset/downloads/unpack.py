@@ -56,7 +56,9 @@ def sdist(archive: Path, folder: Path, *, only: re.Pattern[str] | None = None) -
                 raise tarfile.TarError(f"{member.name!r} stands beside the top folder {top!r}")
             if ".git" in map(str.lower, parts):
                 if not left_out:
-                    console.note(f"  {archive.name} has a git repository ({member.name}); it is left out")
+                    console.note(
+                        f"  {archive.name} has a git repository inside ({member.name}); it is left out"
+                    )
                 left_out = True
             elif len(parts) > 1 and (only is None or only.fullmatch("/".join(parts[1:]))):
                 _take(tar, member, folder, folder.joinpath(*parts[1:]))

@@ -133,9 +133,8 @@ def _with_cpu_torch(
         with console.step(f"resolve the same with the CPU build of torch, {arch}"):
             wanted = wheel_requirements(release.wheel("cpu", arch), python, arch)
             wanted = [text for text in wanted if canonicalize_name(Requirement(text).name) != "torch"]
-            wanted += requirements(
-                wheel_metadata.wheel_metadata(source, link, build), build.file, python, arch
-            )
+            metadata = wheel_metadata.wheel_metadata(source, link, build)
+            wanted += requirements(metadata, build.file, python, arch)
             others = [*overrides, "torch ; python_version < '3'"]
             rest = uv.resolve(wanted, python=python, arch=arch, overrides=others, constraints=kept)
         _add(entries, arch, [*rest, uv.Locked("torch", str(version), ((build.file, build.sha256),))])
@@ -148,13 +147,13 @@ def wheel_requirements(pinned: Artifact, python: str, arch: Arch) -> list[str]:
     Read from the verified file where it is available, else from the index without downloading the wheel.
     """
     if paths.from_dir() is not None or (paths.downloads_dir() / pinned.file).is_file():
-        return requirements(wheel_metadata.read_metadata(fetch.artifact(pinned)), pinned.file, python, arch)
-    source = index.Index()
-    link = source.link(pinned.project, pinned.file)
-    offered = index.sha256(link)
-    if offered not in (None, pinned.sha256):
-        raise PatchsetError(f"{pinned.file}: the index offers sha256 {offered}, pinned is {pinned.sha256}")
-    metadata = wheel_metadata.wheel_metadata(source, link, pinned)
+        metadata = wheel_metadata.read_metadata(fetch.artifact(pinned))
+    else:
+        source = index.Index()
+        link = source.link(pinned.project, pinned.file)
+        if (found := index.sha256(link)) not in (None, pinned.sha256):
+            raise PatchsetError(f"{pinned.file}: the index offers sha256 {found}, pinned is {pinned.sha256}")
+        metadata = wheel_metadata.wheel_metadata(source, link, pinned)
     return requirements(metadata, pinned.file, python, arch)
 
 

@@ -117,13 +117,12 @@ def _commands(tree: Path, file: str) -> Iterator[tuple[str, list[str]]]:
     """The commands of a CMake file that a CUDA build may come to, with its conditions: name and words."""
     branches: list[bool] = []
     for name, words in _invocations(_read(tree, file)):
-        met = not _NEVER.match(" ".join(words))
         if name in ("else", "elseif", "endif") and branches:
             branches.pop()
         if all(branches):
             yield name, words
         if name in ("if", "else", "elseif"):
-            branches.append(name == "else" or met)
+            branches.append(name == "else" or not _NEVER.match(" ".join(words)))
 
 
 def _invocations(text: str) -> Iterator[tuple[str, list[str]]]:

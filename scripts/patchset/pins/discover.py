@@ -38,7 +38,7 @@ _MAX_VERSION_FILE = 1 << 16
 def make(name: str, *, cpu_project: str = CPU_PROJECT, check: bool = False) -> tuple[Path, list[str]]:
     """Pin a release, or compare its pin with the index: the pin's file, and the fields that were (``check``: would
     be) added to it."""
-    full, file = full_name(name), _file(name)
+    file = paths.patches_dir() / full_name(name) / "release.toml"
     with files.lock(file):
         try:
             pin = tomlkit.parse(file.read_text(encoding="utf-8") if file.is_file() else "")
@@ -51,7 +51,7 @@ def make(name: str, *, cpu_project: str = CPU_PROJECT, check: bool = False) -> t
             if not series.exists():
                 files.write_text(series, "")
         sdist = fetch.artifact(Artifact.model_validate(pin.unwrap()["sdist"]))
-        if third_party.write_pin(file.parent, full, sdist, check=check):
+        if third_party.write_pin(file.parent, file.parent.name, sdist, check=check):
             added.append(third_party.pin_file(file.parent).name)
     return file, added
 
@@ -61,12 +61,13 @@ def draft(name: str, *, cpu_project: str = CPU_PROJECT) -> tuple[str, str]:
 
     Nothing is written below ``patches/``. Raises as ``make`` does.
     """
-    file = _file(name)
+    full = full_name(name)
+    file = paths.patches_dir() / full / "release.toml"
     if file.is_file():
-        return full_name(name), file.read_text(encoding="utf-8")
+        return full, file.read_text(encoding="utf-8")
     pin = tomlkit.document()
     _complete(pin, file, cpu_project)
-    return full_name(name), tomlkit.dumps(pin)
+    return full, tomlkit.dumps(pin)
 
 
 def full_name(name: str) -> str:
@@ -75,10 +76,6 @@ def full_name(name: str) -> str:
         return f"v{Version(name.removeprefix('v'))}"
     except InvalidVersion as error:
         raise UsageError(f"{name!r} is not a release", "a version of vLLM such as v0.33.0") from error
-
-
-def _file(name: str) -> Path:
-    return paths.patches_dir() / full_name(name) / "release.toml"
 
 
 def _complete(pin: TOMLDocument, file: Path, cpu_project: str) -> list[str]:
@@ -194,13 +191,11 @@ def choose_wheel(links: Iterable[Link], version: str, arch: Arch) -> Link | None
 def _torch(metadata: Message, file: str) -> str:
     """The torch version that a wheel requires exactly."""
     for text in metadata.get_all("Requires-Dist", []):
-        try:
+        with contextlib.suppress(InvalidRequirement):
             requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        pins = [spec.version for spec in requirement.specifier if spec.operator == "=="]
-        if requirement.name == "torch" and pins and "extra" not in str(requirement.marker or ""):
-            return pins[0]
+            pins = [spec.version for spec in requirement.specifier if spec.operator == "=="]
+            if requirement.name == "torch" and pins and "extra" not in str(requirement.marker or ""):
+                return pins[0]
     raise PatchsetError(f"{file} requires no exact version of torch", "fill the pin by hand")
 
 
