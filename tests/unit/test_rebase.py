@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from conftest import HEADER, PARSER, Project, diff_line, make_sdist, release_toml
 
+from patchset.rebase import port
+
 NEW = "v1.3.0"
 
 #: What upstream's next release looks like without any change.
@@ -388,6 +390,24 @@ def test_killed_anywhere_it_can_be_run_again(three: Project, delay: float) -> No
     three.run("lint")
     assert (folder / "series").read_text() == "five.diff\ntwenty.diff\nthirtyfive.diff\n"
     assert not list((three.root / "patches").glob(".tmp-*"))
+
+
+def test_locks_that_a_killed_git_left_do_not_stop_the_next_run(
+    three: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    next_release(three, SAME)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during:
+        during.setattr(port, "port_patch", interrupted)
+        three.run("rebase", NEW, status=130)
+    repository = three.root / "build" / "rebase" / NEW / "work" / ".git"
+    (branch,) = (repository / "refs" / "heads").glob("*")
+    for left in ("HEAD.lock", "index.lock", f"refs/heads/{branch.name}.lock"):
+        (repository / left).touch()
+    three.run("rebase", NEW)
 
 
 def test_a_folder_that_was_just_being_replaced_is_not_lost(three: Project) -> None:

@@ -165,8 +165,11 @@ class _Rebase:
                 f"start over: nox -s rebase -- {self.new.name} --from {state.old} --restart",
             )
         if not state.stopped:
+            # Nobody else is at work here: a git that was killed left these.
+            for pattern in ("*.lock", "refs/**/*.lock"):
+                for left in (self.work / ".git").glob(pattern):
+                    left.unlink()
             git.attempt(self.work, "cherry-pick", "--quit")
-            (self.work / ".git" / "index.lock").unlink(missing_ok=True)
             git.run(self.work, "reset", "--quiet", "--hard", state.head)
             git.run(self.work, "clean", "--quiet", "--force", "-d", "-x")
         elif resume:
