@@ -56,15 +56,17 @@ def test_docker_save_becomes_an_oci_layout(tmp_path: Path) -> None:
         "manifest.json": manifest("1/layer.tar", "2/layer.tar"),
     }
     archive.from_docker(saved(parts, {"2/layer.tar": "../1/layer.tar"}), tmp_path)
-    digest, layers = archive._name(tmp_path, "vllm-mtp-patches:x", lambda digest: {})
+    digest = archive._name(tmp_path, "vllm-mtp-patches:x", lambda digest: {})
     blobs = tmp_path / "blobs" / "sha256"
     assert [
         path.name for path in blobs.iterdir() if hashlib.sha256(path.read_bytes()).hexdigest() != path.name
     ] == []
-    assert len(layers) == 2 and layers[0] == layers[1]
-    packed = blobs / layers[0][0].removeprefix("sha256:")
-    assert gzip.decompress(packed.read_bytes()) == parts["1/layer.tar"]
     found = json.loads((blobs / digest.removeprefix("sha256:")).read_text())
+    layers = found["layers"]
+    assert len(layers) == 2 and layers[0] == layers[1]
+    packed = blobs / layers[0]["digest"].removeprefix("sha256:")
+    assert layers[0]["size"] == packed.stat().st_size
+    assert gzip.decompress(packed.read_bytes()) == parts["1/layer.tar"]
     assert (blobs / found["config"]["digest"].removeprefix("sha256:")).read_bytes() == CONFIG
     index = json.loads((tmp_path / "index.json").read_text())
     assert index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"] == "x"

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import os
+import posixpath
+import shutil
 import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,11 +20,8 @@ from typing import IO, Any
 from patchset.base import console, files, process
 from patchset.base.errors import PatchsetError
 from patchset.image.engine import Engine
+from patchset.registry import media
 
-_CHUNK = 1 << 20
-_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
-_CONFIG = "application/vnd.oci.image.config.v1+json"
-_LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 _MAX_JSON = 16 << 20
 
 #: Attestations of an image of some digest, by the annotations that are to name them.
@@ -32,12 +30,11 @@ Attest = Callable[[str], Mapping[str, bytes]]
 
 @dataclass(frozen=True)
 class Archive:
-    """``digest`` of the manifest (``sha256:…``), ``size`` of the file in bytes, layers as (digest, bytes) pairs."""
+    """``digest`` of the manifest (``sha256:…``), ``size`` of the file in bytes."""
 
     path: Path
     digest: str
     size: int
-    layers: tuple[tuple[str, int], ...]
 
 
 def export(
@@ -62,7 +59,7 @@ def export(
         files.atomic_file(place) as temp,
         tempfile.TemporaryDirectory(dir=place.parent, prefix=files.TEMP_PREFIX) as folder,
     ):
-        layout = Path(folder) / "layout"
+        layout, name = Path(folder) / "layout", engine.full_tag(tag)
         if engine.name == "docker":
             layout.mkdir()
             with subprocess.Popen(["docker", "save", tag], stdout=subprocess.PIPE) as saved:
@@ -71,32 +68,26 @@ def export(
             if saved.returncode:
                 raise PatchsetError(f"docker save {tag} ended with status {saved.returncode}")
         else:
-            words = [engine.name, "push", engine.full_tag(tag), f"oci:{layout}"]
+            words = [engine.name, "push", name, f"oci:{layout}"]
             process.run(words, prefix=engine.name, env={**os.environ, "TMPDIR": folder}, progress=far)
-        name = engine.full_tag(tag)
-        digest, layers = _name(layout, name, attest)
+        digest = _name(layout, name, attest)
         _pack(layout, temp, epoch)
-    return Archive(place, digest, place.stat().st_size, layers)
+    return Archive(place, digest, place.stat().st_size)
 
 
-def _name(layout: Path, tag: str, attest: Attest) -> tuple[str, tuple[tuple[str, int], ...]]:
-    """Write the tag into the layout's index, so that loading the archive restores it, and the attestations; the digest
-    and the layers."""
-    index = _read(layout / "index.json")
+def _name(layout: Path, tag: str, attest: Attest) -> str:
+    """Write the tag into the layout's index, so that loading the archive restores it, and the attestations; the digest."""
+    index = json.loads((layout / "index.json").read_bytes())
     (entry,) = index["manifests"]
-    blobs = layout / "blobs" / "sha256"
-    attestations = {
-        name: _put(blobs, content, "")["digest"] for name, content in attest(str(entry["digest"])).items()
-    }
+    digest = str(entry["digest"])
     entry["annotations"] = {
         "org.opencontainers.image.ref.name": tag.rpartition(":")[2],
         # What docker load looks at.
         "io.containerd.image.name": tag if "/" in tag else f"docker.io/library/{tag}",
-        **attestations,
+        **{name: _put(layout, content, "")["digest"] for name, content in attest(digest).items()},
     }
     (layout / "index.json").write_text(json.dumps(index, sort_keys=True), encoding="utf-8")
-    manifest = _read(layout / "blobs" / "sha256" / str(entry["digest"]).removeprefix("sha256:"))
-    return str(entry["digest"]), tuple((layer["digest"], layer["size"]) for layer in manifest["layers"])
+    return digest
 
 
 def _pack(layout: Path, archive: Path, epoch: int) -> None:
@@ -113,79 +104,55 @@ def _pack(layout: Path, archive: Path, epoch: int) -> None:
 
 def from_docker(saved: IO[bytes], layout: Path) -> None:
     """Turn what ``docker save`` prints into an OCI layout, as it comes: layers are compressed, none is kept twice."""
-    blobs = layout / "blobs" / "sha256"
-    blobs.mkdir(parents=True)
-    layers: dict[str, tuple[str, int]] = {}
+    (layout / "blobs" / "sha256").mkdir(parents=True)
+    layers: dict[str, dict[str, Any]] = {}
     texts: dict[str, bytes] = {}
-    links: dict[str, str] = {}
+    links: dict[str, str] = {}  # a layer may be a link to another of the same content: ../ID/layer.tar
     with tarfile.open(fileobj=saved, mode="r|") as tar:
         for member in tar:
             if member.issym() or member.islnk():
-                links[member.name] = member.linkname
+                folder = posixpath.dirname(member.name)
+                links[member.name] = posixpath.normpath(posixpath.join(folder, member.linkname))
             content = tar.extractfile(member) if member.isfile() else None
             if content is None:
                 continue
             head = content.read(512)
             if len(head) == 512 and head[257:262] == b"ustar":
-                layers[member.name] = _compress(head, content, blobs)
+                layers[member.name] = _compress(head, content, layout)
             elif member.size <= _MAX_JSON:
                 texts[member.name] = head + content.read()
     try:
         (image,) = json.loads(texts["manifest.json"])
         config = texts[image["Config"]]
-        listed = [layers[_target(name, links)] for name in image["Layers"]]
+        listed = [layers[links.get(name, name)] for name in image["Layers"]]
     except (KeyError, ValueError) as error:
         raise PatchsetError(f"docker save gave an image that is not whole: {error}") from error
     manifest = {
         "schemaVersion": 2,
-        "mediaType": _MANIFEST,
-        "config": _put(blobs, config, _CONFIG),
-        "layers": [{"mediaType": _LAYER, "digest": digest, "size": size} for digest, size in listed],
+        "mediaType": media.MANIFEST,
+        "config": _put(layout, config, media.CONFIG),
+        "layers": listed,
     }
-    entry = _put(blobs, json.dumps(manifest, sort_keys=True).encode(), _MANIFEST)
-    (layout / "index.json").write_text(
-        json.dumps({"schemaVersion": 2, "manifests": [entry]}), encoding="utf-8"
-    )
+    entry = _put(layout, json.dumps(manifest, sort_keys=True).encode(), media.MANIFEST)
+    index = {"schemaVersion": 2, "manifests": [entry]}
+    (layout / "index.json").write_text(json.dumps(index), encoding="utf-8")
     (layout / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}', encoding="utf-8")
 
 
-def _target(name: str, links: dict[str, str]) -> str:
-    """Where a layer lies that the stream holds as a link to another of the same content (``../ID/layer.tar``)."""
-    if name not in links:
-        return name
-    parts: list[str] = name.split("/")[:-1]
-    for part in links[name].split("/"):
-        if part == "..":
-            parts = parts[:-1]
-        else:
-            parts.append(part)
-    return "/".join(parts)
+def _compress(head: bytes, content: IO[bytes], layout: Path) -> dict[str, Any]:
+    """Store one layer as a gzip file without time and name; its descriptor."""
+    with (
+        tempfile.NamedTemporaryFile(dir=layout, delete=False) as file,
+        gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6, mtime=0, filename="") as packed,
+    ):
+        packed.write(head)
+        shutil.copyfileobj(content, packed, 1 << 20)
+    digest = files.sha256_file(Path(file.name))
+    place = Path(file.name).rename(layout / "blobs" / "sha256" / digest)
+    return {"mediaType": media.LAYER, "digest": f"sha256:{digest}", "size": place.stat().st_size}
 
 
-def _compress(head: bytes, content: IO[bytes], blobs: Path) -> tuple[str, int]:
-    """Store one layer as a gzip file without time and name; its digest and size."""
-    with tempfile.NamedTemporaryFile(dir=blobs, delete=False) as file:
-        with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6, mtime=0, filename="") as packed:
-            for piece in _pieces(head, content):
-                packed.write(piece)
-        place = Path(file.name)
-    digest = files.sha256_file(place)
-    place.rename(blobs / digest)
-    return f"sha256:{digest}", (blobs / digest).stat().st_size
-
-
-def _pieces(head: bytes, content: IO[bytes]) -> Iterator[bytes]:
-    yield head
-    while piece := content.read(_CHUNK):
-        yield piece
-
-
-def _put(blobs: Path, content: bytes, kind: str) -> dict[str, Any]:
-    digest = hashlib.sha256(content).hexdigest()
-    (blobs / digest).write_bytes(content)
-    return {"mediaType": kind, "digest": f"sha256:{digest}", "size": len(content)}
-
-
-def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+def _put(layout: Path, content: bytes, kind: str) -> dict[str, Any]:
+    entry = media.descriptor(content, kind)
+    (layout / "blobs" / "sha256" / entry["digest"].removeprefix("sha256:")).write_bytes(content)
+    return entry

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import re
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from patchset.base import console
 from patchset.base.errors import PatchsetError
@@ -26,69 +27,6 @@ from patchset.wheel.overlay import changed_files
 _MAX_UNPACKED = 64 << 30
 _MAX_FILE = 64 << 20
 _INFO = re.compile(r"(?P<site>.+)/vllm-(?P<version>[^/]+)\.dist-info/METADATA")
-_OPAQUE = ".wh..wh..opq"
-
-
-@dataclass
-class _Search:
-    """Walks down the layers; what a higher layer has or hides counts."""
-
-    wanted: set[str]
-    found: dict[str, str | None] = field(default_factory=dict)
-    infos: set[tuple[str, str]] = field(default_factory=set)
-
-    @property
-    def done(self) -> bool:
-        return self.wanted <= self.found.keys()
-
-    def layer(self, tar: tarfile.TarFile, size: int) -> None:
-        hidden: set[str] = set()
-        here: dict[str, str | None] = {}
-        for member in tar:
-            if tar.offset > size:
-                raise PatchsetError(f"a layer of the base unpacks to more than {size} bytes")
-            name = member.name.removeprefix("./").strip("/")
-            path = PurePosixPath(name)
-            if path.name == _OPAQUE:
-                hidden.add(str(path.parent))
-            elif path.name.startswith(".wh."):
-                hidden.add(str(path.with_name(path.name.removeprefix(".wh."))))
-            elif match := _INFO.fullmatch(name):
-                self.infos.add((match["site"], match["version"]))
-            if name in self.wanted and name not in self.found:
-                content = tar.extractfile(member) if member.isreg() and member.size <= _MAX_FILE else None
-                here[name] = hashlib.sha256(content.read()).hexdigest() if content else None
-        self.found |= here
-        for name in self.wanted - self.found.keys():
-            if any(PurePosixPath(name).is_relative_to(gone) for gone in hidden):
-                self.found[name] = None
-
-
-class _Unpacked(io.RawIOBase):
-    """The bytes of a layer, unpacked as they come."""
-
-    def __init__(self, pieces: Iterator[bytes], packed: bool) -> None:
-        self._pieces, self._held = pieces, b""
-        self._unzip = zlib.decompressobj(31) if packed else None
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        while not self._held:
-            if self._unzip is not None and self._unzip.eof:  # some layers are several gzip files in a row
-                piece, self._unzip = self._unzip.unused_data, zlib.decompressobj(31)
-                piece = piece or next(self._pieces, b"")
-                if not piece:
-                    return 0
-            elif self._unzip is not None and self._unzip.unconsumed_tail:
-                piece = self._unzip.unconsumed_tail
-            elif (piece := next(self._pieces, b"")) == b"":
-                return 0
-            self._held = self._unzip.decompress(piece, 1 << 20) if self._unzip else piece
-        count = min(len(buffer), len(self._held))
-        buffer[:count], self._held = self._held[:count], self._held[count:]
-        return count
 
 
 def check(base: Base, where: Place, wheels: Mapping[Arch, Path]) -> None:
@@ -103,14 +41,15 @@ def _check(repository: Repository, origin: BaseManifest, where: Place, wheel_fil
     root = where.site.strip("/")
     info = f"{root}/vllm-{where.version}.dist-info/METADATA"
     with Wheel(wheel_file) as wheel:
-        stock = {f"{root}/{path}": entry["stock"] for path, entry in changed_files(wheel).items()}
-    search = _Search({info, *(path for path, digest in stock.items() if digest is not None)})
+        changed = {f"{root}/{path}": entry["stock"] for path, entry in changed_files(wheel).items()}
+    stock = {path: digest for path, digest in changed.items() if digest is not None}
+    search = _Search({info, *stock})
     layers = media.parts(origin.manifest, origin.digest)[1:]
     with console.progress("layers", sum(entry["size"] for entry in layers)) as advance:
         for entry in reversed(layers):
-            _read(repository, entry, search)
+            search.layer(repository, entry)
             advance(entry["size"])
-            if search.done:
+            if search.wanted <= search.found.keys():
                 break
     if search.found.get(info) is None:
         others = ", ".join(
@@ -119,26 +58,73 @@ def _check(repository: Repository, origin: BaseManifest, where: Place, wheel_fil
         raise PatchsetError(
             f"the base has no /{info}", f"it has: {others}" if others else "it has no vLLM at all"
         )
-    wrong = [
-        path for path, digest in stock.items() if digest is not None and search.found.get(path) != digest
-    ]
-    if wrong:
+    if wrong := [path for path, digest in stock.items() if search.found.get(path) != digest]:
         raise PatchsetError(
             f"the base has other files than the release: {', '.join(wrong[:5])}",
             "the patches were not made for them; use the release's official image",
         )
 
 
-def _read(repository: Repository, entry: dict[str, object], search: _Search) -> None:
-    kind = str(entry.get("mediaType"))
-    if "zstd" in kind:
-        raise PatchsetError(f"a layer of the base is packed as {kind}, which cannot be looked into here")
-    digest, size = str(entry["digest"]), int(str(entry["size"]))
-    with repository.open_blob(digest, size) as pieces:
-        unpacked: io.RawIOBase = _Unpacked(pieces, kind.endswith("gzip"))
-        stream = io.BufferedReader(unpacked, 1 << 20)
-        try:
-            with tarfile.open(fileobj=stream, mode="r|") as tar:
-                search.layer(tar, _MAX_UNPACKED)
-        except (tarfile.TarError, zlib.error) as error:
-            raise PatchsetError(f"layer {digest} of the base cannot be read: {error}") from error
+class _Search:
+    """Walks down the layers; what a higher layer has or hides counts.
+
+    ``found`` has the sha256 of each file of ``wanted`` that was seen, None for a hidden one; ``infos`` the places and
+    versions of vLLM.
+    """
+
+    def __init__(self, wanted: set[str]) -> None:
+        self.wanted = wanted
+        self.found: dict[str, str | None] = {}
+        self.infos: set[tuple[str, str]] = set()
+
+    def layer(self, repository: Repository, entry: dict[str, Any]) -> None:
+        """Look through the next layer."""
+        kind, digest = str(entry.get("mediaType")), entry["digest"]
+        if "zstd" in kind:
+            raise PatchsetError(f"a layer of the base is packed as {kind}, which cannot be looked into here")
+        with repository.open_blob(digest, entry["size"]) as pieces:
+            file: Any = io.BufferedReader(_Pieces(pieces), 1 << 20)
+            try:
+                unpacked = gzip.GzipFile(fileobj=file) if kind.endswith("gzip") else file
+                with tarfile.open(fileobj=unpacked, mode="r|") as tar:
+                    self._members(tar)
+            except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
+                raise PatchsetError(f"layer {digest} of the base cannot be read: {error}") from error
+
+    def _members(self, tar: tarfile.TarFile) -> None:
+        hidden: set[str] = set()
+        here: dict[str, str | None] = {}
+        for member in tar:
+            if tar.offset > _MAX_UNPACKED:
+                raise PatchsetError(f"a layer of the base unpacks to more than {_MAX_UNPACKED} bytes")
+            path = PurePosixPath(member.name.removeprefix("./").strip("/"))
+            name = str(path)
+            if path.name == ".wh..wh..opq":
+                hidden.add(str(path.parent))
+            elif path.name.startswith(".wh."):
+                hidden.add(str(path.with_name(path.name.removeprefix(".wh."))))
+            elif match := _INFO.fullmatch(name):
+                self.infos.add((match["site"], match["version"]))
+            if name in self.wanted and name not in self.found:
+                content = tar.extractfile(member) if member.isreg() and member.size <= _MAX_FILE else None
+                here[name] = hashlib.sha256(content.read()).hexdigest() if content else None
+        self.found |= here
+        for name in self.wanted - self.found.keys():
+            if any(PurePosixPath(name).is_relative_to(gone) for gone in hidden):
+                self.found[name] = None
+
+
+class _Pieces(io.RawIOBase):
+    """The bytes of a layer as they come, as a file."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._held = pieces, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        self._held = self._held or next(self._pieces, b"")
+        count = min(len(buffer), len(self._held))
+        buffer[:count], self._held = self._held[:count], self._held[count:]
+        return count

@@ -70,81 +70,59 @@ def look(text: str, archs: Sequence[Arch]) -> Base:
     with console.step(f"look at {reference}"), Repository(reference) as repository:
         digest, kind, content = repository.manifest(reference.wanted)
         top = media.parse(content, str(reference))
-        pinned = reference.at(digest)
-        if not (is_index := kind in media.INDEXES or "manifests" in top):
-            manifests = [_base_manifest(repository, digest, kind, top, str(pinned), None)]
+        is_index = kind in media.INDEXES or "manifests" in top
+        if is_index:
+            entries = _entries(top, archs, str(reference.at(digest)))
+            found = [_manifest(repository, *repository.manifest(e["digest"]), e["platform"]) for e in entries]
         else:
-            manifests = [
-                _from_index(repository, media.check_descriptor(entry, str(pinned)))
-                for arch in archs
-                for entry in _entries(top, arch, str(pinned))
-            ]
-    manifests = [origin for origin in manifests if origin.arch in archs]
+            found = [_manifest(repository, digest, kind, content, None)]
+    manifests = tuple(origin for origin in found if origin.arch in archs)
     if not manifests:
         raise UsageError(
             f"{reference} is not for {' or '.join(GOARCH[arch] for arch in archs)}", "choose another --arch"
         )
-    return Base(reference, digest, is_index, tuple(manifests))
+    return Base(reference, digest, is_index, manifests)
 
 
-def _entries(index: dict[str, Any], arch: Arch, what: str) -> list[dict[str, Any]]:
-    entries = index.get("manifests")
-    if not isinstance(entries, list):
+def _entries(index: dict[str, Any], archs: Sequence[Arch], what: str) -> list[dict[str, Any]]:
+    """An index's first entry for each processor."""
+    if not isinstance(listed := index.get("manifests"), list):
         raise PatchsetError(f"{what} is neither an image nor an index of some")
-    wanted = {"os": "linux", "architecture": GOARCH[arch]}
-    found = [
-        entry
-        for entry in entries
-        if isinstance(entry, dict)
-        and isinstance(platform := entry.get("platform"), dict)
-        and all(platform.get(name) == value for name, value in wanted.items())
-    ]
-    return found[:1]
+    found: dict[str, dict[str, Any]] = {}
+    for entry in listed:
+        platform = entry.get("platform") if isinstance(entry, dict) else None
+        if isinstance(platform, dict) and platform.get("os") == "linux":
+            found.setdefault(str(platform.get("architecture")), entry)
+    wanted = [found[GOARCH[arch]] for arch in archs if GOARCH[arch] in found]
+    return [media.check_descriptor(entry, what) for entry in wanted]
 
 
-def _from_index(repository: Repository, entry: dict[str, Any]) -> BaseManifest:
-    digest, kind, content = repository.manifest(entry["digest"])
-    what = str(repository.reference.at(digest))
-    return _base_manifest(repository, digest, kind, media.parse(content, what), what, entry["platform"])
-
-
-def _base_manifest(
-    repository: Repository,
-    digest: str,
-    kind: str,
-    manifest: dict[str, Any],
-    what: str,
-    platform: dict[str, Any] | None,
+def _manifest(
+    repository: Repository, digest: str, kind: str, content: bytes, platform: dict[str, Any] | None
 ) -> BaseManifest:
+    what = str(repository.reference.at(digest))
+    manifest = media.parse(content, what)
     config_entry, *layers = media.parts(manifest, what)
-    content = repository.blob(config_entry["digest"], config_entry["size"], media.MAX_CONFIG)
-    config = media.parse(content, f"the configuration of {what}")
+    stored = repository.blob(config_entry["digest"], config_entry["size"], media.MAX_CONFIG)
+    config = media.parse(stored, f"the configuration of {what}")
     try:
-        _Config.model_validate(config)
+        checked = _Config.model_validate(config)
     except ValidationError as error:
         fault = error.errors()[0]
         place = ".".join(map(str, fault["loc"]))
         raise PatchsetError(f"the configuration of {what} is malformed: {place}: {fault['msg']}") from error
-    made_for = str(config.get("architecture"))
-    arch = next((arch for arch, name in GOARCH.items() if name == made_for), None)
-    diff_ids = (config.get("rootfs") or {}).get("diff_ids")
-    if arch is None or config.get("os") != "linux":
-        raise UsageError(f"{what} is for {config.get('os')}/{made_for}", "choose another base")
-    if not isinstance(diff_ids, list) or len(diff_ids) != len(layers) or len(layers) > _MAX_LAYERS:
+    arch = next((arch for arch, name in GOARCH.items() if name == checked.architecture), None)
+    if arch is None or checked.os != "linux":
+        raise UsageError(f"{what} is for {checked.os}/{checked.architecture}", "choose another base")
+    if len(checked.rootfs.diff_ids) != len(layers) or len(layers) > _MAX_LAYERS:
         raise PatchsetError(f"{what}: manifest and configuration disagree about its layers")
-    if OWN + "release" in ((config.get("config") or {}).get("Labels") or {}):
+    if checked.config and OWN + "release" in (checked.config.labels or {}):
         raise PatchsetError(
             f"{what} has patches of this project already", "name the image that it was made from"
         )
-    variant = {"variant": config["variant"]} if "variant" in config else {}
     kind = str(manifest.get("mediaType") or kind)
     if kind not in media.MANIFESTS:
         raise PatchsetError(f"{what} is of a kind that is not known here: {kind[:100]}")
-    return BaseManifest(
-        arch,
-        platform or {"os": "linux", "architecture": made_for, **variant},
-        digest,
-        kind,
-        manifest,
-        config,
-    )
+    if platform is None:
+        platform = {name: config[name] for name in ("os", "architecture", "variant") if name in config}
+    return BaseManifest(arch, platform, digest, kind, manifest, config)

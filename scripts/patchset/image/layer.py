@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import configparser
 import io
 import re
 import tarfile
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path, PurePosixPath
 
 from patchset.base.errors import UsageError
@@ -24,27 +24,16 @@ SITES: dict[Target, str] = {
     "cpu": "/opt/venv/lib/python3.12/site-packages",
 }
 _SITE = re.compile(r"(/[A-Za-z0-9._+-]+)+/python3\.(?P<minor>\d+)/(?:site|dist)-packages")
-_WHITEOUT = ".wh."
-#: The compiled forms of a module: without, with less and with least assertions (PEP 488).
-_OPTIMIZATIONS = ("", ".opt-1", ".opt-2")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a base has vLLM: the ``site`` folder, and the ``version`` that its .dist-info carries there."""
+    """Where a base has vLLM: the ``site`` folder, the ``version`` that its .dist-info carries there, and the ``python``
+    in the names of bytecode: ``cpython-312``."""
 
     site: str
     version: str
-
-    @property
-    def python(self) -> str:
-        """The tag in the names of bytecode there: ``cpython-312``."""
-        match = _SITE.fullmatch(self.site)
-        if match is None or ".." in PurePosixPath(self.site).parts:
-            raise UsageError(
-                f"{self.site} is not a folder of Python packages", f"it looks like {SITES['cuda']}"
-            )
-        return f"cpython-3{match['minor']}"
+    python: str
 
 
 def place(release: Release, target: Target, site: str | None, version: str | None) -> Place:
@@ -52,9 +41,11 @@ def place(release: Release, target: Target, site: str | None, version: str | Non
     version = version or release.version + ("+cpu" if target == "cpu" else "")
     if not re.fullmatch(r"[0-9][A-Za-z0-9.+_]*", version):
         raise UsageError(f"{version!r} is not a version", f"it looks like {release.version}")
-    found = Place(site or SITES[target], version)
-    _ = found.python
-    return found
+    site = site or SITES[target]
+    match = _SITE.fullmatch(site)
+    if match is None or ".." in PurePosixPath(site).parts:
+        raise UsageError(f"{site} is not a folder of Python packages", f"it looks like {SITES['cuda']}")
+    return Place(site, version, f"cpython-3{match['minor']}")
 
 
 def layer(wheel_file: Path, where: Place, epoch: int) -> bytes:
@@ -65,61 +56,43 @@ def layer(wheel_file: Path, where: Place, epoch: int) -> bytes:
     """
     with Wheel(wheel_file) as wheel:
         contents, gone = _site_files(wheel, where)
-    root = where.site.strip("/")
+    root = PurePosixPath(where.site.strip("/"))
     members = {f"{root}/{name}": content for name, content in contents.items()}
-    members |= {f"{root}/{name}": (0o644, b"") for name in map(whiteout, gone)}
+    # An empty file hides the one that it names ("Representing Changes" in the specification).
+    hidden = [root / name for name in gone]
+    members |= {str(path.with_name(f".wh.{path.name}")): (0o644, b"") for path in hidden}
     members[f"usr/local/bin/{DOCTOR}"] = (0o755, Path(doctor.__file__).read_bytes())
     return _tar(members, epoch)
 
 
-def whiteout(name: str) -> str:
-    """The name of the empty file that hides ``name`` ("Representing Changes" in the specification)."""
-    path = PurePosixPath(name)
-    return str(path.with_name(_WHITEOUT + path.name))
-
-
 def _site_files(wheel: Wheel, where: Place) -> tuple[dict[str, tuple[int, bytes]], list[str]]:
+    """The files with their modes, and the names of what is to be hidden, both below the ``site`` folder."""
     info = wheel.dist_info
-    contents: dict[str, tuple[int, bytes]] = {}
     gone = [f"vllm-{where.version}.dist-info"]
-
-    def put(name: str) -> None:
-        mode = plain_mode(wheel.members[name].external_attr >> 16)
-        contents[name] = (mode, wheel.read(name))
-
-    touched = {path: digests["stock"] is not None for path, digests in changed_files(wheel).items()}
-    for path, existed in (touched | {metadata.VERSION_FILE: True}).items():
-        if path in wheel.members:
-            put(path)
-        else:
+    existed = {path: digests["stock"] is not None for path, digests in changed_files(wheel).items()}
+    existed[metadata.VERSION_FILE] = True
+    names = [path for path in existed if path in wheel.members]
+    names += [name for name in wheel.members if name.startswith(f"{info}/")]
+    contents = {
+        name: (plain_mode(wheel.members[name].external_attr >> 16), wheel.read(name)) for name in names
+    }
+    for path in existed:
+        if path not in wheel.members:
             gone.append(path)
-        if existed and path.endswith(".py"):
-            gone += _bytecode(path, where.python)
-    for name in wheel.members:
-        if name.startswith(f"{info}/"):
-            put(name)
+        if existed[path] and path.endswith(".py"):
+            source = PurePosixPath(path)
+            compiled = f"{source.parent}/__pycache__/{source.stem}.{where.python}"
+            gone += [f"{compiled}{level}.pyc" for level in ("", ".opt-1", ".opt-2")]  # PEP 488
     added = {"INSTALLER": b"vllm-mtp-patches\n", "REQUESTED": b""}
     contents |= {f"{info}/{name}": (0o644, content) for name, content in added.items()}
     lines = record.parse(contents[f"{info}/RECORD"][1])
     lines += [record.line(f"{info}/{name}", content) for name, content in added.items()]
     # The base's scripts stay; RECORD may list a file without its hash.
-    lines += [record.Line(f"../../../bin/{name}", "", "") for name in _scripts(wheel)]
+    (found,) = distributions(path=[str(wheel.path)])
+    scripts = found.entry_points.select(group="console_scripts")
+    lines += [record.Line(f"../../../bin/{name}", "", "") for name in sorted(scripts.names)]
     contents[f"{info}/RECORD"] = (0o644, record.render(lines))
     return contents, gone
-
-
-def _bytecode(path: str, python: str) -> list[str]:
-    source = PurePosixPath(path)
-    return [f"{source.parent}/__pycache__/{source.stem}.{python}{level}.pyc" for level in _OPTIMIZATIONS]
-
-
-def _scripts(wheel: Wheel) -> list[str]:
-    """The names of the programs that an installer makes for a wheel (entry points specification)."""
-    name = f"{wheel.dist_info}/entry_points.txt"
-    parser = configparser.ConfigParser(delimiters=("=",), interpolation=None)
-    parser.optionxform = str  # type: ignore[assignment, method-assign]
-    parser.read_string(wheel.read(name).decode("utf-8") if name in wheel.members else "")
-    return sorted(parser["console_scripts"]) if parser.has_section("console_scripts") else []
 
 
 def _tar(members: dict[str, tuple[int, bytes]], epoch: int) -> bytes:

@@ -18,13 +18,10 @@ STORAGE = {"cuda": 20_000_000_000, "cpu": 9_000_000_000}
 def check(target: Target, build: Path, storage: Path | None, *, have: int = 0, stored: int = 0) -> None:
     """Refuse to start when a disk is too small; ``have`` and ``stored`` bytes of what the two places need are there."""
     needs: dict[int, tuple[Path, int]] = {}
-    for folder, size in (
-        (build, max(BUILD[target] - have, 0)),
-        (storage or build, max(STORAGE[target] - stored, 0)),
-    ):
+    for folder, size in ((build, BUILD[target] - have), (storage or build, STORAGE[target] - stored)):
         there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-        device = there.stat().st_dev
-        needs[device] = (needs.get(device, (there, 0))[0], needs.get(device, (there, 0))[1] + size)
+        first, before = needs.get(there.stat().st_dev, (there, 0))
+        needs[there.stat().st_dev] = (first, before + max(size, 0))
     for folder, size in needs.values():
         free = shutil.disk_usage(folder).free
         if free < size:
