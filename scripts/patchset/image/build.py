@@ -9,20 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchset.attest import attestation, inputs, labels
-from patchset.attest.inputs import Inputs
 from patchset.base import console, files, paths
 from patchset.base.errors import UsageError
 from patchset.base.release import Arch, Release, Target
 from patchset.image import archive, context, debian_base, space
 from patchset.image.archive import Archive
 from patchset.image.engine import Engine
+from patchset.image.thin import inputs_lock
 from patchset.locks import wheelhouse
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
 
-#: Built here from Debian packages, and kept in the engine under names of this repository.
+#: The base that is built here from Debian packages.
 DEBIAN = "debian"
-CACHE = "localhost/vllm-mtp-patches-base"
 
 
 @dataclass(frozen=True)
@@ -54,30 +53,66 @@ def build(
 
     ``cached`` lets the engine take steps from earlier builds.
     """
-    release = patched.pin
+    release, images = patched.pin, paths.images_dir()
+    epoch = release.source_date_epoch
     tag = engine.full_tag(tag or default_tag(release, target))
-    images = paths.images_dir()
     release.wheel(target, arch)
     lock = lock_file(release, target)
-    stored = engine.size(tag) if engine.exists(tag) else 0
-    space.check(target, images, engine.storage(), have=_downloaded(lock, arch), stored=stored or 0)
-    place = images / f"{release.name}-{target}-{arch}.oci.tar"
+    stored = engine.size(tag) or 0
+    space.check(target, images, engine.storage(), have=_downloaded(lock, arch), stored=stored)
     with files.lock(images / "work"):
         engine.clean(images)
         files.remove_temp(images)
         console.note("part 1 of 4: the patched wheel")
         wheel = overlay.build(patched, target, arch)
-        installed, rootfs = _full(patched, target, arch, engine, tag, lock, wheel, fresh_base, cached)
+        console.note("part 2 of 4: the base")
+        rootfs, key = debian_base.rootfs(target, arch, epoch, fresh=fresh_base)
+        base_tag = f"localhost/vllm-mtp-patches-base:{target}-{arch}-{key}"
+        if not engine.exists(base_tag):
+            with (
+                console.step(f"put the base into {engine.name}"),
+                tempfile.TemporaryDirectory(dir=images, prefix=files.TEMP_PREFIX) as folder,
+            ):
+                context.link(rootfs, Path(folder) / "rootfs.tar")
+                engine.build(_dockerfile("base"), Path(folder), base_tag, epoch=epoch, arch=arch)
+        console.note("part 3 of 4: the packages, and vLLM on them")
+        locks, wheels = wheelhouse.dependencies(lock, arch)
+        (uv_wheel,) = wheelhouse.gather(_locked(paths.project_root() / "docker" / "uv.lock", arch), arch)
+        arguments = {"BASE": base_tag, "TARGET": target}
+        if target == "cpu":  # as the official one: tcmalloc, and on x86_64 Intel's OpenMP (from the lock)
+            openmp = ":/opt/venv/lib/libiomp5.so" if arch == "x86_64" else ""
+            arguments["PRELOAD"] = f"/usr/lib/{arch}-linux-gnu/libtcmalloc_minimal.so.4{openmp}"
+        with (
+            console.step(f"build {tag} with {engine.name}"),
+            tempfile.TemporaryDirectory(dir=images, prefix=files.TEMP_PREFIX) as folder,
+        ):
+            context.full(Path(folder), wheel=wheel, wheels=wheels, locks=locks, uv_wheel=uv_wheel)
+            engine.build(
+                _dockerfile("full"),
+                Path(folder),
+                tag,
+                epoch=epoch,
+                arch=arch,
+                stage=target,
+                arguments=arguments,
+                labels=labels.labels(patched, target, wheel),
+                cached=cached,
+                unpacks=sum(map(_unpacked, wheels)),
+            )
+        console.note("part 4 of 4: the archive")
+        installed = [*wheels, uv_wheel]
 
         def attest(digest: str) -> dict[str, bytes]:
-            locked = _inputs(patched, target, arch, engine, digest, rootfs)
+            base = inputs.Source(file=rootfs.name, sha256=files.sha256_file(rootfs))
+            own = {"engine": engine.name, "snapshot": debian_base.snapshot()}
+            locked = inputs_lock("full", patched, target, [arch], digest, rootfs=[base], **own)
             return attestation.by_annotation(
                 attestation.write(locked, patched, {arch: wheel}, installed=installed, rootfs=rootfs)
             )
 
-        console.note("part 4 of 4: the archive")
+        place = images / f"{release.name}-{target}-{arch}.oci.tar"
         packed = sum(file.stat().st_size for file in [*installed, wheel])
-        made = archive.export(engine, tag, place, release.source_date_epoch, attest, packed)
+        made = archive.export(engine, tag, place, epoch, attest, packed)
     return Built(engine, tag, made, engine.size(tag))
 
 
@@ -92,99 +127,20 @@ def lock_file(release: Release, target: Target) -> Path:
     return file
 
 
-def _full(
-    patched: PatchedRelease,
-    target: Target,
-    arch: Arch,
-    engine: Engine,
-    tag: str,
-    lock: Path,
-    wheel: Path,
-    fresh_base: bool,
-    cached: bool,
-) -> tuple[list[Path], Path]:
-    """Build the image in the engine; the dependencies in it, and the base's root file system."""
-    epoch = patched.pin.source_date_epoch
-    console.note("part 2 of 4: the base")
-    rootfs, key = debian_base.rootfs(target, arch, epoch, fresh=fresh_base)
-    base_tag = f"{CACHE}:{target}-{arch}-{key}"
-    if not engine.exists(base_tag):
-        with (
-            console.step(f"put the base into {engine.name}"),
-            tempfile.TemporaryDirectory(dir=paths.images_dir(), prefix=files.TEMP_PREFIX) as folder,
-        ):
-            context.link(rootfs, Path(folder) / "rootfs.tar")
-            engine.build(_dockerfile("base"), Path(folder), base_tag, epoch=epoch, arch=arch)
-    console.note("part 3 of 4: the packages, and vLLM on them")
-    locks, wheels = wheelhouse.dependencies(lock, arch)
-    uv_lock = paths.project_root() / "docker" / "uv.lock"
-    (uv_wheel,) = wheelhouse.gather(
-        wheelhouse.read_lock(uv_lock.read_text(encoding="utf-8"), arch, origin=str(uv_lock)),
-        arch,
-    )
-    with (
-        console.step(f"build {tag} with {engine.name}"),
-        tempfile.TemporaryDirectory(dir=paths.images_dir(), prefix=files.TEMP_PREFIX) as folder,
-    ):
-        context.full(Path(folder), wheel=wheel, wheels=wheels, locks=locks, uv_wheel=uv_wheel)
-        engine.build(
-            _dockerfile("full"),
-            Path(folder),
-            tag,
-            epoch=epoch,
-            arch=arch,
-            stage=target,
-            arguments={"BASE": base_tag, "TARGET": target}
-            | ({"PRELOAD": preload(arch)} if target == "cpu" else {}),
-            labels=labels.labels(patched, target, wheel),
-            cached=cached,
-            unpacks=sum(map(_unpacked, wheels)),
-        )
-    return [*wheels, uv_wheel], rootfs
-
-
-def _inputs(
-    patched: PatchedRelease, target: Target, arch: Arch, engine: Engine, digest: str, rootfs: Path
-) -> Inputs:
-    release = patched.pin
-    return Inputs(
-        kind="full",
-        release=release.name,
-        version=release.built_version(target),
-        target=target,
-        digest=digest,
-        archs=[arch],
-        engine=engine.name,
-        snapshot=debian_base.snapshot(),
-        sources=[
-            *inputs.sources(release, target, [arch]),
-            inputs.Source(file=rootfs.name, sha256=files.sha256_file(rootfs)),
-        ],
-        files=inputs.checkout_files(patched, target, "full"),
-        tool=inputs.tool_files(),
-    )
+def _locked(lock: Path, arch: Arch) -> list[wheelhouse.Locked]:
+    return wheelhouse.read_lock(lock.read_text(encoding="utf-8"), arch, origin=str(lock))
 
 
 def _downloaded(lock: Path, arch: Arch) -> int:
     """Bytes of the locked wheels that are there from an earlier run."""
-    found = (
-        place
-        for locked in wheelhouse.read_lock(lock.read_text(encoding="utf-8"), arch, origin=str(lock))
-        for place in paths.downloads_dir().glob(f"{locked.name.replace('-', '_')}-{locked.version}-*.whl")
-    )
-    return sum(place.stat().st_size for place in found)
+    names = (f"{locked.name.replace('-', '_')}-{locked.version}-*.whl" for locked in _locked(lock, arch))
+    return sum(place.stat().st_size for name in names for place in paths.downloads_dir().glob(name))
 
 
 def _unpacked(wheel: Path) -> int:
     """How many bytes a wheel's files have."""
     with zipfile.ZipFile(wheel) as opened:
         return sum(info.file_size for info in opened.infolist())
-
-
-def preload(arch: Arch) -> str:
-    """What the cpu image preloads, as the official one: tcmalloc, and on x86_64 Intel's OpenMP (from the lock)."""
-    tcmalloc = f"/usr/lib/{arch}-linux-gnu/libtcmalloc_minimal.so.4"
-    return tcmalloc + (":/opt/venv/lib/libiomp5.so" if arch == "x86_64" else "")
 
 
 def _dockerfile(name: str) -> Path:

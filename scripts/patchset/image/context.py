@@ -16,7 +16,7 @@ from patchset.locks.wheelhouse import Locked
 
 #: What of docker/ is mounted into the build and run or copied by its setup step.
 SETUP = ("setup.cuda.sh", "setup.cpu.sh", "torchvision_without_cuda.py", "torchvision_without_cuda.pth")
-#: The doctor's name in an image, below ``/usr/local/bin``.
+#: The name in an image, below ``/usr/local/bin``, of the program that says which patches are live.
 DOCTOR = "vllm-mtp-doctor"
 _MAX_UV = 200 << 20
 
@@ -27,23 +27,20 @@ def full(
     """The context of ``docker/Dockerfile.full``: the lock, the dependencies' wheels, the patched wheel, uv."""
     for name in ("lock", "bin", "wheels", "wheel", "setup"):
         (folder / name).mkdir()
-    (folder / "lock" / "requirements.lock").write_text(lock_text(locks), encoding="utf-8")
+    (folder / "lock" / "requirements.lock").write_text(_lock_text(locks), encoding="utf-8")
     for path in wheels:
         link(path, folder / "wheels" / path.name)
-    _wheel(folder, wheel)
+    link(wheel, folder / "wheel" / wheel.name)
+    (folder / "wheel.sha256").write_text(f"{files.sha256_file(wheel)}  {wheel.name}\n", encoding="utf-8")
     _extract_uv(uv_wheel, folder / "bin" / "uv")
-    shutil.copyfile(paths.project_root() / "docker" / "forget-times.sh", folder / "bin" / "forget-times.sh")
+    docker = paths.project_root() / "docker"
+    shutil.copyfile(docker / "forget-times.sh", folder / "bin" / "forget-times.sh")
     for name in SETUP:
-        shutil.copyfile(paths.project_root() / "docker" / name, folder / "setup" / name)
-    _doctor(folder)
-
-
-def _doctor(folder: Path) -> None:
-    """The program that says, inside an image, which patches are live."""
+        shutil.copyfile(docker / name, folder / "setup" / name)
     shutil.copyfile(doctor.__file__, folder / "setup" / DOCTOR)
 
 
-def lock_text(locks: Iterable[Locked]) -> str:
+def _lock_text(locks: Iterable[Locked]) -> str:
     """A lock in pip's format of what is really installed: sorted, one sha256 set each, no markers."""
     lines = []
     for locked in sorted(locks, key=lambda entry: entry.name):
@@ -58,11 +55,6 @@ def link(source: Path, place: Path) -> None:
         os.link(source, place)
     except OSError:
         shutil.copyfile(source, place)
-
-
-def _wheel(folder: Path, wheel: Path) -> None:
-    link(wheel, folder / "wheel" / wheel.name)
-    (folder / "wheel.sha256").write_text(f"{files.sha256_file(wheel)}  {wheel.name}\n", encoding="utf-8")
 
 
 def _extract_uv(wheel: Path, place: Path) -> None:

@@ -8,14 +8,15 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 from patchset.base import console, files, paths, process
 from patchset.base.errors import MissingToolError, PatchsetError, UnavailableError, UsageError
-from patchset.base.release import Arch, Target
+from patchset.base.release import GOARCH, Arch, Target
+from patchset.image.engine import output
 
 #: Debian 12: its Python is the one that locks are made for.
 SUITE = "bookworm"
@@ -73,15 +74,6 @@ def snapshot() -> str | None:
     return url or None
 
 
-def _sources() -> tuple[str, ...]:
-    url = snapshot()
-    if url is None:
-        return SOURCES
-    return tuple(
-        re.sub(r"http://deb\.debian\.org/(\S+)", lambda at: url.format(at[1]), line) for line in SOURCES
-    )
-
-
 def rootfs(target: Target, arch: Arch, epoch: int, *, fresh: bool = False) -> tuple[Path, str]:
     """The base as a tar file, ``build/images/base/``, made unless it is there; and the key of what it is made from.
 
@@ -89,32 +81,37 @@ def rootfs(target: Target, arch: Arch, epoch: int, *, fresh: bool = False) -> tu
     on which the file was made, or of the ``snapshot``. ``fresh`` makes it anew, for Debian's security updates.
     """
     names = packages(target)
+    sources: Sequence[str] = SOURCES
+    if url := snapshot():
+        host = re.compile(r"http://deb\.debian\.org/(\S+)")
+        sources = [host.sub(lambda at: url.format(at[1]), line) for line in SOURCES]
     recipe = {
         "packages": names,
         "suite": SUITE,
         "arch": arch,
         "epoch": epoch,
         "recipe": _RECIPE,
-        "sources": _sources(),
+        "sources": sources,
     }
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
     place = paths.images_dir() / "base" / f"debian-{SUITE}-{target}-{arch}-{key}.tar"
     with files.lock(place):
         if place.is_file() and not fresh:
             console.note(f"base {place.name} is there (--fresh-base makes it anew)")
-            return place, files.sha256_file(place)[:16]
-        files.remove_temp(place.parent)
-        _bootstrap(place, names, arch, epoch)
+        else:
+            files.remove_temp(place.parent)
+            _bootstrap(place, names, arch, epoch, sources if url else None)
     return place, files.sha256_file(place)[:16]
 
 
-def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int) -> None:
+def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int, dated: Sequence[str] | None) -> None:
+    """Make the base from the archive of a day (``dated``), or from the host's mirrors."""
+    root = os.geteuid() == 0
     if shutil.which("mmdebstrap") is None:
         raise MissingToolError(
             "mmdebstrap is not installed; the base image is made with it",
-            "install it: sudo apt-get install mmdebstrap"
-            + ("" if os.geteuid() == 0 else " uidmap")
-            + "; or name an image that has the release: --base REF",
+            f"install it: sudo apt-get install mmdebstrap{'' if root else ' uidmap'}; "
+            "or name an image that has the release: --base REF",
         )
     if not _KEYRING.is_file():
         raise MissingToolError(
@@ -122,30 +119,25 @@ def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int) -> None:
             "install it: sudo apt-get install debian-archive-keyring",
         )
     argv = ["mmdebstrap", "--variant=minbase", "--format=tar", f"--include={','.join(names)}"]
-    argv.append(f"--architectures={ {'x86_64': 'amd64', 'aarch64': 'arm64'}[arch] }")
+    argv.append(f"--architectures={GOARCH[arch]}")
     argv += [f"--aptopt={option}" for option in _host_apt_options()]
     quoted = " ".join(f"'{line}'" for line in SOURCES)
     argv.append(f"--customize-hook={_CLEAN.format(quoted)}")
-    if snapshot():  # its index was valid on its day
+    if dated:  # its index was valid on its day
         argv.append('--aptopt=Acquire::Check-Valid-Until "false"')
-    sources = _sources() if snapshot() else host_sources()
-    signed = [line.replace("deb ", f"deb [signed-by={_KEYRING}] ", 1) for line in sources]
+    signed = [line.replace("deb ", f"deb [signed-by={_KEYRING}] ", 1) for line in dated or _host_sources()]
     with (
         console.step(f"make the base from Debian packages: {', '.join(names)}"),
         files.atomic_file(place) as temp,
         tempfile.TemporaryDirectory(dir=place.parent, prefix=files.TEMP_PREFIX) as scratch,
     ):
         env = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
-        if os.geteuid() == 0:
-            env["TMPDIR"] = (
-                scratch  # /tmp is small on some machines; without root it must be a place of other users too
-            )
+        if root:  # /tmp is small on some machines; without root it must be a place of other users too
+            env["TMPDIR"] = scratch
         try:
             process.run([*argv, SUITE, temp, *signed], prefix="mmdebstrap", env=env)
         except process.ProgramError as error:
-            if any(
-                sign in error.tail for sign in ("Could not resolve", "Failed to fetch", "Could not connect")
-            ):
+            if re.search("Could not resolve|Failed to fetch|Could not connect", error.tail):
                 raise UnavailableError(
                     "no Debian mirror answers",
                     "check the network and /etc/apt/sources.list; then run the same command",
@@ -157,39 +149,20 @@ def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int) -> None:
             )
 
 
-def host_sources() -> list[str]:
+def _host_sources() -> list[str]:
     """The Debian mirrors that the host's apt is configured for, as one-line sources; deb.debian.org without any."""
-    done = _ask("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)")
-    return sources_from(done)
+    form = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)"
+    return sources_from(output("apt-get", "indextargets", "--format", form) or "")
 
 
 def sources_from(targets: str) -> list[str]:
     """Sources from ``apt-get indextargets`` output: those of this suite that serve Debian's own archives."""
-    found: dict[str, None] = {}
-    for line in targets.splitlines():
-        argv = line.split()
-        if len(argv) != 4 or argv[3] != "Packages" or argv[2] != "main":
-            continue
-        uri, suite = argv[0].rstrip("/"), argv[1]
-        debian = uri.endswith(("/debian", "/debian-security"))
-        if debian and suite in (SUITE, f"{SUITE}-updates", f"{SUITE}-security"):
-            found[f"deb {uri} {suite} main"] = None
-    complete = any(line.endswith(f" {SUITE} main") for line in found)
+    line = rf"(?m)^(\S+/debian(?:-security)?)/* ({SUITE}(?:-updates|-security)?) main Packages$"
+    found = dict.fromkeys(f"deb {uri} {suite} main" for uri, suite in re.findall(line, targets))
+    complete = any(source.endswith(f" {SUITE} main") for source in found)
     return list(found) if complete else list(SOURCES)
 
 
 def _host_apt_options() -> list[str]:
-    values = {}
-    for line in _ask("apt-config", "dump").splitlines():
-        name, _, value = line.partition(" ")
-        if name in _APT_OPTIONS and value.strip('";'):
-            values[name] = value.strip('";')
-    return [f'{name} "{value}"' for name, value in values.items()]
-
-
-def _ask(*argv: str) -> str:
-    """What a program of apt prints; nothing where there is no apt."""
-    try:
-        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
-    except OSError:
-        return ""
+    said = re.findall(r'(?m)^(\S+) "?([^"\n]+)"?;$', output("apt-config", "dump") or "")
+    return [f'{name} "{value}"' for name, value in dict(said).items() if name in _APT_OPTIONS]

@@ -21,7 +21,6 @@ class Stage:
     """``needs`` are other stages, ``sources`` paths of the context, ``arguments`` names that ARG declares."""
 
     name: str
-    base: str
     needs: set[str] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
     arguments: set[str] = field(default_factory=set)
@@ -29,26 +28,26 @@ class Stage:
 
 def read(text: str) -> dict[str, Stage]:
     """The stages of a Dockerfile; what stands before the first is the stage ""."""
-    stages = {"": Stage("", "scratch")}
-    current = stages[""]
-    for line in _instructions(text):
-        word, _, rest = line.partition(" ")
-        if match := _FROM.fullmatch(line):
-            current = Stage(match["name"] or str(len(stages)), match["base"], {match["base"]})
-            stages[current.name] = current
-        elif word.upper() == "ARG":
-            current.arguments |= {part.partition("=")[0] for part in rest.split()[:1]}
-        elif word.upper() in ("COPY", "ADD"):
-            _copy(current, rest)
-        elif word.upper() == "RUN":
-            for mount in _MOUNT.findall(rest):
-                _mount(current, dict(part.partition("=")[::2] for part in mount.split(",")))
-    return stages
-
-
-def _instructions(text: str) -> list[str]:
+    stages = {"": (current := Stage(""))}
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
-    return [line.strip() for line in "\n".join(lines).replace("\\\n", " ").splitlines() if line.strip()]
+    for line in map(str.strip, "\n".join(lines).replace("\\\n", " ").splitlines()):
+        word, _, rest = line.partition(" ")
+        match word.upper():
+            case "FROM" if found := _FROM.fullmatch(line):
+                current = Stage(found["name"] or str(len(stages)), {found["base"]})
+                stages[current.name] = current
+            case "ARG":
+                current.arguments |= {part.partition("=")[0] for part in rest.split()[:1]}
+            case "COPY" | "ADD":
+                _copy(current, rest)
+            case "RUN":
+                for mount in _MOUNT.findall(rest):
+                    fields: dict[str, str] = dict(part.partition("=")[::2] for part in mount.split(","))
+                    if "from" in fields:
+                        current.needs.add(fields["from"])
+                    elif fields.get("type", "bind") == "bind":
+                        current.sources.add(fields.get("source", fields.get("src", ".")))
+    return stages
 
 
 def _copy(stage: Stage, rest: str) -> None:
@@ -61,13 +60,6 @@ def _copy(stage: Stage, rest: str) -> None:
         stage.needs.add(flags["from"])
     else:
         stage.sources |= {path for path in paths[:-1] if "://" not in path}
-
-
-def _mount(stage: Stage, fields: dict[str, str]) -> None:
-    if "from" in fields:
-        stage.needs.add(fields["from"])
-    elif fields.get("type", "bind") == "bind":
-        stage.sources.add(fields.get("source", fields.get("src", ".")))
 
 
 def needed(stages: dict[str, Stage], target: str) -> list[Stage]:

@@ -28,7 +28,6 @@ _STEP = re.compile(r"(?:STEP (\d+)/(\d+): |#\d+ \[(?:\S+ )?(\d+)/(\d+)\] )(\w+)"
 
 #: Beside a context that is built: the containers that were there before.
 _JOURNAL = ".containers.json"
-_INSTALL = "install one: sudo apt-get install buildah"
 
 
 @dataclass(frozen=True)
@@ -67,9 +66,8 @@ class Engine:
         A failed or interrupted build leaves no working container behind; nor, once ``clean`` ran, does a killed one.
         Temporary files are beside the ``context``.
         """
-        platform = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}[arch]
-        argv = [self.name, {"buildah": "bud", "podman": "build", "docker": "build"}[self.name]]
-        argv += ["--platform", platform]
+        argv: list[str] = [self.name, "bud" if self.name == "buildah" else "build"]
+        argv += ["--platform", {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}[arch]]
         if self.name == "docker":
             argv += ["--network", "none", "--progress", "plain"]
         else:
@@ -77,27 +75,18 @@ class Engine:
             # has no network of its own, which is why each installer in the Dockerfiles is told to stay offline.
             isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
             argv += ["--isolation", isolation, "--network", "host" if isolation == "chroot" else "none"]
-            argv += [
-                "--layers",
-                "--format",
-                "oci",
-                "--pull=false",
-                "--http-proxy=false",
-                "--timestamp",
-                str(epoch),
-            ]
-        for name, value in {"SOURCE_DATE_EPOCH": str(epoch), **(arguments or {})}.items():
+            argv += ["--layers", "--format", "oci", "--pull=false", "--http-proxy=false"]
+            argv += ["--timestamp", str(epoch)]
+        arguments = arguments or {}
+        for name, value in {"SOURCE_DATE_EPOCH": str(epoch), **arguments}.items():
             argv += ["--build-arg", f"{name}={value}"]
         for name, value in (labels or {}).items():
             argv += ["--label", f"{name}={value}"]
-        if stage:
-            argv += ["--target", stage]
-        if not cached:
-            argv.append("--no-cache")
+        argv += ["--target", stage] if stage else []
+        argv += [] if cached else ["--no-cache"]
         argv += ["--file", str(dockerfile), "--tag", tag, str(context)]
-        journal = context.parent / _JOURNAL
-        kept = {"base": (arguments or {}).get("BASE", ""), "containers": sorted(self._containers())}
-        files.write_text(journal, json.dumps(kept))
+        kept = {"base": arguments.get("BASE", ""), "containers": sorted(self._containers())}
+        files.write_text(context.parent / _JOURNAL, json.dumps(kept))
         with tempfile.TemporaryDirectory(dir=context.parent, prefix=files.TEMP_PREFIX) as scratch:
             env = {**os.environ, "DOCKER_BUILDKIT": "1", "TMPDIR": scratch}
             try:
@@ -108,11 +97,11 @@ class Engine:
 
     def exists(self, tag: str) -> bool:
         """Whether the engine has an image of this name."""
-        return self._ask(["inspect", "--type", "image", tag], check=False) is not None
+        return output(self.name, "inspect", "--type", "image", tag) is not None
 
     def inspect(self, tag: str) -> dict[str, Any]:
         """The OCI configuration of an image (``User``, ``Labels`` …)."""
-        answer = json.loads(self._ask(["inspect", "--type", "image", tag]) or "null")
+        answer = json.loads(self.describe(tag))
         if isinstance(answer, list):
             answer = answer[0]
         found: dict[str, Any] = answer.get("OCIv1", {}).get("config") or answer.get("Config") or {}
@@ -120,7 +109,11 @@ class Engine:
 
     def describe(self, tag: str) -> str:
         """All that the engine knows of an image, history included, as text."""
-        return self._ask(["inspect", "--type", "image", tag]) or ""
+        argv = [self.name, "inspect", "--type", "image", tag]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise PatchsetError(f"{self.name} inspect: {done.stderr.strip()[-500:]}")
+        return done.stdout
 
     def pull(self, reference: str) -> None:
         """Fetch an image from its registry, unless it is there."""
@@ -129,33 +122,30 @@ class Engine:
         try:
             process.run([self.name, "pull", reference], prefix=self.name)
         except (process.ProgramError, UnavailableError) as error:
-            hint = "check its name and the network; nox -s build-image makes an image"
-            message = f"{self.name} has no image {reference}, and could not pull it (its words are above)"
-            raise UnavailableError(message, hint) from error
+            raise UnavailableError(
+                f"{self.name} has no image {reference}, and could not pull it (its words are above)",
+                "check its name and the network; nox -s build-image makes an image",
+            ) from error
 
     def size(self, tag: str) -> int | None:
-        """The unpacked size in bytes, as far as the engine tells."""
+        """The unpacked size in bytes, as far as the engine tells; None without such an image."""
         if self.name == "buildah":
-            text = self._ask(["images", "--json", tag], check=False)
-            argv = json.loads(text)[0].get("size", "").split() if text else []
+            text = output("buildah", "images", "--json", tag)
+            words = json.loads(text)[0].get("size", "").split() if text else []
             scale = {"KB": 1e3, "MB": 1e6, "GB": 1e9}
-            return int(float(argv[0]) * scale[argv[1]]) if len(argv) == 2 and argv[1] in scale else None
-        answer = json.loads(self._ask(["inspect", "--type", "image", tag]) or "[{}]")
+            return int(float(words[0]) * scale[words[1]]) if len(words) == 2 and words[1] in scale else None
+        answer = json.loads(output(self.name, "inspect", "--type", "image", tag) or "[{}]")
         found = answer[0].get("Size")
         return found if isinstance(found, int) else None
 
-    def remove(self, tag: str) -> None:
-        """Untag an image and delete what no other image needs."""
-        subprocess.run([self.name, "rmi", tag], capture_output=True, check=False)
-
     def storage(self) -> Path | None:
         """The folder in which the engine keeps images, as far as it tells."""
-        question, keys = {
-            "buildah": (["info"], ("store", "GraphRoot")),
-            "podman": (["info", "--format", "json"], ("store", "graphRoot")),
-            "docker": (["info", "--format", "{{json .}}"], ("DockerRootDir",)),
+        options, keys = {
+            "buildah": ([], ("store", "GraphRoot")),
+            "podman": (["--format", "json"], ("store", "graphRoot")),
+            "docker": (["--format", "{{json .}}"], ("DockerRootDir",)),
         }[self.name]
-        found: Any = json.loads(self._ask(question, check=False) or "{}")
+        found: Any = json.loads(output(self.name, "info", *options) or "{}")
         for key in keys:
             found = found.get(key, {}) if isinstance(found, dict) else {}
         return Path(found) if isinstance(found, str) and Path(found).is_dir() else None
@@ -179,16 +169,8 @@ class Engine:
             question = ["ps", "--all", "--external", "--no-trunc", "--format", "{{.ID}} {{.Image}}"]
         else:
             return {}
-        rows = (line.split() for line in (self._ask(question, check=False) or "").splitlines())
+        rows = (line.split() for line in (output(self.name, *question) or "").splitlines())
         return {row[0]: row[1] if len(row) > 1 else "" for row in rows if row}
-
-    def _ask(self, arguments: list[str], *, check: bool = True) -> str | None:
-        done = subprocess.run([self.name, *arguments], capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            return done.stdout
-        if check:
-            raise PatchsetError(f"{self.name} {arguments[0]}: {done.stderr.strip()[-500:]}")
-        return None
 
 
 class _Steps:
@@ -234,46 +216,44 @@ def find(name: EngineName | None = None, *, arch: str | None = None, machine: st
                 f"an image for {arch} cannot be built on {machine}: its programs do not run here",
                 "install an emulator: sudo apt-get install qemu-user-static binfmt-support",
             )
-    if name is not None:
-        if reason := _unusable(name):
-            raise MissingToolError(f"{name} cannot be used: {reason[0]}", reason[1])
-        return Engine(name)
-    reasons = []
-    for candidate in ENGINES:
-        reason = _unusable(candidate)
-        if reason is None:
-            console.note(f"engine: {candidate}")
+    reasons = {}
+    for candidate in [name] if name else ENGINES:
+        if (reason := _unusable(candidate)) is None:
+            if name is None:
+                console.note(f"engine: {candidate}")
             return Engine(candidate)
-        reasons.append(f"{candidate}: {reason[0]}")
-    raise MissingToolError(f"no container engine can be used ({'; '.join(reasons)})", _INSTALL)
+        reasons[candidate] = reason
+    if name:
+        raise MissingToolError(f"{name} cannot be used: {reasons[name][0]}", reasons[name][1])
+    said = "; ".join(f"{candidate}: {why}" for candidate, (why, _) in reasons.items())
+    raise MissingToolError(
+        f"no container engine can be used ({said})", "install one: sudo apt-get install buildah"
+    )
 
 
 def _unusable(name: EngineName) -> tuple[str, str] | None:
     """Why an engine cannot be used and what to do, or none."""
     if shutil.which(name) is None:
-        package = "docker.io" if name == "docker" else name
-        return "not installed", f"install it: sudo apt-get install {package}"
+        return (
+            "not installed",
+            f"install it: sudo apt-get install {'docker.io' if name == 'docker' else name}",
+        )
     if name != "docker":
         return None
-    client = _output(["docker", "version", "--format", "{{.Client.Version}}"])
-    if _output(["docker", "info", "--format", "{{.ServerVersion}}"]) is None:
-        return (
-            "its daemon does not answer",
-            "start it: sudo systemctl start docker; or sudo apt-get install buildah",
-        )
-    major = re.match(r"\d+", client or "")
-    if major and int(major[0]) >= 23 and _output(["docker", "buildx", "version"]) is None:
-        return (
-            "it has no buildx",
-            "install it: sudo apt-get install docker-buildx; or sudo apt-get install buildah",
-        )
+    buildah = "or sudo apt-get install buildah"
+    if output("docker", "info", "--format", "{{.ServerVersion}}", timeout=20) is None:
+        return "its daemon does not answer", f"start it: sudo systemctl start docker; {buildah}"
+    client = output("docker", "version", "--format", "{{.Client.Version}}", timeout=20) or ""
+    major = re.match(r"\d+", client)
+    if major and int(major[0]) >= 23 and output("docker", "buildx", "version", timeout=20) is None:
+        return "it has no buildx", f"install it: sudo apt-get install docker-buildx; {buildah}"
     return None
 
 
-def _output(argv: list[str]) -> str | None:
-    """What a quick question printed, or none when it failed or did not end in time."""
+def output(*argv: str, timeout: float | None = None) -> str | None:
+    """What a program printed; None when it printed nothing, failed, is not there or did not end in ``timeout`` seconds."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=20)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=timeout)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None if done.returncode == 0 else None

@@ -13,6 +13,7 @@ from patchset.base import console, files, git, paths, process
 from patchset.base.errors import MissingToolError, PatchsetError
 from patchset.base.release import Target
 from patchset.image import build, dockerfile
+from patchset.image.engine import output
 from patchset.series.apply import patched_tree
 from patchset.series.patched_release import PatchedRelease
 
@@ -48,9 +49,8 @@ def prepare(patched: PatchedRelease, target: Target, tag: str | None) -> Context
             # setuptools-scm and the Rust build ask git for a version.
             git.run(temp, "tag", release.name)
             text = (temp / "docker" / name).read_text(encoding="utf-8")
-            (temp / DOCKERFILE).write_text(
-                dockerfile.with_version(text, wheel_stage, version), encoding="utf-8"
-            )
+            changed = dockerfile.with_version(text, wheel_stage, version)
+            (temp / DOCKERFILE).write_text(changed, encoding="utf-8")
             stages = dockerfile.needed(dockerfile.read(text), image_stage)
             if lacking := dockerfile.missing(stages, temp):
                 raise PatchsetError(
@@ -74,22 +74,16 @@ def bake(made: Context, target: Target, *, print_only: bool = False) -> str:
     place = paths.project_root() / "docker" / "source" / "docker-bake.hcl"
     argv = ["docker", "buildx", "bake", "--file", str(place)]
     env = {**os.environ, **made.variables}
-    try:
-        found = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
-        found = None
-    if found is None or found.returncode:
+    if output("docker", "buildx", "version", timeout=20) is None:
         said = " ".join(f"{name}={shlex.quote(value)}" for name, value in made.variables.items())
         raise MissingToolError(
             f"docker has no buildx; the context {made.folder} is whole",
             f"install it (docker-buildx-plugin), or build there: {said} {shlex.join(argv)} {target}",
         )
-    if print_only:
-        done = subprocess.run(
-            [*argv, "--print", target], env=env, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise PatchsetError(f"buildx does not take the bake file: {done.stderr.strip()[-1000:]}")
-        return done.stdout
-    process.run([*argv, target], prefix="buildx", env=env)
-    return ""
+    if not print_only:
+        process.run([*argv, target], prefix="buildx", env=env)
+        return ""
+    done = subprocess.run([*argv, "--print", target], env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise PatchsetError(f"buildx does not take the bake file: {done.stderr.strip()[-1000:]}")
+    return done.stdout

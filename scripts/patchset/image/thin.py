@@ -8,11 +8,10 @@ the base's layers or gets them copied.
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from patchset.attest import attestation, inputs, labels
 from patchset.attest.inputs import Inputs
@@ -21,8 +20,7 @@ from patchset.base.errors import PatchsetError
 from patchset.base.release import Arch, Release, Target
 from patchset.image import base_check, base_manifest, deflate
 from patchset.image import layer as layers
-from patchset.image.base_manifest import Base, BaseManifest
-from patchset.image.layer import Place
+from patchset.image.base_manifest import BaseManifest
 from patchset.registry import layout, media
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
@@ -72,7 +70,6 @@ def build(
         console.note(
             f'  the pin names the base by tag; image = "{base_ref}@{base.digest}" in release.toml keeps it'
         )
-    path = out or archive_path(release, target)
     blobs: dict[str, bytes] = {}
     entries: list[dict[str, Any]] = []
     made: dict[Arch, tuple[str, int]] = {}
@@ -80,57 +77,86 @@ def build(
     for found in base.manifests:
         wheel = wheels[found.arch] = overlay.build(patched, target, found.arch)
         with console.step(f"make the layer for {found.platform['architecture']}"):
-            content = layers.layer(wheel, where, release.source_date_epoch)
-            entry, made[found.arch] = _image(patched, target, found, wheel, content, blobs)
-            entries.append(entry)
+            layer = layers.layer(wheel, where, release.source_date_epoch)
+            said = labels.labels(patched, target, wheel)
+            entry, new = _image(patched, said, found, layer, blobs)
+        made[found.arch] = (new["digest"], new["size"])
+        entries.append(entry)
     if look_inside or site or version:  # what somebody says of a base is not taken on their word
         base_check.check(base, where, wheels)
-    top = entries[0] if not base.index else _index(entries, blobs)
-    locked = _inputs(patched, target, base, where, top["digest"])
+    top = entries[0]
+    if base.index:
+        docker = all(entry["mediaType"] == media.DOCKER_MANIFEST for entry in entries)
+        kind = media.DOCKER_INDEX if docker else media.INDEX
+        index = {"schemaVersion": 2, "mediaType": kind, "manifests": entries}
+        top = _put(blobs, media.dump(index), kind)
+    stands_on = inputs.OnBase(
+        reference=str(base.reference),
+        digest=base.digest,
+        manifests={found.arch: found.digest for found in base.manifests},
+        site=where.site,
+        version=where.version,
+    )
+    locked = inputs_lock("thin", patched, target, [*wheels], top["digest"], base=stands_on)
     attestations = attestation.by_annotation(attestation.write(locked, patched, wheels))
-    annotations = {
+    top["annotations"] = {
         "org.opencontainers.image.ref.name": f"{release.name}-mtp.{release.revision}",
         BASE: str(base.reference.at(base.digest)),
-        **{name: media.digest(content) for name, content in attestations.items()},
+        **{name: _put(blobs, content, "")["digest"] for name, content in attestations.items()},
     }
-    blobs |= {media.digest(content): content for content in attestations.values()}
-    index = {"schemaVersion": 2, "mediaType": media.INDEX, "manifests": [{**top, "annotations": annotations}]}
+    path = out or archive_path(release, target)
     with files.lock(path):
+        index = {"schemaVersion": 2, "mediaType": media.INDEX, "manifests": [top]}
         layout.write(path, index, blobs, release.source_date_epoch)
     return Thin(path, top["digest"], made, locked, wheels)
 
 
-def _image(
+def inputs_lock(
+    kind: Literal["thin", "full"],
     patched: PatchedRelease,
     target: Target,
-    base: BaseManifest,
-    wheel: Path,
-    content: bytes,
-    blobs: dict[str, bytes],
-) -> tuple[dict[str, Any], tuple[str, int]]:
-    """Put an image's parts into ``blobs``; its descriptor, and its new layer's digest and size."""
+    archs: list[Arch],
+    digest: str,
+    *,
+    rootfs: Sequence[inputs.Source] = (),
+    **more: Any,
+) -> Inputs:
+    """What an image of some kind was made of; ``more`` has the fields that only this kind has."""
+    return Inputs(
+        kind=kind,
+        release=patched.pin.name,
+        version=patched.pin.built_version(target),
+        target=target,
+        digest=digest,
+        archs=archs,
+        sources=[*inputs.sources(patched.pin, target, archs), *rootfs],
+        files=inputs.checkout_files(patched, target, kind),
+        tool=inputs.tool_files(),
+        **more,
+    )
+
+
+def _image(
+    patched: PatchedRelease, said: dict[str, str], base: BaseManifest, layer: bytes, blobs: dict[str, bytes]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Put the parts of an image with these labels into ``blobs``; its descriptor, and that of its new layer."""
     docker = base.kind == media.DOCKER_MANIFEST
-    packed = deflate.gzip(content)
+    packed = deflate.gzip(layer)
     if len(packed) > MAX_LAYER:
         raise PatchsetError(
             f"the layer has {len(packed)} bytes, more than {MAX_LAYER}", "build a full image: --base debian"
         )
-    new = media.descriptor(packed, media.DOCKER_LAYER if docker else media.LAYER)
-    config = copy.deepcopy(base.config)
-    said = labels.labels(patched, target, wheel)
-    created = said["org.opencontainers.image.created"]
-    config["created"] = created
-    config["config"] = {**(config.get("config") or {})}
+    new = _put(blobs, packed, media.DOCKER_LAYER if docker else media.LAYER)
+    config, manifest = copy.deepcopy(base.config), copy.deepcopy(base.manifest)
+    created = config["created"] = said["org.opencontainers.image.created"]
+    config["config"] = config.get("config") or {}
     config["config"]["Labels"] = {**(config["config"].get("Labels") or {}), **said}
-    config["rootfs"]["diff_ids"].append(f"sha256:{hashlib.sha256(content).hexdigest()}")
+    config["rootfs"]["diff_ids"].append(media.digest(layer))
     if config.get("history"):
         did = f"vllm-mtp-patches: series {patched.digest} on {patched.pin.name}"
         config["history"].append({"created": created, "created_by": did})
-    config_bytes = media.dump(config)
-    manifest = copy.deepcopy(base.manifest)
-    manifest["config"] = media.descriptor(
-        config_bytes, base.manifest["config"].get("mediaType", media.CONFIG)
-    )
+    kind = manifest["config"].get("mediaType", media.CONFIG)
+    manifest["config"] = _put(blobs, media.dump(config), kind)
     manifest["layers"].append(new)
     manifest["mediaType"] = base.kind
     if not docker:  # docker's older form knows no annotations
@@ -139,37 +165,11 @@ def _image(
             "org.opencontainers.image.base.name": patched.pin.image,
             "org.opencontainers.image.base.digest": base.digest,
         }
-    manifest_bytes = media.dump(manifest)
-    blobs |= {media.digest(blob): blob for blob in (packed, config_bytes, manifest_bytes)}
-    entry = media.descriptor(manifest_bytes, base.kind, platform=base.platform)
-    return entry, (new["digest"], new["size"])
+    return _put(blobs, media.dump(manifest), base.kind, platform=base.platform), new
 
 
-def _index(entries: list[dict[str, Any]], blobs: dict[str, bytes]) -> dict[str, Any]:
-    docker = all(entry["mediaType"] == media.DOCKER_MANIFEST for entry in entries)
-    kind = media.DOCKER_INDEX if docker else media.INDEX
-    content = media.dump({"schemaVersion": 2, "mediaType": kind, "manifests": entries})
-    blobs[media.digest(content)] = content
-    return media.descriptor(content, kind)
-
-
-def _inputs(patched: PatchedRelease, target: Target, base: Base, where: Place, digest: str) -> Inputs:
-    release, archs = patched.pin, [found.arch for found in base.manifests]
-    return Inputs(
-        kind="thin",
-        release=release.name,
-        version=release.built_version(target),
-        target=target,
-        digest=digest,
-        archs=archs,
-        base=inputs.OnBase(
-            reference=str(base.reference),
-            digest=base.digest,
-            manifests={found.arch: found.digest for found in base.manifests},
-            site=where.site,
-            version=where.version,
-        ),
-        sources=inputs.sources(release, target, archs),
-        files=inputs.checkout_files(patched, target, "thin"),
-        tool=inputs.tool_files(),
-    )
+def _put(blobs: dict[str, bytes], content: bytes, kind: str, **more: object) -> dict[str, Any]:
+    """Put one blob with the others; its descriptor."""
+    entry = media.descriptor(content, kind, **more)
+    blobs[entry["digest"]] = content
+    return entry
