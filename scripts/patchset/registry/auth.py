@@ -4,33 +4,28 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from patchset.base.errors import PatchsetError
+from patchset.registry import media
 from patchset.registry.reference import Reference
 
-#: What docker calls its own registry in these files.
-_DOCKER_HUB = "https://index.docker.io/v1/"
 _MAX_CONFIG = 4 << 20
 
 
 @dataclass(frozen=True)
 class Login:
-    """A user with a password, or (``identity``) a token to be exchanged for others."""
+    """A user with a password, or (``identity``) a token to be exchanged for others; shown without these secrets."""
 
     user: str
-    password: str
-    identity: str | None = None
-
-    def __repr__(self) -> str:
-        """Without the secrets, as this may end up in a message."""
-        return f"Login({self.user!r})"
+    password: str = field(repr=False)
+    identity: str | None = field(default=None, repr=False)
 
     @property
     def basic(self) -> str:
@@ -38,60 +33,43 @@ class Login:
         return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
 
 
-def files() -> Iterator[Path]:
-    """The files in which engines keep logins, in the order in which they count."""
-    if named := os.environ.get("REGISTRY_AUTH_FILE"):
-        yield Path(named)
-    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
-        yield Path(runtime) / "containers" / "auth.json"
-    else:
-        yield Path(f"/run/containers/{os.geteuid()}/auth.json")
-    home = Path.home()
-    yield Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "containers" / "auth.json"
-    yield Path(os.environ.get("DOCKER_CONFIG") or home / ".docker") / "config.json"
-
-
 def find(reference: Reference) -> Login | None:
     """The login for a repository: the most exact entry of the first file that has one."""
-    for file in files():
-        config = _read(file)
-        if config is not None and (login := _from_config(config, reference)) is not None:
-            return login
-    return None
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    try:
-        if file.stat().st_size > _MAX_CONFIG:
-            return None
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _from_config(config: dict[str, Any], reference: Reference) -> Login | None:
-    keys = [reference.host]
+    keys, stores = [reference.host], [reference.host]
     for part in reference.name.split("/"):
-        keys.append(f"{keys[-1]}/{part}")
-    keys.reverse()
+        keys.insert(0, f"{keys[0]}/{part}")
     keys += [f"https://{reference.host}", f"http://{reference.host}"]
-    if reference.host == "docker.io":
-        keys += [_DOCKER_HUB, "index.docker.io"]
-    helpers = _table(config.get("credHelpers"))
-    for key in keys:
-        if isinstance(helper := helpers.get(key), str) and (login := _ask_helper(helper, key)):
-            return login
-    auths = _table(config.get("auths"))
-    for key in keys:
-        entry = auths.get(key)
-        if isinstance(entry, dict) and (login := _from_entry(entry)) is not None:
-            return login
-    if isinstance(store := config.get("credsStore"), str):
-        for key in keys[-2:] if reference.host == "docker.io" else [reference.host]:
-            if login := _ask_helper(store, key):
-                return login
-    return None
+    if reference.host == "docker.io":  # what docker calls its own registry in these files
+        stores = ["https://index.docker.io/v1/", "index.docker.io"]
+        keys += stores
+    home = Path.home()
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    files = [
+        os.environ.get("REGISTRY_AUTH_FILE"),
+        f"{runtime}/containers/auth.json" if runtime else f"/run/containers/{os.geteuid()}/auth.json",
+        Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "containers" / "auth.json",
+        Path(os.environ.get("DOCKER_CONFIG") or home / ".docker") / "config.json",
+    ]
+    logins = (_from_config(_read(Path(file)), keys, stores) for file in files if file)
+    return next(filter(None, logins), None)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """A file of logins; as good as empty where it cannot be read."""
+    try:
+        return media.parse(file.read_bytes() if file.stat().st_size <= _MAX_CONFIG else b"{}", file.name)
+    except (OSError, PatchsetError):
+        return {}
+
+
+def _from_config(config: dict[str, Any], keys: list[str], stores: list[str]) -> Login | None:
+    helpers, auths = _table(config.get("credHelpers")), _table(config.get("auths"))
+    logins = chain(
+        (_ask_helper(helpers.get(key), key) for key in keys),
+        (_from_entry(_table(auths.get(key))) for key in keys),
+        (_ask_helper(config.get("credsStore"), key) for key in stores),
+    )
+    return next(filter(None, logins), None)
 
 
 def _table(found: object) -> dict[str, Any]:
@@ -110,21 +88,15 @@ def _from_entry(entry: dict[str, Any]) -> Login | None:
     return Login(user, password.rstrip("\0"), token) if user or token else None
 
 
-def _ask_helper(name: str, server: str) -> Login | None:
+def _ask_helper(name: object, server: str) -> Login | None:
     """Ask ``docker-credential-NAME``, the protocol of docker-credential-helpers."""
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9._-]+", name):
         return None
+    argv = [f"docker-credential-{name}", "get"]
     try:
-        done = subprocess.run(
-            [f"docker-credential-{name}", "get"],
-            input=server,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=30,
-        )
-        found = _table(json.loads(done.stdout) if done.returncode == 0 else {})
-    except (OSError, ValueError, RecursionError, subprocess.TimeoutExpired):
+        done = subprocess.run(argv, input=server.encode(), capture_output=True, check=True, timeout=30)
+        found = media.parse(done.stdout, name)
+    except (OSError, subprocess.SubprocessError, PatchsetError):
         return None
     user, secret = found.get("Username"), found.get("Secret")
     if not isinstance(user, str) or not isinstance(secret, str):

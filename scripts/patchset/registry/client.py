@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
-from types import TracebackType
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import httpx
@@ -17,7 +17,7 @@ from patchset.registry import media
 from patchset.registry.reference import DIGEST, Reference
 from patchset.registry.transport import Transport
 
-_ACCEPT = ", ".join((*media.INDEXES, *media.MANIFESTS))
+_ACCEPT = {"Accept": ", ".join((*media.INDEXES, *media.MANIFESTS))}
 
 
 class Repository:
@@ -30,22 +30,16 @@ class Repository:
     def __enter__(self) -> Repository:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.transport.close()
+    def __exit__(self, *error: object) -> None:
+        self.transport.http.close()
 
     def digest_of(self, wanted: str) -> str | None:
         """The digest of the manifest that a tag or digest names, or None when there is none."""
-        response, _ = self.transport.ask(
-            "HEAD", f"manifests/{wanted}", expect=(200, 404), headers={"Accept": _ACCEPT}
-        )
+        response, _ = self.transport.ask("HEAD", f"manifests/{wanted}", expect=(200, 404), headers=_ACCEPT)
         if response.status_code == 404:
             return None
-        found = response.headers.get("Docker-Content-Digest", "")
-        if not DIGEST.fullmatch(found):
-            found = self.manifest(wanted)[0]
-        return str(found)
+        found = str(response.headers.get("Docker-Content-Digest", ""))
+        return found if DIGEST.fullmatch(found) else self.manifest(wanted)[0]
 
     def manifest(self, wanted: str) -> tuple[str, str, bytes]:
         """Digest, media type and bytes of the manifest that a tag or digest names.
@@ -55,11 +49,7 @@ class Repository:
             PatchsetError: what came is not of the digest that was asked for.
         """
         response, content = self.transport.ask(
-            "GET",
-            f"manifests/{wanted}",
-            expect=(200,),
-            limit=media.MAX_MANIFEST,
-            headers={"Accept": _ACCEPT},
+            "GET", f"manifests/{wanted}", expect=(200,), limit=media.MAX_MANIFEST, headers=_ACCEPT
         )
         found = media.digest(content)
         if wanted.startswith("sha256:") and found != wanted:
@@ -102,46 +92,39 @@ class Repository:
             raise PatchsetError(f"{self.reference.host} sends something else for {digest}")
         return content
 
-    @contextlib.contextmanager
-    def open_blob(self, digest: str, size: int, start: int = 0) -> Iterator[Iterator[bytes]]:
+    def open_blob(self, digest: str, size: int, start: int = 0) -> AbstractContextManager[Iterator[bytes]]:
         """The bytes of a blob from ``start`` on, as they come; a whole one is checked by its digest at its end."""
+        return contextlib.closing(self._pieces(digest, size, start))
+
+    def _pieces(self, digest: str, size: int, start: int) -> Generator[bytes, None, None]:
         if start == size:  # no range can ask for nothing
-            yield iter(())
             return
+        host = self.reference.host
+        done, whole = 0, hashlib.sha256()
         headers = {"Range": f"bytes={start}-{size - 1}"} if start else {}
         try:
             with self.transport.stream("GET", f"blobs/{digest}", headers=headers) as response:
                 if response.status_code == 404:
                     raise NotFoundError(f"{self.reference} has no blob {digest}")
-                if response.status_code not in (200, 206):
-                    raise UnavailableError(
-                        f"{self.reference.host} answers {response.status_code} for blob {digest}"
-                    )
-                yield self._pieces(response, digest, size, start)
+                if response.status_code == 206:
+                    if not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+                        raise UnavailableError(f"{host} sends another range of {digest}")
+                    done = start
+                elif response.status_code != 200:
+                    raise UnavailableError(f"{host} answers {response.status_code} for blob {digest}")
+                for piece in steady(response.iter_raw(), host):
+                    before, done = done, done + len(piece)
+                    if done > size:
+                        raise UnavailableError(f"{host} sends more than {size} bytes for {digest}")
+                    whole.update(piece)
+                    if done > start:
+                        yield piece[max(0, start - before) :]
         except httpx.RequestError as error:
-            raise UnavailableError(f"{self.reference.host} broke off in blob {digest}: {error}") from error
-
-    def _pieces(self, response: httpx.Response, digest: str, size: int, start: int) -> Iterator[bytes]:
-        skip = start if response.status_code == 200 else 0
-        if response.status_code == 206 and not response.headers.get("Content-Range", "").startswith(
-            f"bytes {start}-"
-        ):
-            raise UnavailableError(f"{self.reference.host} sends another range of {digest}")
-        done, whole = start - skip, hashlib.sha256()
-        for piece in steady(response.iter_raw(), self.reference.host):
-            done += len(piece)
-            if done > size:
-                raise UnavailableError(f"{self.reference.host} sends more than {size} bytes for {digest}")
-            if not start:
-                whole.update(piece)
-            if skip:
-                piece, skip = piece[skip:], max(0, skip - len(piece))
-            if piece:
-                yield piece
+            raise UnavailableError(f"{host} broke off in blob {digest}: {error}") from error
         if done != size:
-            raise UnavailableError(f"{self.reference.host} ends blob {digest} after {done} of {size} bytes")
+            raise UnavailableError(f"{host} ends blob {digest} after {done} of {size} bytes")
         if not start and f"sha256:{whole.hexdigest()}" != digest:
-            raise UnavailableError(f"{self.reference.host} sends something else for {digest}")
+            raise UnavailableError(f"{host} sends something else for {digest}")
 
     def referrers(self, digest: str) -> list[dict[str, Any]]:
         """Descriptors of the manifests whose ``subject`` is ``digest``: by the API, else by the fallback tag."""
@@ -150,7 +133,7 @@ class Repository:
         )
         if response.status_code == 404:
             try:
-                content = self.manifest(referrers_tag(digest))[2]
+                content = self.manifest(_referrers_tag(digest))[2]
             except NotFoundError:
                 return []
         found = media.parse(content, f"the list of what refers to {digest}").get("manifests")
@@ -164,17 +147,19 @@ class Repository:
         digest = media.digest(content)
         if self.put_manifest(digest, media.MANIFEST, content):
             return digest
-        listed = [entry for entry in self.referrers(subject["digest"]) if entry["digest"] != digest]
-        entry = media.descriptor(content, media.MANIFEST, artifactType=manifest["artifactType"])
-        entry["annotations"] = manifest.get("annotations", {})
-        index = {"schemaVersion": 2, "mediaType": media.INDEX}
-        entries = sorted([*listed, entry], key=lambda found: str(found["digest"]))
-        self.put_manifest(
-            referrers_tag(subject["digest"]), media.INDEX, media.dump({**index, "manifests": entries})
+        entries = {entry["digest"]: entry for entry in self.referrers(subject["digest"])}
+        entries[digest] = media.descriptor(
+            content,
+            media.MANIFEST,
+            artifactType=manifest["artifactType"],
+            annotations=manifest.get("annotations", {}),
         )
+        listed = [entry for _, entry in sorted(entries.items())]
+        index = media.dump({"schemaVersion": 2, "mediaType": media.INDEX, "manifests": listed})
+        self.put_manifest(_referrers_tag(subject["digest"]), media.INDEX, index)
         return digest
 
 
-def referrers_tag(digest: str) -> str:
+def _referrers_tag(digest: str) -> str:
     """The tag that stands in for the referrers API ("Referrers Tag Schema")."""
     return digest.replace(":", "-", 1)

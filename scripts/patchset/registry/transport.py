@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -14,7 +14,7 @@ import httpx
 from patchset.base import console
 from patchset.base.errors import NotFoundError, PatchsetError, UnavailableError
 from patchset.base.steady import steady
-from patchset.registry import auth
+from patchset.registry import auth, media
 from patchset.registry.reference import Reference
 
 #: How often a request is sent before it is given up, and the first pause in seconds (doubled each time).
@@ -22,12 +22,12 @@ TRIES = 5
 FIRST_PAUSE = 1.0
 #: The longest pause that a registry's Retry-After is granted, in seconds.
 LONGEST_PAUSE = 60.0
-TIMEOUT = httpx.Timeout(60.0, connect=20.0)
+#: What a registry is given to answer, and to take a connection, in seconds.
+_PATIENCE, _CONNECT = 60.0, 20.0
 _AGAIN = (408, 429, 500, 502, 503, 504)
 _MAX_TOKEN = 1 << 20
 #: What an error message shows of an answer, in bytes.
 _SHOWN = 2000
-_FIELD = re.compile(r'(\w+)="([^"]*)"')
 
 
 class LoginError(PatchsetError):
@@ -39,22 +39,19 @@ class Transport:
 
     def __init__(self, reference: Reference, *, push: bool = False) -> None:
         self.reference = reference
-        self._actions = "pull,push" if push else "pull"
-        self._also: set[str] = set()
+        self._scopes = [f"repository:{reference.name}:{'pull,push' if push else 'pull'}"]
         self._authorization: str | None = None
         # A proxy of the environment has no business between a machine and itself.
         self.http = httpx.Client(
-            timeout=TIMEOUT, trust_env=not reference.plain, headers={"Accept-Encoding": "identity"}
+            timeout=httpx.Timeout(_PATIENCE, connect=_CONNECT),
+            trust_env=not reference.plain,
+            headers={"Accept-Encoding": "identity"},
         )
-
-    def close(self) -> None:
-        """Close its connections."""
-        self.http.close()
 
     def allow_reading(self, name: str) -> None:
         """Ask for the right to read another repository of the registry as well, for mounts from there."""
-        if name != self.reference.name and name not in self._also:
-            self._also.add(name)
+        if (scope := f"repository:{name}:pull") not in self._scopes:
+            self._scopes.append(scope)
             self._authorization = None
 
     def url(self, path: str) -> str:
@@ -75,13 +72,11 @@ class Transport:
         *,
         expect: tuple[int, ...],
         limit: int = 4 << 20,
-        headers: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        tries: int | None = None,
-        patience: float | None = None,
+        tries: int = TRIES,
         passing: str = "",
+        **request: Any,
     ) -> tuple[httpx.Response, bytes]:
-        """A request whose whole answer, of at most ``limit`` bytes, is wanted; ``patience`` in seconds, else TIMEOUT.
+        """A ``stream`` whose whole answer, of at most ``limit`` bytes, is wanted.
 
         It is sent again when the answer holds the error code ``passing`` (OCI distribution specification, error codes).
 
@@ -91,52 +86,41 @@ class Transport:
             UnavailableError: it does not answer, or fails each time.
             PatchsetError: any other status; an answer larger than ``limit``.
         """
-        failure, pause = "", FIRST_PAUSE
-        for attempt in range(1, (tries or TRIES) + 1):
+        failure, pause, host = "", FIRST_PAUSE, self.reference.host
+        for attempt in range(1, tries + 1):
             try:
-                with self.stream(
-                    method, path, headers=headers, content=content, patience=patience
-                ) as response:
+                with self.stream(method, path, **request) as response:
                     said = _said(response, expect)
                     if response.status_code not in _AGAIN and not (passing and passing in said):
-                        self._check(response, method, expect, said)
-                        return response, _bounded(response, limit, self.reference)
+                        return response, self._content(response, expect, said, limit)
                     failure = f"answers {response.status_code}{said}"
-                    pause = max(pause, _retry_after(response))
+                    after = response.headers.get("Retry-After", "")
+                    pause = max(pause, min(float(after), LONGEST_PAUSE) if after.isdecimal() else 0)
             except httpx.RequestError as error:
                 failure = f"fails: {error or type(error).__name__}"
-            if attempt < (tries or TRIES):
-                console.note(
-                    f"  {self.reference.host} {failure}; again in {pause:.0f} s ({attempt} of {TRIES})"
-                )
+            if attempt < tries:
+                console.note(f"  {host} {failure}; again in {pause:.0f} s ({attempt} of {TRIES})")
                 time.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
-        what = f"{method} {path.partition('?')[0]}, tried {tries or TRIES} times"
         raise UnavailableError(
-            f"the registry {self.reference.host} {failure} ({what})",
+            f"the registry {host} {failure} ({method} {path.partition('?')[0]}, tried {tries} times)",
             "check its name and the network, then run the same command again; it goes on where it was",
         )
 
     @contextlib.contextmanager
     def stream(
-        self,
-        method: str,
-        path: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        patience: float | None = None,
+        self, method: str, path: str, *, patience: float = _PATIENCE, **request: Any
     ) -> Iterator[httpx.Response]:
-        """One request with its answer open, logged in as the registry wants; redirects of reads are followed."""
-        url = self.url(path)
+        """One request with its answer open, logged in as the registry wants; redirects of reads are followed.
+
+        ``patience`` in seconds; ``request`` are its headers and content.
+        """
+        timeout = httpx.Timeout(patience, connect=_CONNECT)
         for last in (False, True):
-            timeout = httpx.Timeout(patience, connect=TIMEOUT.connect) if patience else TIMEOUT
-            request = self.http.build_request(
-                method, url, headers=dict(headers or {}), content=content, timeout=timeout
-            )
-            if self._authorization and self._is_ours(request.url):
-                request.headers["Authorization"] = self._authorization
-            response = self.http.send(request, stream=True, follow_redirects=method in ("GET", "HEAD"))
+            sent = self.http.build_request(method, self.url(path), timeout=timeout, **request)
+            if self._authorization and self._is_ours(sent.url):
+                sent.headers["Authorization"] = self._authorization
+            response = self.http.send(sent, stream=True, follow_redirects=method in ("GET", "HEAD"))
             try:
                 if response.status_code == 401 and not last and self._is_ours(response.request.url):
                     self._log_in(response.headers.get_list("WWW-Authenticate"))
@@ -150,18 +134,15 @@ class Transport:
         api = httpx.URL(self.reference.api)
         return (url.scheme, url.host, url.port) == (api.scheme, api.host, api.port)
 
-    def _check(self, response: httpx.Response, method: str, expect: tuple[int, ...], said: str) -> None:
-        status = response.status_code
+    def _content(self, response: httpx.Response, expect: tuple[int, ...], said: str, limit: int) -> bytes:
+        """The whole answer, where its status is one of those to ``expect``."""
+        status, host, path = response.status_code, self.reference.host, response.request.url.path
         if status in expect:
-            return
-        asked = f"{method} {response.request.url.path}"
-        what = f"the registry {self.reference.host} answers {status} to {asked}{said}"
+            return b"".join(steady(response.iter_raw(), f"{host}{path}", limit))
+        what = f"the registry {host} answers {status} to {response.request.method} {path}{said}"
         if status in (401, 403):
-            raise LoginError(
-                what,
-                f"log in as somebody who may do that: docker login {self.reference.host} "
-                f"(or podman, buildah, skopeo login)",
-            )
+            login = f"docker login {host} (or podman, buildah, skopeo login)"
+            raise LoginError(what, f"log in as somebody who may do that: {login}")
         if status == 404:
             raise NotFoundError(what, "check the name, the tag, and whether a login is needed")
         raise PatchsetError(what)
@@ -169,36 +150,32 @@ class Transport:
     def _log_in(self, challenges: list[str]) -> None:
         """Answer a challenge (RFC 9110, 11.6.1; docker's token protocol, which the OCI specification points to)."""
         login = auth.find(self.reference)
+        self._authorization = None
         for challenge in challenges:
             scheme, _, rest = challenge.partition(" ")
-            fields = dict(_FIELD.findall(rest))
+            fields = dict(re.findall(r'(\w+)="([^"]*)"', rest))
             if scheme.lower() == "bearer" and "realm" in fields:
                 self._authorization = "Bearer " + self._token(fields, login)
                 return
             if scheme.lower() == "basic" and login is not None and login.identity is None:
                 self._authorization = login.basic
                 return
-        self._authorization = None
 
     def _token(self, fields: dict[str, str], login: auth.Login | None) -> str:
+        host = self.reference.host
         try:
             realm = httpx.URL(fields["realm"])
         except httpx.InvalidURL as error:
-            raise LoginError(f"{self.reference.host} names no login address: {error}") from error
+            raise LoginError(f"{host} names no login address: {error}") from error
         if realm.scheme != "https" and not (realm.scheme == "http" and self.reference.plain):
-            raise LoginError(
-                f"{self.reference.host} wants the login to be sent to {realm}, which is not https"
-            )
-        scopes = [f"repository:{self.reference.name}:{self._actions}"]
-        scopes += [f"repository:{name}:pull" for name in sorted(self._also)]
+            raise LoginError(f"{host} wants the login to be sent to {realm}, which is not https")
         service = {"service": fields["service"]} if "service" in fields else {}
         if login is not None and login.identity:
             form = {"grant_type": "refresh_token", "refresh_token": login.identity, "client_id": "patchset"}
-            request = self.http.build_request(
-                "POST", realm, data={**form, **service, "scope": " ".join(scopes)}
-            )
+            form |= {**service, "scope": " ".join(self._scopes)}
+            request = self.http.build_request("POST", realm, data=form)
         else:
-            query = httpx.QueryParams({**service, "scope": scopes})
+            query = httpx.QueryParams({**service, "scope": self._scopes})
             request = self.http.build_request("GET", realm.copy_merge_params(query))
             if login is not None:
                 request.headers["Authorization"] = login.basic
@@ -206,24 +183,14 @@ class Transport:
         try:
             if response.status_code in _AGAIN:
                 raise httpx.ReadError(f"{realm.host} answers {response.status_code} to the login")
-            self._check(response, request.method, (200,), _said(response, (200,)))
-            said = _json(_bounded(response, _MAX_TOKEN, self.reference))
+            content = self._content(response, (200,), _said(response, (200,)), _MAX_TOKEN)
         finally:
             response.close()
+        said = media.parse(content, "the answer to the login")
         token = said.get("token") or said.get("access_token")
         if not isinstance(token, str) or not token.isascii() or "\n" in token:
             raise LoginError(f"{realm.host} gives no token for {self.reference.repository}")
         return token
-
-
-def _json(content: bytes) -> dict[str, Any]:
-    from patchset.registry.media import parse
-
-    return parse(content, "the answer to the login")
-
-
-def _bounded(response: httpx.Response, limit: int, reference: Reference) -> bytes:
-    return b"".join(steady(response.iter_raw(), f"{reference.host}{response.request.url.path}", limit))
 
 
 def _said(response: httpx.Response, expect: tuple[int, ...]) -> str:
@@ -238,8 +205,3 @@ def _said(response: httpx.Response, expect: tuple[int, ...]) -> str:
                 break
     line = " ".join(bytes(text[:_SHOWN]).decode("utf-8", "replace").split())
     return f": {line[:300]}" if line and line.isprintable() else ""
-
-
-def _retry_after(response: httpx.Response) -> float:
-    text = response.headers.get("Retry-After", "")
-    return min(float(text), LONGEST_PAUSE) if text.isdecimal() else 0.0

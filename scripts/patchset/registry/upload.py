@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import httpx
@@ -30,7 +30,6 @@ from patchset.registry.client import Repository
 CHUNK = 8 << 20
 #: Bound of what a registry may ask for with OCI-Chunk-Min-Length.
 _LARGEST_CHUNK = 512 << 20
-
 #: A registry reads a whole blob again before it says that it took it; what that is given, in seconds.
 _PATIENCE = 900.0
 
@@ -54,17 +53,14 @@ class Blob:
 
 def in_memory(content: bytes) -> Blob:
     """A blob of some bytes."""
-
-    @contextlib.contextmanager
-    def opener(start: int) -> Iterator[Iterator[bytes]]:
-        yield iter([content[start:]] if content[start:] else [])
-
-    return Blob(media.digest(content), len(content), opener)
+    return Blob(
+        media.digest(content), len(content), lambda start: contextlib.nullcontext(iter([content[start:]]))
+    )
 
 
 def put(repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> str:
     """Bring a blob into a repository: "there", "mounted" or "sent". ``on_bytes`` hears of bytes that arrived."""
-    upload = _Upload(repository, blob, on_bytes)
+    upload, ask = _Upload(repository, blob, on_bytes), repository.transport.ask
     if repository.has_blob(blob.digest):
         upload.forget()  # an earlier run may have died when the registry had closed its upload
         on_bytes(blob.size)
@@ -74,25 +70,21 @@ def put(repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> 
             continue
         repository.transport.allow_reading(home)
         query = urlencode({"mount": blob.digest, "from": home})
-        response, _ = repository.transport.ask("POST", f"blobs/uploads/?{query}", expect=(201, 202))
+        response, _ = ask("POST", f"blobs/uploads/?{query}", expect=(201, 202))
         if response.status_code == 201:
             on_bytes(blob.size)
             return "mounted"
-        _cancel(repository, response)
+        # A mount that was not done has begun an upload; it is ended where the registry can.
+        with contextlib.suppress(PatchsetError):
+            ask("DELETE", response.headers["Location"], expect=(204, 404), tries=1)
     upload.run()
     return "sent"
-
-
-def _cancel(repository: Repository, response: httpx.Response) -> None:
-    """A mount that was not done has begun an upload; it is ended where the registry can."""
-    with contextlib.suppress(PatchsetError):
-        repository.transport.ask("DELETE", response.headers["Location"], expect=(204, 404), tries=1)
 
 
 class _Upload:
     def __init__(self, repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> None:
         self.repository, self.blob, self.on_bytes = repository, blob, on_bytes
-        self.transport = repository.transport
+        self.transport, self.host = repository.transport, repository.reference.host
         self.offset = self.reported = 0
         self.chunk = CHUNK
         key = hashlib.sha256(f"{repository.reference.repository}@{blob.digest}".encode()).hexdigest()
@@ -103,15 +95,14 @@ class _Upload:
         location = earlier = self._remembered()
         while left:
             try:
-                location = self._continued(location, location == earlier) or self._begin()
-                self._send(location)
+                location = self._continued(location, location == earlier) if location else None
+                self._send(location or self._begin())
                 self.forget()
                 return
             except _CutError as error:
                 failure, location = str(error), None
             except (httpx.RequestError, UnavailableError) as error:
-                failure = error.message if isinstance(error, UnavailableError) else str(error) or "no answer"
-                location = self._remembered()
+                failure, location = str(error) or "no answer", self._remembered()
             except PatchsetError:  # refused; a later run must not go on with it
                 self.forget()
                 raise
@@ -119,8 +110,8 @@ class _Upload:
             if self.offset > furthest:  # further than ever before: that wins back the tries
                 furthest, left, pause = self.offset, transport.TRIES, transport.FIRST_PAUSE
             if left:
-                note = f"  {self.repository.reference.host}: {failure[:300]}"
-                console.note(f"{note}; {self.offset} of {self.blob.size} bytes; again in {pause:.0f} s")
+                done = f"{self.offset} of {self.blob.size} bytes"
+                console.note(f"  {self.host}: {failure[:300]}; {done}; again in {pause:.0f} s")
                 time.sleep(pause)
                 pause = min(pause * 2, transport.LONGEST_PAUSE)
         raise UnavailableError(
@@ -136,13 +127,11 @@ class _Upload:
             self.chunk = max(self.chunk, min(int(least), _LARGEST_CHUNK))
         return self._located(response)
 
-    def _continued(self, location: str | None, earlier: bool) -> str | None:
+    def _continued(self, location: str, earlier: bool) -> str | None:
         """Where an upload stands that was begun, as the registry says; None when it does not know it any more.
 
         The registry has just answered when an ``earlier`` run's upload is asked for: without an answer that one is gone.
         """
-        if location is None:
-            return None
         try:
             response, _ = self.transport.ask("GET", location, expect=(204,), tries=1)
         except PatchsetError as error:
@@ -157,42 +146,30 @@ class _Upload:
 
     def _send(self, location: str) -> None:
         self._report()
-        with contextlib.ExitStack() as stack:
-            pieces: Iterable[bytes] = stack.enter_context(self.blob.open(self.offset))
+        with self.blob.open(self.offset) as pieces:
             for chunk in _chunks(pieces, self.chunk):
                 end = self.offset + len(chunk)
                 headers = {
                     "Content-Type": "application/octet-stream",
                     "Content-Range": f"{self.offset}-{end - 1}",
                 }
-                response = self._write("PATCH", location, (202, 204), headers, chunk)
+                response = self._write("PATCH", location, (202, 204), headers=headers, content=chunk)
                 received = self._received(response) if "Range" in response.headers else end
                 if received != end and (received, end) != (0, 1):
                     raise _CutError(f"the registry has {received} bytes after {end}")
                 self.offset = end
                 location = self._located(response)
                 self._report()
-        joint = "&" if "?" in location else "?"
-        self._write("PUT", f"{location}{joint}{urlencode({'digest': self.blob.digest})}", (201, 204), {}, b"")
-
-    def _write(
-        self, method: str, location: str, expect: tuple[int, ...], headers: dict[str, str], content: bytes
-    ) -> httpx.Response:
-        """One request that must not be repeated blindly: what the registry took of it is to be asked first."""
+        location += ("&" if "?" in location else "?") + urlencode({"digest": self.blob.digest})
         try:
-            response, _ = self.transport.ask(
-                method,
-                location,
-                expect=(*expect, 404, 416),
-                headers=headers,
-                content=content,
-                tries=1,
-                patience=_PATIENCE if method == "PUT" else None,
-            )
+            self._write("PUT", location, (201, 204), content=b"", patience=_PATIENCE)
         except UnavailableError:
-            if method == "PUT" and self.repository.has_blob(self.blob.digest):
-                return httpx.Response(201)
-            raise
+            if not self.repository.has_blob(self.blob.digest):
+                raise
+
+    def _write(self, method: str, location: str, expect: tuple[int, ...], **request: Any) -> httpx.Response:
+        """One request that must not be repeated blindly: what the registry took of it is to be asked first."""
+        response, _ = self.transport.ask(method, location, expect=(*expect, 404, 416), tries=1, **request)
         if response.status_code in (404, 416):
             self.forget()
             raise _CutError(f"the registry has lost the upload ({response.status_code})")
@@ -210,19 +187,17 @@ class _Upload:
 
     def _located(self, response: httpx.Response) -> str:
         """The upload's address, which changes with each answer; kept for a later run."""
-        location = response.headers.get("Location", "")
-        if not location:
-            raise PatchsetError(f"{self.repository.reference.host} gave no upload address")
+        if not (location := response.headers.get("Location")):
+            raise PatchsetError(f"{self.host} gave no upload address")
         url = self.transport.url(location)
         files.write_text(self.journal, json.dumps({"digest": self.blob.digest, "location": url}) + "\n")
         return url
 
     def _remembered(self) -> str | None:
         try:
-            found = json.loads(Path(self.journal).read_text(encoding="utf-8"))["location"]
+            return str(json.loads(self.journal.read_text(encoding="utf-8"))["location"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return found if isinstance(found, str) else None
 
     def forget(self) -> None:
         """No later run goes on with this upload."""
