@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OCI image layouts: folders, or tar files of one, that hold images (OCI Image Layout Specification 1.0)."""
+"""OCI archives: tar files of an image layout, the folder that holds an image (OCI Image Layout Specification 1.0)."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 from patchset.base import files
 from patchset.base.errors import PatchsetError
@@ -22,26 +20,12 @@ _MAX_MEMBERS = 10_000
 
 
 class Layout:
-    """A layout opened for reading. Blobs may be missing: those of a base that stays in its registry."""
+    """An archive opened for reading. Blobs may be missing: those of a base that stays in its registry."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._places: dict[str, tuple[Path, int, int]] = {}
-        index = b""
-        if path.is_dir():
-            for file in sorted((path / "blobs" / "sha256").glob("*")):
-                if re.fullmatch("[0-9a-f]{64}", file.name) and file.is_file():
-                    self._places[f"sha256:{file.name}"] = (file, 0, file.stat().st_size)
-            with contextlib.suppress(OSError):
-                index = (path / "index.json").read_bytes()
-        else:
-            index = self._scan(path)
-        self.index = media.parse(index or b"null", f"{path}: index.json")
-        if not isinstance(self.index.get("manifests"), list):
-            raise PatchsetError(f"{path} is not an OCI image layout: its index.json lists no manifests")
-
-    def _scan(self, path: Path) -> bytes:
-        index = b""
+        self._places: dict[str, tuple[int, int]] = {}
+        index = b"null"
         try:
             with tarfile.open(path, "r:") as tar:
                 for count, member in enumerate(tar):
@@ -50,20 +34,22 @@ class Layout:
                     if not member.isreg():
                         continue
                     if match := _BLOB.fullmatch(member.name):
-                        self._places[f"sha256:{match[1]}"] = (path, member.offset_data, member.size)
+                        self._places[f"sha256:{match[1]}"] = (member.offset_data, member.size)
                     elif member.name in ("index.json", "./index.json") and member.size <= media.MAX_MANIFEST:
                         content = tar.extractfile(member)
-                        index = content.read() if content else b""
+                        index = content.read() if content else index
         except (tarfile.TarError, OSError) as error:
             raise PatchsetError(f"{path} is not an OCI archive: {error}", "build the image again") from error
-        return index
+        self.index = media.parse(index, f"{path}: index.json")
+        if not isinstance(self.index.get("manifests"), list):
+            raise PatchsetError(f"{path} is not an OCI image layout: its index.json lists no manifests")
 
     def __contains__(self, digest: str) -> bool:
         return digest in self._places
 
     def read(self, digest: str, limit: int) -> bytes:
         """A small blob, checked by its digest."""
-        if digest not in self._places or self._places[digest][2] > limit:
+        if digest not in self._places or self._places[digest][1] > limit:
             raise PatchsetError(f"{self.path} has no blob {digest} of at most {limit} bytes")
         with self.open(digest) as pieces:
             content = b"".join(pieces)
@@ -74,27 +60,19 @@ class Layout:
     @contextlib.contextmanager
     def open(self, digest: str, start: int = 0) -> Iterator[Iterator[bytes]]:
         """The bytes of a blob from ``start`` on."""
-        path, offset, size = self._places[digest]
-        with path.open("rb") as file:
+        offset, size = self._places[digest]
+        sizes = [_PIECE] * ((size - start) // _PIECE) + [(size - start) % _PIECE]
+        with self.path.open("rb") as file:
             file.seek(offset + start)
-            yield _pieces(file, size - start)
-
-
-def _pieces(file: BinaryIO, left: int) -> Iterator[bytes]:
-    while left > 0 and (piece := file.read(min(_PIECE, left))):
-        left -= len(piece)
-        yield piece
+            yield map(file.read, sizes)
 
 
 def write(path: Path, index: object, blobs: Mapping[str, bytes], epoch: int) -> None:
     """Write a small layout as a tar file whose bytes depend on nothing but the arguments."""
     members = {f"blobs/sha256/{digest.removeprefix('sha256:')}": content for digest, content in blobs.items()}
     members["index.json"] = media.dump(index)
-    members["oci-layout"] = json.dumps({"imageLayoutVersion": "1.0.0"}).encode()
-    with (
-        files.atomic_file(path) as temp,
-        tarfile.open(temp, "w", format=tarfile.USTAR_FORMAT) as tar,
-    ):
+    members["oci-layout"] = b'{"imageLayoutVersion": "1.0.0"}'
+    with files.atomic_file(path) as temp, tarfile.open(temp, "w", format=tarfile.USTAR_FORMAT) as tar:
         for name, content in sorted(members.items()):
             info = tarfile.TarInfo(name)
             info.size, info.mtime, info.mode = len(content), epoch, 0o644
