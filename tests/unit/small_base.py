@@ -60,12 +60,14 @@ def push(
     *,
     index: bool = True,
     above: dict[str, bytes] | None = None,
+    contents: list[bytes] | None = None,
 ) -> str:
-    """Push an image with the release, tagged v1, with a second layer of files ``above``; its reference."""
+    """Push an image with the release, tagged v1, with a second layer of files ``above``, or one of other layers;
+    its reference."""
     content = layer({f"{SITE.strip('/')}/{path}": data for path, data in site_files().items()})
     with Repository(Reference(host, name), push=True) as repository:
         upper = layer({f"{SITE.strip('/')}/{path}": data for path, data in (above or {}).items()})
-        layers = [content, upper] if above else [content]
+        layers = contents or ([content, upper] if above else [content])
         entries = [_image(repository, arch, layers) for arch in archs]
         top = {"schemaVersion": 2, "mediaType": media.INDEX, "manifests": entries}
         if index:

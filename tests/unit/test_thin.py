@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import small_base
 from conftest import Project
-from registry_server import Network, host, network, own_places
+from registry_server import Network, host, network, own_places, registry
 from small_base import SITE, base, released
 from test_wheel import packaged
 
@@ -182,6 +182,23 @@ def test_a_base_is_looked_into(released: Project, base: str, host: str) -> None:
         other = small_base.push(host, "official/other", above=changed)
         message = released.run("build-image", "--base", other, "--look-into-base", status=1).stderr
         assert "other files than the release" in message and "vllm/parser.py" in message
+
+
+def test_a_layer_that_is_not_of_its_digest_proves_nothing(released: Project, tmp_path: Path) -> None:
+    """A registry that has other files, and sends those of the release in their place."""
+    if shutil.which("docker-registry") is None:
+        pytest.skip("docker-registry is not installed")
+    with registry(tmp_path) as own:
+        name = f"{small_base.SITE.strip('/')}/vllm/parser.py"
+        files = {f"{SITE.strip('/')}/{path}": data for path, data in small_base.site_files().items()}
+        right = gzip.compress(small_base.layer(files), mtime=0)
+        files |= {name: b"another", "padding": random.Random(1).randbytes(len(right))}
+        reference = small_base.push(own, "official/lies", ("x86_64",), contents=[small_base.layer(files)])
+        (entry,) = small_base.manifest_of(reference, "amd64")["layers"]
+        (stored,) = (tmp_path / "storage").rglob(f"{entry['digest'].removeprefix('sha256:')}/data")
+        stored.write_bytes(right + bytes(entry["size"] - len(right)))
+        arguments = ("--base", reference, "--arch", "x86_64", "--look-into-base")
+        assert "sends something else" in released.run("build-image", *arguments, status=6).stderr
 
 
 @pytest.mark.parametrize("alphabet", [1, 2, 40, 256])

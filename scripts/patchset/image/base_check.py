@@ -83,11 +83,15 @@ class _Search:
         if "zstd" in kind:
             raise PatchsetError(f"a layer of the base is packed as {kind}, which cannot be looked into here")
         with repository.open_blob(digest, entry["size"]) as pieces:
-            file: Any = io.BufferedReader(_Pieces(pieces), 1 << 20)
+            file: Any = io.BufferedReader(_Pieces(pieces))
             try:
                 unpacked = gzip.GzipFile(fileobj=file) if kind.endswith("gzip") else file
                 with tarfile.open(fileobj=unpacked, mode="r|") as tar:
                     self._members(tar)
+                while file.read(
+                    1 << 20
+                ):  # a tar file ends before its bytes do, and they are checked at their end
+                    pass
             except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
                 raise PatchsetError(f"layer {digest} of the base cannot be read: {error}") from error
 
