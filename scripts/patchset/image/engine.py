@@ -102,10 +102,8 @@ class Engine:
     def inspect(self, tag: str) -> dict[str, Any]:
         """The OCI configuration of an image (``User``, ``Labels`` …)."""
         answer = json.loads(self.describe(tag))
-        if isinstance(answer, list):
-            answer = answer[0]
-        found: dict[str, Any] = answer.get("OCIv1", {}).get("config") or answer.get("Config") or {}
-        return found
+        found: dict[str, Any] = answer[0]["Config"] if isinstance(answer, list) else answer["OCIv1"]["config"]
+        return found or {}
 
     def describe(self, tag: str) -> str:
         """All that the engine knows of an image, history included, as text."""
@@ -134,21 +132,18 @@ class Engine:
             words = json.loads(text)[0].get("size", "").split() if text else []
             scale = {"KB": 1e3, "MB": 1e6, "GB": 1e9}
             return int(float(words[0]) * scale[words[1]]) if len(words) == 2 and words[1] in scale else None
-        answer = json.loads(output(self.name, "inspect", "--type", "image", tag) or "[{}]")
-        found = answer[0].get("Size")
-        return found if isinstance(found, int) else None
+        text = output(self.name, "inspect", "--type", "image", "--format", "{{.Size}}", tag)
+        return int(text) if text and text.isdecimal() else None
 
     def storage(self) -> Path | None:
         """The folder in which the engine keeps images, as far as it tells."""
-        options, keys = {
-            "buildah": ([], ("store", "GraphRoot")),
-            "podman": (["--format", "json"], ("store", "graphRoot")),
-            "docker": (["--format", "{{json .}}"], ("DockerRootDir",)),
+        form = {
+            "buildah": "{{.store.GraphRoot}}",
+            "podman": "{{.Store.GraphRoot}}",
+            "docker": "{{.DockerRootDir}}",
         }[self.name]
-        found: Any = json.loads(output(self.name, "info", *options) or "{}")
-        for key in keys:
-            found = found.get(key, {}) if isinstance(found, dict) else {}
-        return Path(found) if isinstance(found, str) and Path(found).is_dir() else None
+        found = output(self.name, "info", "--format", form)
+        return Path(found) if found and Path(found).is_dir() else None
 
     def clean(self, folder: Path) -> None:
         """Remove the working containers of the last build of a context in ``folder``, whatever ended it: those that
@@ -209,13 +204,12 @@ def find(name: EngineName | None = None, *, arch: str | None = None, machine: st
 
     ``arch`` is what the image is for, ``machine`` what this is: another processor needs an emulator.
     """
-    if arch and machine and {"arm64": "aarch64"}.get(machine, machine) != arch:
-        handler = Path("/proc/sys/fs/binfmt_misc") / f"qemu-{arch}"
-        if not handler.exists():
-            raise MissingToolError(
-                f"an image for {arch} cannot be built on {machine}: its programs do not run here",
-                "install an emulator: sudo apt-get install qemu-user-static binfmt-support",
-            )
+    foreign = arch and machine and {"arm64": "aarch64"}.get(machine, machine) != arch
+    if foreign and not Path(f"/proc/sys/fs/binfmt_misc/qemu-{arch}").exists():
+        raise MissingToolError(
+            f"an image for {arch} cannot be built on {machine}: its programs do not run here",
+            "install an emulator: sudo apt-get install qemu-user-static binfmt-support",
+        )
     reasons = {}
     for candidate in [name] if name else ENGINES:
         if (reason := _unusable(candidate)) is None:
@@ -234,10 +228,8 @@ def find(name: EngineName | None = None, *, arch: str | None = None, machine: st
 def _unusable(name: EngineName) -> tuple[str, str] | None:
     """Why an engine cannot be used and what to do, or none."""
     if shutil.which(name) is None:
-        return (
-            "not installed",
-            f"install it: sudo apt-get install {'docker.io' if name == 'docker' else name}",
-        )
+        package = "docker.io" if name == "docker" else name
+        return "not installed", f"install it: sudo apt-get install {package}"
     if name != "docker":
         return None
     buildah = "or sudo apt-get install buildah"

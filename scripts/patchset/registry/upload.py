@@ -37,10 +37,6 @@ _PATIENCE = 900.0
 Opener = Callable[[int], AbstractContextManager[Iterator[bytes]]]
 
 
-class _CutError(Exception):
-    """The registry does not know how far the upload came, or says something impossible: begin it again."""
-
-
 @dataclass(frozen=True)
 class Blob:
     """``digest``, ``size`` in bytes, ``open`` for its bytes, and ``homes``: repositories of the registry with it."""
@@ -99,8 +95,6 @@ class _Upload:
                 self._send(location or self._begin())
                 self.forget()
                 return
-            except _CutError as error:
-                failure, location = str(error), None
             except (httpx.RequestError, UnavailableError) as error:
                 failure, location = str(error) or "no answer", self._remembered()
             except PatchsetError:  # refused; a later run must not go on with it
@@ -156,7 +150,7 @@ class _Upload:
                 response = self._write("PATCH", location, (202, 204), headers=headers, content=chunk)
                 received = self._received(response) if "Range" in response.headers else end
                 if received != end and (received, end) != (0, 1):
-                    raise _CutError(f"the registry has {received} bytes after {end}")
+                    raise self._lost(f"the registry has {received} bytes after {end}")
                 self.offset = end
                 location = self._located(response)
                 self._report()
@@ -171,18 +165,17 @@ class _Upload:
         """One request that must not be repeated blindly: what the registry took of it is to be asked first."""
         response, _ = self.transport.ask(method, location, expect=(*expect, 404, 416), tries=1, **request)
         if response.status_code in (404, 416):
-            self.forget()
-            raise _CutError(f"the registry has lost the upload ({response.status_code})")
+            raise self._lost(f"the registry has lost the upload ({response.status_code})")
         return response
 
     def _received(self, response: httpx.Response) -> int:
         """How many bytes the registry has; ``0-0`` stands for none, as it does for one."""
         match = re.fullmatch(r"(?:bytes=)?0-(\d{1,18})", response.headers.get("Range", ""))
         if match is None:
-            raise _CutError("the registry does not say how much it has")
+            raise self._lost("the registry does not say how much it has")
         received = int(match[1]) + 1 if int(match[1]) else 0
         if received > self.blob.size:
-            raise _CutError(f"the registry has {received} bytes of a blob of {self.blob.size}")
+            raise self._lost(f"the registry has {received} bytes of a blob of {self.blob.size}")
         return received
 
     def _located(self, response: httpx.Response) -> str:
@@ -202,6 +195,11 @@ class _Upload:
     def forget(self) -> None:
         """No later run goes on with this upload."""
         self.journal.unlink(missing_ok=True)
+
+    def _lost(self, why: str) -> UnavailableError:
+        """The registry does not know how far the upload came, or says something impossible: it is begun again."""
+        self.forget()
+        return UnavailableError(why)
 
     def _report(self) -> None:
         self.on_bytes(self.offset - self.reported)
