@@ -43,79 +43,69 @@ def _check(repository: Repository, origin: BaseManifest, where: Place, wheel_fil
     with Wheel(wheel_file) as wheel:
         changed = {f"{root}/{path}": entry["stock"] for path, entry in changed_files(wheel).items()}
     stock = {path: digest for path, digest in changed.items() if digest is not None}
-    search = _Search({info, *stock})
+    found: dict[str, str | None] = {}
+    infos: set[str] = set()
     layers = media.parts(origin.manifest, origin.digest)[1:]
     with console.progress("layers", sum(entry["size"] for entry in layers)) as advance:
         for entry in reversed(layers):
-            search.layer(repository, entry)
+            here, releases = _look(repository, entry, {info, *stock} - found.keys())
+            found |= here
+            infos |= releases
             advance(entry["size"])
-            if search.wanted <= search.found.keys():
+            if {info, *stock} <= found.keys():
                 break
-    if search.found.get(info) is None:
-        others = ", ".join(
-            f"--site /{site} --base-version {version}" for site, version in sorted(search.infos)
-        )
+    if found.get(info) is None:
+        others = ", ".join(sorted(infos))
         raise PatchsetError(
             f"the base has no /{info}", f"it has: {others}" if others else "it has no vLLM at all"
         )
-    if wrong := [path for path, digest in stock.items() if search.found.get(path) != digest]:
+    if wrong := [path for path, digest in stock.items() if found.get(path) != digest]:
         raise PatchsetError(
             f"the base has other files than the release: {', '.join(wrong[:5])}",
             "the patches were not made for them; use the release's official image",
         )
 
 
-class _Search:
-    """Walks down the layers; what a higher layer has or hides counts.
-
-    ``found`` has the sha256 of each file of ``wanted`` that was seen, None for a hidden one; ``infos`` the places and
-    versions of vLLM.
-    """
-
-    def __init__(self, wanted: set[str]) -> None:
-        self.wanted = wanted
-        self.found: dict[str, str | None] = {}
-        self.infos: set[tuple[str, str]] = set()
-
-    def layer(self, repository: Repository, entry: dict[str, Any]) -> None:
-        """Look through the next layer."""
-        kind, digest = str(entry.get("mediaType")), entry["digest"]
-        if "zstd" in kind:
-            raise PatchsetError(f"a layer of the base is packed as {kind}, which cannot be looked into here")
-        with repository.open_blob(digest, entry["size"]) as pieces:
-            file: Any = io.BufferedReader(_Pieces(pieces))
-            try:
-                unpacked = gzip.GzipFile(fileobj=file) if kind.endswith("gzip") else file
-                with tarfile.open(fileobj=unpacked, mode="r|") as tar:
-                    self._members(tar)
-                while file.read(
-                    1 << 20
-                ):  # a tar file ends before its bytes do, and they are checked at their end
-                    pass
-            except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
-                raise PatchsetError(f"layer {digest} of the base cannot be read: {error}") from error
-
-    def _members(self, tar: tarfile.TarFile) -> None:
-        hidden: set[str] = set()
-        here: dict[str, str | None] = {}
-        for member in tar:
-            if tar.offset > _MAX_UNPACKED:
-                raise PatchsetError(f"a layer of the base unpacks to more than {_MAX_UNPACKED} bytes")
-            path = PurePosixPath(member.name.removeprefix("./").strip("/"))
-            name = str(path)
-            if path.name == ".wh..wh..opq":
-                hidden.add(str(path.parent))
-            elif path.name.startswith(".wh."):
-                hidden.add(str(path.with_name(path.name.removeprefix(".wh."))))
-            elif match := _INFO.fullmatch(name):
-                self.infos.add((match["site"], match["version"]))
-            if name in self.wanted and name not in self.found:
-                content = tar.extractfile(member) if member.isreg() and member.size <= _MAX_FILE else None
-                here[name] = hashlib.sha256(content.read()).hexdigest() if content else None
-        self.found |= here
-        for name in self.wanted - self.found.keys():
-            if any(PurePosixPath(name).is_relative_to(gone) for gone in hidden):
-                self.found[name] = None
+def _look(
+    repository: Repository, entry: dict[str, Any], wanted: set[str]
+) -> tuple[dict[str, str | None], set[str]]:
+    """Look through a layer: the sha256 of each file of ``wanted`` that it has, None for one that it hides; and where it
+    has which vLLM, as options of the command."""
+    kind, digest = str(entry.get("mediaType")), entry["digest"]
+    if "zstd" in kind:
+        raise PatchsetError(f"a layer of the base is packed as {kind}, which cannot be looked into here")
+    found: dict[str, str | None] = {}
+    infos: set[str] = set()
+    hidden: set[str] = set()
+    with repository.open_blob(digest, entry["size"]) as pieces:
+        file: Any = io.BufferedReader(_Pieces(pieces))
+        try:
+            unpacked = gzip.GzipFile(fileobj=file) if kind.endswith("gzip") else file
+            with tarfile.open(fileobj=unpacked, mode="r|") as tar:
+                for member in tar:
+                    if tar.offset > _MAX_UNPACKED:
+                        raise PatchsetError(f"a layer of the base unpacks to more than {_MAX_UNPACKED} bytes")
+                    path = PurePosixPath(member.name.removeprefix("./").strip("/"))
+                    if path.name == ".wh..wh..opq":
+                        hidden.add(str(path.parent))
+                    elif path.name.startswith(".wh."):
+                        hidden.add(str(path.with_name(path.name.removeprefix(".wh."))))
+                    elif match := _INFO.fullmatch(str(path)):
+                        infos.add(f"--site /{match['site']} --base-version {match['version']}")
+                    if str(path) in wanted:
+                        small = member.isreg() and member.size <= _MAX_FILE
+                        content = tar.extractfile(member) if small else None
+                        found[str(path)] = hashlib.sha256(content.read()).hexdigest() if content else None
+            while file.read(
+                1 << 20
+            ):  # a tar file ends before its bytes do, and they are checked at their end
+                pass
+        except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
+            raise PatchsetError(f"layer {digest} of the base cannot be read: {error}") from error
+    for name in wanted - found.keys():
+        if any(PurePosixPath(name).is_relative_to(gone) for gone in hidden):
+            found[name] = None
+    return found, infos
 
 
 class _Pieces(io.RawIOBase):
