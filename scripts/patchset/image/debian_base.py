@@ -10,22 +10,25 @@ import re
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 
 from patchset.base import console, files, paths, process
-from patchset.base.errors import MissingToolError, PatchsetError, UnavailableError, UsageError
+from patchset.base.errors import MissingToolError, UnavailableError, UsageError
 from patchset.base.release import GOARCH, Arch, Target
 from patchset.image.engine import output
 
 #: Debian 12: its Python is the one that locks are made for.
 SUITE = "bookworm"
+
+
+def _sources(archive: str) -> list[str]:
+    """One-line sources of Debian's packages, where ``archive`` has a {} for debian and debian-security."""
+    parts = (("debian", ""), ("debian", "-updates"), ("debian-security", "-security"))
+    return [f"deb {archive.format(name)} {SUITE}{part} main" for name, part in parts]
+
+
 #: What the image's own apt asks, and the bootstrap where the host's apt names no Debian mirror.
-SOURCES = (
-    f"deb http://deb.debian.org/debian {SUITE} main",
-    f"deb http://deb.debian.org/debian {SUITE}-updates main",
-    f"deb http://deb.debian.org/debian-security {SUITE}-security main",
-)
+SOURCES = _sources("http://deb.debian.org/{}")
 #: The variable that names the archive of one day in place of today's: http://snapshot.debian.org/archive/{}/20261120T000000Z.
 #: {} stands for debian and debian-security.
 SNAPSHOT = "PATCHSET_DEBIAN_SNAPSHOT"
@@ -33,13 +36,7 @@ SNAPSHOT = "PATCHSET_DEBIAN_SNAPSHOT"
 _RECIPE = 2
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 #: Settings of the host's apt that the bootstrap needs and the image must not keep.
-_APT_OPTIONS = (
-    "Acquire::http::Proxy",
-    "Acquire::https::Proxy",
-    "Acquire::https::CaInfo",
-    "Acquire::Check-Valid-Until",
-    "Acquire::Check-Date",
-)
+_APT_OPTIONS = r"Acquire::(?:https?::Proxy|https::CaInfo|Check-Valid-Until|Check-Date)"
 #: Takes away what says on which machine and when the base was made. "$1" is the new root.
 _CLEAN = (
     'rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/resolv.conf "$1"/etc/machine-id'
@@ -80,19 +77,9 @@ def rootfs(target: Target, arch: Arch, epoch: int, *, fresh: bool = False) -> tu
     The key covers packages, suite, architecture, times, sources and recipe. The packages' versions are those of the day
     on which the file was made, or of the ``snapshot``. ``fresh`` makes it anew, for Debian's security updates.
     """
-    names = packages(target)
-    sources: Sequence[str] = SOURCES
-    if url := snapshot():
-        host = re.compile(r"http://deb\.debian\.org/(\S+)")
-        sources = [host.sub(lambda at: url.format(at[1]), line) for line in SOURCES]
-    recipe = {
-        "packages": names,
-        "suite": SUITE,
-        "arch": arch,
-        "epoch": epoch,
-        "recipe": _RECIPE,
-        "sources": sources,
-    }
+    names, url = packages(target), snapshot()
+    recipe = {"packages": names, "suite": SUITE, "arch": arch, "epoch": epoch, "recipe": _RECIPE}
+    recipe["sources"] = _sources(url) if url else SOURCES
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
     place = paths.images_dir() / "base" / f"debian-{SUITE}-{target}-{arch}-{key}.tar"
     with files.lock(place):
@@ -100,12 +87,11 @@ def rootfs(target: Target, arch: Arch, epoch: int, *, fresh: bool = False) -> tu
             console.note(f"base {place.name} is there (--fresh-base makes it anew)")
         else:
             files.remove_temp(place.parent)
-            _bootstrap(place, names, arch, epoch, sources if url else None)
+            _bootstrap(place, names, arch, epoch, url)
     return place, files.sha256_file(place)[:16]
 
 
-def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int, dated: Sequence[str] | None) -> None:
-    """Make the base from the archive of a day (``dated``), or from the host's mirrors."""
+def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int, url: str | None) -> None:
     root = os.geteuid() == 0
     if shutil.which("mmdebstrap") is None:
         raise MissingToolError(
@@ -123,9 +109,10 @@ def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int, dated: Seq
     argv += [f"--aptopt={option}" for option in _host_apt_options()]
     quoted = " ".join(f"'{line}'" for line in SOURCES)
     argv.append(f"--customize-hook={_CLEAN.format(quoted)}")
-    if dated:  # its index was valid on its day
+    if url:  # its index was valid on its day
         argv.append('--aptopt=Acquire::Check-Valid-Until "false"')
-    signed = [line.replace("deb ", f"deb [signed-by={_KEYRING}] ", 1) for line in dated or _host_sources()]
+    sources = _sources(url) if url else _host_sources()
+    signed = [line.replace("deb ", f"deb [signed-by={_KEYRING}] ", 1) for line in sources]
     with (
         console.step(f"make the base from Debian packages: {', '.join(names)}"),
         files.atomic_file(place) as temp,
@@ -143,10 +130,6 @@ def _bootstrap(place: Path, names: list[str], arch: Arch, epoch: int, dated: Seq
                     "check the network and /etc/apt/sources.list; then run the same command",
                 ) from error
             raise
-        if temp.stat().st_size < 50_000_000:
-            raise PatchsetError(
-                "mmdebstrap made a base that is too small to be one", "its output stands above"
-            )
 
 
 def _host_sources() -> list[str]:
@@ -164,5 +147,6 @@ def sources_from(targets: str) -> list[str]:
 
 
 def _host_apt_options() -> list[str]:
-    said = re.findall(r'(?m)^(\S+) "?([^"\n]+)"?;$', output("apt-config", "dump") or "")
-    return [f'{name} "{value}"' for name, value in dict(said).items() if name in _APT_OPTIONS]
+    """The last value of each setting."""
+    said = re.findall(rf'(?m)^({_APT_OPTIONS}) "?([^"\n]+)"?;$', output("apt-config", "dump") or "")
+    return [f'{name} "{value}"' for name, value in dict(said).items()]
