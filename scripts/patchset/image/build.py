@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,12 +68,9 @@ def build(
         rootfs, key = debian_base.rootfs(target, arch, epoch, fresh=fresh_base)
         base_tag = f"localhost/vllm-mtp-patches-base:{target}-{arch}-{key}"
         if not engine.exists(base_tag):
-            with (
-                console.step(f"put the base into {engine.name}"),
-                tempfile.TemporaryDirectory(dir=images, prefix=files.TEMP_PREFIX) as folder,
-            ):
-                context.link(rootfs, Path(folder) / "rootfs.tar")
-                engine.build(_dockerfile("base"), Path(folder), base_tag, epoch=epoch, arch=arch)
+            with console.step(f"put the base into {engine.name}"), files.scratch(images) as folder:
+                context.link(rootfs, folder / "rootfs.tar")
+                engine.build(_dockerfile("base"), folder, base_tag, epoch=epoch, arch=arch)
         console.note("part 3 of 4: the packages, and vLLM on them")
         locks, wheels = wheelhouse.dependencies(lock, arch)
         (uv_wheel,) = wheelhouse.gather(_locked(paths.project_root() / "docker" / "uv.lock", arch), arch)
@@ -82,14 +78,11 @@ def build(
         if target == "cpu":  # as the official one: tcmalloc, and on x86_64 Intel's OpenMP (from the lock)
             openmp = ":/opt/venv/lib/libiomp5.so" if arch == "x86_64" else ""
             arguments["PRELOAD"] = f"/usr/lib/{arch}-linux-gnu/libtcmalloc_minimal.so.4{openmp}"
-        with (
-            console.step(f"build {tag} with {engine.name}"),
-            tempfile.TemporaryDirectory(dir=images, prefix=files.TEMP_PREFIX) as folder,
-        ):
-            context.full(Path(folder), wheel=wheel, wheels=wheels, locks=locks, uv_wheel=uv_wheel)
+        with console.step(f"build {tag} with {engine.name}"), files.scratch(images) as folder:
+            context.full(folder, wheel=wheel, wheels=wheels, locks=locks, uv_wheel=uv_wheel)
             engine.build(
                 _dockerfile("full"),
-                Path(folder),
+                folder,
                 tag,
                 epoch=epoch,
                 arch=arch,

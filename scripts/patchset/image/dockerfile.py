@@ -39,7 +39,15 @@ def read(text: str) -> dict[str, Stage]:
             case "ARG":
                 current.arguments |= {part.partition("=")[0] for part in rest.split()[:1]}
             case "COPY" | "ADD":
-                _copy(current, rest)
+                if "<<" in rest or rest.lstrip().startswith("["):
+                    raise PatchsetError(f"a COPY of a form that is not known here: {rest[:100]}")
+                words = shlex.split(rest)
+                flags = [word for word in words if word.startswith("--")]
+                stage = [flag.partition("=")[2] for flag in flags if flag.startswith("--from=")]
+                current.needs.update(stage)
+                if not stage:
+                    taken = [word for word in words if word not in flags][:-1]
+                    current.sources.update(path for path in taken if "://" not in path)
             case "RUN":
                 for mount in _MOUNT.findall(rest):
                     fields: dict[str, str] = dict(part.partition("=")[::2] for part in mount.split(","))
@@ -48,18 +56,6 @@ def read(text: str) -> dict[str, Stage]:
                     elif fields.get("type", "bind") == "bind":
                         current.sources.add(fields.get("source", fields.get("src", ".")))
     return stages
-
-
-def _copy(stage: Stage, rest: str) -> None:
-    if "<<" in rest or rest.lstrip().startswith("["):
-        raise PatchsetError(f"a COPY of a form that is not known here: {rest[:100]}")
-    words = shlex.split(rest)
-    flags = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
-    paths = [word for word in words if not word.startswith("--")]
-    if "from" in flags:
-        stage.needs.add(flags["from"])
-    else:
-        stage.sources |= {path for path in paths[:-1] if "://" not in path}
 
 
 def needed(stages: dict[str, Stage], target: str) -> list[Stage]:
