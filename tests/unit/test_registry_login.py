@@ -107,7 +107,7 @@ def test_a_token_for_anybody_and_for_a_user(server: TokenServer, tmp_path: Path)
         found.digest_of("v1")
     login(tmp_path, server.host, auth=base64.b64encode(b"user:secret").decode())
     with Repository(Reference(server.host, "team/x"), push=True) as found:
-        found.transport.allow_reading("official/y")
+        found.allow_reading("official/y")
         assert found.digest_of("v1") == DIGEST
     assert server.asked[-1]["scope"] == ["repository:team/x:pull,push", "repository:official/y:pull"]
 

@@ -14,28 +14,18 @@ import httpx
 from patchset.base.errors import NotFoundError, PatchsetError, UnavailableError
 from patchset.base.steady import steady
 from patchset.registry import media
-from patchset.registry.reference import DIGEST, Reference
+from patchset.registry.reference import DIGEST
 from patchset.registry.transport import Transport
 
 _ACCEPT = {"Accept": ", ".join((*media.INDEXES, *media.MANIFESTS))}
 
 
-class Repository:
+class Repository(Transport):
     """One repository. ``push`` asks for the right to write; what is fetched is checked by its digest."""
-
-    def __init__(self, reference: Reference, *, push: bool = False) -> None:
-        self.reference = reference
-        self.transport = Transport(reference, push=push)
-
-    def __enter__(self) -> Repository:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.transport.http.close()
 
     def digest_of(self, wanted: str) -> str | None:
         """The digest of the manifest that a tag or digest names, or None when there is none."""
-        response, _ = self.transport.ask("HEAD", f"manifests/{wanted}", expect=(200, 404), headers=_ACCEPT)
+        response, _ = self.ask("HEAD", f"manifests/{wanted}", expect=(200, 404), headers=_ACCEPT)
         if response.status_code == 404:
             return None
         found = str(response.headers.get("Docker-Content-Digest", ""))
@@ -48,9 +38,7 @@ class Repository:
             NotFoundError: there is none.
             PatchsetError: what came is not of the digest that was asked for.
         """
-        response, content = self.transport.ask(
-            "GET", f"manifests/{wanted}", expect=(200,), limit=media.MAX_MANIFEST, headers=_ACCEPT
-        )
+        response, content = self.ask("GET", f"manifests/{wanted}", headers=_ACCEPT)
         found = media.digest(content)
         if wanted.startswith("sha256:") and found != wanted:
             raise PatchsetError(
@@ -65,7 +53,7 @@ class Repository:
 
         A ``new`` tag must not be there (RFC 9110, 13.1.2); registries without conditional requests store it all the same.
         """
-        response, _ = self.transport.ask(
+        response, _ = self.ask(
             "PUT",
             f"manifests/{wanted}",
             expect=(201, 202),
@@ -80,14 +68,14 @@ class Repository:
 
     def has_blob(self, digest: str) -> bool:
         """Whether the repository has a blob."""
-        response, _ = self.transport.ask("HEAD", f"blobs/{digest}", expect=(200, 404))
+        response, _ = self.ask("HEAD", f"blobs/{digest}", expect=(200, 404))
         return response.status_code == 200
 
     def blob(self, digest: str, size: int, limit: int) -> bytes:
         """A small blob."""
         if size > limit:
             raise PatchsetError(f"{digest} in {self.reference} has {size} bytes, more than {limit}")
-        _, content = self.transport.ask("GET", f"blobs/{digest}", expect=(200,), limit=size)
+        _, content = self.ask("GET", f"blobs/{digest}", limit=size)
         if len(content) != size or media.digest(content) != digest:
             raise PatchsetError(f"{self.reference.host} sends something else for {digest}")
         return content
@@ -103,7 +91,7 @@ class Repository:
         done, whole = 0, hashlib.sha256()
         headers = {"Range": f"bytes={start}-{size - 1}"} if start else {}
         try:
-            with self.transport.stream("GET", f"blobs/{digest}", headers=headers) as response:
+            with self.stream("GET", f"blobs/{digest}", headers=headers) as response:
                 if response.status_code == 404:
                     raise NotFoundError(f"{self.reference} has no blob {digest}")
                 if response.status_code == 206:
@@ -128,9 +116,7 @@ class Repository:
 
     def referrers(self, digest: str) -> list[dict[str, Any]]:
         """Descriptors of the manifests whose ``subject`` is ``digest``: by the API, else by the fallback tag."""
-        response, content = self.transport.ask(
-            "GET", f"referrers/{digest}", expect=(200, 404), limit=media.MAX_MANIFEST
-        )
+        response, content = self.ask("GET", f"referrers/{digest}", expect=(200, 404))
         if response.status_code == 404:
             try:
                 content = self.manifest(_referrers_tag(digest))[2]

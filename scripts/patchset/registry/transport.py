@@ -7,7 +7,7 @@ import contextlib
 import re
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -48,6 +48,12 @@ class Transport:
             headers={"Accept-Encoding": "identity"},
         )
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.http.close()
+
     def allow_reading(self, name: str) -> None:
         """Ask for the right to read another repository of the registry as well, for mounts from there."""
         if (scope := f"repository:{name}:pull") not in self._scopes:
@@ -70,8 +76,8 @@ class Transport:
         method: str,
         path: str,
         *,
-        expect: tuple[int, ...],
-        limit: int = 4 << 20,
+        expect: tuple[int, ...] = (200,),
+        limit: int = media.MAX_MANIFEST,
         tries: int = TRIES,
         passing: str = "",
         **request: Any,

@@ -56,7 +56,7 @@ def in_memory(content: bytes) -> Blob:
 
 def put(repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> str:
     """Bring a blob into a repository: "there", "mounted" or "sent". ``on_bytes`` hears of bytes that arrived."""
-    upload, ask = _Upload(repository, blob, on_bytes), repository.transport.ask
+    upload = _Upload(repository, blob, on_bytes)
     if repository.has_blob(blob.digest):
         upload.forget()  # an earlier run may have died when the registry had closed its upload
         on_bytes(blob.size)
@@ -64,15 +64,15 @@ def put(repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> 
     for home in blob.homes:
         if home == repository.reference.name:
             continue
-        repository.transport.allow_reading(home)
+        repository.allow_reading(home)
         query = urlencode({"mount": blob.digest, "from": home})
-        response, _ = ask("POST", f"blobs/uploads/?{query}", expect=(201, 202))
+        response, _ = repository.ask("POST", f"blobs/uploads/?{query}", expect=(201, 202))
         if response.status_code == 201:
             on_bytes(blob.size)
             return "mounted"
         # A mount that was not done has begun an upload; it is ended where the registry can.
         with contextlib.suppress(PatchsetError):
-            ask("DELETE", response.headers["Location"], expect=(204, 404), tries=1)
+            repository.ask("DELETE", response.headers["Location"], expect=(204, 404), tries=1)
     upload.run()
     return "sent"
 
@@ -80,7 +80,7 @@ def put(repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> 
 class _Upload:
     def __init__(self, repository: Repository, blob: Blob, on_bytes: Callable[[int], None]) -> None:
         self.repository, self.blob, self.on_bytes = repository, blob, on_bytes
-        self.transport, self.host = repository.transport, repository.reference.host
+        self.host = repository.reference.host
         self.offset = self.reported = 0
         self.chunk = CHUNK
         key = hashlib.sha256(f"{repository.reference.repository}@{blob.digest}".encode()).hexdigest()
@@ -115,7 +115,7 @@ class _Upload:
 
     def _begin(self) -> str:
         self.offset = 0
-        response, _ = self.transport.ask("POST", "blobs/uploads/", expect=(202,))
+        response, _ = self.repository.ask("POST", "blobs/uploads/", expect=(202,))
         least = response.headers.get("OCI-Chunk-Min-Length", "")
         if least.isdecimal():
             self.chunk = max(self.chunk, min(int(least), _LARGEST_CHUNK))
@@ -127,7 +127,7 @@ class _Upload:
         The registry has just answered when an ``earlier`` run's upload is asked for: without an answer that one is gone.
         """
         try:
-            response, _ = self.transport.ask("GET", location, expect=(204,), tries=1)
+            response, _ = self.repository.ask("GET", location, expect=(204,), tries=1)
         except PatchsetError as error:
             if isinstance(error, UnavailableError) and not isinstance(error, NotFoundError) and not earlier:
                 raise
@@ -163,7 +163,7 @@ class _Upload:
 
     def _write(self, method: str, location: str, expect: tuple[int, ...], **request: Any) -> httpx.Response:
         """One request that must not be repeated blindly: what the registry took of it is to be asked first."""
-        response, _ = self.transport.ask(method, location, expect=(*expect, 404, 416), tries=1, **request)
+        response, _ = self.repository.ask(method, location, expect=(*expect, 404, 416), tries=1, **request)
         if response.status_code in (404, 416):
             raise self._lost(f"the registry has lost the upload ({response.status_code})")
         return response
@@ -182,7 +182,7 @@ class _Upload:
         """The upload's address, which changes with each answer; kept for a later run."""
         if not (location := response.headers.get("Location")):
             raise PatchsetError(f"{self.host} gave no upload address")
-        url = self.transport.url(location)
+        url = self.repository.url(location)
         files.write_text(self.journal, json.dumps({"digest": self.blob.digest, "location": url}) + "\n")
         return url
 
