@@ -22,8 +22,6 @@ from patchset.base.errors import PatchsetError
 from patchset.image.engine import Engine
 from patchset.registry import media
 
-_MAX_JSON = 16 << 20
-
 #: Attestations of an image of some digest, by the annotations that are to name them.
 Attest = Callable[[str], Mapping[str, bytes]]
 
@@ -119,7 +117,7 @@ def from_docker(saved: IO[bytes], layout: Path) -> None:
             head = content.read(512)
             if len(head) == 512 and head[257:262] == b"ustar":
                 layers[member.name] = _compress(head, content, layout)
-            elif member.size <= _MAX_JSON:
+            elif member.size <= 16 << 20:
                 texts[member.name] = head + content.read()
     try:
         (image,) = json.loads(texts["manifest.json"])

@@ -17,8 +17,6 @@ from patchset.registry import media
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
 
-_MAX_LAYERS = 500
-
 
 class _Inner(BaseModel):
     labels: dict[str, str] | None = Field(default=None, alias="Labels")
@@ -114,7 +112,7 @@ def _manifest(
     arch = next((arch for arch, name in GOARCH.items() if name == checked.architecture), None)
     if arch is None or checked.os != "linux":
         raise UsageError(f"{what} is for {checked.os}/{checked.architecture}", "choose another base")
-    if len(checked.rootfs.diff_ids) != len(layers) or len(layers) > _MAX_LAYERS:
+    if len(checked.rootfs.diff_ids) != len(layers) or len(layers) > 500:
         raise PatchsetError(f"{what}: manifest and configuration disagree about its layers")
     if checked.config and OWN + "release" in (checked.config.labels or {}):
         raise PatchsetError(

@@ -18,7 +18,6 @@ from patchset.locks.wheelhouse import Locked
 SETUP = ("setup.cuda.sh", "setup.cpu.sh", "torchvision_without_cuda.py", "torchvision_without_cuda.pth")
 #: The name in an image, below ``/usr/local/bin``, of the program that says which patches are live.
 DOCTOR = "vllm-mtp-doctor"
-_MAX_UV = 200 << 20
 
 
 def full(
@@ -60,7 +59,7 @@ def link(source: Path, place: Path) -> None:
 def _extract_uv(wheel: Path, place: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         found = [info for info in archive.infolist() if info.filename.endswith(".data/scripts/uv")]
-        if len(found) != 1 or found[0].file_size > _MAX_UV:
+        if len(found) != 1 or found[0].file_size > 200 << 20:
             raise PatchsetError(
                 f"{wheel.name} does not contain the program uv", "docker/uv.lock pins the wrong file"
             )

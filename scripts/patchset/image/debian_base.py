@@ -35,8 +35,6 @@ SNAPSHOT = "PATCHSET_DEBIAN_SNAPSHOT"
 #: Raised when this module makes something else from the same packages.
 _RECIPE = 2
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-#: Settings of the host's apt that the bootstrap needs and the image must not keep.
-_APT_OPTIONS = r"Acquire::(?:https?::Proxy|https::CaInfo|Check-Valid-Until|Check-Date)"
 #: Takes away what says on which machine and when the base was made. "$1" is the new root.
 _CLEAN = (
     'rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/resolv.conf "$1"/etc/machine-id'
@@ -147,6 +145,7 @@ def sources_from(targets: str) -> list[str]:
 
 
 def _host_apt_options() -> list[str]:
-    """The last value of each setting."""
-    said = re.findall(rf'(?m)^({_APT_OPTIONS}) "?([^"\n]+)"?;$', output("apt-config", "dump") or "")
+    """Settings of the host's apt that the bootstrap needs and the image must not keep."""
+    names = r"Acquire::(?:https?::Proxy|https::CaInfo|Check-Valid-Until|Check-Date)"
+    said = re.findall(rf'(?m)^({names}) "?([^"\n]+)"?;$', output("apt-config", "dump") or "")
     return [f'{name} "{value}"' for name, value in dict(said).items()]

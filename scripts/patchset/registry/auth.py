@@ -16,8 +16,6 @@ from patchset.base.errors import PatchsetError
 from patchset.registry import media
 from patchset.registry.reference import Reference
 
-_MAX_CONFIG = 4 << 20
-
 
 @dataclass(frozen=True)
 class Login:
@@ -57,7 +55,7 @@ def find(reference: Reference) -> Login | None:
 def _read(file: Path) -> dict[str, Any]:
     """A file of logins; as good as empty where it cannot be read."""
     try:
-        return media.parse(file.read_bytes() if file.stat().st_size <= _MAX_CONFIG else b"{}", file.name)
+        return media.parse(file.read_bytes() if file.stat().st_size <= 4 << 20 else b"{}", file.name)
     except (OSError, PatchsetError):
         return {}
 

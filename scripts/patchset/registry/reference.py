@@ -13,9 +13,8 @@ _NAME = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _HOST = re.compile(r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*|\[[0-9a-fA-F:]+\])(?::\d{1,5})?")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-#: The registry that a reference without a host means, and where that one really answers.
+#: The registry that a reference without a host means.
 _DEFAULT_HOST = "docker.io"
-_DEFAULT_API = "registry-1.docker.io"
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Reference:
     @property
     def api(self) -> str:
         """The address at which the registry's paths begin."""
-        host = _DEFAULT_API if self.host == _DEFAULT_HOST else self.host
+        host = "registry-1.docker.io" if self.host == _DEFAULT_HOST else self.host
         return f"{'http' if self.plain else 'https'}://{host}/v2/"
 
     @property

@@ -25,7 +25,6 @@ LONGEST_PAUSE = 60.0
 #: What a registry is given to answer, and to take a connection, in seconds.
 _PATIENCE, _CONNECT = 60.0, 20.0
 _AGAIN = (408, 429, 500, 502, 503, 504)
-_MAX_TOKEN = 1 << 20
 #: What an error message shows of an answer, in bytes.
 _SHOWN = 2000
 
@@ -189,7 +188,7 @@ class Transport:
         try:
             if response.status_code in _AGAIN:
                 raise httpx.ReadError(f"{realm.host} answers {response.status_code} to the login")
-            content = self._content(response, (200,), _said(response, (200,)), _MAX_TOKEN)
+            content = self._content(response, (200,), _said(response, (200,)), 1 << 20)
         finally:
             response.close()
         said = media.parse(content, "the answer to the login")
