@@ -78,7 +78,7 @@ def _look(
     infos: set[str] = set()
     hidden: set[str] = set()
     with repository.open_blob(digest, entry["size"]) as pieces:
-        file: Any = io.BufferedReader(_Pieces(pieces))
+        file: Any = io.BufferedReader(_Pieces(pieces), 1 << 20)
         try:
             unpacked = gzip.GzipFile(fileobj=file) if kind.endswith("gzip") else file
             with tarfile.open(fileobj=unpacked, mode="r|") as tar:
