@@ -43,23 +43,17 @@ class GitError(PatchsetError):
         self.stderr = stderr
 
 
-def run(
-    folder: Path,
-    *arguments: str,
-    stdin: bytes | None = None,
-    epoch: int | None = None,
-    index: Path | None = None,
-) -> bytes:
+def run(folder: Path, *arguments: str, stdin: bytes | None = None, epoch: int | None = None) -> bytes:
     """Run git in ``folder`` and return what it prints.
 
-    ``epoch`` (seconds since 1970) dates a commit that the command makes; ``index`` stands in for the repository's.
+    ``epoch`` (seconds since 1970) dates a commit that the command makes.
 
     Raises:
         MissingToolError: git is not installed.
         PatchsetError: the disk is full.
         GitError: it exits with another status than 0.
     """
-    done = _start(folder, arguments, stdin, epoch, index)
+    done = _start(folder, arguments, stdin, epoch)
     if done.returncode != 0:
         words = done.stderr.decode(errors="replace")
         # Of a file that it checks out, git does not say why it cannot be written: below 16 MiB the disk is full.
@@ -71,11 +65,9 @@ def run(
     return done.stdout
 
 
-def attempt(
-    folder: Path, *arguments: str, stdin: bytes | None = None, index: Path | None = None
-) -> tuple[int, str]:
+def attempt(folder: Path, *arguments: str, stdin: bytes | None = None) -> tuple[int, str]:
     """Run git and return its exit status and what it says on standard error."""
-    done = _start(folder, arguments, stdin, index=index)
+    done = _start(folder, arguments, stdin)
     return done.returncode, done.stderr.decode(errors="replace")
 
 
@@ -100,11 +92,7 @@ def text(folder: Path, *arguments: str) -> str:
 
 
 def _start(
-    folder: Path,
-    arguments: tuple[str, ...],
-    stdin: bytes | None,
-    epoch: int | None = None,
-    index: Path | None = None,
+    folder: Path, arguments: tuple[str, ...], stdin: bytes | None, epoch: int | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     name, mail = IDENTITY
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | {
@@ -119,8 +107,6 @@ def _start(
         "GIT_COMMITTER_NAME": name,
         "GIT_COMMITTER_EMAIL": mail,
     }
-    if index is not None:
-        environment["GIT_INDEX_FILE"] = str(index)
     if epoch is not None:
         environment |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"@{epoch} +0000")
     settings = [part for key, value in _SETTINGS for part in ("-c", f"{key}={value}")]

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchset.base import files, git, paths
-from patchset.base.errors import PatchsetError
+from patchset.base import files, paths
 from patchset.base.release import Release, releases
 from patchset.downloads import fetch
 from patchset.pins import third_party
@@ -30,22 +29,8 @@ def nearest(name: str) -> Release | None:
 
 def of_commits(work: Path, new: Release, old: list[Patch]) -> list[Patch]:
     """The patches of the new series: a common diff where it is the same, else one of the release's own."""
-    entries = [patch.entry for patch in old]
-    made: list[Patch] = []
-    faults = []
-    for commit in git.text(work, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split():
-        taken = [patch.entry for patch in made]
-        patch = _settled(refresh.patch_of_commit(new, work, commit, entries, taken), work, commit, new, old)
-        faults += [f"{commit[:12]} ({patch.subject}): {fault}" for fault in patch.header.faults()]
-        if patch.entry in taken:
-            faults.append(f"{commit[:12]}: a second commit for {patch.entry}; squash the two")
-        made.append(patch)
-    if faults:
-        raise PatchsetError(
-            "these commits cannot become patches:\n  " + "\n  ".join(faults),
-            f"fix their messages in {work} (git rebase -i {STOCK_REF}), then run it again",
-        )
-    return made
+    commits = refresh.patches_of_commits(new, work, [patch.entry for patch in old])
+    return [_settled(patch, work, commit, new, old) for commit, patch in commits]
 
 
 def _settled(patch: Patch, work: Path, commit: str, new: Release, old: list[Patch]) -> Patch:

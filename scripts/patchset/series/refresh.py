@@ -114,7 +114,7 @@ def _save(release: Release) -> Outcome:
         files.remove_scratch(paths.build_dir())
         if git.text(tree, "rev-parse", "HEAD") == stamp["head"]:
             return Outcome(unchanged=old)
-        commits = _patches_of_commits(release, tree, old)
+        commits = patches_of_commits(release, tree, old)
         applied = [entry for entry, _ in stamp["patches"]]
         originals = {}
         # None where git has forgotten the commits that ``apply`` made.
@@ -148,8 +148,12 @@ def _commits(tree: Path, tip: str) -> list[str] | None:
     return git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..{tip}").split()
 
 
-def _patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[tuple[str, Patch]]:
-    """The commits on top of the stock tree, each with the patch that it is."""
+def patches_of_commits(release: Release, tree: Path, old: list[str]) -> list[tuple[str, Patch]]:
+    """The commits on top of the stock tree, each with the patch that it is; ``old`` as ``patch_of_commit`` takes it.
+
+    Raises:
+        PatchsetError: a commit is a merge, has a fault in its header, or a diff that cannot stand for it.
+    """
     if (commits := _commits(tree, "HEAD")) is None:
         raise PatchsetError(
             f"{tree}: HEAD does not descend from the stock commit", "rebase onto it: " + STOCK_REF
