@@ -448,7 +448,7 @@ def build_wheel(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def verify(session: nox.Session) -> None:
-    """Verify a wheel, or the attestations of a published image: -- FILE | REGISTRY/NAME:TAG."""
+    """Verify a wheel (the last one built), or the attestations of a published image: -- [FILE | REGISTRY/NAME:TAG]."""
     patchset(session, "verify")
 
 
@@ -511,13 +511,13 @@ def gpu_bundle_check(session: nox.Session) -> None:
 
 @nox.session(name="patch-installed", default=False)
 def patch_installed(session: nox.Session) -> None:
-    """Patch an installed vLLM in place, or undo it: -- status|in|out --python PYTHON."""
+    """Patch an installed vLLM in place, or undo it: -- [status|in|out --python PYTHON]."""
     patchset(session, "patch-installed")
 
 
 @nox.session(default=False)
 def doctor(session: nox.Session) -> None:
-    """Say which patches are live in an environment, and what would keep them from it: -- --python PYTHON | --root SITE."""
+    """Say which patches are live in an environment, and what would keep them from it: -- [--python PYTHON | --root SITE]."""
     patchset(session, "doctor")
 
 

@@ -229,13 +229,19 @@ def test_the_driver(patched: Path, tmp_path: Path, row: str | None, complaint: s
     assert complaint is None or complaint in wrong(found)["gpu"]
 
 
-def test_patched_in_place_stock_and_nothing(packaged: Project, tmp_path: Path) -> None:
+def test_patched_in_place_stock_and_nothing(
+    packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wheel = packaged.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
     python = install(tmp_path / "venv", wheel)
     shown = packaged.run("doctor", "--python", str(python), status=1).stdout
     assert "0 of 2 patches" in shown and "vllm/parser.py is stock" in shown
     packaged.run("patch-installed", "in", "--python", str(python))
     assert "2 of 2 patches" in packaged.run("doctor", "--python", str(python)).stdout
+    # Without a name it is the interpreter on the path.
+    monkeypatch.setenv("PATH", f"{python.parent}:{os.environ['PATH']}")
+    assert "2 of 2 patches" in packaged.run("doctor").stdout
+    assert "is live" in packaged.run("patch-installed").stdout
     for part in site(python).glob("vllm*"):
         shutil.rmtree(part)
     assert (

@@ -123,7 +123,7 @@ def build_wheel_command(
 
 
 @click.command("verify")
-@click.argument("what", metavar="FILE|REGISTRY/NAME:TAG")
+@click.argument("what", required=False, metavar="[FILE|REGISTRY/NAME:TAG]")
 @click.option(
     "--allow-compiled",
     is_flag=True,
@@ -134,13 +134,19 @@ def build_wheel_command(
 @click.option("--issuer", metavar="URL", help="Of an image: who vouches for that identity.")
 @from_dir_option
 def verify_command(
-    what: str, allow_compiled: bool, key: str | None, identity: str | None, issuer: str | None
+    what: str | None, allow_compiled: bool, key: str | None, identity: str | None, issuer: str | None
 ) -> None:
     """Prove that the wheel FILE is the official files plus the series, file by file and byte by byte; or that a published
     image has its attestations, signed by whom you name.
 
-    Exit status 1, with the name of each file that is something else, when it is not.
+    Without an argument it is the wheel that was built last. Exit status 1, with the name of each file that is
+    something else, when it is not.
     """
+    if what is None:
+        built = sorted(paths.wheels_dir().glob("*/*/*.whl"), key=lambda wheel: wheel.stat().st_mtime)
+        if not built:
+            raise UsageError("no wheel was built here", "nox -s build-wheel makes one; or name a FILE")
+        what = str(built[-1])
     file = Path(what)
     if not file.exists() and file.suffix != ".whl":
         if "/" not in what:

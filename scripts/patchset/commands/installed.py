@@ -12,19 +12,14 @@ import click
 
 from patchset.base import console, paths
 from patchset.base.errors import EXIT_FAILED, EXIT_USAGE, UsageError
-from patchset.commands.options import FILE, FOLDER, from_dir_option
+from patchset.commands.options import FOLDER, from_dir_option, python_option
 from patchset.install import doctor, in_place
 from patchset.wheel import overlay
 
 
 @click.command("patch-installed")
-@click.argument("action", type=click.Choice(["status", "in", "out"]))
-@click.option(
-    "--python",
-    type=FILE,
-    required=True,
-    help="The interpreter of the environment in which vLLM is installed.",
-)
+@click.argument("action", type=click.Choice(["status", "in", "out"]), default="status")
+@python_option
 @from_dir_option
 def patch_installed_command(action: str, python: Path) -> None:
     """Patch an installed vLLM in place (in), take the patches out again (out), or say what is live (status).
@@ -49,13 +44,7 @@ def patch_installed_command(action: str, python: Path) -> None:
 
 
 @click.command("doctor")
-@click.option(
-    "--python",
-    type=FILE,
-    default=Path(sys.executable),
-    show_default="the one that runs this",
-    help="The interpreter that serves; it does the looking.",
-)
+@python_option
 @click.option(
     "--root",
     type=FOLDER,

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -35,6 +37,22 @@ arch_option = click.option(
     default=this_machine,
     show_default="this machine's",
     help="The processor that the wheel is for.",
+)
+
+
+def _serving_python() -> Path:
+    """The first python3 on the path that is not of the environment in which this runs, if there is one."""
+    own = Path(sys.prefix).resolve()
+    others = [place for place in os.get_exec_path() if not Path(place).resolve().is_relative_to(own)]
+    return Path(shutil.which("python3", path=os.pathsep.join(others)) or sys.executable)
+
+
+python_option = click.option(
+    "--python",
+    type=FILE,
+    default=_serving_python,
+    show_default="the first python3 on the path",
+    help="The interpreter of the environment in which vLLM is installed.",
 )
 
 target_option = click.option(
