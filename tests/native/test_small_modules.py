@@ -70,6 +70,7 @@ class Place:
         shutil.copy(DEMONSTRATION, folder)
         with (folder / "series").open("a") as lines:
             lines.write(f"{DEMONSTRATION.name}\n")
+        self.run("refresh", RELEASE.name)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,8 @@ def places() -> tuple[Place, Place]:
     for name in ("one", "another-folder"):
         root = top / name
         shutil.copytree(paths.patches_dir() / RELEASE.name, root / "patches" / RELEASE.name)
-        shutil.copytree(paths.patches_dir() / "common", root / "patches" / "common")
+        for folder in ("common", "src"):
+            shutil.copytree(paths.patches_dir() / folder, root / "patches" / folder)
         shutil.copytree(
             installed, root / "build" / "source" / installed.name, symlinks=True, copy_function=os.link
         )

@@ -242,6 +242,7 @@ def test_patched_in_place_stock_and_nothing(
     monkeypatch.setenv("PATH", f"{python.parent}:{os.environ['PATH']}")
     assert "2 of 2 patches" in packaged.run("doctor").stdout
     assert "is live" in packaged.run("patch-installed").stdout
+    assert f"--python {python}" in packaged.run("patch-installed", "out", status=2).stderr
     for part in site(python).glob("vllm*"):
         shutil.rmtree(part)
     assert (

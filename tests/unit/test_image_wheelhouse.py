@@ -105,6 +105,7 @@ def test_cpu_torch_leaves_out_what_cannot_be_imported_beside_it() -> None:
         "torch",
         "torchvision",
     ]
+    assert lock(f"{text}# end") == lock(text)
     whole = lock(text.replace("+cpu", ""))
     assert wheelhouse.without_cuda_companions(whole) == whole
 

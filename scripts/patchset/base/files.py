@@ -45,7 +45,8 @@ def lock(path: Path, *, briefly: bool = False) -> Iterator[None]:
     """Hold ``path`` for one run at a time; a second run says that it waits, and waits.
 
     The lock is a file ``.NAME.lock`` beside ``path``, released by the kernel when its holder has died, and all
-    programs that ``process.run`` started for it. Of one that is held ``briefly`` nothing is said, and no program holds it.
+    programs that ``process.run`` started for it. One that is held ``briefly`` is
+    waited for in silence, and no program inherits it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path.parent / f".{path.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -186,7 +187,7 @@ def explain_full_disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # What copytree raises has no number of its own, only the words of each file's error.
+        # What copytree raises has no errno, only the text of each file's error.
         if error.errno not in NO_SPACE and not (
             isinstance(error, shutil.Error) and tells_of_no_space(str(error))
         ):

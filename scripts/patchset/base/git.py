@@ -56,7 +56,7 @@ def run(folder: Path, *arguments: str, stdin: bytes | None = None, epoch: int | 
     done = _start(folder, arguments, stdin, epoch)
     if done.returncode != 0:
         words = done.stderr.decode(errors="replace")
-        # Of a file that it checks out, git does not say why it cannot be written: below 16 MiB the disk is full.
+        # Git does not say why it cannot write a file that it checks out: with less than 16 MiB free, the disk is full.
         unwritten = "unable to write file" in words and shutil.disk_usage(folder).free < 16 << 20
         if unwritten or files.tells_of_no_space(words):
             # A folder that is being made has a name of its own.

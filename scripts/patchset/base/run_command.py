@@ -41,7 +41,7 @@ def run_lane(
     """Run a lane of tests, which returns its exit status, in the same way; ``errors`` are its own.
 
     ``again`` is what to do next after Ctrl-C.
-    What keeps it from judging is 3 and never 1: that says that something was judged wrong.
+    When something keeps it from judging, the status is 3, never 1: 1 says that something was judged wrong.
     """
     with _ending(3, again, errors):
         sys.exit(main())

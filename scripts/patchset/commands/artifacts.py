@@ -143,7 +143,7 @@ def verify_command(
     something else, when it is not.
     """
     if what is None:
-        built = sorted(paths.wheels_dir().glob("*/*/*.whl"), key=lambda wheel: wheel.stat().st_mtime)
+        built = sorted(paths.wheels_dir().glob("*/*/vllm-*.whl"), key=lambda wheel: wheel.stat().st_mtime)
         if not built:
             raise UsageError("no wheel was built here", "nox -s build-wheel makes one; or name a FILE")
         what = str(built[-1])

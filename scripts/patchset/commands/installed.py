@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from patchset.base import console, paths
 from patchset.base.errors import EXIT_FAILED, EXIT_USAGE, UsageError
@@ -21,7 +22,8 @@ from patchset.wheel import overlay
 @click.argument("action", type=click.Choice(["status", "in", "out"]), default="status")
 @python_option
 @from_dir_option
-def patch_installed_command(action: str, python: Path) -> None:
+@click.pass_context
+def patch_installed_command(context: click.Context, action: str, python: Path) -> None:
     """Patch an installed vLLM in place (in), take the patches out again (out), or say what is live (status).
 
     For environments that cannot be rebuilt. Refuses when a file to be changed is not the pinned release's. Stop the
@@ -29,6 +31,10 @@ def patch_installed_command(action: str, python: Path) -> None:
 
     'status' exits with 0 when the whole series is live, with 1 when it is not.
     """
+    if action != "status" and context.get_parameter_source("python") is ParameterSource.DEFAULT:
+        raise UsageError(
+            f"{action} changes files, so it must be told where", f"--python {python}, or another"
+        )
     found = in_place.find(python)
     if action == "in":
         in_place.put_in(found)
@@ -54,7 +60,10 @@ def patch_installed_command(action: str, python: Path) -> None:
 @click.option("--quiet", is_flag=True, help="Print only problems.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @from_dir_option
-def doctor_command(python: Path, root: Path | None, gpu: bool, quiet: bool, as_json: bool) -> None:
+@click.pass_context
+def doctor_command(
+    context: click.Context, python: Path, root: Path | None, gpu: bool, quiet: bool, as_json: bool
+) -> None:
     """Say which patches are live in an environment, and what would keep them from taking effect.
 
     Hashes the installed files; looks for stale bytecode, another vllm that is imported instead, the Rust frontend
@@ -63,6 +72,8 @@ def doctor_command(python: Path, root: Path | None, gpu: bool, quiet: bool, as_j
 
     Exit status 0 when all is well, 1 when something is wrong, 2 when there is no vLLM of a pinned release.
     """
+    if root and context.get_parameter_source("python") is ParameterSource.DEFAULT:
+        python = Path(sys.executable)
     argv = [word for word, on in (("--gpu", gpu), ("--quiet", quiet), ("--json", as_json)) if on]
     argv += ["--root", str(root.absolute())] if root else []
 

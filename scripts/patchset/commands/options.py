@@ -51,7 +51,7 @@ python_option = click.option(
     "--python",
     type=FILE,
     default=_serving_python,
-    show_default="the first python3 on the path",
+    show_default="the first python3 on the path that is not of this environment",
     help="The interpreter of the environment in which vLLM is installed.",
 )
 

@@ -102,7 +102,7 @@ def _length(part: Path) -> int:
 def _download(pinned: Artifact, place: Path, advance: Callable[[int], None] | None) -> Path:
     """Fetch into ``.NAME.part``, whose length says how far it came, and move it into place when it is right."""
     part = place.parent / f".{place.name}.part"
-    # This folder may be everybody's, and a link lead anywhere.
+    # Others may be able to write to this folder, and a link may lead anywhere.
     if part.is_symlink() or _length(part) > pinned.size:
         part.unlink()
     done = _length(part)

@@ -92,7 +92,7 @@ class _Client(PyPIClient):
 
 
 def _stay_on_the_net(response: Any) -> None:
-    """Leave http only for https."""
+    """Refuse a redirect to anything but http and https."""
     goal = response.headers.get("Location", "")
     scheme = goal.partition(":")[0].lower() if ":" in goal.partition("/")[0] else "https"
     if response.is_redirect and scheme not in ("http", "https"):
@@ -149,7 +149,7 @@ class Index:
         silent: list[str] = []
 
         def listen(entry: logging.LogRecord) -> bool:
-            """Which pages unearth could not get, it says in its log alone. A missing project (404) is an answer."""
+            """unearth says only in its log which pages it could not get. A missing project (404) is an answer."""
             words = entry.getMessage()
             if words.startswith("Failed to collect") and "(404)" not in words:
                 silent.append(words.removeprefix("Failed to collect links from "))

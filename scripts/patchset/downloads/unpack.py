@@ -32,7 +32,8 @@ def opened(archive: Path) -> Iterator[tarfile.TarFile]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise PatchsetError(
-            f"{archive.name} cannot be unpacked: {error}", "delete it to have it fetched again"
+            f"{archive.name} cannot be unpacked: {error}",
+            "one of the pinned sha256 comes again as it is: look into it; delete another to have it fetched again",
         ) from error
 
 

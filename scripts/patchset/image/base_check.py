@@ -96,9 +96,8 @@ def _look(
                         small = member.isreg() and member.size <= _MAX_FILE
                         content = tar.extractfile(member) if small else None
                         found[str(path)] = hashlib.sha256(content.read()).hexdigest() if content else None
-            while file.read(
-                1 << 20
-            ):  # a tar file ends before its bytes do, and they are checked at their end
+            # A tar file ends before its bytes do, and they are checked at their end.
+            while file.read(1 << 20):
                 pass
         except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
             raise PatchsetError(f"layer {digest} of the base cannot be read: {error}") from error

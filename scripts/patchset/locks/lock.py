@@ -112,8 +112,8 @@ def make(release: Release, target: Target, *, python: str = PYTHON, upgrade: boo
 def _with_cpu_torch(
     release: Release, python: str, overrides: list[str], whole: Entries
 ) -> tuple[dict[Arch, Artifact], Entries]:
-    """The CPU builds of the locked torch that pip's locations offer, and the set with them in place of the index's: it
-    leaves out what only that one needs."""
+    """The CPU builds of the locked torch that pip's locations offer, and the packages with them in place of the index's
+    build, without those that only that build needs."""
     major, minor = map(int, python.split("."))
     versions = {Version(f"{version}+cpu") for name, version in whole if name == "torch"}
     kept = [f"{name}=={version}" for name, version in sorted(whole)]
@@ -181,7 +181,8 @@ def read_requirements(file: Path, *, reasons: bool) -> list[str]:
     """The requirements of a file, none where it is not there; with ``reasons`` each stands below or beside a comment that
     says why."""
     result, reason = [], False
-    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    for number, line in enumerate(lines, start=1):
         text, mark, comment = (part.strip() for part in line.partition("#"))
         if not text:
             reason = bool(mark and (comment or reason))
@@ -189,9 +190,9 @@ def read_requirements(file: Path, *, reasons: bool) -> list[str]:
         try:
             Requirement(text)
         except InvalidRequirement as error:
-            raise PatchsetError(f"{file}: {text!r}: {error}", "one requirement a line") from error
+            raise PatchsetError(f"{file}:{number}: {text!r}: {error}", "one requirement a line") from error
         if reasons and not (reason or comment):
-            raise PatchsetError(f"{file}: {text!r} has no reason", "write it above as # comment")
+            raise PatchsetError(f"{file}:{number}: {text!r} has no reason", "write it above as # comment")
         result.append(text)
         reason = False
     return result

@@ -18,7 +18,7 @@ from patchset.downloads import index
 
 #: Debian 12's (PEP 600 platform tag).
 GLIBC = (2, 36)
-#: Settings of uv's own, behind ``UV_``, that change nothing of what is locked.
+#: uv's own variables, without ``UV_``, that do not change what is locked.
 _KEPT = ("CACHE_DIR", "CONCURRENT_DOWNLOADS", "CONCURRENT_INSTALLS", "LINK_MODE", "PYTHON_DOWNLOADS")
 
 

@@ -28,7 +28,7 @@ _LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 #: Questions to the index at a time.
 _LOOKUPS = 8
 
-_COMMENT = re.compile(r"^\s*#.*\n|[ \t]#.*$", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*#.*(?:\n|\Z)|[ \t]#.*$", re.MULTILINE)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)")
 _FIX = "nox -s lock writes the file again"
 

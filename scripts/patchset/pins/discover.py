@@ -168,7 +168,9 @@ def _choose_wheels(links: list[Link], version: str, target: str, before: dict[st
         if pinned := before.get(f"{target}.{arch}.file"):
             chosen = next((link for link in links if link.filename == pinned), None)
             if chosen is None:
-                raise UnavailableError(f"the package index has no {pinned} now", "the pin was left as it is")
+                raise UnavailableError(
+                    f"the package index has no {pinned} any more", "the pin was left as it is"
+                )
             if best is not None and best.filename != pinned:
                 console.note(f"  {best.filename} was uploaded as well; the pin stays at {pinned}")
         if chosen is not None:

@@ -44,8 +44,8 @@ class Published:
 
 @dataclass
 class _Image:
-    """What is to be published: every manifest by its digest, with its kind, the one that tags name last; where each part
-    comes from; and what the archives say of it."""
+    """What is to be published: the manifests by digest, with kind and bytes, the last being the one that tags name; where
+    each part comes from; and what the archives say of it."""
 
     manifests: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     blobs: dict[str, Blob] = field(default_factory=dict)

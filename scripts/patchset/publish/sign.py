@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signing what is published, image and attestations, with cosign; and whether a published image has both."""
+"""Signing what is published with cosign, and checking that a published image has its attestations and signatures."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _SHOWN = 40_000
 
 @dataclass(frozen=True)
 class Report:
-    """A rebase from ``old`` to ``new``; ``findings`` are lines about it, by what they say."""
+    """A rebase from ``old`` to ``new``; ``findings`` are lines for the report, by heading."""
 
     old: str
     new: str

@@ -119,7 +119,8 @@ def work_folder(name: str) -> Path:
 
 
 class _Rebase:
-    """One rebase in ``folder``, where ``release.toml`` is the new release's pin; ``existing`` is a series it has."""
+    """One rebase in ``folder``, where ``release.toml`` is the new release's pin; ``existing`` is the series that the
+    release has already, if any."""
 
     def __init__(self, folder: Path, old: str | None) -> None:
         self.folder = folder
@@ -133,7 +134,8 @@ class _Rebase:
         self.existing = order.read(self.new) if order.series_file(self.new).is_file() else []
 
     def trees(self) -> tuple[Path, Path]:
-        """The new stock tree and the old patched one; of the same release that from before a diff in common/ changed."""
+        """The new stock tree and the old patched one; when both are of one release, the patched tree from before a diff in
+        common/ changed."""
         stock = stock_tree(self.new)
         if self.old.name != self.new.name:
             return stock, patched_tree(self.old)
@@ -218,7 +220,7 @@ class _Rebase:
                 ported = list(zip(self.patches, state.steps, strict=False))
                 self.report(ported, stopped=True).write(self.folder)
                 raise self.conflict(outcome)
-        report = self.report(list(zip(self.patches, state.steps, strict=True)))
+        report = self.report(list(zip(self.patches, state.steps, strict=False)))
         new_series.write(self.new, self.folder / "release.toml", self.work, report.series, report.must_pass)
         report.write(self.folder)
         (self.folder / "state.json").unlink()

@@ -40,7 +40,7 @@ def cell_of(result: dict[str, Any]) -> tuple[str, totals.Cell]:
 
 
 def real_weights(lane: str) -> list[str]:
-    """Where totals of real weights stand, which have a folder each, as ``totals.read`` takes it."""
+    """The folders with totals of real weights, one for each, named as ``totals.read`` takes them."""
     folder = totals.file(lane, "").parent
     return [f"{lane}/{place.name}" for place in sorted(folder.glob("*")) if place.is_dir()]
 

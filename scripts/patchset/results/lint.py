@@ -43,13 +43,13 @@ def lint() -> list[str]:
         ]
     if not faults:
         faults += [f"{name}: its tables are out of date; run nox -s tables" for name in tables.stale()]
-    # A pin or series that cannot be read says so wherever it is asked.
+    # An unreadable pin or series is found at every place that reads it; each message is shown once.
     return list(dict.fromkeys(faults))
 
 
 @contextmanager
 def _noted(faults: list[str]) -> Iterator[None]:
-    """An error is one of the faults."""
+    """Add an error to the faults instead of raising it."""
     try:
         yield
     except PatchsetError as error:

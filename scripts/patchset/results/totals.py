@@ -87,7 +87,7 @@ def stale(release: Release) -> list[str]:
 
 
 def change(by_kind: Mapping[str, Cell], words: Callable[[Cell], str]) -> str:
-    """Stock's words → those of patched; they are asked of an empty cell where there is none."""
+    """Stock's words → patched's; a missing cell is asked as an empty one."""
     return " → ".join(words(by_kind.get(kind, {})) for kind in KINDS)
 
 

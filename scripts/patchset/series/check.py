@@ -29,8 +29,8 @@ class State(enum.Enum):
 
 @dataclass(frozen=True)
 class Fit:
-    """The state, and the hunks that do not fit, each in words; or whether hunks stand elsewhere than they say
-    (``offsets``), and those whose lines stand in several places, so that git chose one: (path, words)."""
+    """The state. In a conflict, the hunks that do not fit, in words; else whether any hunk stands elsewhere than it says
+    (``offsets``), and the hunks for which git had to choose among several places (``choices``: path, words)."""
 
     state: State
     rejected: tuple[str, ...] = ()

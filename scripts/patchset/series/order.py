@@ -92,7 +92,7 @@ def spans(users: list[Release], among: list[Release]) -> str:
     """Names of releases, three and more neighbours as "first to last"; ``among`` gives the order."""
     words: list[str] = []
     numbers = sorted(among.index(release) for release in users)
-    # Neighbours have the same distance to their place among the users.
+    # In a run of neighbours, number minus position stays the same.
     for _, run in itertools.groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
         names = [among[number].name for _, number in run]
         words += [f"{names[0]} to {names[-1]}"] if len(names) > 2 else names

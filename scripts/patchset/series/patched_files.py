@@ -103,7 +103,7 @@ def source(release: Release) -> str:
 
 
 def vouch(release: Release, choices: Iterable[tuple[str, str]], sums: Mapping[str, str]) -> None:
-    """Refuse hunks that git had a choice for (path, words), but in files that came out as they are pinned."""
+    """Refuse hunks (path, words) for which git had to choose a place, unless the file came out as it is pinned."""
     pinned = read(release) or {}
     if found := [words for path, words in choices if pinned.get(path, "") != sums.get(path)]:
         raise ConflictError(

@@ -194,12 +194,12 @@ def _settled(
     """Keep of a diff what its commit leaves as it was: the header, and the hunks where they make the same tree.
 
     So a shared diff stays shared when only its place moved, and a file of ``patches/src`` that was edited since
-    ``apply`` is not overwritten by the tree's older one. ``there`` is the diff as it stands, ``original`` the patch that
-    ``apply`` made the commit ``old`` of ("", and the same again, where that is not known).
+    ``apply`` is not overwritten by the tree's older one. ``there`` is the diff as it stands; ``original`` the patch of
+    ``old``, the commit that ``apply`` made. Where that is not known, ``old`` is "" and ``original`` is ``there``.
     """
 
     def differ(one: Patch, other: Patch) -> tuple[bool, bool]:
-        """Whether the headers do, but for what is generated, and the hunks, but for their places."""
+        """Whether the headers differ, apart from what is generated, and whether the hunks do, apart from their places."""
         headers = [patch.header.without_field("Releases").text() for patch in (one, other)]
         hunks = [_PLACE.sub("@@", patch.diff) for patch in (one, other)]
         return headers[0] != headers[1], hunks[0] != hunks[1]

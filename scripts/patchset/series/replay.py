@@ -40,7 +40,7 @@ class Replayed:
 
 @contextmanager
 def index_over(repository: Path) -> Iterator[Path]:
-    """A bare repository, for its index, over the objects of another, which is left as it is."""
+    """A bare repository with an index of its own over another's objects; the other one is left as it is."""
     objects = Path(git.text(repository, "rev-parse", "--path-format=absolute", "--git-path", "objects"))
     with files.scratch(paths.build_dir()) as folder:
         git.run(folder, "init", "--quiet", "--bare", ".")
@@ -52,7 +52,7 @@ def index_over(repository: Path) -> Iterator[Path]:
 def replayed(release: Release) -> Iterator[tuple[Path, list[Replayed]]]:
     """The whole series of a release on its stock tree, patch by patch, and the repository that holds the trees.
 
-    They hold what the series touches alone: few files are fast.
+    The trees hold only the files that the series touches, which is faster.
 
     Raises:
         ConflictError: a patch does not fit.

@@ -24,8 +24,6 @@ def stock_tree(release: Release) -> Path:
     A git repository whose only commit holds the source as the pin names it; its commit id depends on
     the source alone.
     """
-    from patchset.downloads import fetch, unpack
-
     if release.sdist is not None:
         source = {"sdist": release.sdist.file, "sha256": release.sdist.sha256}
     else:
@@ -45,6 +43,8 @@ def stock_tree(release: Release) -> Path:
                     f"the stock tree is the reference: edit the patched one, and delete {tree} to have it made again",
                 )
             return tree
+        from patchset.downloads import fetch, unpack  # half a second, and only here
+
         files.remove_temp(tree.parent)
         with files.atomic_folder(tree) as temp:
             if release.sdist is not None:

@@ -130,7 +130,8 @@ def _settled(
     known: list[Module],
     named: bool,
 ) -> list[str]:
-    """The modules to compile: those that were ``named``, else of these those that the series changes, or all."""
+    """The modules to compile: all of them when they were ``named``; else those that the series changes, or all when it
+    changes none."""
     concerned: list[str] = []
     for path in changed:
         users = [name for name, (sources, _) in units.items() if str(tree / path) in sources]

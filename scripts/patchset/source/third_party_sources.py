@@ -111,7 +111,7 @@ def _fetch(source: Source, folder: Path) -> None:
 
 
 def _unreachable(source: Source) -> str:
-    """Why a server cannot be asked for minutes of download, in words; "" when it answers."""
+    """Why a server does not answer, in words; "" when it does. Asked before minutes of waiting for a download."""
     command = ["git", "-c", "credential.helper=", "ls-remote", "--exit-code", "--", source.repository, "HEAD"]
     try:
         done = subprocess.run(

@@ -93,7 +93,7 @@ class Wheel:
             raise WheelError(f"{self.path.name}: {name} cannot be read: {error}") from error
 
     def raw(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
-        """A member's bytes as they stand in the archive, compressed: as if they were stored so, with a CRC unknown."""
+        """A member's compressed bytes as they stand in the archive: read as a stored member whose CRC is not known."""
         stored = copy.copy(info)
         stored.compress_type, stored.file_size = zipfile.ZIP_STORED, info.compress_size
         del stored.CRC

@@ -34,10 +34,13 @@ def encode(digest: bytes) -> str:
 def parse(content: bytes) -> list[Line]:
     """The lines of a RECORD."""
     try:
-        rows = csv.reader(io.StringIO(content.decode("utf-8")))
-        return [Line(name, digest, size) for name, digest, size in rows]
-    except (ValueError, csv.Error) as error:
+        rows = list(csv.reader(io.StringIO(content.decode("utf-8"))))
+    except (UnicodeDecodeError, csv.Error) as error:
         raise WheelError(f"RECORD cannot be read: {error}") from error
+    for row in rows:
+        if len(row) != 3:
+            raise WheelError(f"RECORD has a line of {len(row)} fields: {','.join(row)[:80]!r}")
+    return [Line(*row) for row in rows]
 
 
 def render(lines: Iterable[Line]) -> bytes:

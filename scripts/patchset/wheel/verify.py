@@ -27,7 +27,7 @@ from patchset.wheel.compiled_modules import Compiled
 from patchset.wheel.overlay import PROVENANCE, assemble, provenance, renamed, wheel_name
 
 _NAME = re.compile(r"vllm-(?P<version>\d+(\.\d+)*)\+mtp\.(?P<revision>\d+)(?P<cpu>\.cpu)?-.+\.whl")
-#: What files may be; else they are made, by a rule in words.
+#: What a file may be; any other is made by a rule, given in words.
 _OFFICIAL, _PATCHED, _COMPILED = (
     "the official wheel's file",
     "the patched tree's file",
@@ -57,7 +57,8 @@ class Report:
 
 
 class _Expected(NamedTuple):
-    """What a file must be, in words and as RECORD writes its sha256; whether it may be run, None where nobody asks."""
+    """What a file must be, in words, and its sha256 as RECORD writes it; ``runs`` says whether it is executable, None where
+    that does not matter."""
 
     what: str
     sha256: str
@@ -144,7 +145,7 @@ def identify(name: str) -> tuple[Release, Target, Artifact]:
 def _expected(
     stock: Wheel, patched: PatchedRelease, target: Target, pinned: Artifact, compiled: Compiled | None
 ) -> dict[str, _Expected]:
-    """Every file of the wheel but RECORD. Of what is compiled, nobody knows more than the sum that the wheel says."""
+    """Every file of the wheel but RECORD. Of compiled files only the sum that the wheel states is known."""
     version = patched.pin.built_version(target)
     old, new = stock.dist_info, f"vllm-{version}.dist-info"
     expected = {
