@@ -190,9 +190,13 @@ def read_requirements(file: Path, *, reasons: bool) -> list[str]:
         try:
             Requirement(text)
         except InvalidRequirement as error:
-            raise PatchsetError(f"{file}:{number}: {text!r}: {error}", "one requirement a line") from error
+            raise PatchsetError(
+                f"{file}: {text!r}, line {number}: {error}", "one requirement a line"
+            ) from error
         if reasons and not (reason or comment):
-            raise PatchsetError(f"{file}:{number}: {text!r} has no reason", "write it above as # comment")
+            raise PatchsetError(
+                f"{file}: {text!r}, line {number}, has no reason", "write it above as # comment"
+            )
         result.append(text)
         reason = False
     return result
