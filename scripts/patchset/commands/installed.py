@@ -32,9 +32,7 @@ def patch_installed_command(context: click.Context, action: str, python: Path) -
     'status' exits with 0 when the whole series is live, with 1 when it is not.
     """
     if action != "status" and context.get_parameter_source("python") is ParameterSource.DEFAULT:
-        raise UsageError(
-            f"{action} changes files, so it must be told where", f"--python {python}, or another"
-        )
+        raise UsageError(f"'{action}' changes files: name the interpreter", f"for example --python {python}")
     found = in_place.find(python)
     if action == "in":
         in_place.put_in(found)
