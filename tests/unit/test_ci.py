@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +53,17 @@ def test_publish_tags_what_the_workflow_reproduces() -> None:
     )
     for option in ("--thin", "--sign", "--record", "--target"):
         assert option in done.stdout
+
+
+def test_continuous_integration_runs_the_readme_line_in_a_clean_environment(tmp_path: Path) -> None:
+    for folder in (".ci", ".venv/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(paths.project_root() / ".ci/run", tmp_path / ".ci/run")
+    (tmp_path / "README.md").write_text("```\ntrue && .venv/bin/nox\n```\n")
+    program = tmp_path / ".venv/bin/nox"
+    program.write_text("#!/bin/sh\nenv\n")
+    program.chmod(0o755)
+    given = {"PATH": os.defpath, "PIP_INDEX_URL": "https://index.invalid", "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run([".ci/run"], cwd=tmp_path, env=given, capture_output=True, text=True, check=True)
+    seen = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert seen["PIP_INDEX_URL"] == "https://index.invalid" and "PYTHONUNBUFFERED" not in seen

@@ -115,7 +115,11 @@ def test_a_triton_that_cannot_be_installed_is_unavailable(
 
 
 def test_a_program_whose_output_is_not_shown_has_its_last_words_in_the_error() -> None:
-    script = "print('Collecting torch'); raise SystemExit('ERROR: No matching distribution found for torch')"
+    # Flushed, because a pipe gets the buffered line only at the end, behind the error.
+    script = (
+        "print('Collecting torch', flush=True)\n"
+        "raise SystemExit('ERROR: No matching distribution found for torch')"
+    )
     with pytest.raises(process.ProgramError) as shown:
         process.run([sys.executable, "-c", script], prefix="pip")
     with pytest.raises(process.ProgramError) as hidden:
@@ -132,7 +136,9 @@ def test_a_program_whose_output_is_not_shown_has_its_last_words_in_the_error() -
     ],
 )
 def test_a_program_without_a_network_is_unavailable(words: str) -> None:
-    script = f"print({words!r}); raise SystemExit('ERROR: No matching distribution found for torch')"
+    script = (
+        f"print({words!r}, flush=True); raise SystemExit('ERROR: No matching distribution found for torch')"
+    )
     with pytest.raises(
         UnavailableError, match="has no network; it said .*" + re.escape(words[-20:])
     ) as raised:
