@@ -51,7 +51,7 @@ class Project:
 
     def add_patch(self, name: str, diff: str, header: str | None = None, *, series: bool = True) -> Path:
         """Write a diff below a whole header and put it at the end of the series."""
-        file = self.folder / name
+        file = (self.root / "patches" if "/" in name else self.folder) / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text((header or HEADER.format(subject=name.removesuffix(".diff"))) + "\n" + diff)
         if series:

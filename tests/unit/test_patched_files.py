@@ -120,9 +120,9 @@ def test_lint_asks_for_the_pin(project: Project) -> None:
 
 
 def test_a_shared_diff_says_its_releases(project: Project) -> None:
-    project.add_patch("../common/first.diff", diff_line(5, "five"), HEADER.format(subject="first"))
+    project.add_patch("core/first.diff", diff_line(5, "five"), HEADER.format(subject="first"))
     project.run("refresh", "--all")
-    shared = project.root / "patches/common/first.diff"
+    shared = project.root / "patches/core/first.diff"
     assert "\nReleases: v1.2.0\n" in shared.read_text()
     shared.write_text(shared.read_text().replace("Releases: v1.2.0", "Releases: v1.1.0"))
     assert "Releases is not the releases that use it" in project.run("lint", status=1).stdout
@@ -130,35 +130,35 @@ def test_a_shared_diff_says_its_releases(project: Project) -> None:
 
 @pytest.fixture
 def sourced(project: Project) -> Project:
-    """A diff that carries a file of patches/src and changes a file of upstream's."""
-    source = project.root / "patches/src/pkg/own.py"
+    """A diff that carries a file of patches/files and changes a file of upstream's."""
+    source = project.root / "patches/files/pkg/own.py"
     source.parent.mkdir(parents=True)
     source.write_text(MODULE)
-    header = HEADER.format(subject="own") + "Source: patches/src/pkg/own.py\n"
-    project.add_patch("../common/own.diff", diff_line(5, "five"), header)
+    header = HEADER.format(subject="own") + "Source: patches/files/pkg/own.py\n"
+    project.add_patch("core/own.diff", diff_line(5, "five"), header)
     project.run("refresh", "--all")
     return project
 
 
 def test_a_diff_is_made_of_the_files_that_its_header_names(sourced: Project) -> None:
-    diff = (sourced.root / "patches/common/own.diff").read_text()
+    diff = (sourced.root / "patches/core/own.diff").read_text()
     assert new_file("pkg/own.py", MODULE) in diff and "+five" in diff
-    source = sourced.root / "patches/src/pkg/own.py"
+    source = sourced.root / "patches/files/pkg/own.py"
     source.write_text(MODULE.replace("1", "2"))
-    assert "does not carry its files of patches/src" in sourced.run("lint", status=1).stdout
+    assert "does not carry its files of patches/files" in sourced.run("lint", status=1).stdout
     done = sourced.run("refresh", "--all")
-    assert done.stdout.splitlines() == ["wrote common/own.diff", "wrote v1.2.0/patched-files.sha256"]
+    assert done.stdout.splitlines() == ["wrote core/own.diff", "wrote v1.2.0/patched-files.sha256"]
     sourced.run("apply")
     assert (sourced.patched / "pkg/own.py").read_text() == source.read_text()
     assert not sourced.run("refresh").stdout
 
 
 def test_a_new_diff_begins_as_a_header(project: Project) -> None:
-    source = project.root / "patches/src/pkg/own.py"
+    source = project.root / "patches/files/pkg/own.py"
     source.parent.mkdir(parents=True)
     source.write_text(MODULE)
     assert "own.py is carried by no diff" in project.run("lint", status=1).stdout
-    project.add_patch("own.diff", "", HEADER.format(subject="own") + "Source: patches/src/pkg/own.py\n")
+    project.add_patch("own.diff", "", HEADER.format(subject="own") + "Source: patches/files/pkg/own.py\n")
     project.run("refresh", "--all")
     project.run("apply")
     assert (project.patched / "pkg/own.py").read_text() == MODULE
@@ -168,14 +168,14 @@ def test_an_edit_of_the_source_survives_a_refresh_of_a_tree_from_before(sourced:
     sourced.add_patch("later.diff", diff_line(30, "thirty"))
     sourced.run("refresh")
     sourced.run("apply")
-    source = sourced.root / "patches/src/pkg/own.py"
+    source = sourced.root / "patches/files/pkg/own.py"
     source.write_text(MODULE.replace("1", "2"))
     parser = sourced.patched / "pkg/parser.py"
     parser.write_text(parser.read_text().replace("thirty", "THIRTY"))
     sourced.git("commit", "-q", "-a", "--amend", "--no-edit")
     assert "changed later.diff" in sourced.run("refresh").stdout
     assert "VALUE = 2" in source.read_text()
-    assert "+VALUE = 2" in (sourced.root / "patches/common/own.diff").read_text()
+    assert "+VALUE = 2" in (sourced.root / "patches/core/own.diff").read_text()
 
 
 def test_an_edit_in_the_tree_comes_back_to_the_source(sourced: Project) -> None:
@@ -183,7 +183,7 @@ def test_an_edit_in_the_tree_comes_back_to_the_source(sourced: Project) -> None:
     (sourced.patched / "pkg/own.py").write_text(MODULE.replace("1", "3"))
     sourced.git("commit", "-q", "-a", "--amend", "--no-edit")
     sourced.run("refresh")
-    assert "VALUE = 3" in (sourced.root / "patches/src/pkg/own.py").read_text()
+    assert "VALUE = 3" in (sourced.root / "patches/files/pkg/own.py").read_text()
     sourced.run("lint")
 
 
@@ -191,10 +191,10 @@ def test_an_edit_in_both_is_refused(sourced: Project) -> None:
     sourced.run("apply")
     (sourced.patched / "pkg/own.py").write_text(MODULE.replace("1", "3"))
     sourced.git("commit", "-q", "-a", "--amend", "--no-edit")
-    shared = sourced.root / "patches/common/own.diff"
+    shared = sourced.root / "patches/core/own.diff"
     shared.write_text(shared.read_text().replace("+five", "+FIVE"))
     assert "changed in the tree and" in sourced.run("refresh", status=1).stderr
-    source = sourced.root / "patches/src/pkg/own.py"
+    source = sourced.root / "patches/files/pkg/own.py"
     shared.write_text(shared.read_text().replace("+FIVE", "+five"))
     source.write_text(MODULE.replace("1", "2"))
     assert "own.py" in sourced.run("refresh", status=1).stderr
@@ -203,5 +203,5 @@ def test_an_edit_in_both_is_refused(sourced: Project) -> None:
 
 @pytest.mark.parametrize("content", ["", "no end"])
 def test_a_source_without_lines_or_end_is_refused(sourced: Project, content: str) -> None:
-    (sourced.root / "patches/src/pkg/own.py").write_text(content)
+    (sourced.root / "patches/files/pkg/own.py").write_text(content)
     assert "its last line has no end" in sourced.run("lint", status=1).stdout

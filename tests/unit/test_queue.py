@@ -176,12 +176,12 @@ def test_refresh_of_a_partial_tree_keeps_the_rest_in_place(project: Project) -> 
 
 
 def test_common_diff_is_shared(project: Project) -> None:
-    project.add_patch("../common/reader.diff", diff_line(5, "five"), HEADER.format(subject="reader"))
+    project.add_patch("core/reader.diff", diff_line(5, "five"), HEADER.format(subject="reader"))
     project.run("apply")
     (project.patched / "pkg/parser.py").write_text(PARSER.replace("line 5\n", "FIVE\n"))
     project.git("commit", "-q", "-a", "--amend", "--no-edit")
-    assert "changed ../common/reader.diff" in project.run("refresh").stdout
-    assert "+FIVE" in (project.root / "patches/common/reader.diff").read_text()
+    assert "changed core/reader.diff" in project.run("refresh").stdout
+    assert "+FIVE" in (project.root / "patches/core/reader.diff").read_text()
 
 
 def test_changes_give_both_sides(project: Project) -> None:

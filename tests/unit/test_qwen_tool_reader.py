@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of the tool-call format as it stands in ``patches/src``: it imports nothing of vLLM."""
+"""The reader of the tool-call format as it stands in ``patches/files``: it imports nothing of vLLM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from patches.harness import call
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "patches" / "src" / "vllm" / "parser"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "patches" / "files" / "vllm" / "parser"))
 
 import qwen_tool_reader
 from qwen_tool_reader import Event, QwenToolReader

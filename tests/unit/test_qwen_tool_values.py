@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "patches" / "src" / "vllm" / "parser"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "patches" / "files" / "vllm" / "parser"))
 
 from qwen_tool_values import ArgumentsWriter, Patterns, ToolSchema, convert
 

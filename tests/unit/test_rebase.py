@@ -288,31 +288,29 @@ def test_dry_run_knows_conflicts_that_were_resolved(stopped: Project) -> None:
 
 def test_common_diffs_are_copied_only_when_they_change(project: Project) -> None:
     for name, number in (("five", 5), ("twenty", 20)):
-        project.add_patch(f"../common/{name}.diff", diff_line(number, name), HEADER.format(subject=name))
+        project.add_patch(f"core/{name}.diff", diff_line(number, name), HEADER.format(subject=name))
     project.run("refresh")
-    shared = snapshot(project.root / "patches/common")
+    shared = snapshot(project.root / "patches/core")
     folder = next_release(project, {**SAME, "pkg/parser.py": changed(line22="their 22\n")})
     project.run("rebase", NEW)
     shared["five.diff"] = shared["five.diff"].replace(b"Releases: v1.2.0", b"Releases: v1.2.0, v1.3.0")
-    assert (folder / "series").read_text() == "../common/five.diff\ntwenty.diff\n"
-    assert snapshot(project.root / "patches/common") == shared
+    assert (folder / "series").read_text() == "core/five.diff\ntwenty.diff\n"
+    assert snapshot(project.root / "patches/core") == shared
     # and back: what comes out equal to the shared diff is the shared diff again
     next_release(project, SAME, "1.2.1")
     project.run("rebase", "v1.2.1", "--from", NEW)
-    assert (
-        project.root / "patches/v1.2.1/series"
-    ).read_text() == "../common/five.diff\n../common/twenty.diff\n"
+    assert (project.root / "patches/v1.2.1/series").read_text() == "core/five.diff\ncore/twenty.diff\n"
 
 
 def test_a_shared_diff_stays_shared_at_an_offset(project: Project) -> None:
-    project.add_patch("../common/five.diff", diff_line(5, "five"), HEADER.format(subject="five"))
+    project.add_patch("core/five.diff", diff_line(5, "five"), HEADER.format(subject="five"))
     project.run("refresh")
-    diff = (project.root / "patches/common/five.diff").read_text()
+    diff = (project.root / "patches/core/five.diff").read_text()
     folder = next_release(project, {**SAME, "pkg/parser.py": "new first line\n" * 4 + PARSER})
     done = project.run("rebase", NEW)
     assert statuses(done.stdout) == {"five": "offset"}
-    assert (folder / "series").read_text() == "../common/five.diff\n"
-    shared = (project.root / "patches/common/five.diff").read_text()
+    assert (folder / "series").read_text() == "core/five.diff\n"
+    shared = (project.root / "patches/core/five.diff").read_text()
     assert shared == diff.replace("Releases: v1.2.0\n", "Releases: v1.2.0, v1.3.0\n")
     assert (folder / "patched-files.sha256").read_text().endswith("  pkg/parser.py\n")
     project.run("apply", NEW)
@@ -320,11 +318,11 @@ def test_a_shared_diff_stays_shared_at_an_offset(project: Project) -> None:
 
 
 def test_a_changed_common_diff_is_brought_to_the_releases_that_use_it(project: Project) -> None:
-    project.add_patch("../common/five.diff", diff_line(5, "five"), HEADER.format(subject="five"))
+    project.add_patch("core/five.diff", diff_line(5, "five"), HEADER.format(subject="five"))
     project.add_patch("seven.diff", diff_line(7, "seven").replace(" line 5\n", " five\n"))
     (project.folder / "stock-must-pass").write_text("tests/patches/test_old.py\n")
     (project.root / "tests/patches/test_old.py").touch()
-    common = project.root / "patches/common/five.diff"
+    common = project.root / "patches/core/five.diff"
     original = common.read_text()
     edited = original.replace("+five\n", "+FIVE\n+and more\n").replace("+2,7 @@", "+2,8 @@")
     common.write_text(edited)

@@ -99,7 +99,7 @@ def test_what_a_diff_can_hold_comes_back(project: Project, text: str) -> None:
 
 @pytest.mark.parametrize(
     "entry",
-    ["../../../evil.txt", "../evil.diff", "/tmp/evil.diff", "a/b.diff", "../common/../evil.diff", "../common/a/b.diff",
+    ["../../../evil.txt", "../evil.diff", "/tmp/evil.diff", "a/b.diff", "core/../evil.diff", "core/a/b.diff",
      ".diff", "series", "release.toml", "../v1.3.0/x.diff", "x.diff\x0b", "..\\x.diff", "x.diff.txt"],
 )  # fmt: skip
 def test_a_trailer_names_a_diff_and_no_path(project: Project, entry: str) -> None:

@@ -45,8 +45,8 @@ def test_releases_share_a_diff_that_makes_the_same(three: Project) -> None:
     assert done.stdout.splitlines() == ["hook: one diff for v1.4.0", "hook: one diff for v1.2.0, v1.3.0"]
     assert series(three) == ["hook.diff"] * 3
     three.run("share")
-    assert series(three) == ["../common/hook.diff", "../common/hook.diff", "hook.diff"]
-    assert "\nReleases: v1.2.0, v1.3.0\n" in (three.root / "patches/common/hook.diff").read_text()
+    assert series(three) == ["extra/hook.diff", "extra/hook.diff", "hook.diff"]
+    assert "\nReleases: v1.2.0, v1.3.0\n" in (three.root / "patches/extra/hook.diff").read_text()
     assert not (three.folder / "hook.diff").exists()
     assert sums(three) == before
     three.run("lint")
@@ -57,8 +57,8 @@ def test_releases_share_a_diff_that_makes_the_same(three: Project) -> None:
 
 def test_less_context_fits_more_releases(three: Project) -> None:
     three.run("share", "hook", "--context", "1")
-    assert series(three) == ["../common/hook.diff"] * 3
-    assert "Releases: v1.2.0 to v1.4.0" in (three.root / "patches/common/hook.diff").read_text()
+    assert series(three) == ["extra/hook.diff"] * 3
+    assert "Releases: v1.2.0 to v1.4.0" in (three.root / "patches/extra/hook.diff").read_text()
     three.run("apply", "v1.4.0")
 
 
@@ -73,7 +73,7 @@ def test_several_shared_diffs_are_told_apart_by_their_oldest_release(three: Proj
     (folder / "hook.diff").write_bytes((three.root / "patches/v1.4.0/hook.diff").read_bytes())
     three.run("refresh", "--all")
     three.run("share", "hook")
-    assert series(three) == ["../common/hook-v1.2.0.diff"] * 2 + ["../common/hook-v1.4.0.diff"]
+    assert series(three) == ["extra/hook-v1.2.0.diff"] * 2 + ["extra/hook-v1.4.0.diff"]
     three.run("apply", "v1.5.0", "--upto", "hook")
     three.run("lint")
 

@@ -29,7 +29,7 @@ def project_root() -> Path:
 
 
 def patches_dir() -> Path:
-    """``patches/``: one folder a release, and ``common/``."""
+    """``patches/``: one folder a release, and the shared ``files/``, ``core/`` and ``extra/``."""
     return project_root() / "patches"
 
 

@@ -76,7 +76,7 @@ def rebase_command(
     Each patch is ported as it stands, at an offset, or by a three-way merge; one that upstream has is dropped,
     and its proof must pass on the stock tree from then on. A conflict stops the run in an ordinary git
     cherry-pick (exit status 3). Nothing below patches/ changes before the end. The report: build/rebase/RELEASE.
-    --from RELEASE itself refreshes its series after a diff in patches/common changed.
+    --from RELEASE itself refreshes its series after a diff in patches/core or patches/extra changed.
     """
     options = run.Options(old=old, resume=resume, restart=restart, replace=replace)
     report = run.dry_run(release, options) if dry_run else run.rebase(release, options)

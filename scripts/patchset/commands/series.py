@@ -86,7 +86,7 @@ def refresh_command(release: str | None, everything: bool) -> None:
     Commit first. A commit that 'apply' made goes back to its own diff; a new commit becomes a new diff, and its
     message must hold the fields of the header. Changes nothing when nothing changed.
 
-    Generated are the diffs that carry files of patches/src, the releases in the headers of shared diffs, and
+    Generated are the diffs that carry files of patches/files, the releases in the headers of shared diffs, and
     patched-files.sha256, which pins what a series makes. Exit status 3 when a series does not apply.
     """
     if release and everything:
@@ -120,7 +120,7 @@ def refresh_command(release: str | None, everything: bool) -> None:
 )
 @from_dir_option
 def share_command(names: tuple[str, ...], dry_run: bool, context: int) -> None:
-    """Find the fewest diffs of PATCH that make of every release what it has now, and put them into patches/common.
+    """Find the fewest diffs of PATCH that make of every release what it has now, and put them into core/ or extra/.
 
     Diffs apply at an offset, exactly; what they make must be byte for byte the same. Without names, all patches of
     which several releases have a diff of their own.

@@ -39,8 +39,8 @@ def _settled(patch: Patch, work: Path, commit: str, new: Release, old: list[Patc
     def written(header: Header) -> Header:
         return header.without_field("Last-Refresh").without_field("Releases")
 
-    for place in sorted((paths.patches_dir() / "common").glob("*.diff")):
-        shared = read_patch(place, order.COMMON + place.name)
+    for place in order.shared_files():
+        shared = read_patch(place, place.relative_to(paths.patches_dir()).as_posix())
         same_header = shared.name == patch.name and written(shared.header) == written(patch.header)
         if same_header and replay.same(work, commit, shared):
             return shared
@@ -59,7 +59,7 @@ def write(new: Release, pin: Path, work: Path, made: list[Patch], proofs: Iterab
         patched_files.FILE: patched_files.text(
             patched_files.sums_of(replay.changes(work, STOCK_REF, "HEAD"))
         ),
-        **{patch.entry: patch.text() for patch in made if not patch.entry.startswith(order.COMMON)},
+        **{patch.entry: patch.text() for patch in made if not patch.entry.startswith(order.SHARED)},
     }
     with files.atomic_folder(new.folder) as temp:
         if new.folder.is_dir():

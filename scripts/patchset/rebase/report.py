@@ -83,7 +83,7 @@ class Report:
         for outcome in self.outcomes:
             words = [*(f"`{path}`" for path in outcome.conflicts), outcome.note]
             yield f"| {outcome.name} | {outcome.status} | {'; '.join(filter(None, words))} |"
-        shared = sum(patch.entry.startswith(order.COMMON) for patch in self.series)
+        shared = sum(patch.entry.startswith(order.SHARED) for patch in self.series)
         yield f"\n{len(self.series)} patches, {shared} of them shared with other releases."
         for what, lines in self.findings.items():
             if lines:

@@ -135,7 +135,7 @@ class _Rebase:
 
     def trees(self) -> tuple[Path, Path]:
         """The new stock tree and the old patched one; when both are of one release, the patched tree from before a diff in
-        common/ changed."""
+        core/ or extra/ changed."""
         stock = stock_tree(self.new)
         if self.old.name != self.new.name:
             return stock, patched_tree(self.old)

@@ -31,13 +31,14 @@ def lint() -> list[str]:
         load()
     with _noted(faults):
         among = releases()
-        for file in sorted((paths.patches_dir() / "common").glob("*.diff")):
-            if not order.users(order.COMMON + file.name, among):
-                faults.append(f"common/{file.name} is in no series")
+        for file in order.shared_files():
+            entry = file.relative_to(paths.patches_dir()).as_posix()
+            if not order.users(entry, among):
+                faults.append(f"{entry} is in no series")
     faults += sources.orphans(list(used.values()))
     if not faults:
         faults += [
-            f"common/{place.name}: its field Releases is not the releases that use it; nox -s refresh writes it"
+            f"{place.parent.name}/{place.name}: its field Releases is not the releases that use it; nox -s refresh writes it"
             for place, text in spans().items()
             if place.read_text(encoding="utf-8") != text
         ]

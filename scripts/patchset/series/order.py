@@ -14,14 +14,14 @@ from patchset.base.release import Release
 from patchset.series.patch import Patch, PatchFormatError
 from patchset.series.patch import read as read_patch
 
-#: Where diffs stand that apply unchanged to several releases, as a series names it.
-COMMON = "../common/"
+#: The folders of diffs that apply unchanged to several releases, as a series names them.
+SHARED = ("core/", "extra/")
 
-_ENTRY = re.compile(rf"^({re.escape(COMMON)})?[0-9A-Za-z][0-9A-Za-z._-]*\.diff")
+_ENTRY = re.compile(r"^((core|extra)/)?[0-9A-Za-z][0-9A-Za-z._-]*\.diff")
 
 
 def is_entry(text: str) -> bool:
-    """Whether a text names a diff of a release or of ``common/``, and nothing else."""
+    """Whether a text names a diff of a release or of a shared folder, and nothing else."""
     return _ENTRY.fullmatch(text) is not None
 
 
@@ -56,15 +56,15 @@ def entries(release: Release) -> list[str]:
         series_file(release),
         is_entry,
         "the name of a diff",
-        "one file name a line, as NAME.diff or ../common/NAME.diff; no comments, no empty lines",
+        "one file name a line, as NAME.diff or core/NAME.diff, extra/NAME.diff; no comments, no empty lines",
         "an empty series is an empty file; git checkout brings a lost one back",
     )
 
 
 def entry_file(release: Release, entry: str) -> Path:
     """The diff that a line of the series names."""
-    if entry.startswith(COMMON):
-        return paths.patches_dir() / "common" / entry.removeprefix(COMMON)
+    if entry.startswith(SHARED):
+        return paths.patches_dir() / entry
     return release.folder / entry
 
 
@@ -81,6 +81,11 @@ def read(release: Release) -> list[Patch]:
             raise PatchFormatError(f"{file}: {'; '.join(faults)}", "docs/patching.md shows a whole header")
         patches.append(patch)
     return patches
+
+
+def shared_files() -> list[Path]:
+    """The diffs that several releases share."""
+    return sorted(file for folder in SHARED for file in (paths.patches_dir() / folder).glob("*.diff"))
 
 
 def users(entry: str, among: list[Release]) -> list[str]:

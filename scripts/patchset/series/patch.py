@@ -31,7 +31,7 @@ _OLDEST = re.compile(r"-v\d+(\.\d+)+$")
 
 _RELEASE = r"v\d+(\.\d+)+"
 _PROOF = r"tests/patches/test_\w+\.py"
-_SOURCE = r"patches/src/[0-9A-Za-z_]+(/[0-9A-Za-z_]+)*\.py"
+_SOURCE = r"patches/files/[0-9A-Za-z_]+(/[0-9A-Za-z_]+)*\.py"
 _STATUS = rf"not submitted|pending|submitted #\d+|merged in {_RELEASE}|inappropriate \(.+\)"
 
 #: The fields of a header: what each holds, as a pattern and in words.
@@ -46,7 +46,7 @@ _REQUIRED = {
 }
 _OPTIONAL = {
     "Native": ("yes", "yes, or no such line"),
-    "Source": (f"{_SOURCE}( {_SOURCE})*", "patches/src/<path>.py, one or several"),
+    "Source": (f"{_SOURCE}( {_SOURCE})*", "patches/files/<path>.py, one or several"),
     "Releases": (r"v\d[\w., ]*", "releases, as in v0.24.0 to v0.33.0"),
 }
 
@@ -73,7 +73,7 @@ class Header(dict[str, str]):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The files of ``patches/src`` that the diff carries, relative to the checkout."""
+        """The files of ``patches/files`` that the diff carries, relative to the checkout."""
         return tuple((self.get("Source") or "").split())
 
     def text(self) -> str:

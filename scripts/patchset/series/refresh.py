@@ -82,11 +82,11 @@ def generate(found: Iterable[Release], outcome: Outcome) -> None:
 
 
 def spans() -> dict[Path, str]:
-    """Each diff in ``common/`` as it must stand: with the releases that use it in its header."""
+    """Each shared diff as it must stand: with the releases that use it in its header."""
     among = releases()
     found = {}
     for place in sorted(_shared()):
-        entry = order.COMMON + place.name
+        entry = place.relative_to(paths.patches_dir()).as_posix()
         patch = read_patch(place, entry)
         if users := [release for release in among if entry in order.entries(release)]:
             header = patch.header.with_field("Releases", order.spans(users, among))
@@ -95,7 +95,7 @@ def spans() -> dict[Path, str]:
 
 
 def _shared() -> dict[Path, bytes]:
-    return {place: place.read_bytes() for place in paths.patches_dir().glob("common/*.diff")}
+    return {place: place.read_bytes() for place in order.shared_files()}
 
 
 def _save(release: Release) -> Outcome:
@@ -193,7 +193,7 @@ def _settled(
 ) -> Patch:
     """Keep of a diff what its commit leaves as it was: the header, and the hunks where they make the same tree.
 
-    So a shared diff stays shared when only its place moved, and a file of ``patches/src`` that was edited since
+    So a shared diff stays shared when only its place moved, and a file of ``patches/files`` that was edited since
     ``apply`` is not overwritten by the tree's older one. ``there`` is the diff as it stands; ``original`` the patch of
     ``old``, the commit that ``apply`` made. Where that is not known, ``old`` is "" and ``original`` is ``there``.
     """
@@ -221,7 +221,7 @@ def _settled(
 
 
 def _save_sources(tree: Path, commit: str, before: Patch) -> None:
-    """Take files of ``patches/src`` that were edited in the tree back from the commit that carries them."""
+    """Take files of ``patches/files`` that were edited in the tree back from the commit that carries them."""
     carried = sources.sections(before.diff)
     for source in before.header.sources:
         path, place = source.removeprefix(sources.FOLDER), paths.project_root() / source
@@ -250,7 +250,7 @@ def patch_of_commit(release: Release, tree: Path, commit: str, old: list[str], m
     if trailer and not order.is_entry(trailer[1]):
         raise PatchsetError(
             f"{commit[:12]}: {trailer[1][:200]!r} names no diff of {release.name}",
-            f"git commit --amend: '{ENTRY_TRAILER}: NAME.diff', '../common/NAME.diff', or no such line",
+            f"git commit --amend: '{ENTRY_TRAILER}: NAME.diff', 'core/NAME.diff', or no such line",
         )
     entry = trailer[1] if trailer else _entry_by_subject(release, subject.strip(), old, made)
     # git leaves "# Conflicts:" in the message of a conflict that was resolved without an editor
@@ -267,7 +267,7 @@ def _entry_by_subject(release: Release, subject: str, old: list[str], made: list
         if entry not in made and read_patch(order.entry_file(release, entry), entry).subject == subject:
             return entry
     slug = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:60].strip("-") or "patch"
-    numbers = [int(found[2]) for name in old + made if (found := re.match(r"(\.\./common/)?(\d+)-", name))]
+    numbers = [int(found[2]) for name in old + made if (found := re.match(r"(core/|extra/)?(\d+)-", name))]
     return f"{max(numbers, default=0) + 1:04d}-{slug}.diff"
 
 
@@ -284,8 +284,8 @@ def _merged(old: list[str], applied: list[str], made: list[str]) -> list[str]:
 def _write(release: Release, made: list[Patch], entries: list[str], outcome: Outcome) -> None:
     """Write all of it: the release's folder is swapped as a whole, common diffs one by one before that."""
     written = [patch for patch in made if patch.entry in outcome.changed + outcome.added]
-    own = [patch for patch in written if not patch.entry.startswith(order.COMMON)]
-    gone = [entry for entry in outcome.removed if not entry.startswith(order.COMMON)]
+    own = [patch for patch in written if not patch.entry.startswith(order.SHARED)]
+    gone = [entry for entry in outcome.removed if not entry.startswith(order.SHARED)]
     for patch in written:
         if patch not in own:
             files.write_text(patch.file, patch.text())
@@ -298,5 +298,5 @@ def _write(release: Release, made: list[Patch], entries: list[str], outcome: Out
                 (temp / entry).unlink(missing_ok=True)
             (temp / "series").write_text("".join(f"{entry}\n" for entry in entries), encoding="utf-8")
     for entry in outcome.removed:
-        if entry.startswith(order.COMMON) and not order.users(entry, releases()):
+        if entry.startswith(order.SHARED) and not order.users(entry, releases()):
             order.entry_file(release, entry).unlink(missing_ok=True)

@@ -69,13 +69,16 @@ def _cover(sets: Sequence[frozenset[int]], count: int) -> list[frozenset[int]]:
 
 
 def write(name: str, groups: Sequence[Group]) -> None:
-    """Put a plan into the series: shared diffs into ``common/``, the others into their release's folder."""
+    """Put a plan into the series: shared diffs into ``core/`` or ``extra/``, the others into their release's folder."""
     several = sum(len(users) > 1 for _, users in groups) > 1
     wanted: dict[Path, str | None] = {}
+    folder = next(
+        (folder for folder in order.SHARED for patch, _ in groups if patch.entry.startswith(folder)), "extra/"
+    )
     for patch, users in groups:
         shared = len(users) > 1
         suffix = f"-{users[0].name}" if shared and several else ""
-        entry = f"{order.COMMON}{name}{suffix}.diff" if shared else f"{name}.diff"
+        entry = f"{folder}{name}{suffix}.diff" if shared else f"{name}.diff"
         header = patch.header if shared else patch.header.without_field("Releases")
         for release in users:
             lines = order.entries(release)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own modules stand as files in ``patches/src``; the diffs that bring them into a series are made of them.
+"""Our own modules stand as files in ``patches/files``; the diffs that bring them into a series are made of them.
 
-A diff says in its header which files it carries: ``Source: patches/src/vllm/parser/qwen_tool_reader.py``. It may
+A diff says in its header which files it carries: ``Source: patches/files/vllm/parser/qwen_tool_reader.py``. It may
 change files of vLLM as well: only the sections that make the named files are generated.
 """
 
@@ -18,7 +18,7 @@ from patchset.series.patch import DIFF_START, Patch, parse_header
 from patchset.series.patch import read as read_patch
 
 #: Where our own modules stand, relative to the checkout; below it a file has the path that it has in vLLM's tree.
-FOLDER = "patches/src/"
+FOLDER = "patches/files/"
 
 #: What a diff says of one file: to the next line that begins another.
 _SECTION = re.compile(r"^diff --git a/(.+) b/\1$(?:\n(?!diff --git ).*)*\n?", re.MULTILINE)
@@ -42,7 +42,7 @@ def sections(diff: str) -> dict[str, str]:
 
 
 def made_of(patch: Patch) -> str:
-    """The diff that a patch must have, with the files that its header names as they stand in ``patches/src``."""
+    """The diff that a patch must have, with the files that its header names as they stand in ``patches/files``."""
     found = sections(patch.diff)
     for source in patch.header.sources:
         try:
@@ -77,13 +77,13 @@ def faults(patch: Patch) -> Iterator[str]:
     """Where a diff and the files that it carries differ, one line each."""
     try:
         if patch.header.sources and made_of(patch) != patch.diff:
-            yield "does not carry its files of patches/src as they stand; nox -s refresh writes it right"
+            yield "does not carry its files of patches/files as they stand; nox -s refresh writes it right"
     except PatchsetError as error:
         yield error.message
 
 
 def orphans(patches: list[Patch]) -> Iterator[str]:
-    """Files of ``patches/src`` that no diff carries."""
+    """Files of ``patches/files`` that no diff carries."""
     carried = {source for patch in patches for source in patch.header.sources}
     root = paths.project_root()
     there = {file.relative_to(root).as_posix() for file in (root / FOLDER).rglob("*.py")}
