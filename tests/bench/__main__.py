@@ -12,9 +12,9 @@ from click.core import ParameterSource
 
 from bench import cells, places, report, runner, subjects, workloads
 from bench.plot import draw, draw_releases
-from patchset.base import console, files, run_command
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release
+from patchset import console, files, run_command
+from patchset.errors import PatchsetError
+from patchset.release import Release
 from patchset.results import bench as kept
 from patchset.series import patched_files
 

@@ -25,9 +25,9 @@ from bench import places
 from bench.cells import Cell
 from bench.cells import Path as Way
 from bench.subjects import Place, Subject, Worker
-from patchset.base import console, files, release, run_command
-from patchset.base.errors import MissingToolError, PatchsetError
-from patchset.base.release import Release
+from patchset import console, files, release, run_command
+from patchset.errors import MissingToolError, PatchsetError
+from patchset.release import Release
 from patchset.results import bench as kept
 from patchset.series import patched_files
 

@@ -23,9 +23,9 @@ import click
 from rich.table import Table
 
 from bench.stats import ratio, spread
-from patchset.base import console, files, paths, release, run_command
-from patchset.base.errors import EXIT_CONFLICT, PatchsetError
-from patchset.base.release import Release
+from patchset import console, files, paths, release, run_command
+from patchset.errors import EXIT_CONFLICT, PatchsetError
+from patchset.release import Release
 
 
 @dataclass(frozen=True)

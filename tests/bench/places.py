@@ -13,10 +13,10 @@ from pathlib import Path
 
 from bench.peer_parsers import PEERS
 from bench.subjects import SHORT, SHORT_TOKENS, Place, Subject
-from patchset.base import console, files, git, paths, release
-from patchset.base.errors import PatchsetError, UsageError
-from patchset.base.release import Artifact, Release
+from patchset import console, files, git, paths, release
 from patchset.downloads import fetch, unpack
+from patchset.errors import PatchsetError, UsageError
+from patchset.release import Artifact, Release
 from patchset.series.apply import patched_tree
 
 #: Bounds of a peer's wheel. SGLang 0.5.23's has 6 400 members.

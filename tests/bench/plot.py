@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from patchset.base import files
-from patchset.base.errors import MissingToolError
+from patchset import files
+from patchset.errors import MissingToolError
 
 #: What is drawn, in this order and these colours (Okabe and Ito's, which the colour-blind can tell apart).
 COLOURS = {

@@ -20,9 +20,9 @@ from bench.__main__ import Listed
 from bench.reading import Message
 from bench.stats import ratio
 from bench.subjects import Place, Subject, workers
-from patchset.base import console
-from patchset.base.errors import PatchsetError
-from patchset.base.release import load, release_names
+from patchset import console
+from patchset.errors import PatchsetError
+from patchset.release import load, release_names
 from patchset.results import bench as kept
 from patchset.series import patched_files
 

@@ -15,7 +15,7 @@ from conformance.adapters import TESTS, AdapterError, Job
 from engines.host import Host
 
 from bfcl.entries import CATEGORIES, Entry, Template, load
-from patchset.base import files, run_command
+from patchset import files, run_command
 
 ROOT = TESTS.parent
 #: As a client that does not stream, and with 0 to 5 drafted tokens a step. Widths are drawn by the entry's name.
@@ -77,7 +77,7 @@ def judge(entry: Entry, checker: Any, read: dict[str, Any] | None) -> bool:
 
 def lane(opts: argparse.Namespace) -> int:
     """Replay the entries on each release; returns the exit code."""
-    from patchset.base.release import load as release_of
+    from patchset.release import load as release_of
     from patchset.results import bfcl as table
     from patchset.results import totals
     from patchset.results.key import key

@@ -24,9 +24,9 @@ from clients import scenarios, table
 from clients.client import Client, Library
 from clients.install import DEFAULT_RELEASE, HERE, install, templates
 from clients.runs import Job, LaneError, Place, Processes, Server, run_all
-from patchset.base import run_command
-from patchset.base.errors import EXIT_INTERRUPTED
-from patchset.base.release import load as pin
+from patchset import run_command
+from patchset.errors import EXIT_INTERRUPTED
+from patchset.release import load as pin
 from patchset.series import patched_files
 
 ROOT = HERE.parent.parent

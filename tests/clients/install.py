@@ -8,8 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from patchset.base import files, process
-from patchset.base.errors import MissingToolError, PatchsetError
+from patchset import files, process
+from patchset.errors import MissingToolError, PatchsetError
 
 HERE = Path(__file__).parent
 DEFAULT_RELEASE = "v0.33.0"

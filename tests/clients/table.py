@@ -10,8 +10,8 @@ from typing import Any
 
 from clients import scenarios
 from clients.runs import Job
-from patchset.base import files
-from patchset.base.release import load
+from patchset import files
+from patchset.release import load
 from patchset.results import totals
 from patchset.results.key import key
 

@@ -21,7 +21,7 @@ from clients.judge import Outcome, judge
 from clients.reading import declared, history
 from clients.runs import Job, LaneError, Processes
 from clients.scenarios import Call, Say, Turn, Write
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 from patchset.results import totals
 
 CLIENTS = load([])

@@ -11,7 +11,7 @@ from pathlib import Path
 from conformance import case as cases
 from conformance.adapters import AdapterError, TreeAdapter, UrlAdapter, jobs_for
 from conformance.report import Report, show, write_json
-from patchset.base import run_command
+from patchset import run_command
 
 SURFACES = ("chat", "responses", "messages")
 

@@ -105,14 +105,14 @@ def main() -> None:
         os._exit(0)  # the release leaves threads that would keep the process
     if len(options.trees) != 2:
         parser.error("give two trees: stock and patched")
-    from patchset.base import run_command  # the process that asks may lack it
+    from patchset import run_command  # the process that asks may lack it
 
     run_command.run_lane(lambda: show(options), AdapterError)
 
 
 def show(options: argparse.Namespace) -> int:
     """Print, write or check the example; returns the exit code."""
-    from patchset.base import files
+    from patchset import files
 
     text = shown(dict(zip(options.names, map(answer, options.trees), strict=True)))
     readme = README.read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import Any
 
 from conformance.report import Cell, Report
 from conformance.schedule import COLUMNS
-from patchset.base import files
+from patchset import files
 
 _STYLE = """
 :root { color-scheme: light dark; --ok: #1a7f4b; --near: #9a6a00; --bad: #b42318; --line: #8884; --soft: #8881; }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.schedule import COLUMNS, column
-from patchset.base import files
+from patchset import files
 
 
 @dataclass

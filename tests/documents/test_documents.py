@@ -13,8 +13,8 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from patchset.base import paths
-from patchset.base.release import load
+from patchset import paths
+from patchset.release import load
 
 ROOT = paths.project_root()
 DOCUMENTS = sorted(

@@ -13,6 +13,6 @@ if sys.argv[:1] == ["-m"]:
 
 def build_dir() -> Path:
     """What the lane makes: environment, checkpoints, wheels, logs, results."""
-    from patchset.base import paths  # the checkpoint maker runs where patchset is not installed
+    from patchset import paths  # the checkpoint maker runs where patchset is not installed
 
     return paths.build_dir() / "e2e"

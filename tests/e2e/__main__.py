@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from e2e import build_dir, lane, results, wheels
-from patchset.base import console, files, release, run_command
-from patchset.base.errors import PatchsetError
+from patchset import console, files, release, run_command
 from patchset.commands.options import from_dir_option
+from patchset.errors import PatchsetError
 from patchset.results.key import key
 
 #: DFlash and DSpark draft as many.

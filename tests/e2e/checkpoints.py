@@ -10,8 +10,8 @@ from pathlib import Path
 
 from e2e import build_dir
 from e2e.environment import Environment
-from patchset.base import console, files
-from patchset.base.errors import PatchsetError
+from patchset import console, files
+from patchset.errors import PatchsetError
 
 _HERE = Path(__file__).parent
 _SOURCES = ("transcripts/*.json", "chat_template.jinja", "tools.json", "transcripts.py", "checkpoint/*.py")

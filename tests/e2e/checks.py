@@ -15,7 +15,7 @@ from e2e.server import MODEL_NAME
 from e2e.surfaces import SURFACES
 from e2e.transcripts import Transcript, tool_schemas
 from e2e.verdict import Verdict
-from patchset.base import console
+from patchset import console
 
 LEAVING = (1, 100)
 _CUT = "cut"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from e2e import build_dir
 from e2e.environment import Environment
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 from patchset.image.engine import Engine
 
 _TESTS = Path(__file__).parents[1]

@@ -21,9 +21,9 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from e2e import build_dir
-from patchset.base import console, files, process
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release
+from patchset import console, files, process
+from patchset.errors import PatchsetError
+from patchset.release import Release
 
 #: The torchvision that was released with a torch; vLLM's Qwen3.5 model file imports it.
 _TORCHVISION = {"2.13.0": "0.28.0"}

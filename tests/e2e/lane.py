@@ -16,8 +16,8 @@ from e2e import build_dir, checkpoints, checks, environment, metrics, results, s
 from e2e.asking import Lane
 from e2e.surfaces import common
 from e2e.verdict import Answers, Verdict
-from patchset.base import console, files
-from patchset.base.release import Release
+from patchset import console, files
+from patchset.release import Release
 
 _SOAK_SEED = 5
 _CHECKS = (("everywhere", checks.everywhere), ("cut", checks.cuts), ("budget", checks.budgets))

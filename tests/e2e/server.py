@@ -18,8 +18,8 @@ import httpx
 import psutil
 
 from e2e.environment import Environment
-from patchset.base import console
-from patchset.base.errors import PatchsetError
+from patchset import console
+from patchset.errors import PatchsetError
 
 MODEL_NAME = "learnt-by-heart"
 #: Prompt plus answer of the longest transcript, with room.

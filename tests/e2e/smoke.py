@@ -15,12 +15,12 @@ from e2e.asking import Lane
 from e2e.container import Container
 from e2e.surfaces import common
 from e2e.verdict import Answers
-from patchset.base import console, run_command
-from patchset.base.errors import PatchsetError
-from patchset.base.release import EngineName
+from patchset import console, run_command
+from patchset.errors import PatchsetError
 from patchset.image import engine
 from patchset.image.context import DOCTOR
 from patchset.image.engine import ENGINES
+from patchset.release import EngineName
 
 #: Imports modules by name, as a server does; that needs no GPU.
 _IMPORTS = (

@@ -11,7 +11,7 @@ import pytest
 
 from e2e import build_dir, container
 from e2e.container import Container
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 from patchset.image.engine import Engine
 
 

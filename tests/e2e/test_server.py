@@ -13,7 +13,7 @@ import pytest
 
 from e2e import server, wheels
 from e2e.environment import Environment, requirements
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 
 SERVER = """\
 #!{python}

@@ -12,8 +12,8 @@ import click
 import httpx
 
 from e2e import build_dir, checkpoints, environment, server, transcripts, wheels
-from patchset.base import console, release, run_command
-from patchset.base.errors import PatchsetError
+from patchset import console, release, run_command
+from patchset.errors import PatchsetError
 
 #: A file that documents a tag of the format; in stock its content is cut there.
 TRANSCRIPT = "value-function-end"

@@ -15,10 +15,10 @@ import zipfile
 from pathlib import Path
 
 from e2e import build_dir
-from patchset.base import console, files
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Arch, Release
+from patchset import console, files
 from patchset.downloads import fetch
+from patchset.errors import PatchsetError
+from patchset.release import Arch, Release
 
 _ARCHES: dict[str, Arch] = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 

@@ -26,9 +26,9 @@ from conformance.reading import ReadCall, Reading
 
 from engines.host import Host, readings
 from engines.peers import PEERS, read
-from patchset.base import files, paths, run_command
-from patchset.base.release import Release, load
+from patchset import files, paths, run_command
 from patchset.downloads import fetch
+from patchset.release import Release, load
 from patchset.results import engines as table
 from patchset.results import totals
 from patchset.results.key import key

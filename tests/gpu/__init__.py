@@ -8,6 +8,6 @@ import e2e  # noqa: F401 - for Ctrl-C while modules are imported
 
 def build_dir() -> Path:
     """What the lane makes: results, logs, bundles."""
-    from patchset.base import paths
+    from patchset import paths
 
     return paths.build_dir() / "gpu"

@@ -13,11 +13,11 @@ from e2e.__main__ import mtp_range
 
 from gpu import build_dir, cells, composite, device, lane, pace, real, tool_eval
 from gpu.prepared import Prepared, Variant
-from patchset.base import console, files, release, run_command
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release
+from patchset import console, files, release, run_command
 from patchset.commands.options import from_dir_option
 from patchset.downloads import fetch
+from patchset.errors import PatchsetError
+from patchset.release import Release
 from patchset.results import lanes, totals
 from patchset.results.key import key
 from patchset.series.patched_release import PatchedRelease

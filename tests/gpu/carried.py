@@ -11,7 +11,7 @@ import click
 
 from gpu import cells, device, lane, real
 from gpu.prepared import Prepared
-from patchset.base import console, run_command
+from patchset import console, run_command
 
 #: Exit status when there was no time for all cells.
 TIME_UP = 4

@@ -15,7 +15,7 @@ from e2e import lane as shared
 
 from gpu import cells, device, pace, real, tool_eval
 from gpu.prepared import Prepared
-from patchset.base import files, run_command
+from patchset import files, run_command
 
 #: KV cache of the small model in bytes; given, the engine does not measure the GPU that it shares with other cells.
 _KV_CACHE = 4 << 30

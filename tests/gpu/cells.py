@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchset.base.errors import UsageError
+from patchset.errors import UsageError
 
 #: Numbers of drafted tokens in the order in which they are worth running: bursts of some tokens, the longest, none.
 TELLING = (3, 5, 1, 0, 2, 4, 7, 15)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu.host import gpus
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 
 
 def visible() -> int:

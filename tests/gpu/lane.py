@@ -15,7 +15,7 @@ from typing import Any
 
 from gpu.cells import Job
 from gpu.prepared import Prepared
-from patchset.base import console
+from patchset import console
 
 #: What a cell is taken to need before one has been seen, in seconds.
 FIRST_GUESS = 150.0

@@ -25,7 +25,7 @@ from e2e.transcripts import Message, Transcript
 from e2e.verdict import Answers, Verdict
 
 from gpu import cells
-from patchset.base import console, files
+from patchset import console, files
 
 PROMPTS = Path(__file__).parent / "prompts.json"
 #: No answer may be longer; one that is, is cut, and its last call is not held against its schema.

@@ -14,7 +14,7 @@ from gpu.__main__ import command as gpu_tests
 from gpu.cells import Job
 from gpu.lane import Command
 from gpu.prepared import Prepared, Variant
-from patchset.base.errors import PatchsetError, UsageError
+from patchset.errors import PatchsetError, UsageError
 from patchset.results import lanes, totals
 
 WHEEL = {"file": "vllm.whl", "sha256": "0" * 64}

@@ -13,7 +13,7 @@ import pytest
 
 from gpu import composite
 from gpu.bundle import fatbin, resolve, slim
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 
 PTX, MACHINE = 1, 2
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpu import tool_eval
-from patchset.base.release import Release, releases
+from patchset.release import Release, releases
 from patchset.results import lanes, totals
 from patchset.results import tool_eval as table
 from patchset.results.key import key

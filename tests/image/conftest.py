@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from patchset.base import process
-from patchset.base.errors import PatchsetError, UsageError
-from patchset.base.release import Release, Target, load
+from patchset import process
+from patchset.errors import PatchsetError, UsageError
 from patchset.image import build, engine
 from patchset.image.engine import Engine
+from patchset.release import Release, Target, load
 
 HERE = Path(__file__).parent
 #: For one program in a container; compiling takes half a minute on an idle machine.

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from conftest import Inside  # type: ignore[attr-defined]  # the conftest beside this file
 
-from patchset.base.release import Release, Target
 from patchset.downloads import fetch
 from patchset.downloads.index import DEFAULT_INDEX, pip_settings
+from patchset.release import Release, Target
 from patchset.series import patched_files
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from patchset.base import files, paths
-from patchset.base.errors import MissingToolError
+from patchset import files, paths
+from patchset.errors import MissingToolError
 from patchset.image import archive, build, context, debian_base, engine
 from patchset.image.engine import Engine
 from patchset.locks import wheelhouse

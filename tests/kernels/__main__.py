@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from patchset.base import console, files, paths, process, release, run_command
-from patchset.base.errors import PatchsetError, UnavailableError
-from patchset.base.release import Release
+from patchset import console, files, paths, process, release, run_command
+from patchset.errors import PatchsetError, UnavailableError
+from patchset.release import Release
 from patchset.series import apply
 from patchset.series.stock_tree import stock_tree
 

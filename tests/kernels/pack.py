@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from kernels.__main__ import KNOWN, TRITON
-from patchset.base import console, files, paths, release, run_command
-from patchset.base.errors import PatchsetError
+from patchset import console, files, paths, release, run_command
+from patchset.errors import PatchsetError
 from patchset.series import apply
 from patchset.series.stock_tree import stock_tree
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from patchset.base import paths, release
+from patchset import paths, release
 from patchset.commands.options import this_machine
 from patchset.source import toolchain
 

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from patchset.base import paths, release, run_command
-from patchset.base.errors import PatchsetError, UsageError
+from patchset import paths, release, run_command
+from patchset.errors import PatchsetError, UsageError
 from patchset.results import tokens as results
 from patchset.results import totals
 from patchset.results.key import key

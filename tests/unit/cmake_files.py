@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchset.base import git
+from patchset import git
 
 TOP = """\
 cmake_minimum_required(VERSION 3.26)

@@ -19,11 +19,11 @@ from registry_server import host, own_places
 from small_base import base, released
 from test_wheel import packaged
 
+from patchset import files
 from patchset.attest import attestation, provenance, sbom
-from patchset.base import files
-from patchset.base.release import load
 from patchset.image import debian_base, thin
 from patchset.registry.layout import Layout
+from patchset.release import load
 from patchset.series.patched_release import PatchedRelease
 
 __all__ = ["base", "host", "own_places", "packaged", "released", "small_base"]

@@ -22,15 +22,15 @@ from registry_server import host, own_places
 from small_base import released
 from test_wheel import packaged
 
-from patchset.base import console, git, steady
-from patchset.base.errors import PatchsetError, UnavailableError
-from patchset.base.release import GitSource, load
+from patchset import console, git, steady
 from patchset.downloads import fetch, index
+from patchset.errors import PatchsetError, UnavailableError
 from patchset.image import base_manifest
 from patchset.locks import uv
 from patchset.registry import auth, media, upload
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
+from patchset.release import GitSource, load
 from patchset.series.apply import patched_tree
 
 __all__ = ["host", "own_places", "packaged", "released"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from patchset.base import paths
+from patchset import paths
 
 WORKFLOWS = sorted((paths.project_root() / "ci").glob("*.yml"))
 #: What brings nox and the programs that sessions use onto a fresh runner.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchset.base.release import load
+from patchset.release import load
 from patchset.results import clients, totals
 from patchset.results.key import key
 

@@ -11,10 +11,10 @@ import cmake_files
 import pytest
 from conftest import Project
 
-from patchset.base.errors import MissingToolError, PatchsetError, UsageError
-from patchset.base.release import Arch, Release, load
+from patchset.errors import MissingToolError, PatchsetError, UsageError
 from patchset.locks import toolchain_lock
 from patchset.pins import cmake
+from patchset.release import Arch, Release, load
 from patchset.source import preflight, toolchain, worktree
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from patchset.base import console
-from patchset.base.errors import PatchsetError
+from patchset import console
+from patchset.errors import PatchsetError
 from patchset.source import backend, from_source, toolchain
 
 

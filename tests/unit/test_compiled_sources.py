@@ -12,11 +12,11 @@ import pytest
 import wheels
 from conftest import Project, make_sdist
 
-from patchset.base import git
-from patchset.base.errors import PatchsetError, UnavailableError
-from patchset.base.release import load
+from patchset import git
+from patchset.errors import PatchsetError, UnavailableError
 from patchset.pins import cmake, third_party
 from patchset.pins.cmake import Source
+from patchset.release import load
 from patchset.source import third_party_sources, worktree
 
 CUTLASS = Source(

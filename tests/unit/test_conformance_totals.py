@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from conftest import HEADER, Project, diff_line
 
-from patchset.base import paths
-from patchset.base.errors import PatchsetError
-from patchset.base.release import releases
+from patchset import paths
+from patchset.errors import PatchsetError
+from patchset.release import releases
 from patchset.results import conformance, lanes, tables, totals
 from patchset.results.key import key
 

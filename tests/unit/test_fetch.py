@@ -20,11 +20,11 @@ import pytest
 from conftest import Project, release_toml
 from package_index import PackageIndex, serving
 
-from patchset.base import files
-from patchset.base.errors import MissingToolError, NoSpaceError, PatchsetError, UnavailableError
-from patchset.base.release import Artifact, GitSource, load
+from patchset import files
 from patchset.downloads import fetch, unpack
 from patchset.downloads.index import pip_settings
+from patchset.errors import MissingToolError, NoSpaceError, PatchsetError, UnavailableError
+from patchset.release import Artifact, GitSource, load
 
 NAME = "pkg-1.2.0.tar.gz"
 

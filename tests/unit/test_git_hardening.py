@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from conftest import EPOCH, PARSER, Project, diff_line, release_toml
 
-from patchset.base import git
-from patchset.base.errors import PatchsetError
-from patchset.base.release import load
+from patchset import git
+from patchset.errors import PatchsetError
+from patchset.release import load
 from patchset.series.apply import changes, patched_tree
 from patchset.series.refresh import refresh
 from patchset.series.stock_tree import stock_tree

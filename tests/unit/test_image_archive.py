@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 from patchset.image import archive
 
 

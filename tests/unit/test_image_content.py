@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from patchset import paths
 from patchset.attest import labels
-from patchset.base import paths
-from patchset.base.errors import MissingToolError, PatchsetError, UsageError
-from patchset.base.release import load
+from patchset.errors import MissingToolError, PatchsetError, UsageError
 from patchset.image import build, context, debian_base, run_hint, space
 from patchset.image.engine import Engine
 from patchset.locks import wheelhouse
+from patchset.release import load
 from patchset.series.patched_release import PatchedRelease
 
 DOCKER = paths.project_root() / "docker"

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from patchset.base import console, process
-from patchset.base.errors import MissingToolError, UnavailableError
-from patchset.base.release import EngineName
+from patchset import console, process
+from patchset.errors import MissingToolError, UnavailableError
 from patchset.image import engine
+from patchset.release import EngineName
 
 
 def program(folder: Path, name: str, script: str = "exit 0") -> None:
@@ -99,7 +99,7 @@ def test_a_programs_lines_are_shown_and_its_failure_raised(capfd: pytest.Capture
 
 def test_a_silent_program_is_seen_to_be_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr("patchset.base.console.note", said.append)
+    monkeypatch.setattr("patchset.console.note", said.append)
     process.run([sys.executable, "-c", "import time; time.sleep(0.6)"], prefix="p", heartbeat=0.2)
     assert any("at work" in line for line in said)
     process.run(
@@ -142,7 +142,7 @@ def test_an_interruption_ends_the_program_and_its_children(
         if "started" in text:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("patchset.base.console.note", interrupt)
+    monkeypatch.setattr("patchset.console.note", interrupt)
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         process.run(["sh", "-c", script], prefix="p", cwd=tmp_path)

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 from conftest import Project
 
-from patchset.base import guard, process
-from patchset.base.errors import MissingToolError
+from patchset import guard, process
+from patchset.errors import MissingToolError
 from patchset.image.engine import Engine
 
 #: Builds, and says so when its second step runs.
 BUILD = """
 import sys
 from pathlib import Path
-from patchset.base import run_command
+from patchset import run_command
 from patchset.image.engine import Engine
 import click
 
@@ -130,7 +130,7 @@ def test_what_a_program_started_dies_with_the_parent(tmp_path: Path, number: sig
     """In sessions of their own, deaf to signals, and when nobody had the time to end them."""
     mark = f"{number}{os.getpid():07}"
     script = f"""
-from patchset.base import process, guard
+from patchset import process, guard
 process.GRACE = guard.GRACE = 1
 process.run(["sh", "-c", {GRANDCHILDREN.format(mark)!r}], prefix="p")
 """
@@ -157,9 +157,7 @@ def test_the_status_of_a_program_is_its_own(script: str, status: int) -> None:
     assert guard.descendants(os.getpid()) is not None
 
 
-@pytest.mark.parametrize(
-    "module", ["patchset.base.errors", "click", "rich.console", "patchset.base.run_command"]
-)
+@pytest.mark.parametrize("module", ["patchset.errors", "click", "rich.console", "patchset.run_command"])
 def test_an_interruption_while_modules_are_imported_is_no_traceback(project: Project, module: str) -> None:
     started = subprocess.Popen(
         [sys.executable, "-X", "importtime", "-m", "patchset", "apply"],

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from unearth import Link
 
-from patchset.base.errors import PatchsetError, UnavailableError
-from patchset.base.release import load, release_names
+from patchset.errors import PatchsetError, UnavailableError
 from patchset.locks import wheelhouse
+from patchset.release import load, release_names
 
 A, B = "a" * 64, "b" * 64
 

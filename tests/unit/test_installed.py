@@ -12,7 +12,7 @@ import pytest
 from conftest import Project
 from test_wheel import packaged
 
-from patchset.base.errors import NoSpaceError
+from patchset.errors import NoSpaceError
 from patchset.install import in_place
 
 __all__ = ["packaged"]

@@ -14,7 +14,7 @@ from conftest import Project
 from test_installed import served, site
 from test_wheel import packaged
 
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 from patchset.install import in_place
 
 __all__ = ["packaged", "served"]

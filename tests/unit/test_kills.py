@@ -201,7 +201,7 @@ import os, signal
 signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))  # as the entry point while modules are imported
 import click
 from pathlib import Path
-from patchset.base import files, run_command
+from patchset import files, run_command
 from patchset.image import archive
 from patchset.image.engine import Engine
 

@@ -17,9 +17,9 @@ from conformance import report
 from conformance.adapters import AdapterError
 from kernels import __main__ as kernels
 
-from patchset.base import files, process, run_command
-from patchset.base.errors import NoSpaceError, UnavailableError, UsageError
-from patchset.base.release import load
+from patchset import files, process, run_command
+from patchset.errors import NoSpaceError, UnavailableError, UsageError
+from patchset.release import load
 
 TESTS = Path(__file__).parents[1]
 

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 from conftest import HEADER, PARSER, Project, diff_line
 
-from patchset.base.errors import ConflictError, PatchsetError
-from patchset.base.release import load
+from patchset.errors import ConflictError, PatchsetError
+from patchset.release import load
 from patchset.series import patched_files
 
 BLOCK = "def one():\n    a = 1\n    b = 2\n    return a\n"

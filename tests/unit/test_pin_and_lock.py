@@ -16,10 +16,10 @@ import pytest
 from conftest import Project
 from package_index import PackageIndex, serving
 
-from patchset.base import release
-from patchset.base.errors import PatchsetError, UnavailableError, UsageError
+from patchset import release
 from patchset.downloads import index as package_index
 from patchset.downloads import wheel_metadata
+from patchset.errors import PatchsetError, UnavailableError, UsageError
 from patchset.locks import lock, uv
 from patchset.pins import discover
 

@@ -24,13 +24,13 @@ from test_thin import archive, build
 from test_wheel import packaged
 
 from patchset.attest import attestation, inputs
-from patchset.base.errors import PatchsetError, UnavailableError
-from patchset.base.release import load
+from patchset.errors import PatchsetError, UnavailableError
 from patchset.image import debian_base
 from patchset.publish import push
 from patchset.registry import layout, media, transport, upload
 from patchset.registry.client import Repository
 from patchset.registry.reference import parse
+from patchset.release import load
 from patchset.series.patched_release import PatchedRelease
 
 __all__ = ["base", "host", "network", "own_places", "packaged", "released"]

@@ -21,18 +21,18 @@ from test_publish import forge, goal
 from test_thin import archive
 from test_wheel import packaged
 
+from patchset import paths
 from patchset.attest import attestation
 from patchset.attest.attestation import INPUTS, PROVENANCE, SBOM, Attestation
-from patchset.base import paths
-from patchset.base.errors import MissingToolError, PatchsetError, UnavailableError
-from patchset.base.release import load
 from patchset.commands.artifacts import publish_command
+from patchset.errors import MissingToolError, PatchsetError, UnavailableError
 from patchset.image import thin
 from patchset.publish import attached, push, sign
 from patchset.publish.reproduce import reproduce
 from patchset.registry import media
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
+from patchset.release import load
 from patchset.series.patched_release import PatchedRelease
 
 __all__ = ["base", "goal", "host", "network", "own_places", "packaged", "released"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import HEADER, PARSER, Project, diff_line
 
-from patchset.base.release import load
+from patchset.release import load
 from patchset.series.apply import changes
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from conftest import HEADER, PARSER, Project, diff_line
 
-from patchset.base import files
-from patchset.base.errors import PatchsetError
-from patchset.base.release import load, release_names
+from patchset import files
+from patchset.errors import PatchsetError
+from patchset.release import load, release_names
 from patchset.series.apply import patched_tree
 from patchset.series.refresh import refresh
 
@@ -163,7 +163,7 @@ def test_folders_that_are_no_releases(project: Project) -> None:
 def test_the_next_run_takes_the_scratch_of_a_killed_one_alone(tmp_path: Path) -> None:
     script = f"""
 import pathlib, time
-from patchset.base import files
+from patchset import files
 with files.scratch(pathlib.Path({str(tmp_path)!r})) as folder:
     print(folder, flush=True)
     time.sleep(60)

@@ -17,8 +17,8 @@ import pytest
 import registry_server as servers
 from registry_server import Fault, Network, host, network, own_places
 
-from patchset.base import paths
-from patchset.base.errors import NotFoundError, PatchsetError, UnavailableError, UsageError
+from patchset import paths
+from patchset.errors import NotFoundError, PatchsetError, UnavailableError, UsageError
 from patchset.registry import media, transport, upload
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse

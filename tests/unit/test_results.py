@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from conftest import Project, diff_line
 
-from patchset.base.errors import PatchsetError
-from patchset.base.release import load
+from patchset.errors import PatchsetError
+from patchset.release import load
 from patchset.results import totals
 from patchset.results.key import key, read_suite
 

@@ -13,10 +13,10 @@ import hcl2
 import pytest
 from conftest import Project, make_sdist, release_toml
 
-from patchset.base import paths
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Target, load
+from patchset import paths
+from patchset.errors import PatchsetError
 from patchset.image import dockerfile, source
+from patchset.release import Target, load
 from patchset.series.patched_release import PatchedRelease
 
 DOCKER = paths.project_root() / "docker"

@@ -218,7 +218,7 @@ def test_our_gzip_never_changes() -> None:
 
 
 def test_where_official_images_have_vllm() -> None:
-    from patchset.base.release import load
+    from patchset.release import load
 
     assert layer.place(load("v0.33.0"), "cuda", None, None).python == "cpython-312"
     assert layer.place(load("v0.32.0"), "cpu", None, None).version == "0.32.0+cpu"

@@ -18,7 +18,7 @@ import pytest
 import wheels
 from conftest import HEADER, Project, diff_line, make_sdist, release_toml
 
-from patchset.base import files
+from patchset import files
 from patchset.wheel import archive, metadata, overlay
 
 NAME = "vllm-1.2.0+mtp.1-cp38-abi3-manylinux_2_28_x86_64.whl"

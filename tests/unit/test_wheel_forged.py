@@ -13,8 +13,8 @@ from pathlib import Path
 from conftest import EPOCH, Project
 from test_wheel import NAME, packaged
 
-from patchset.base.errors import PatchsetError
-from patchset.base.release import load
+from patchset.errors import PatchsetError
+from patchset.release import load
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import archive, overlay, record
 from patchset.wheel.archive import Member, Wheel

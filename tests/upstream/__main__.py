@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
-from patchset.base import console, paths, release, run_command
-from patchset.base.errors import PatchsetError
+from patchset import console, paths, release, run_command
+from patchset.errors import PatchsetError
 
 #: Where releases keep the tests of what the series touches; a release has some of these places. Other models' are not among them.
 FILES = (

@@ -62,7 +62,7 @@ def main() -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # what compares says it
         json.dump(_report(), sys.stdout)
         return 0
-    from patchset.base import run_command  # the one tree's dependencies need not have it
+    from patchset import run_command  # the one tree's dependencies need not have it
 
     run_command.run_lane(lambda: _compare(trees))
 

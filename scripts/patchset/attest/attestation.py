@@ -12,10 +12,10 @@ from patchset.attest import provenance as provenances
 from patchset.attest import sbom as sboms
 from patchset.attest.inputs import Inputs
 from patchset.attest.labels import OWN
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Arch
+from patchset.errors import PatchsetError
 from patchset.registry import media
 from patchset.registry.layout import Layout
+from patchset.release import Arch
 from patchset.series.patched_release import PatchedRelease
 
 #: Bound of one attestation in bytes; the bill of a full image has half a megabyte.

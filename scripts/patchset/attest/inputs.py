@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from patchset.base import files, paths
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Arch, EngineName, FileName, Release, Sha256, Target
+from patchset import files, paths
+from patchset.errors import PatchsetError
+from patchset.release import Arch, EngineName, FileName, Release, Sha256, Target
 from patchset.series import order
 from patchset.series.patched_release import PatchedRelease
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from patchset.base import files
-from patchset.base.release import Release, Target
+from patchset import files
+from patchset.release import Release, Target
 from patchset.series.patched_release import PatchedRelease
 
 #: Our own labels start so.

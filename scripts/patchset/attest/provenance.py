@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+from patchset import console, git, paths
 from patchset.attest import labels
 from patchset.attest.inputs import Inputs
-from patchset.base import console, git, paths
-from patchset.base.errors import PatchsetError, UsageError
-from patchset.base.release import Release
+from patchset.errors import PatchsetError, UsageError
+from patchset.release import Release
 
 #: Names the builder: continuous integration sets it to its own URI.
 BUILDER_VARIABLE = "PATCHSET_BUILDER_ID"

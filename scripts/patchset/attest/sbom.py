@@ -15,12 +15,12 @@ from urllib.parse import quote
 
 from packaging.utils import parse_wheel_filename
 
+from patchset import files
 from patchset.attest import labels
 from patchset.attest.inputs import Inputs
-from patchset.base import files
-from patchset.base.errors import PatchsetError
-from patchset.base.release import GOARCH, Arch
 from patchset.downloads.wheel_metadata import read_metadata
+from patchset.errors import PatchsetError
+from patchset.release import GOARCH, Arch
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel.archive import Wheel
 from patchset.wheel.overlay import changed_files

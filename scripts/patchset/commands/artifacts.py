@@ -11,17 +11,17 @@ from typing import get_args
 import click
 from click.core import ParameterSource
 
+from patchset import console, files, paths
 from patchset.attest import attestation, inputs
-from patchset.base import console, files, paths
-from patchset.base.errors import EXIT_FAILED, PatchsetError, UsageError
-from patchset.base.release import Arch, EngineName, Release, Target, load
 from patchset.commands import options
 from patchset.commands.options import FILE, FOLDER, from_dir_option, release_argument, target_option
+from patchset.errors import EXIT_FAILED, PatchsetError, UsageError
 from patchset.image import build, engine, layer, run_hint, source, space, thin
 from patchset.publish import push, sign
 from patchset.publish.reproduce import reproduce
 from patchset.registry.layout import Layout
 from patchset.registry.reference import parse
+from patchset.release import Arch, EngineName, Release, Target, load
 from patchset.results import totals
 from patchset.series.patched_release import PatchedRelease
 from patchset.source import from_source

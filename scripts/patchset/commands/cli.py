@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from patchset.base import run_command
+from patchset import run_command
 
 #: The modules of ``patchset.commands``, and which commands each has, in the order of the flow. A command ``new-patch`` is
 #: the function ``new_patch_command``.

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import click
 
-from patchset.base import console
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Arch, Target, load
+from patchset import console
 from patchset.commands.options import arch_option, from_dir_option, release_argument, target_option
 from patchset.downloads import fetch
+from patchset.errors import PatchsetError
 from patchset.locks import lock, toolchain_lock
 from patchset.pins import discover
+from patchset.release import Arch, Target, load
 from patchset.series.stock_tree import stock_tree
 
 

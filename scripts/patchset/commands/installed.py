@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from patchset.base import console, paths
-from patchset.base.errors import EXIT_FAILED, EXIT_USAGE, UsageError
+from patchset import console, paths
 from patchset.commands.options import FOLDER, from_dir_option, python_option
+from patchset.errors import EXIT_FAILED, EXIT_USAGE, UsageError
 from patchset.install import doctor, in_place
 from patchset.wheel import overlay
 

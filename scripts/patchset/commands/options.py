@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from patchset.base.release import this_machine as this_machine
+from patchset.release import this_machine as this_machine
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

@@ -7,13 +7,13 @@ import sys
 
 import click
 
-from patchset.base import console
-from patchset.base.errors import EXIT_CONFLICT, EXIT_FAILED, UsageError
-from patchset.base.release import load, releases
+from patchset import console
 from patchset.commands.options import from_dir_option, release_argument
+from patchset.errors import EXIT_CONFLICT, EXIT_FAILED, UsageError
 from patchset.proofs import bisect, prove
 from patchset.rebase import run
 from patchset.rebase.drift import UPSTREAM, drift
+from patchset.release import load, releases
 from patchset.series import for_upstream
 from patchset.series.apply import CONFLICT_MESSAGE
 from patchset.series.new_patch import new_patch

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from patchset.base import console
-from patchset.base.errors import EXIT_CONFLICT, EXIT_FAILED, UsageError
-from patchset.base.release import load, releases
+from patchset import console
 from patchset.commands.options import FILE, from_dir_option, release_argument
+from patchset.errors import EXIT_CONFLICT, EXIT_FAILED, UsageError
+from patchset.release import load, releases
 from patchset.results import conformance, tables, totals
 from patchset.results.lint import lint
 from patchset.series import share
@@ -36,10 +36,7 @@ def lint_command() -> None:
 
 @click.command("tables")
 def tables_command() -> None:
-    """Update the tables in README.md and docs/results.md from the pins, the series and the results.
-
-    'lint' fails when they are out of date.
-    """
+    """Update the tables in README.md and docs/results.md from the pins, the series and the results."""
     changed = tables.write()
     for name in changed:
         console.note(f"{name}: tables updated")
@@ -93,7 +90,6 @@ def refresh_command(release: str | None, everything: bool) -> None:
         raise UsageError("--all takes no release")
     loaded = load(release)
     outcome = refresh(loaded, everything=everything)
-    tables.write()
     console.result(*(f"changed {entry}" for entry in outcome.changed))
     console.result(*(f"added {entry}" for entry in outcome.added))
     console.result(*(f"removed {entry}" for entry in outcome.removed))
@@ -131,5 +127,3 @@ def share_command(names: tuple[str, ...], dry_run: bool, context: int) -> None:
             console.result(f"{name}: one diff for {', '.join(release.name for release in users)}")
         if not dry_run:
             share.write(name, groups)
-    if not dry_run:
-        tables.write()

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from patchset.base import console, files, git, paths
-from patchset.base.errors import NoSpaceError, NotFoundError, PatchsetError, UnavailableError
-from patchset.base.release import Arch, Artifact, GitSource, Release, Target
-from patchset.base.steady import steady
+from patchset import console, files, git, paths
 from patchset.downloads import index
+from patchset.errors import NoSpaceError, NotFoundError, PatchsetError, UnavailableError
+from patchset.release import Arch, Artifact, GitSource, Release, Target
+from patchset.steady import steady
 
 #: How often a download is taken up again before it is given up, and the first pause in seconds (doubled each time).
 TRIES = 5

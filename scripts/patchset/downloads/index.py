@@ -22,9 +22,9 @@ from pip._internal.models.index import PyPI
 from unearth import Link, PackageFinder
 from unearth.fetchers import PyPIClient
 
-from patchset.base import files
-from patchset.base.errors import MissingToolError, NotFoundError, UnavailableError
-from patchset.base.steady import steady
+from patchset import files
+from patchset.errors import MissingToolError, NotFoundError, UnavailableError
+from patchset.steady import steady
 
 #: Where pip looks when nothing is configured; pip's own constant, so that the two cannot differ.
 DEFAULT_INDEX: str = PyPI.simple_url

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from patchset.base import console
-from patchset.base.errors import PatchsetError
+from patchset import console
+from patchset.errors import PatchsetError
 
 #: Bounds of a source archive. vLLM 0.33.0's has 5 900 members and 150 MB.
 MAX_MEMBERS = 100_000

@@ -13,11 +13,11 @@ from typing import IO
 
 from unearth import Link
 
-from patchset.base import files, paths
-from patchset.base.errors import PatchsetError, UnavailableError
-from patchset.base.release import Artifact
-from patchset.base.steady import steady
+from patchset import files, paths
 from patchset.downloads import fetch, index
+from patchset.errors import PatchsetError, UnavailableError
+from patchset.release import Artifact
+from patchset.steady import steady
 
 #: Bound of a METADATA file in bytes; vLLM 0.33.0's has 15 000.
 MAX_METADATA = 4 << 20

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from patchset.base import console, files, process
-from patchset.base.errors import PatchsetError
+from patchset import console, files, process
+from patchset.errors import PatchsetError
 from patchset.image.engine import Engine
 from patchset.registry import media
 

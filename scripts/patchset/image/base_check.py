@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from patchset.base import console
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Arch
+from patchset import console
+from patchset.errors import PatchsetError
 from patchset.image.base_manifest import Base, BaseManifest
 from patchset.image.layer import Place
 from patchset.registry import media
 from patchset.registry.client import Repository
+from patchset.release import Arch
 from patchset.wheel.archive import Wheel
 from patchset.wheel.overlay import changed_files
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from patchset import console
 from patchset.attest.labels import OWN
-from patchset.base import console
-from patchset.base.errors import PatchsetError, UsageError
-from patchset.base.release import GOARCH, Arch
+from patchset.errors import PatchsetError, UsageError
 from patchset.registry import media
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
+from patchset.release import GOARCH, Arch
 
 
 class _Inner(BaseModel):

@@ -7,15 +7,15 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchset import console, files, paths
 from patchset.attest import attestation, inputs, labels
-from patchset.base import console, files, paths
-from patchset.base.errors import UsageError
-from patchset.base.release import Arch, Release, Target
+from patchset.errors import UsageError
 from patchset.image import archive, context, debian_base, space
 from patchset.image.archive import Archive
 from patchset.image.engine import Engine
 from patchset.image.thin import inputs_lock
 from patchset.locks import wheelhouse
+from patchset.release import Arch, Release, Target
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
 

@@ -9,8 +9,8 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from patchset.base import files, paths
-from patchset.base.errors import PatchsetError
+from patchset import files, paths
+from patchset.errors import PatchsetError
 from patchset.install import doctor
 from patchset.locks.wheelhouse import Locked
 

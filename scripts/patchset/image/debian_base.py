@@ -12,10 +12,10 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from patchset.base import console, files, paths, process
-from patchset.base.errors import MissingToolError, UnavailableError, UsageError
-from patchset.base.release import GOARCH, Arch, Target
+from patchset import console, files, paths, process
+from patchset.errors import MissingToolError, UnavailableError, UsageError
 from patchset.image.engine import output
+from patchset.release import GOARCH, Arch, Target
 
 #: Debian 12: its Python is the one that locks are made for.
 SUITE = "bookworm"

@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 
 _FROM = re.compile(
     r"FROM\s+(?:--platform=\S+\s+)?(?P<base>\S+)(?:\s+AS\s+(?P<name>[\w.-]+))?\s*", re.IGNORECASE

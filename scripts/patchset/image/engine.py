@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from patchset.base import console, files, process
-from patchset.base.errors import MissingToolError, PatchsetError, UnavailableError
-from patchset.base.release import EngineName
+from patchset import console, files, process
+from patchset.errors import MissingToolError, PatchsetError, UnavailableError
+from patchset.release import EngineName
 
 #: In the order in which they are tried: buildah needs neither a daemon nor anything at run time.
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)

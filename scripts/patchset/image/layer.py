@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path, PurePosixPath
 
-from patchset.base.errors import UsageError
-from patchset.base.release import Release, Target
+from patchset.errors import UsageError
 from patchset.image.context import DOCTOR
 from patchset.install import doctor
+from patchset.release import Release, Target
 from patchset.wheel import metadata, record
 from patchset.wheel.archive import Wheel, plain_mode
 from patchset.wheel.overlay import changed_files

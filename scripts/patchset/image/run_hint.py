@@ -6,8 +6,8 @@ from __future__ import annotations
 import shlex
 import shutil
 
-from patchset.base.release import Target
 from patchset.image.engine import Engine
+from patchset.release import Target
 
 #: What is served: models that the patches are for, small enough for one card and for a CPU (docs/deploying.md).
 _MODELS: dict[Target, str] = {"cuda": "Qwen/Qwen3.5-9B", "cpu": "Qwen/Qwen3.5-0.8B"}

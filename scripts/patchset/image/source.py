@@ -9,11 +9,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base import console, files, git, paths, process
-from patchset.base.errors import MissingToolError, PatchsetError
-from patchset.base.release import Target
+from patchset import console, files, git, paths, process
+from patchset.errors import MissingToolError, PatchsetError
 from patchset.image import build, dockerfile
 from patchset.image.engine import output
+from patchset.release import Target
 from patchset.series.apply import patched_tree
 from patchset.series.patched_release import PatchedRelease
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from patchset.base.errors import NoSpaceError
-from patchset.base.release import Target
+from patchset.errors import NoSpaceError
+from patchset.release import Target
 
 #: Bytes that the build folder needs at its worst moment: downloads, base, the archive and its parts.
 BUILD = {"cuda": 14_000_000_000, "cpu": 4_000_000_000}

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from patchset import console, files, paths
 from patchset.attest import attestation, inputs, labels
 from patchset.attest.inputs import Inputs
-from patchset.base import console, files, paths
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Arch, Release, Target
+from patchset.errors import PatchsetError
 from patchset.image import base_check, base_manifest, deflate
 from patchset.image import layer as layers
 from patchset.image.base_manifest import BaseManifest
 from patchset.registry import layout, media
+from patchset.release import Arch, Release, Target
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
 

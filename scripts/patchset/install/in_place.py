@@ -18,9 +18,9 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from patchset.base import files
-from patchset.base.errors import PatchsetError, UsageError
-from patchset.base.release import load
+from patchset import files
+from patchset.errors import PatchsetError, UsageError
+from patchset.release import load
 from patchset.series.patched_release import PatchedRelease
 from patchset.series.replay import Change
 from patchset.wheel import record

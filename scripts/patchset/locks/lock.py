@@ -13,11 +13,11 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from patchset.base import console, files, paths
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Arch, Artifact, Release, Target
+from patchset import console, files, paths
 from patchset.downloads import fetch, index, wheel_metadata
+from patchset.errors import PatchsetError
 from patchset.locks import uv, wheelhouse
+from patchset.release import Arch, Artifact, Release, Target
 
 #: Debian 12's.
 PYTHON = "3.11"

@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from patchset.base import console, files
-from patchset.base.errors import PatchsetError, UsageError
-from patchset.base.release import Arch, Release
+from patchset import console, files
+from patchset.errors import PatchsetError, UsageError
 from patchset.locks import lock
+from patchset.release import Arch, Release
 
 #: Parts of the toolkit: the compiler with what it runs, and the libraries whose headers torch's CMake files ask for.
 _TOOLKIT = (

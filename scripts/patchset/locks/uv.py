@@ -11,10 +11,10 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from patchset.base import files, paths
-from patchset.base.errors import MissingToolError, PatchsetError
-from patchset.base.release import Arch
+from patchset import files, paths
 from patchset.downloads import index
+from patchset.errors import MissingToolError, PatchsetError
+from patchset.release import Arch
 
 #: Debian 12's (PEP 600 platform tag).
 GLIBC = (2, 36)

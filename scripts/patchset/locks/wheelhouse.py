@@ -15,11 +15,11 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from unearth import Link
 
-from patchset.base import console, paths
-from patchset.base.errors import PatchsetError, UnavailableError
-from patchset.base.release import Arch, Artifact
+from patchset import console, paths
 from patchset.downloads import fetch, index, wheel_metadata
+from patchset.errors import PatchsetError, UnavailableError
 from patchset.locks import uv
+from patchset.release import Arch, Artifact
 
 #: Python of the image's base, Debian 12.
 PYTHON = (3, 11)

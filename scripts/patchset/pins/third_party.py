@@ -8,11 +8,11 @@ from pathlib import Path
 
 import tomlkit
 
-from patchset.base import files, paths
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release
+from patchset import files, paths
 from patchset.downloads import unpack
+from patchset.errors import PatchsetError
 from patchset.pins import cmake
+from patchset.release import Release
 
 _FILES = re.compile(r"CMakeLists\.txt|cmake/.*\.cmake")
 _HEAD = """\

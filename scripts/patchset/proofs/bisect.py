@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base import console, files, paths
-from patchset.base.errors import PatchsetError, UsageError
-from patchset.base.release import Release
+from patchset import console, files, paths
+from patchset.errors import PatchsetError, UsageError
 from patchset.proofs import prove
+from patchset.release import Release
 from patchset.series import order
 from patchset.series.apply import patched_tree
 

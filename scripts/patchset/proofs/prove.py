@@ -22,9 +22,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from patchset.base import console, files, git, paths
-from patchset.base.errors import UsageError
-from patchset.base.release import Release
+from patchset import console, files, git, paths
+from patchset.errors import UsageError
+from patchset.release import Release
 from patchset.series import order, upstreamed
 from patchset.series.apply import STOCK_REF, patched_tree, select
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from patchset.attest import attestation
 from patchset.attest.attestation import Attestation, Contents
-from patchset.base.errors import NotFoundError
+from patchset.errors import NotFoundError
 from patchset.registry import media, upload
 from patchset.registry.client import Repository
 

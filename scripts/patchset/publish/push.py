@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from patchset import console
 from patchset.attest import attestation
 from patchset.attest.attestation import Contents
-from patchset.base import console
-from patchset.base.errors import PatchsetError, UsageError
-from patchset.base.release import Release, Target
+from patchset.errors import PatchsetError, UsageError
 from patchset.image.thin import BASE
 from patchset.publish import attached
 from patchset.registry import media, upload
@@ -23,6 +22,7 @@ from patchset.registry.client import Repository
 from patchset.registry.layout import Layout
 from patchset.registry.reference import Reference, parse
 from patchset.registry.upload import Blob
+from patchset.release import Release, Target
 
 #: Signs an image by digest, with the attestations of its archives.
 Signer = Callable[[Reference, str, Sequence[Contents]], None]

@@ -11,17 +11,17 @@ import tarfile
 import zlib
 from dataclasses import dataclass, field
 
+from patchset import console, files, paths
 from patchset.attest import attestation, inputs
 from patchset.attest.inputs import Inputs
-from patchset.base import console, files, paths
-from patchset.base.errors import PatchsetError, UsageError
-from patchset.base.release import GOARCH, Arch, load
+from patchset.errors import PatchsetError, UsageError
 from patchset.image import build, debian_base, engine, thin
 from patchset.publish import attached
 from patchset.registry import media
 from patchset.registry.client import Repository
 from patchset.registry.layout import Layout
 from patchset.registry.reference import Reference, parse
+from patchset.release import GOARCH, Arch, load
 from patchset.series.patched_release import PatchedRelease
 
 #: Bound of a thin layer that is unpacked to be compared, in bytes.

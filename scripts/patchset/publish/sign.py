@@ -8,10 +8,10 @@ import os
 import shutil
 from collections.abc import Sequence
 
+from patchset import console, files, paths, process
 from patchset.attest import attestation, inputs
 from patchset.attest.attestation import Contents
-from patchset.base import console, files, paths, process
-from patchset.base.errors import MissingToolError, PatchsetError, UsageError
+from patchset.errors import MissingToolError, PatchsetError, UsageError
 from patchset.publish import attached
 from patchset.publish.push import Signer
 from patchset.registry import media

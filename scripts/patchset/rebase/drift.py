@@ -10,15 +10,15 @@ from pathlib import Path
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from packaging.version import InvalidVersion
 
-from patchset.base import console, files, git, paths
-from patchset.base.errors import UnavailableError, UsageError
-from patchset.base.release import Release
-from patchset.base.release import read as read_pin
+from patchset import console, files, git, paths
 from patchset.downloads import index
+from patchset.errors import UnavailableError, UsageError
 from patchset.pins import discover
 from patchset.proofs import prove
 from patchset.rebase import port
 from patchset.rebase.port import Ported, Status
+from patchset.release import Release
+from patchset.release import read as read_pin
 from patchset.series import order, upstreamed
 from patchset.series.apply import STOCK_REF, patched_tree
 from patchset.series.stock_tree import stock_tree

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchset.base import files, paths
-from patchset.base.release import Release, releases
+from patchset import files, paths
 from patchset.downloads import fetch
 from patchset.pins import third_party
-from patchset.results import tables
+from patchset.release import Release, releases
 from patchset.series import order, patched_files, refresh, replay, upstreamed
 from patchset.series.apply import STOCK_REF
 from patchset.series.patch import Header, Patch
@@ -71,4 +70,3 @@ def write(new: Release, pin: Path, work: Path, made: list[Patch], proofs: Iterab
             if text or name == "series":
                 (temp / name).write_text(text, encoding="utf-8")
     refresh.generate([], refresh.Outcome())
-    tables.write()

@@ -11,8 +11,8 @@ from pathlib import Path
 from packaging.version import Version
 from pydantic.dataclasses import dataclass
 
-from patchset.base import git
-from patchset.base.errors import PatchsetError
+from patchset import git
+from patchset.errors import PatchsetError
 from patchset.series.apply import ENTRY_TRAILER, STOCK_REF, commit_message
 from patchset.series.check import State, fit
 from patchset.series.patch import Patch, patch_name

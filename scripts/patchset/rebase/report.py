@@ -10,10 +10,10 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchset.base import console, files, git
-from patchset.base.release import Release
+from patchset import console, files, git
 from patchset.rebase.new_series import nearest
 from patchset.rebase.port import OLD_REF, OLD_STOCK_REF, Outcome, Ported, Status
+from patchset.release import Release
 from patchset.series import order, upstreamed
 from patchset.series.apply import STOCK_REF
 from patchset.series.patch import Patch

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from patchset.base import console, files, git, paths
-from patchset.base.errors import ConflictError, PatchsetError, UsageError
-from patchset.base.release import load
-from patchset.base.release import read as read_pin
+from patchset import console, files, git, paths
+from patchset.errors import ConflictError, PatchsetError, UsageError
 from patchset.pins import discover
 from patchset.rebase import new_series, port
 from patchset.rebase.port import Outcome, Ported, Status
 from patchset.rebase.report import Report, make_report
+from patchset.release import load
+from patchset.release import read as read_pin
 from patchset.series import order
 from patchset.series.apply import STOCK_REF, patched_tree
 from patchset.series.stock_tree import read_stamp, stock_tree

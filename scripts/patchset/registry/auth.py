@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 from patchset.registry import media
 from patchset.registry.reference import Reference
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import httpx
 
-from patchset.base.errors import NotFoundError, PatchsetError, UnavailableError
-from patchset.base.steady import steady
+from patchset.errors import NotFoundError, PatchsetError, UnavailableError
 from patchset.registry import media
 from patchset.registry.reference import DIGEST
 from patchset.registry.transport import Transport
+from patchset.steady import steady
 
 _ACCEPT = {"Accept": ", ".join((*media.INDEXES, *media.MANIFESTS))}
 

@@ -10,8 +10,8 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from patchset.base import files
-from patchset.base.errors import PatchsetError
+from patchset import files
+from patchset.errors import PatchsetError
 from patchset.registry import media
 
 _BLOB = re.compile(r"(?:\./)?blobs/sha256/([0-9a-f]{64})")

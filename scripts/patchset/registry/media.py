@@ -7,7 +7,7 @@ import hashlib
 import json
 from typing import Any
 
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 from patchset.registry.reference import DIGEST
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"

@@ -11,11 +11,11 @@ from typing import Any, Self
 
 import httpx
 
-from patchset.base import console
-from patchset.base.errors import NotFoundError, PatchsetError, UnavailableError
-from patchset.base.steady import steady
+from patchset import console
+from patchset.errors import NotFoundError, PatchsetError, UnavailableError
 from patchset.registry import auth, media
 from patchset.registry.reference import Reference
+from patchset.steady import steady
 
 #: How often a request is sent before it is given up, and the first pause in seconds (doubled each time).
 TRIES = 5

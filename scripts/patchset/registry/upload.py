@@ -21,8 +21,8 @@ from urllib.parse import urlencode
 
 import httpx
 
-from patchset.base import console, files, paths
-from patchset.base.errors import NotFoundError, PatchsetError, UnavailableError
+from patchset import console, files, paths
+from patchset.errors import NotFoundError, PatchsetError, UnavailableError
 from patchset.registry import media, transport
 from patchset.registry.client import Repository
 

@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from patchset.base import files, paths
-from patchset.base.release import Release
+from patchset import files, paths
+from patchset.release import Release
 from patchset.results import totals
 from patchset.results.totals import Cell
 from patchset.series import patched_files

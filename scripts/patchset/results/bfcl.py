@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from patchset.base import paths
-from patchset.base.release import Release
+from patchset import paths
+from patchset.release import Release
 from patchset.results import totals
 
 LANE = "bfcl"

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release, load
+from patchset.errors import PatchsetError
+from patchset.release import Release, load
 from patchset.results import totals
 from patchset.results.key import key
 

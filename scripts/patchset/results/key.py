@@ -12,8 +12,8 @@ import json
 from functools import cache
 from pathlib import Path
 
-from patchset.base import files, paths
-from patchset.base.release import Release
+from patchset import files, paths
+from patchset.release import Release
 from patchset.series import patched_files
 
 #: The release's serving code with a scripted engine, as other lanes borrow it from the conformance suite.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from patchset.base.release import Release
+from patchset.release import Release
 from patchset.results import totals
 
 #: Releases that each lane is for.

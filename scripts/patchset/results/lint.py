@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from patchset.base import paths
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release, load, release_names, releases
-from patchset.results import tables
+from patchset import paths
+from patchset.errors import PatchsetError
+from patchset.release import Release, load, release_names, releases
 from patchset.series import order, patched_files, sources, upstreamed
 from patchset.series.native import native_reason
 from patchset.series.patch import Patch, patch_name
@@ -42,8 +41,6 @@ def lint() -> list[str]:
             for place, text in spans().items()
             if place.read_text(encoding="utf-8") != text
         ]
-    if not faults:
-        faults += [f"{name}: its tables are out of date; run nox -s tables" for name in tables.stale()]
     # An unreadable pin or series is found at every place that reads it; each message is shown once.
     return list(dict.fromkeys(faults))
 

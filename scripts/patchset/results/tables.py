@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from patchset.base import files, paths
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release, releases
+from patchset import files, paths
+from patchset.errors import PatchsetError
+from patchset.release import Release, releases
 from patchset.results import bench, bfcl, clients, conformance, engines, lanes, tokens, tool_eval, totals
 from patchset.series import order, patched_files
 from patchset.series.patch import Patch

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from patchset.base.release import Release
+from patchset.release import Release
 from patchset.results import totals
 
 LANE = "tokens"

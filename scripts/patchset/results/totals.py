@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from patchset.base import files, paths
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release
+from patchset import files, paths
+from patchset.errors import PatchsetError
+from patchset.release import Release
 from patchset.results.key import SUITES, key
 
 Cell = dict[str, Any]

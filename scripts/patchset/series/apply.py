@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from patchset.base import console, files, git, paths
-from patchset.base.errors import AlreadyPresentError, ConflictError, PatchsetError, UsageError
-from patchset.base.release import Release
+from patchset import console, files, git, paths
+from patchset.errors import AlreadyPresentError, ConflictError, PatchsetError, UsageError
+from patchset.release import Release
 from patchset.series import order, patched_files, replay
 from patchset.series.check import Fit, State, fit
 from patchset.series.patch import Header, Patch

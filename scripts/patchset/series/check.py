@@ -12,7 +12,7 @@ from pathlib import Path
 
 from unidiff.patch import Hunk, Line, PatchedFile
 
-from patchset.base import git
+from patchset import git
 from patchset.series.patch import Patch
 
 #: How many lines of the tree a rejected hunk shows around the place where the hunk should stand.

@@ -12,9 +12,9 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from patchset.base import console, files, git, paths
-from patchset.base.errors import MissingToolError, PatchsetError, UsageError
-from patchset.base.release import Release
+from patchset import console, files, git, paths
+from patchset.errors import MissingToolError, PatchsetError, UsageError
+from patchset.release import Release
 from patchset.series import order
 from patchset.series.apply import ENTRY_TRAILER, STOCK_REF, locked_tree
 from patchset.series.patch import Patch

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from patchset.base import files, paths
-from patchset.base.errors import UsageError
-from patchset.base.release import Release
+from patchset import files, paths
+from patchset.errors import UsageError
+from patchset.release import Release
 from patchset.series import order
 from patchset.series.apply import CONFLICT_MESSAGE, commit_message, patched_tree
 from patchset.series.patch import Header

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from patchset.base import paths
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release
+from patchset import paths
+from patchset.errors import PatchsetError
+from patchset.release import Release
 from patchset.series.patch import Patch, PatchFormatError
 from patchset.series.patch import read as read_patch
 

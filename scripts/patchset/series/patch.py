@@ -16,7 +16,7 @@ from packaging.version import Version
 from unidiff.errors import UnidiffParseError
 from unidiff.patch import PatchSet
 
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 
 #: A patch larger than this many bytes is no small patch, and is not read.
 MAX_BYTES = 2_000_000

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from patchset.base import files
-from patchset.base.errors import ConflictError, PatchsetError
-from patchset.base.release import Release
+from patchset import files
+from patchset.errors import ConflictError, PatchsetError
+from patchset.release import Release
 from patchset.series import order
 from patchset.series.replay import Change, changes, replayed
 

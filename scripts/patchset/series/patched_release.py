@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from patchset.base.release import Release
+from patchset.release import Release
 from patchset.series import order, patched_files
 from patchset.series.apply import changes
 from patchset.series.patch import Patch

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from patchset.base import files, git, paths
-from patchset.base.errors import ConflictError, PatchsetError
-from patchset.base.release import Release, releases
+from patchset import files, git, paths
+from patchset.errors import ConflictError, PatchsetError
+from patchset.release import Release, releases
 from patchset.series import order, patched_files, sources
 from patchset.series.apply import ENTRY_TRAILER, STOCK_REF
 from patchset.series.patch import Patch, PatchFormatError, parse, parse_header

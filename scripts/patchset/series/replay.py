@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base import files, git, paths
-from patchset.base.errors import ConflictError, PatchsetError
-from patchset.base.release import Release
+from patchset import files, git, paths
+from patchset.errors import ConflictError, PatchsetError
+from patchset.release import Release
 from patchset.series import order
 from patchset.series.check import Fit, State, fit
 from patchset.series.patch import Patch

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from patchset.base import files, paths
-from patchset.base.errors import PatchsetError, UsageError
-from patchset.base.release import Release, releases
+from patchset import files, paths
+from patchset.errors import PatchsetError, UsageError
+from patchset.release import Release, releases
 from patchset.series import order, patched_files, refresh
 from patchset.series.patch import Patch, patch_name
 from patchset.series.replay import diff_text, makes, replayed

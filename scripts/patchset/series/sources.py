@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from patchset.base import files, paths
-from patchset.base.errors import PatchsetError
+from patchset import files, paths
+from patchset.errors import PatchsetError
 from patchset.series.patch import DIFF_START, Patch, parse_header
 from patchset.series.patch import read as read_patch
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from patchset.base import console, files, git, paths
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release
+from patchset import console, files, git, paths
+from patchset.errors import PatchsetError
+from patchset.release import Release
 
 #: Written into ``.git`` last: what the tree was made of. A tree without it was never finished.
 _STAMP = "patchset.json"

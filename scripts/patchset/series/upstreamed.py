@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from patchset.base.release import Release
+from patchset.release import Release
 from patchset.series import order
 
 FILE = "stock-must-pass"

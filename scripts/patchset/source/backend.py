@@ -10,9 +10,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchset.base import console, paths, process
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release
+from patchset import console, paths, process
+from patchset.errors import PatchsetError
+from patchset.release import Release
 from patchset.source import third_party_sources
 from patchset.source.preflight import Machine
 from patchset.source.third_party_sources import Had

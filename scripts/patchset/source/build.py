@@ -10,11 +10,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base import console, files, paths
-from patchset.base.errors import UsageError
-from patchset.base.release import Arch, Release
+from patchset import console, files, paths
+from patchset.errors import UsageError
 from patchset.pins import cmake, third_party
 from patchset.pins.cmake import Module
+from patchset.release import Arch, Release
 from patchset.source import backend, preflight, third_party_sources, toolchain, worktree
 from patchset.wheel import compiled_modules
 from patchset.wheel.compiled_modules import Compiled

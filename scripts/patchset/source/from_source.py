@@ -8,10 +8,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from patchset.base import console, paths
-from patchset.base.errors import MissingToolError, PatchsetError, UsageError
-from patchset.base.release import Arch, Target
+from patchset import console, paths
 from patchset.downloads import fetch
+from patchset.errors import MissingToolError, PatchsetError, UsageError
+from patchset.release import Arch, Target
 from patchset.series.apply import patched_tree
 from patchset.series.native import native_reason
 from patchset.series.patched_release import PatchedRelease

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchset.base import console, paths
-from patchset.base.errors import MissingToolError, NoSpaceError, PatchsetError, UsageError
-from patchset.base.release import Arch, Release, this_machine
+from patchset import console, paths
+from patchset.errors import MissingToolError, NoSpaceError, PatchsetError, UsageError
 from patchset.pins import cmake
+from patchset.release import Arch, Release, this_machine
 from patchset.source import toolchain
 from patchset.source.worktree import Plan
 

@@ -8,8 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base import console, files, git, paths
-from patchset.base.errors import PatchsetError, UnavailableError
+from patchset import console, files, git, paths
+from patchset.errors import PatchsetError, UnavailableError
 from patchset.pins.cmake import Source
 from patchset.wheel.archive import Wheel
 

@@ -12,10 +12,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base import console, files, paths, process
-from patchset.base.errors import MissingToolError, PatchsetError, UsageError
-from patchset.base.release import Arch, Release
+from patchset import console, files, paths, process
+from patchset.errors import MissingToolError, PatchsetError, UsageError
 from patchset.locks import toolchain_lock, uv, wheelhouse
+from patchset.release import Arch, Release
 
 #: Where the toolkit's packages make a CUDA root, from CUDA 13 on.
 _CUDA_ROOT = "nvidia/cu13"

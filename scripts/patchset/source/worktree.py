@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base import git
+from patchset import git
 from patchset.pins import cmake
 from patchset.pins.cmake import Module, Source
 

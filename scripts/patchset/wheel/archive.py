@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 
 #: Bounds of a wheel that is read. vLLM 0.33.0's has 5 802 members and 837 MB unpacked.
 MAX_MEMBERS = 100_000

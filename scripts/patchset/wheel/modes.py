@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Literal
 
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release, Target
+from patchset.errors import PatchsetError
+from patchset.release import Release, Target
 from patchset.series.native import native_reason
 from patchset.series.patched_release import PatchedRelease
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from patchset.base import console, files, paths
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Arch, Artifact, Release, Target
+from patchset import console, files, paths
 from patchset.downloads import fetch
+from patchset.errors import PatchsetError
+from patchset.release import Arch, Artifact, Release, Target
 from patchset.series.native import native_reason
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import archive, metadata, modes, record

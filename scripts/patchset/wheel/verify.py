@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from patchset.base import console, files, paths
-from patchset.base.errors import UsageError
-from patchset.base.release import Arch, Artifact, Release, Target, load
+from patchset import console, files, paths
 from patchset.downloads import fetch
+from patchset.errors import UsageError
+from patchset.release import Arch, Artifact, Release, Target, load
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import archive, compiled_modules, metadata, modes, record
 from patchset.wheel.archive import Wheel, WheelError, plain_mode

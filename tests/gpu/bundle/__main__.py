@@ -14,11 +14,11 @@ from kernels import pack
 from gpu import __main__ as connected
 from gpu import build_dir
 from gpu.bundle import content, parts, resolve, slim
-from patchset.base import console, files, release, run_command
-from patchset.base.errors import UsageError
-from patchset.base.release import Release
+from patchset import console, files, release, run_command
 from patchset.commands.options import from_dir_option
 from patchset.downloads import fetch
+from patchset.errors import UsageError
+from patchset.release import Release
 from patchset.results.key import key
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay

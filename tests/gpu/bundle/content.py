@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from gpu.bundle.parts import SCRIPT
-from patchset.base import paths
+from patchset import paths
 
 #: Below the project's root; what imports nothing but the standard library, the lane's packages, and each other.
 _LANE = (
     "tests/e2e/*.py", "tests/e2e/*.json", "tests/e2e/*.jinja", "tests/e2e/site/*.py", "tests/e2e/surfaces/*.py",
     "tests/e2e/transcripts/*.json", "tests/gpu/*.py", "tests/gpu/*.json", "tests/gpu/host/*.py",
-    "scripts/patchset/__init__.py", "scripts/patchset/base/__init__.py",
-    "scripts/patchset/base/console.py", "scripts/patchset/base/run_command.py",
-    "scripts/patchset/base/errors.py", "scripts/patchset/base/files.py", "scripts/patchset/base/paths.py",
-    "scripts/patchset/base/process.py", "scripts/patchset/base/guard.py", "scripts/patchset/base/release.py",
+    "scripts/patchset/__init__.py",
+    "scripts/patchset/console.py", "scripts/patchset/run_command.py",
+    "scripts/patchset/errors.py", "scripts/patchset/files.py", "scripts/patchset/paths.py",
+    "scripts/patchset/process.py", "scripts/patchset/guard.py", "scripts/patchset/release.py",
 )  # fmt: skip
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from patchset.base import console, files
-from patchset.base.errors import PatchsetError
+from patchset import console, files
+from patchset.errors import PatchsetError
 
 #: A part is no larger than this many bytes.
 MOST_PART = 60 << 20

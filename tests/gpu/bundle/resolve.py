@@ -14,10 +14,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from patchset.base import console, files
-from patchset.base.errors import PatchsetError
-from patchset.base.release import Release
+from patchset import console, files
+from patchset.errors import PatchsetError
 from patchset.locks import lock, uv
+from patchset.release import Release
 
 PYTHON = "3.12"
 _HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpu.bundle import fatbin
-from patchset.base.errors import PatchsetError
+from patchset.errors import PatchsetError
 
 #: A member is read into memory; none of a wheel is larger than this many bytes.
 _MOST_MEMBER = 1 << 30

@@ -11,8 +11,8 @@ from typing import NoReturn
 
 import click
 
-from patchset.base import console, files
-from patchset.base.errors import (
+from patchset import console, files
+from patchset.errors import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     MissingToolError,

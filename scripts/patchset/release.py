@@ -12,8 +12,8 @@ from typing import Annotated, Literal, cast
 from packaging.version import Version
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from patchset.base import files, paths
-from patchset.base.errors import PatchsetError, UsageError
+from patchset import files, paths
+from patchset.errors import PatchsetError, UsageError
 
 Target = Literal["cuda", "cpu"]
 Arch = Literal["x86_64", "aarch64"]

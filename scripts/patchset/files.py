@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from patchset.base import console, paths
-from patchset.base.errors import NoSpaceError, UsageError
+from patchset import console, paths
+from patchset.errors import NoSpaceError, UsageError
 
 #: What a full disk, or a full quota, is called.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)

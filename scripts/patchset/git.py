@@ -9,8 +9,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from patchset.base import files
-from patchset.base.errors import MissingToolError, PatchsetError
+from patchset import files
+from patchset.errors import MissingToolError, PatchsetError
 
 #: Who commits in the trees. Fixed, so that equal trees have equal commit ids everywhere.
 IDENTITY = ("vllm-mtp-patches", "vllm-mtp-patches@localhost")

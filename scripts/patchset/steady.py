@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
-from patchset.base.errors import UnavailableError
+from patchset.errors import UnavailableError
 
 #: A server that has sent fewer bytes a second than ``SLOWEST`` after ``PATIENCE`` seconds is given up.
 SLOWEST, PATIENCE = 1000, 60.0

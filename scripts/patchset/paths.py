@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from patchset.base.errors import UsageError
+from patchset.errors import UsageError
 
 
 def _named(variable: str) -> Path | None:

@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from patchset.base.errors import PatchsetError, redact
+from patchset.errors import PatchsetError, redact
 
 err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
