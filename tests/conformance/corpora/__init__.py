@@ -1,0 +1,50 @@
+"""Seeded corpora: outputs with the reading that the model meant.
+
+The cases of ``conformance/cases`` say what the format is; these say how often a
+reader gets right what agents do with it.  A corpus is judged by three numbers: how
+many outputs were read as they were meant, how many were not, and in how many
+something ran that the output only quotes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from conformance.corpora import (
+    cuts,
+    embeddings,
+    fragments,
+    holdout,
+    ordinary,
+    positions,
+    sloppy,
+    spelling,
+)
+from conformance.corpora.case import Case
+
+SUITE_VERSION = 1
+"""Raised whenever a verdict can change."""
+
+CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
+    "ordinary": ordinary.first,
+    "ordinary-more": ordinary.second,
+    "embeddings": embeddings.first,
+    "embeddings-others": embeddings.others,
+    "embeddings-crossed": embeddings.crossed,
+    **{
+        f"fragments-{position}{suffix}": partial(build, position)
+        for suffix, build in (("", fragments.first), ("-2", fragments.second))
+        for position in fragments.POSITIONS
+    },
+    "omitted": sloppy.omitted,
+    **{f"spelled: {way.name}": partial(sloppy.spelled, way) for way in spelling.ALL},
+    "stutter": sloppy.stutter,
+    "closers": positions.closers,
+    "examples": positions.examples,
+    "reasoning": positions.reasoning,
+    "prose": positions.prose,
+    "cuts": cuts.length,
+    "ended": cuts.ended,
+    **{f"holdout-{name}": build for name, build in holdout.CORPORA.items()},
+}

@@ -1,0 +1,156 @@
+"""Ways to spell a call's frame, as models of this family do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from conformance.corpora.case import Call
+
+Values = Mapping[str, str]
+
+
+class Spelling:
+    """How the tags of a call's frame are laid out.
+
+    Attributes:
+        name: Its name in the tables.
+        opener: What stands before ``<function=NAME>``.
+        parameters: What stands between ``<function=NAME>`` and the first parameter,
+            and between any two.
+        before_value: What stands before the value, behind its opening tag.
+        behind_value: What stands between a value and its closing tag.
+        indent: What stands before a parameter's tags on their line.
+        closer: What closes a parameter, or nothing.
+        last_closer: What closes the last parameter, or nothing.
+        end: What stands behind the last parameter.
+
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        opener: str = "<tool_call>\n",
+        parameters: str = "\n",
+        before_value: str = "\n",
+        behind_value: str = "\n",
+        indent: str = "",
+        closer: str = "</parameter>",
+        last_closer: str | None = None,
+        end: str = "\n</function>\n</tool_call>",
+        quote: str = "",
+    ) -> None:
+        self.name = name
+        self.opener = opener
+        self.parameters = parameters
+        self.before_value = before_value
+        self.behind_value = behind_value
+        self.indent = indent
+        self.closer = closer
+        self.last_closer = closer if last_closer is None else last_closer
+        self.end = end
+        self.quote = quote
+
+    def write(self, call: Call) -> str:
+        """The call in this spelling."""
+        mark = self.quote
+        text = f"{self.opener}<function={mark}{call.name}{mark}>"
+        count = len(call.values)
+        for number, (key, value) in enumerate(call.values.items(), 1):
+            closer = self.last_closer if number == count else self.closer
+            behind = self.behind_value + self.indent if closer else ""
+            if self.behind_value == "":
+                behind = ""
+            text += f"{self.parameters}{self.indent}<parameter={mark}{key}{mark}>"
+            text += f"{self.before_value}{value}{behind}{closer}"
+        return text + self.end
+
+
+CANONICAL = Spelling("canonical")
+
+CLOSER_BEHIND = Spelling("closer behind the text", behind_value="")
+INLINE = Spelling("inline", before_value="", behind_value="")
+ONE_LINE = Spelling(
+    "one line",
+    opener="<tool_call>",
+    parameters="",
+    before_value="",
+    behind_value="",
+    end="</function></tool_call>",
+)
+PRETTY = Spelling(
+    "pretty-printed",
+    opener="<tool_call>\n  ",
+    indent="    ",
+    end="\n  </function>\n</tool_call>",
+)
+PRETTY_INLINE = Spelling(
+    "pretty-printed, inline",
+    opener="<tool_call>\n  ",
+    indent="    ",
+    before_value="",
+    behind_value="",
+    end="\n  </function>\n</tool_call>",
+)
+NO_OPENER = Spelling("no <tool_call>", opener="")
+BARE = Spelling("no <tool_call>, no </tool_call>", opener="", end="\n</function>")
+NO_END = Spelling("no </tool_call>", end="\n</function>")
+NO_FUNCTION_END = Spelling("no </function>", end="\n</tool_call>")
+NO_ENDS = Spelling("no </function>, no </tool_call>", end="")
+CRLF = Spelling(
+    "CRLF",
+    opener="<tool_call>\r\n",
+    parameters="\r\n",
+    before_value="",
+    behind_value="",
+    end="\r\n</function>\r\n</tool_call>",
+)
+BLANK_LINES = Spelling(
+    "blank lines",
+    opener="<tool_call>\n\n",
+    parameters="\n\n",
+    end="\n\n</function>\n\n</tool_call>",
+)
+OPENER_INLINE = Spelling("value begins on its tag's line", before_value="")
+ONE_LINE_BARE = Spelling(
+    "one line, no <tool_call>",
+    opener="",
+    parameters="",
+    before_value="",
+    behind_value="",
+    end="</function>",
+)
+JOINED_ENDS = Spelling("ends on one line", end="</function></tool_call>")
+NO_PARAMETER_END = Spelling("no last </parameter>", last_closer="")
+QUOTED_NAMES = Spelling("names in quotes", quote='"')
+
+FIRST = (
+    CANONICAL,
+    CLOSER_BEHIND,
+    INLINE,
+    ONE_LINE,
+    PRETTY,
+    PRETTY_INLINE,
+    NO_OPENER,
+    BARE,
+    NO_END,
+    NO_FUNCTION_END,
+    OPENER_INLINE,
+)
+"""The eleven spellings of the first set of ordinary outputs."""
+
+MORE = (
+    CRLF,
+    BLANK_LINES,
+    JOINED_ENDS,
+    ONE_LINE_BARE,
+    NO_ENDS,
+    NO_PARAMETER_END,
+    QUOTED_NAMES,
+)
+ALL = (*FIRST, *MORE)
+
+
+def joined(calls: Iterable[Call], spelling: Spelling, separator: str) -> str:
+    """Several calls, one behind the other."""
+    return separator.join(spelling.write(call) for call in calls)
