@@ -33,7 +33,7 @@ TREES = BUILD / "trees"
 MODULES = {
     "proofs": "patchset prove", "conformance": "conformance", "upstream-tests": "upstream", "bench": "bench",
     "bench-instructions": "bench.instructions", "bench-pipeline": "bench.pipeline", "clients": "clients", "tokens": "tokens",
-    "e2e-cpu": "e2e", "try": "e2e.tryout", "gpu-tests": "gpu", "gpu-bundle": "gpu.bundle", "image-smoke": "e2e.smoke",
+    "e2e-cpu": "cpu", "try": "cpu.tryout", "gpu-tests": "gpu", "gpu-bundle": "gpu.bundle", "image-smoke": "cpu.smoke",
     "bfcl": "bfcl", "engines": "engines", "rust-frontend": "engines",
 }  # fmt: skip
 
@@ -56,7 +56,7 @@ def show_help(session: nox.Session) -> None:
     for python in filter(Path.exists, pythons):
         done = subprocess.run(
             [python, "-B", "-m", *command, "--help"],
-            env={**os.environ, "PYTHONPATH": "scripts:tests"}, capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": "scripts:tests/lanes"}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode == 0:
             print(done.stdout)
@@ -81,7 +81,7 @@ def cpu_server(session: nox.Session) -> None:
     """Install what asks a vLLM on the CPU, and look for the library that its binaries need before anything is made."""
     if not HELP and not ctypes.util.find_library("numa"):
         session.error("vLLM's CPU build needs libnuma.so.1, which is not here: apt-get install libnuma1")
-    groups(session, "e2e")
+    groups(session, "cpu")
 
 
 def in_process_lane(session: nox.Session) -> None:
@@ -130,7 +130,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("codespell")
-    session.run("pytest", "-q", "tests/documents")
+    session.run("pytest", "-q", "tests/unit/test_documents.py")
     session.run("python", "-m", "patchset", "lint")
 
 
@@ -138,7 +138,9 @@ def lint(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the tool itself, and the parts of the cpu lane that need no server."""
     groups(session, "test", "gpu")
-    session.run("pytest", "-n", "auto", "--dist", "loadfile", *session.posargs)
+    session.run(
+        "pytest", "-n", "auto", "--dist", "loadfile", "--ignore", "tests/unit/test_small_modules.py", *session.posargs
+    )
 
 
 @nox.session(default=False)
@@ -214,14 +216,12 @@ def new_patch(session: nox.Session) -> None:
 def proofs(session: nox.Session) -> None:
     """Test the conformance suite; run each patch's proofs without and with it: -- [RELEASE... | --tier TIER | --all]."""
     in_process_lane(session)
-    if not session.posargs:
-        session.run("pytest", "-q", "tests/conformance")
     arguments, named = read_arguments(session)
     session.run("python", "-m", "patchset", "prove", *arguments)
     for release in releases() if "--all" in arguments else named or releases(default=True):
         tree = TREES / release / "patched"
         session.run(
-            "pytest", "-q", "tests/modules", env={"VLLM_TREE": str(tree), "VLLM_LOGGING_LEVEL": "ERROR"}
+            "pytest", "-q", "tests/patches/modules", env={"VLLM_TREE": str(tree), "VLLM_LOGGING_LEVEL": "ERROR"}
         )
 
 
@@ -234,7 +234,7 @@ def oldest_pydantic(session: nox.Session) -> None:
     make_trees(session, names)
     for name in names:
         tree = TREES / name / "patched"
-        session.run("pytest", "-q", "tests/modules/test_models.py", env={"VLLM_TREE": str(tree)})
+        session.run("pytest", "-q", "tests/patches/modules/test_models.py", env={"VLLM_TREE": str(tree)})
 
 
 @nox.session(default=False)
@@ -251,7 +251,7 @@ def conformance(session: nox.Session) -> None:
         session.log(f"judging {', '.join(chosen)}: some minutes each on two cores")
         make_trees(session, chosen)
         arguments = [word for word in arguments if word not in {"--all", *named}] + chosen
-    with session.chdir("tests"):
+    with session.chdir("tests/lanes"):
         session.run(
             "python",
             "-m",
@@ -275,7 +275,7 @@ def before_after(session: nox.Session) -> None:
     release = (named or releases(default=True))[0]
     session.run("python", "-m", "patchset", "apply", release)
     trees = TREES / release
-    lane = {"PYTHONPATH": "tests"}
+    lane = {"PYTHONPATH": "tests/lanes"}
     session.run(
         "python", "-m", "conformance.before_after", str(trees / "stock"), str(trees / "patched"),
         "--names", f"vLLM {release}", f"the patched {release}", *options, env=lane,
@@ -292,7 +292,7 @@ def clients(session: nox.Session) -> None:
     arguments, named = read_arguments(session)
     make_trees(session, dict.fromkeys([*releases(default=True), *named]))
     places = ["--trees", str(TREES), "--build", str(BUILD / "clients")]
-    session.run("python", "-m", "clients", *places, *arguments, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "clients", *places, *arguments, env={"PYTHONPATH": "tests/lanes"})
     if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
 
@@ -303,7 +303,7 @@ def tokens(session: nox.Session) -> None:
     in_process_lane(session)
     arguments, named = read_arguments(session)
     make_trees(session, named)
-    session.run("python", "-m", "tokens", *arguments, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "tokens", *arguments, env={"PYTHONPATH": "tests/lanes"})
     if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
 
@@ -312,14 +312,14 @@ def tokens(session: nox.Session) -> None:
 def bfcl(session: nox.Session) -> None:
     """Replay BFCL's answers, judged by BFCL's checker: -- [RELEASE... | --tier TIER | --all | --stock --results]."""
     in_process_lane(session)
-    install(session, "--no-deps", "--require-hashes", "-r", "tests/bfcl/requirements.txt")
+    install(session, "--no-deps", "--require-hashes", "-r", "tests/lanes/bfcl/requirements.txt")
     arguments, named = read_arguments(session)
     if "--all" in arguments:
         named = releases()
         arguments = [argument for argument in arguments if argument != "--all"] + named
     # The default release's source has the chat template.
     make_trees(session, dict.fromkeys([*releases(default=True), *named]))
-    session.run("python", "-m", "bfcl", "--trees", str(TREES), *arguments, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "bfcl", "--trees", str(TREES), *arguments, env={"PYTHONPATH": "tests/lanes"})
     if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
 
@@ -331,7 +331,7 @@ def other_engines(session: nox.Session, *names: str) -> None:
     arguments, named = read_arguments(session)
     make_trees(session, named or releases(default=True))
     session.run(
-        "python", "-m", "engines", "--trees", str(TREES), *names, *arguments, env={"PYTHONPATH": "tests"}
+        "python", "-m", "engines", "--trees", str(TREES), *names, *arguments, env={"PYTHONPATH": "tests/lanes"}
     )
     if "--results" in arguments:
         session.run("python", "-m", "patchset", "tables")
@@ -355,7 +355,7 @@ def upstream_tests(session: nox.Session) -> None:
     in_process_lane(session)
     arguments, named = read_arguments(session)
     make_trees(session, named or releases(default=True))
-    session.run("python", "-m", "upstream", *arguments, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "upstream", *arguments, env={"PYTHONPATH": "tests/lanes"})
 
 
 @nox.session(default=False)
@@ -379,14 +379,14 @@ def upstream(session: nox.Session) -> None:
 def kernels(session: nox.Session) -> None:
     """Compile the Triton kernels that a series touches, and run them without a GPU: -- [RELEASE... | --all]."""
     in_process_lane(session)
-    session.run("python", "-m", "kernels", *session.posargs, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "kernels", *session.posargs, env={"PYTHONPATH": "tests/lanes"})
 
 
 @nox.session(name="kernel-cells", default=False)
 def kernel_cells(session: nox.Session) -> None:
     """Pack the kernels, stock and patched, as one script for a host with a GPU: -- [--out FILE]."""
     install(session, "-e", ".")
-    session.run("python", "-m", "kernels.pack", *session.posargs, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "kernels.pack", *session.posargs, env={"PYTHONPATH": "tests/lanes"})
 
 
 @nox.session(name="other-parsers", default=False)
@@ -396,7 +396,7 @@ def other_parsers(session: nox.Session) -> None:
     for release in read_arguments(session)[0] or releases(default=True):
         session.run("python", "-m", "patchset", "apply", release)
         trees = [str(TREES / release / side) for side in ("stock", "patched")]
-        session.run("python", "-m", "upstream.other_parsers", *trees, env={"PYTHONPATH": "tests"})
+        session.run("python", "-m", "upstream.other_parsers", *trees, env={"PYTHONPATH": "tests/lanes"})
 
 
 @nox.session(default=False)
@@ -404,7 +404,7 @@ def bench(session: nox.Session) -> None:
     """Measure what parsing costs, stock beside patched: -- [RELEASE... | --tier TIER --lengths N,N --json FILE --quick]."""
     in_process_lane(session)
     groups(session, "bench")
-    session.run("python", "-m", "bench", *read_arguments(session)[0], env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "bench", *read_arguments(session)[0], env={"PYTHONPATH": "tests/lanes"})
 
 
 @nox.session(name="bench-instructions", default=False)
@@ -413,7 +413,7 @@ def bench_instructions(session: nox.Session) -> None:
     in_process_lane(session)
     groups(session, "bench")
     session.run(
-        "python", "-m", "bench.instructions", *read_arguments(session)[0], env={"PYTHONPATH": "tests"}
+        "python", "-m", "bench.instructions", *read_arguments(session)[0], env={"PYTHONPATH": "tests/lanes"}
     )
 
 
@@ -421,7 +421,7 @@ def bench_instructions(session: nox.Session) -> None:
 def bench_pipeline(session: nox.Session) -> None:
     """Time the pipeline's steps, with a cold and a warm cache: -- [RELEASE --target cuda|cpu --base REF --json FILE]."""
     install(session, "-e", ".")
-    session.run("python", "-m", "bench.pipeline", *session.posargs, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "bench.pipeline", *session.posargs, env={"PYTHONPATH": "tests/lanes"})
 
 
 @nox.session(name="lock-tests", default=False)
@@ -474,14 +474,14 @@ def reproduce(session: nox.Session) -> None:
 def try_it(session: nox.Session) -> None:
     """Serve a small model with MTP on the CPU and ask it for a tool call; no GPU, no model hub: -- [--mtp K --keep]."""
     cpu_server(session)
-    session.run("python", "-m", "e2e.tryout", *session.posargs, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "cpu.tryout", *session.posargs, env={"PYTHONPATH": "tests/lanes"})
 
 
 @nox.session(name="e2e-cpu", default=False)
 def e2e_cpu(session: nox.Session) -> None:
     """Serve a real model with MTP on the CPU and judge every answer: -- [--mtp 0-5 --stock --soak 2000 --results]."""
     cpu_server(session)
-    session.run("python", "-m", "e2e", *session.posargs, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "cpu", *session.posargs, env={"PYTHONPATH": "tests/lanes"})
     if "--results" in session.posargs:
         session.run("python", "-m", "patchset", "tables")
 
@@ -490,7 +490,7 @@ def e2e_cpu(session: nox.Session) -> None:
 def gpu_tests(session: nox.Session) -> None:
     """Serve with MTP on a GPU and judge every answer: -- [--release RELEASE --model MODEL --mtp 0-5 --stock]."""
     groups(session, "gpu")
-    session.run("python", "-m", "gpu", *session.posargs, env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "gpu", *session.posargs, env={"PYTHONPATH": "tests/lanes"})
     if {"--results", "--import"} & set(session.posargs):
         session.run("python", "-m", "patchset", "tables")
 
@@ -498,8 +498,8 @@ def gpu_tests(session: nox.Session) -> None:
 @nox.session(name="gpu-bundle", default=False)
 def gpu_bundle(session: nox.Session) -> None:
     """Pack the gpu lane for a host without a network: -- [--release RELEASE --host FILE --out DIR]."""
-    groups(session, "e2e")
-    session.run("python", "-m", "gpu.bundle", *session.posargs, env={"PYTHONPATH": "tests"})
+    groups(session, "cpu")
+    session.run("python", "-m", "gpu.bundle", *session.posargs, env={"PYTHONPATH": "tests/lanes"})
 
 
 @nox.session(name="gpu-bundle-check", default=False)
@@ -524,19 +524,19 @@ def doctor(session: nox.Session) -> None:
 @nox.session(name="image-smoke", default=False)
 def image_smoke(session: nox.Session) -> None:
     """Look at an image from inside, and serve the cpu lane's model in it: -- IMAGE [--engine ENGINE --gpu]."""
-    groups(session, "e2e")
-    session.run("python", "-m", "e2e.smoke", *session.posargs, env={"PYTHONPATH": "tests"})
+    groups(session, "cpu")
+    session.run("python", "-m", "cpu.smoke", *session.posargs, env={"PYTHONPATH": "tests/lanes"})
 
 
 @nox.session(name="image-check", default=False)
 def image_check(session: nox.Session) -> None:
     """Look at a built image from inside: -- [--release RELEASE --target cuda|cpu --engine ENGINE --image TAG]."""
     groups(session, "test")
-    session.run("pytest", "tests/image", "--timeout=600", *session.posargs)
+    session.run("pytest", "tests/lanes/image", "--timeout=600", *session.posargs)
 
 
 @nox.session(name="source-check", default=False)
 def source_check(session: nox.Session) -> None:
     """Compile the default release's small modules twice, compare bytes, and see a patch of compiled code in one."""
     groups(session, "test")
-    session.run("pytest", "tests/native", *session.posargs)
+    session.run("pytest", "tests/unit/test_small_modules.py", *session.posargs)

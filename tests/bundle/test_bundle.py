@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from gpu import build_dir
 from gpu.bundle import resolve
 from gpu.bundle.parts import MOST_PART, SCRIPT
 from gpu.rehearsal import Host, deliveries
-
 from patchset.locks import uv
 
 #: What one run of the script may take, and the script of the kernels.

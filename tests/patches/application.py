@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "lanes"))
 
 from conformance import tokens
 from conformance.host.engine import MODEL, SCRIPT, Script, build

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+
 from harness import TOOLS, tokenizer
 from triton_words import make_runnable
 

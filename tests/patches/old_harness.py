@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
 from harness import TOOLS
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "lanes"))
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -111,8 +112,9 @@ def raw(
     ``prompt`` says whether the prompt's end opened or closed the reasoning ("open", "closed", "none"), ``end`` how the
     output ended, and ``fields`` go into the request.
     """
-    from conformance.host.engine import SCRIPT
     from vllm.parser.parser_manager import ParserManager
+
+    from conformance.host.engine import SCRIPT
 
     body = _body(surface, prompt, width is not None, tools) | fields
     app = application(reasoning, parser)

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from application import application
 
 CALL = "<tool_call>\n<function=read>\n<parameter=path>\n{}\n</parameter>\n</function>\n</tool_call>"

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from conformance import tokens
 from conformance.host.engine import MODEL, build
 

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from application import QWEN3_CODER, QWEN35, TREE, application
 from harness import TOOLS
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from harness import TOOLS, _parser, _request, call, streamed
 
 CALL = call("read", ("path", "/a"))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+
 from old_harness import _LOOP, SURFACES, _body, application, script
 
 

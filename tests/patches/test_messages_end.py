@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from harness import call
 from old_harness import raw
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from harness import call, tokenizer
 from old_harness import WIDTHS, arguments, ask, chat_deltas
 
@@ -50,9 +51,10 @@ def test_string_argument_streams() -> None:
 
 
 def test_record_of_what_was_streamed() -> None:
-    from harness import TOOLS
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.tool_parsers import ToolParserManager
+
+    from harness import TOOLS
 
     for name in ("qwen3_coder", "qwen3_xml"):
         request = ChatCompletionRequest(model="m", messages=[{"role": "user", "content": "x"}], tools=TOOLS)

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from application import application
 from harness import WIDTHS, call
 from serving import chat_chunks, response_events

@@ -7,6 +7,7 @@ import itertools
 from typing import Any
 
 import pytest
+
 from harness import WIDTHS, call, counted, reasoning_counts, steps
 
 THOUGHT = "The tag <tool_call>\n<function= begins a call, as in <tool_call>, it says.\n"

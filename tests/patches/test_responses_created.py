@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from old_harness import WIDTHS, arguments, ask
 
 CALLS = [{"name": "read", "parameters": {"path": "/a"}}, {"name": "read", "parameters": {"path": "/b"}}]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+
 from harness import WIDTHS, call, steps
 from serving import response_usage
 

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from harness import call, deltas, messages, tool
 
 LONG = "nulls and words, " * 40

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from budget import (
     Enforcer,
     builds_the_parser,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from application import QWEN3_CODER, application
 
 SCHEMA = {"type": "object", "properties": {"url": {"type": "string"}}}

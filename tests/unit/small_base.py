@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import wheels
 from conftest import Project
-
 from patchset.registry import media, upload
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse

@@ -11,20 +11,20 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import small_base
-from conftest import Project
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
-from registry_server import host, own_places
-from small_base import base, released
-from test_wheel import packaged
 
+import small_base
+from conftest import Project
 from patchset import files
 from patchset.attest import attestation, provenance, sbom
 from patchset.image import debian_base, thin
 from patchset.registry.layout import Layout
 from patchset.release import load
 from patchset.series.patched_release import PatchedRelease
+from registry_server import host, own_places
+from small_base import base, released
+from test_wheel import packaged
 
 __all__ = ["base", "host", "own_places", "packaged", "released", "small_base"]
 

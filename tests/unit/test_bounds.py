@@ -16,12 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import small_base
 from conftest import Project, diff_line
-from registry_server import host, own_places
-from small_base import released
-from test_wheel import packaged
-
 from patchset import console, git, steady
 from patchset.downloads import fetch, index
 from patchset.errors import PatchsetError, UnavailableError
@@ -32,6 +29,9 @@ from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
 from patchset.release import GitSource, load
 from patchset.series.apply import patched_tree
+from registry_server import host, own_places
+from small_base import released
+from test_wheel import packaged
 
 __all__ = ["host", "own_places", "packaged", "released"]
 

@@ -7,10 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-import cmake_files
 import pytest
-from conftest import Project
 
+import cmake_files
+from conftest import Project
 from patchset.errors import MissingToolError, PatchsetError, UsageError
 from patchset.locks import toolchain_lock
 from patchset.pins import cmake

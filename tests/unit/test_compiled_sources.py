@@ -7,11 +7,11 @@ import shutil
 import time
 from pathlib import Path
 
-import cmake_files
 import pytest
+
+import cmake_files
 import wheels
 from conftest import Project, make_sdist
-
 from patchset import git
 from patchset.errors import PatchsetError, UnavailableError
 from patchset.pins import cmake, third_party

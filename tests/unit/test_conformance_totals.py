@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import HEADER, Project, diff_line
 
+from conftest import HEADER, Project, diff_line
 from patchset import paths
 from patchset.errors import PatchsetError
 from patchset.release import releases

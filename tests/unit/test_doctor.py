@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Project, diff_line
-from test_wheel import build, packaged
 
+from conftest import Project, diff_line
 from patchset.install import doctor
+from test_wheel import build, packaged
 
 __all__ = ["packaged"]
 

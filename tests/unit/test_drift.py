@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from conftest import PARSER, Project, diff_line
 from test_rebase import SAME, changed, header, next_release, snapshot
 
@@ -140,18 +141,3 @@ result = {"targets": [{"right": min(right, 1), "all": 1}]}
 pathlib.Path(sys.argv[sys.argv.index("--json") + 1]).write_text(json.dumps(result))
 sys.exit(0 if right else 1)
 """
-
-
-def test_bisect_finds_the_patch_and_the_release(two: Project) -> None:
-    suite = two.root / "tests/conformance/__main__.py"
-    suite.parent.mkdir()
-    suite.write_text(SUITE)
-    done = two.run("bisect", "thirty")
-    assert "thirty passes from thirty on (five: 0/1, thirty: 1/1)" in done.stdout
-    assert "the same verdict" in two.run("bisect", "line 8").stdout
-    assert "line 5 fails from five on" in two.run("bisect", "line 5", "v1.2.0").stdout
-    two.run("bisect", "none", status=2)
-    next_release(two, {**SAME, "pkg/parser.py": changed(line8="lost\n")})
-    two.run("rebase", "v1.3.0")
-    assert "line 8 fails from v1.3.0 on" in two.run("bisect", "line 8", "--releases").stdout
-    assert "thirty" in two.run("bisect", "thirty", "--releases", "--stock").stdout

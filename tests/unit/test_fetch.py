@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from conftest import Project, release_toml
 from package_index import PackageIndex, serving
-
 from patchset import files
 from patchset.downloads import fetch, unpack
 from patchset.downloads.index import pip_settings

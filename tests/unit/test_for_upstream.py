@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import HEADER, Project, diff_line
 
+from conftest import HEADER, Project, diff_line
 from patchset.series.for_upstream import plain
 
 SIGNER = ("--name", "Jane Doe", "--email", "jane@example.org")

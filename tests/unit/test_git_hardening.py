@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import EPOCH, PARSER, Project, diff_line, release_toml
 
+from conftest import EPOCH, PARSER, Project, diff_line, release_toml
 from patchset import git
 from patchset.errors import PatchsetError
 from patchset.release import load

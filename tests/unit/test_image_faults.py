@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Project
 
+from conftest import Project
 from patchset import guard, process
 from patchset.errors import MissingToolError
 from patchset.image.engine import Engine

@@ -9,11 +9,11 @@ import venv
 from pathlib import Path
 
 import pytest
-from conftest import Project
-from test_wheel import packaged
 
+from conftest import Project
 from patchset.errors import NoSpaceError
 from patchset.install import in_place
+from test_wheel import packaged
 
 __all__ = ["packaged"]
 

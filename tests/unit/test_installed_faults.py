@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Project
-from test_installed import served, site
-from test_wheel import packaged
 
+from conftest import Project
 from patchset.errors import PatchsetError
 from patchset.install import in_place
+from test_installed import served, site
+from test_wheel import packaged
 
 __all__ = ["packaged", "served"]
 

@@ -19,8 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 import small_base
 from conftest import PARSER, Project
+from patchset.image.engine import Engine
+from patchset.registry.client import Repository
+from patchset.registry.reference import parse
 from registry_server import host, own_places
 from small_base import base, released
 from test_image_faults import storage, until
@@ -28,10 +32,6 @@ from test_installed import served, site
 from test_rebase import SAME, next_release
 from test_refresh_faults import MESSAGE
 from test_wheel import NAME, packaged
-
-from patchset.image.engine import Engine
-from patchset.registry.client import Repository
-from patchset.registry.reference import parse
 
 __all__ = ["base", "host", "own_places", "packaged", "released", "served", "storage"]
 

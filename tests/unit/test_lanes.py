@@ -13,15 +13,15 @@ from pathlib import Path
 
 import click
 import pytest
+
 from conformance import report
 from conformance.adapters import AdapterError
 from kernels import __main__ as kernels
-
 from patchset import files, process, run_command
 from patchset.errors import NoSpaceError, UnavailableError, UsageError
 from patchset.release import load
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[1] / "lanes"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_tool_shows_its_help_without_the_packages_of_tests() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("package", ["conformance", "bfcl", "engines", "tokens", "e2e", "gpu"])
+@pytest.mark.parametrize("package", ["conformance", "bfcl", "engines", "tokens", "cpu", "gpu"])
 @pytest.mark.parametrize("program", ["-m", "/usr/bin/pytest"])
 def test_an_interruption_while_modules_are_imported_is_no_traceback(package: str, program: str) -> None:
     script = f"import sys, os; sys.argv = [{program!r}]; import {package}; os.kill(os.getpid(), 2)"
@@ -85,7 +85,7 @@ def test_an_interruption_while_modules_are_imported_is_no_traceback(package: str
         again = "error: interrupted\nnext:  run the same command again\n"
         assert (done.returncode, done.stderr) == (
             130,
-            "interrupted\n" if package in ("e2e", "gpu") else again,
+            "interrupted\n" if package in ("cpu", "gpu") else again,
         )
     else:  # whoever imports it otherwise keeps what it does on Ctrl-C
         assert done.returncode == -signal.SIGINT

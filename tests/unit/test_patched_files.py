@@ -7,8 +7,8 @@ import hashlib
 import subprocess
 
 import pytest
-from conftest import HEADER, PARSER, Project, diff_line
 
+from conftest import HEADER, PARSER, Project, diff_line
 from patchset.errors import ConflictError, PatchsetError
 from patchset.release import load
 from patchset.series import patched_files

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from conftest import Project
 from package_index import PackageIndex, serving
-
 from patchset import release
 from patchset.downloads import index as package_index
 from patchset.downloads import wheel_metadata

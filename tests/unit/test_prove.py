@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from conftest import HEADER, Project, diff_line
 
 READ = "import os, pathlib\ntext = pathlib.Path(os.environ['VLLM_TREE'], 'pkg/parser.py').read_text()\n"

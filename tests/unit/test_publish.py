@@ -13,16 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
 import registry_server
 import small_base
 from conftest import Project, diff_line
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
-from registry_server import Fault, Network, host, network, own_places
-from small_base import SITE, base, released
-from test_thin import archive, build
-from test_wheel import packaged
-
 from patchset.attest import attestation, inputs
 from patchset.errors import PatchsetError, UnavailableError
 from patchset.image import debian_base
@@ -32,6 +28,10 @@ from patchset.registry.client import Repository
 from patchset.registry.reference import parse
 from patchset.release import load
 from patchset.series.patched_release import PatchedRelease
+from registry_server import Fault, Network, host, network, own_places
+from small_base import SITE, base, released
+from test_thin import archive, build
+from test_wheel import packaged
 
 __all__ = ["base", "host", "network", "own_places", "packaged", "released"]
 

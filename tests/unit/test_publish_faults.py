@@ -11,16 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
 import registry_server
 import small_base
-from click.testing import CliRunner
 from conftest import Project
-from registry_server import Fault, Network, host, network, own_places
-from small_base import SITE, base, released
-from test_publish import forge, goal
-from test_thin import archive
-from test_wheel import packaged
-
 from patchset import paths
 from patchset.attest import attestation
 from patchset.attest.attestation import INPUTS, PROVENANCE, SBOM, Attestation
@@ -34,6 +29,11 @@ from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
 from patchset.release import load
 from patchset.series.patched_release import PatchedRelease
+from registry_server import Fault, Network, host, network, own_places
+from small_base import SITE, base, released
+from test_publish import forge, goal
+from test_thin import archive
+from test_wheel import packaged
 
 __all__ = ["base", "goal", "host", "network", "own_places", "packaged", "released"]
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import HEADER, PARSER, Project, diff_line
 
+from conftest import HEADER, PARSER, Project, diff_line
 from patchset.release import load
 from patchset.series.apply import changes
 

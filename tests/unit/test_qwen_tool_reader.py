@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from patches.harness import call
+
+from harness import call
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "patches" / "files" / "vllm" / "parser"))
 

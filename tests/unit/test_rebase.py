@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import HEADER, PARSER, Project, diff_line, make_sdist, release_toml
 
+from conftest import HEADER, PARSER, Project, diff_line, make_sdist, release_toml
 from patchset.rebase import port
 
 NEW = "v1.3.0"

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import HEADER, PARSER, Project, diff_line
 
+from conftest import HEADER, PARSER, Project, diff_line
 from patchset import files
 from patchset.errors import PatchsetError
 from patchset.release import load, release_names

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import registry_server as servers
-from registry_server import Fault, Network, host, network, own_places
 
+import registry_server as servers
 from patchset import paths
 from patchset.errors import NotFoundError, PatchsetError, UnavailableError, UsageError
 from patchset.registry import media, transport, upload
@@ -24,6 +23,7 @@ from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
 from patchset.registry.transport import LoginError
 from patchset.registry.upload import Blob
+from registry_server import Fault, Network, host, network, own_places
 
 __all__ = ["host", "network", "own_places"]
 

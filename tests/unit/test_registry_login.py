@@ -12,12 +12,12 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from registry_server import own_places
 
 from patchset.registry import auth
 from patchset.registry.client import Repository
 from patchset.registry.reference import Reference, parse
 from patchset.registry.transport import LoginError
+from registry_server import own_places
 
 __all__ = ["own_places"]
 

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import Project, diff_line
 
+from conftest import Project, diff_line
 from patchset.errors import PatchsetError
 from patchset.release import load
 from patchset.results import totals
@@ -21,10 +21,10 @@ def run(project: Project, tmp_path: Path) -> Project:
     """A release of two patches with results of the suite, stock and patched."""
     project.add_patch("0001-first.diff", diff_line(5, "five"))
     project.add_patch("0002-second.diff", diff_line(30, "thirty"))
-    case = project.root / "tests/conformance/cases/one.json"
+    case = project.root / "tests/lanes/conformance/cases/one.json"
     case.parent.mkdir(parents=True)
     case.write_text('{"name": "one"}\n')
-    (project.root / "tests/conformance/case.py").write_text("RIGHT = 1\n")
+    (project.root / "tests/lanes/conformance/case.py").write_text("RIGHT = 1\n")
     project.run("refresh")
     row = {"surface": "chat", "reasoning": "none", "k=0": {"right": 3, "all": 4, "near": 0}}
     target = {
@@ -70,12 +70,12 @@ def test_a_fold_of_two_patches_keeps_results(run: Project) -> None:
 
 def test_one_changed_case_makes_all_results_stale(run: Project) -> None:
     before = keys()
-    (run.root / "tests/conformance/cases/one.json").write_text('{"name": "another"}\n')
+    (run.root / "tests/lanes/conformance/cases/one.json").write_text('{"name": "another"}\n')
     assert all(keys()[kind] != before[kind] for kind in ("stock", "patched"))
     assert stale() == ["v1.2.0: stale results of lane conformance: patched, stock (nox -s conformance)"]
 
 
-@pytest.mark.parametrize("name", ["tests/conformance/case.py", "tests/requirements.txt"])
+@pytest.mark.parametrize("name", ["tests/lanes/conformance/case.py", "tests/requirements.txt"])
 def test_runner_and_requirements_are_of_the_suite(run: Project, name: str) -> None:
     (run.root / name).write_text("# another\n")
     assert "patched, stock" in stale()[0]
@@ -83,7 +83,7 @@ def test_runner_and_requirements_are_of_the_suite(run: Project, name: str) -> No
 
 def test_tests_of_the_suite_and_generators_are_not(run: Project) -> None:
     for name in ("test_cases.py", "generate.py", "README.md", "writers/prose.py"):
-        file = run.root / "tests/conformance" / name
+        file = run.root / "tests/lanes/conformance" / name
         file.parent.mkdir(exist_ok=True)
         file.write_text("another\n")
     assert not stale()

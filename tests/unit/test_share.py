@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+
 from conftest import HEADER, PARSER, Project, diff_line, make_sdist, release_toml
 
 HEAD = "new first line\n"

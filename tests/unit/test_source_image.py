@@ -11,8 +11,8 @@ from typing import Any
 
 import hcl2
 import pytest
-from conftest import Project, make_sdist, release_toml
 
+from conftest import Project, make_sdist, release_toml
 from patchset import paths
 from patchset.errors import PatchsetError
 from patchset.image import dockerfile, source

@@ -13,13 +13,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 import wheels
 from cmake_files import FILES, fake_torch
 from conftest import HEADER, Project, diff_line, make_sdist, release_toml
-from test_wheel import build, rewrite
-
 from patchset.pins import third_party
 from patchset.wheel import compiled_modules, record
+from test_wheel import build, rewrite
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no compiler"),

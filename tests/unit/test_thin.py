@@ -14,17 +14,17 @@ import tarfile
 from pathlib import Path
 
 import pytest
+
 import small_base
 from conftest import Project
-from registry_server import Network, host, network, own_places, registry
-from small_base import SITE, base, released
-from test_wheel import packaged
-
 from patchset.image import deflate, layer, thin
 from patchset.registry import media
 from patchset.registry.client import Repository
 from patchset.registry.layout import Layout
 from patchset.registry.reference import parse
+from registry_server import Network, host, network, own_places, registry
+from small_base import SITE, base, released
+from test_wheel import packaged
 
 __all__ = ["base", "host", "network", "own_places", "packaged", "released"]
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 import wheels
 from conftest import HEADER, Project, diff_line, make_sdist, release_toml
-
 from patchset import files
 from patchset.wheel import archive, metadata, overlay
 

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from conftest import EPOCH, Project
-from test_wheel import NAME, packaged
-
 from patchset.errors import PatchsetError
 from patchset.release import load
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import archive, overlay, record
 from patchset.wheel.archive import Member, Wheel
 from patchset.wheel.verify import verify
+from test_wheel import NAME, packaged
 
 __all__ = ["packaged"]
 

@@ -9,7 +9,6 @@ import zipfile
 from pathlib import Path
 
 from conftest import PARSER, Project
-
 from patchset.wheel import record
 
 VERSION_FILE = """\

@@ -84,7 +84,7 @@ def judge(tree: Path, case: str, step: str) -> Verdict:
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
         try:
             done = subprocess.run(
-                command, cwd=paths.project_root() / "tests", env=environment,
+                command, cwd=paths.project_root() / "tests/lanes", env=environment,
                 capture_output=True, text=True, timeout=CASE_TIMEOUT,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:

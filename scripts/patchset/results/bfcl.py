@@ -25,7 +25,7 @@ def table(found: list[Release]) -> str:
     if not rows:
         return f"{totals.NOT_RUN}\n"
     # BFCL's package as the lane pins it.
-    text = (paths.project_root() / "tests" / "bfcl" / "requirements.txt").read_text(encoding="utf-8")
+    text = (paths.project_root() / "tests/lanes/bfcl" / "requirements.txt").read_text(encoding="utf-8")
     pins = re.findall(r"^([\w-]+)==(\S+) \\\n +--hash=sha256:([0-9a-f]{64})$", text, re.MULTILINE)
     versions = (f"{name} {version}: sha256 {digest}" for name, version, digest in pins)
     return totals.table(head, rows) + "\n" + "\n".join(versions) + "\n"

@@ -32,7 +32,7 @@ def table(found: list[Release]) -> str:
     if not rows:
         return f"{totals.NOT_RUN}\n"
     # The wheels that hold the other engines' parsers and the Rust frontend.
-    peers = tomllib.loads((paths.project_root() / "tests/bench/peers.toml").read_text(encoding="utf-8"))
+    peers = tomllib.loads((paths.project_root() / "tests/lanes/bench/peers.toml").read_text(encoding="utf-8"))
     wheels = [f"- {wheel['file']}: sha256 {wheel['sha256']}" for wheel in peers["wheels"].values()]
     wheels += [f"- {wheel.file} (Rust frontend): sha256 {wheel.sha256}" for wheel in reversed(rust)]
     head = "engine | right | wrong in white space only | burst-invariant | executes quoted calls"

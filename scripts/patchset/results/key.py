@@ -18,25 +18,25 @@ from patchset.series import patched_files
 
 #: The release's serving code with a scripted engine, as other lanes borrow it from the conformance suite.
 _SCRIPTED = (
-    "tests/conformance/host/engine.py",
-    "tests/conformance/host/judge.py",
-    "tests/conformance/surfaces/chat.py",
+    "tests/lanes/conformance/host/engine.py",
+    "tests/lanes/conformance/host/judge.py",
+    "tests/lanes/conformance/surfaces/chat.py",
 )
 
 #: The files that decide what a lane finds: cases, runner, requirements.
 SUITES: dict[str, tuple[str, ...]] = {
-    "conformance": ("tests/conformance/**/*", "tests/requirements.txt"),
-    "cpu": ("tests/e2e/**/*",),
-    "gpu": ("tests/e2e/**/*", "tests/gpu/**/*"),
-    "tokens": ("tests/tokens/**/*",),
-    "bfcl": ("tests/bfcl/*", "tests/engines/host.py", *_SCRIPTED),
-    "engines": ("tests/engines/*", "tests/bench/peers.toml", "tests/conformance/cases/**/*", *_SCRIPTED),
-    "clients": ("tests/clients/**/*", "tests/conformance/host/*", "tests/conformance/surfaces/*"),
+    "conformance": ("tests/lanes/conformance/**/*", "tests/requirements.txt"),
+    "cpu": ("tests/lanes/cpu/**/*",),
+    "gpu": ("tests/lanes/cpu/**/*", "tests/lanes/gpu/**/*"),
+    "tokens": ("tests/lanes/tokens/**/*",),
+    "bfcl": ("tests/lanes/bfcl/*", "tests/lanes/engines/host.py", *_SCRIPTED),
+    "engines": ("tests/lanes/engines/*", "tests/lanes/bench/peers.toml", "tests/lanes/conformance/cases/**/*", *_SCRIPTED),
+    "clients": ("tests/lanes/clients/**/*", "tests/lanes/conformance/host/*", "tests/lanes/conformance/surfaces/*"),
 }
 #: Of these folders, what decides nothing: how cases are generated, tests of the suite itself, documents.
 _LEFT_OUT = (
-    "tests/conformance/writers/",
-    *(f"tests/conformance/{name}.py" for name in ("generate", "html", "before_after", "documented")),
+    "tests/lanes/conformance/writers/",
+    *(f"tests/lanes/conformance/{name}.py" for name in ("generate", "html", "before_after", "documented")),
 )
 #: What only the API server loads; the tokens lane runs the scheduler and the KV cache without one.
 _API_SERVER = tuple(

@@ -12,7 +12,7 @@ from patchset.results import totals
 #: Releases that each lane is for.
 RELEASES = {"cpu": ("v0.32.0",), "gpu": ("v0.33.0", "v0.26.0", "v0.23.0")}
 MTP = (0, 1, 2, 3, 4, 5, 7, 15)
-#: Ways in which a lane starts its servers, and the numbers of drafted tokens of each (tests/gpu/cells.py).
+#: Ways in which a lane starts its servers, and the numbers of drafted tokens of each (tests/lanes/gpu/cells.py).
 CELLS: dict[str, dict[str, tuple[int, ...]]] = {
     "cpu": {"": MTP},
     "gpu": {"graphs": MTP, "prefix": MTP, "eager": (0, 3), "sync": (0, 3), "prefix-sync": (0, 3)},

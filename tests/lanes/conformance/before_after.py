@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m conformance.before_after STOCK PATCHED``: one answer of a model, as clients of both trees receive it.
+
+The README's example is what this prints, between its markers; ``--check`` says whether it still is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from conformance.adapters import TESTS, AdapterError, TreeAdapter
+
+EXAMPLE = Path(__file__).with_name("before_after.json")
+README = TESTS.parents[1] / "README.md"
+#: Speculative decoding with three draft tokens.
+SCHEDULE = "mtp3#0"
+BLOCK = re.compile(r"(<!-- before and after -->\n).*?(<!-- end of before and after -->)", re.DOTALL)
+
+
+async def ask() -> dict[str, Any]:
+    """What a client of the tree on ``PYTHONPATH`` reads from the streamed answer."""
+    from conformance import case as cases
+    from conformance import schedule, tokens
+    from conformance.host.engine import build
+    from conformance.host.judge import Judge
+    from conformance.surfaces import surfaces
+
+    case = cases.read(EXAMPLE)
+    judge = Judge(await build(str(tokens.model_folder()), "none", []))
+    run = case.run(case.starts[0])
+    ids, texts = judge.pieces(run, case)
+    script = judge.script(ids, texts, schedule.named(SCHEDULE, len(ids)).widths, case.end)
+    reading = await judge.ask(surfaces()["chat"], case, run, script, stream=True)
+    return {
+        "calls": [[call.name, call.text] for call in reading.calls],
+        "content": reading.content,
+    }
+
+
+def answer(tree: Path) -> dict[str, Any]:
+    """The same, of a tree, in a process of its own."""
+    environment = {
+        **TreeAdapter(tree).environment(),
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "conformance.before_after", "--ask"],
+        cwd=TESTS, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def shown(answers: dict[str, dict[str, Any]]) -> str:
+    """The model's output, and what each client received of it, as the README shows them."""
+    case = json.loads(EXAMPLE.read_text(encoding="utf-8"))
+    wanted = [call["name"] for call in case["expected"]["calls"]]
+    lines = ["The model says:", "```xml", case["output"], "```", "An agent receives:", "```text"]
+    for name, got in answers.items():
+        lines += [f"from {name}:"]
+        for at, (call, text) in enumerate(got["calls"]):
+            lines += [f"  call    {call} {text}{_remark(call, text, wanted[at : at + 1])}"]
+        if got["content"]:
+            lines += [f"  text    {json.dumps(got['content'])}"]
+    return "\n".join([*lines, "```"]) + "\n"
+
+
+def _remark(call: str, text: str, wanted: list[str]) -> str:
+    if [call] != wanted:
+        return "   <- was only quoted; the agent runs it"
+    try:
+        json.loads(text)
+    except ValueError:
+        return "   <- cut off, not valid JSON"
+    return ""
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="conformance.before_after", description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "trees", nargs="*", type=Path, metavar="TREE", help="the stock tree and the patched one"
+    )
+    parser.add_argument(
+        "--names", nargs=2, default=["stock vLLM", "the patched vLLM"], help="what the trees are called"
+    )
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--write", action="store_true", help="put the example into the README")
+    way.add_argument("--check", action="store_true", help="fail when the README shows something else")
+    way.add_argument("--ask", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.ask:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # what asked says it
+        print(json.dumps(asyncio.run(ask())), flush=True)
+        os._exit(0)  # the release leaves threads that would keep the process
+    if len(options.trees) != 2:
+        parser.error("give two trees: stock and patched")
+    from patchset import run_command  # the process that asks may lack it
+
+    run_command.run_lane(lambda: show(options), AdapterError)
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print, write or check the example; returns the exit code."""
+    from patchset import files
+
+    text = shown(dict(zip(options.names, map(answer, options.trees), strict=True)))
+    readme = README.read_text(encoding="utf-8")
+    made = BLOCK.sub(lambda match: match[1] + text + match[2], readme)
+    if options.write:
+        files.write_text(README, made)
+    elif options.check and made != readme:
+        sys.exit(f"README.md shows another answer; nox -s before-after -- --write updates it\n\n{text}")
+    else:
+        print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    main()

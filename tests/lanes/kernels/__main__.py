@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m kernels``: the Triton kernels that a release's series touches, without an accelerator."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchset import console, files, paths, process, release, run_command
+from patchset.errors import PatchsetError, UnavailableError
+from patchset.release import Release
+from patchset.series import apply
+from patchset.series.stock_tree import stock_tree
+
+#: What torch's own wheel for CUDA requires.
+TRITON = {"2.13.0": "3.7.1", "2.14.0": "3.8.0"}
+#: Files whose kernels have a reference here.
+KNOWN = ("vllm/v1/worker/gpu/sample/thinking_budget.py",)
+_TIMEOUT = 600
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("names", metavar="[RELEASE]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="All pinned releases.")
+def command(names: tuple[str, ...], every: bool) -> None:
+    """Compile the kernels that a series touches, and run them in Triton's interpreter against a reference in Python.
+
+    Stock and patched, for sm_80, sm_89, sm_90, sm_100, sm_120 and gfx942, with the Triton that the release's torch
+    wants. Broken versions of the patched kernels must be noticed as well. Without a name: the default release.
+    """
+    chosen = release.releases() if every else [release.load(name) for name in names or (None,)]
+    wrong = [fault for one in chosen for fault in check(one)]
+    if wrong:
+        raise PatchsetError("\n  ".join(["kernels failed:", *wrong]))
+
+
+def check(pinned: Release) -> list[str]:
+    """Look at one release's kernels; returns what is wrong, one line each.
+
+    Raises:
+        PatchsetError: the series touches a kernel that has no reference here, or the release's Triton is not known.
+    """
+    touched = [change.path for change in apply.changes(pinned) if b"@triton.jit" in (change.content or b"")]
+    if not touched:
+        console.note(f"{pinned.name}: its series touches no Triton kernel")
+        return []
+    if unknown := sorted(set(touched).difference(KNOWN)):
+        raise PatchsetError(f"{unknown[0]} has kernels without a reference", "write one in tests/lanes/kernels")
+    triton = _triton(pinned)
+    wrong = []
+    trees = {"stock": stock_tree(pinned), "patched": apply.patched_tree(pinned)}
+    for name, tree in trees.items():
+        patched = ["--patched"] * (name == "patched")
+        compiled = _worker(triton, ["compile", str(tree), *patched])
+        ran = _worker(triton, ["run", str(tree), *patched])
+        for found in (compiled, ran):
+            if "wrong" in found:
+                wrong.append(f"{pinned.name} {name}: {found['wrong']}")
+        console.note(
+            f"{pinned.name} {name}, triton {compiled['triton']}: {len(compiled.get('sizes', ()))} kernels compiled in "
+            f"{compiled['seconds']} s, {ran.get('rows', 0)} rows as the reference has them in {ran['seconds']} s"
+        )
+    tried = [
+        _worker(triton, [task, str(trees["patched"]), "--patched", "--mutants"])
+        for task in ("compile", "run")
+    ]
+    seen, unseen = ([name for found in tried for name in found[key]] for key in ("seen", "unseen"))
+    console.note(f"{pinned.name}: {len(seen)} of {len(seen) + len(unseen)} broken kernels noticed")
+    return wrong + [f"{pinned.name}: nobody notices {mutant!r}" for mutant in unseen]
+
+
+def _triton(pinned: Release) -> Path:
+    """A folder with the Triton that a release's torch wants."""
+    version = TRITON.get(pinned.torch)
+    if version is None:
+        raise PatchsetError(
+            f"nothing says which Triton torch {pinned.torch} wants",
+            f"put it into {Path(__file__).name}: TRITON",
+        )
+    place = paths.build_dir() / "kernels" / f"triton-{version}"
+    with files.lock(place):
+        if not place.is_dir():
+            files.remove_temp(place.parent)
+            with files.atomic_folder(place) as folder, console.step(f"install triton {version}"):
+                pip = [
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--no-deps",
+                    "--disable-pip-version-check",
+                ]
+                try:
+                    process.run([*pip, "--target", folder, f"triton=={version}"], prefix="pip")
+                except process.ProgramError as error:
+                    raise UnavailableError(
+                        f"triton {version} could not be installed: {error.message}",
+                        "its output is above; check the network and 'pip config list', then run the same command again",
+                    ) from error
+    return place
+
+
+def _worker(triton: Path, words: list[str]) -> dict[str, Any]:
+    tests = Path(__file__).parents[1]
+    before = os.environ.get("PYTHONPATH")
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(triton), str(tests), before])),
+        "TRITON_CACHE_DIR": str(triton.with_name("cache")),
+    }
+    if words[0] == "run":
+        environment["TRITON_INTERPRET"] = "1"
+    done = subprocess.run(
+        [sys.executable, "-m", "kernels.worker", *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT,
+    )
+    if done.returncode != 0:
+        raise PatchsetError(f"kernels.worker {' '.join(words)} failed:\n{done.stderr[-3000:]}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+if __name__ == "__main__":
+    run_command.run(command)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every other parser of a release, on the stock and the patched tree: the same outputs give the same messages.
+
+``python -m upstream.other_parsers STOCK PATCHED`` runs itself once in each tree and compares what comes out, byte for
+byte. The outputs are drawn from the tags that each parser's own source names, always the same ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+#: The parsers that the series changes, and the stock ones under the names that it gives them.
+OURS = {"qwen3_coder", "qwen3_xml", "qwen3_coder_stock", "qwen3_xml_stock"}
+#: Outputs of each parser, and how many words each has at most.
+OUTPUTS, WORDS = 24, 14
+WIDTHS = (1, 3)
+
+_TAG = re.compile(r"[\"']((?:<[^\"'\n]{1,40}>)|(?:\[/?[A-Z_]{3,20}\]))[\"']")
+_COMMON = [
+    "Sure.",
+    "  \n\n",
+    "\n",
+    " ",
+    '{"name": "write", "arguments": {"path": "/a"}}',
+    '{"path": "/a"}',
+    "write",
+    "[",
+    "]",
+    ",",
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "<function=write>",
+    "<parameter=path>\n/a\n</parameter>",
+    "</function>",
+    "functions.write:0",
+]
+_IDS = re.compile(r"(chatcmpl-tool-|call_|tool_)?[0-9a-f]{16,32}|\b[A-Za-z0-9]{9}\b(?=\W+type)")
+
+
+def main() -> int:
+    """Compare two trees, or look at one; 0 when nothing differs, 1 when something does."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("trees", nargs="+", type=Path, metavar="TREE", help="the stock and the patched tree")
+    trees = parser.parse_args().trees
+    if len(trees) == 1:
+        sys.path.insert(0, str(Path(__file__).parents[2] / "patches"))
+        sys.path.insert(0, str(trees[0]))
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # what compares says it
+        json.dump(_report(), sys.stdout)
+        return 0
+    from patchset import run_command  # the one tree's dependencies need not have it
+
+    run_command.run_lane(lambda: _compare(trees))
+
+
+def _compare(trees: list[Path]) -> int:
+    stock, patched = (_run(tree) for tree in trees)
+    names = sorted(set(stock) | set(patched))
+    different = [name for name in names if stock.get(name) != patched.get(name)]
+    outputs = sum(len(found) for found in stock.values())
+    for name in different:
+        print(f"differs: {name}")
+        for one, other in zip(stock.get(name, ["no parser"]), patched.get(name, ["no parser"]), strict=False):
+            if one != other:
+                print(f"  stock   {one[:400]}\n  patched {other[:400]}")
+                break
+    print(
+        f"{len(names)} parsers, {outputs} results: {len(names) - len(different)} as in stock, {len(different)} not"
+    )
+    return 1 if different else 0
+
+
+def _run(tree: Path) -> dict[str, list[str]]:
+    command = [sys.executable, "-m", "upstream.other_parsers", str(tree.resolve())]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "VLLM_LOGGING_LEVEL": "ERROR"}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, timeout=1800)
+    found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _report() -> dict[str, list[str]]:
+    from vllm.reasoning import ReasoningParserManager
+    from vllm.tool_parsers import ToolParserManager
+
+    found: dict[str, list[str]] = {}
+    for kind, manager, get in (
+        ("tool", ToolParserManager, ToolParserManager.get_tool_parser),
+        ("reasoning", ReasoningParserManager, ReasoningParserManager.get_reasoning_parser),
+    ):
+        for name in sorted({*manager.lazy_parsers, *getattr(manager, f"{kind}_parsers", {})} - OURS):
+            try:
+                parser_cls = get(name)
+            except Exception as error:
+                found[f"{kind} {name}"] = [f"cannot be loaded: {type(error).__name__}"]
+                continue
+            found[f"{kind} {name}"] = list(_results(kind, parser_cls))
+    return found
+
+
+def _tags(parser_cls: type) -> list[str]:
+    sources = {
+        inspect.getsourcefile(base) for base in parser_cls.__mro__ if base.__module__.startswith("vllm.")
+    }
+    tags: set[str] = set()
+    for source in sources:
+        tags.update(_TAG.findall(Path(source or os.devnull).read_text(encoding="utf-8")))
+    return sorted(tags)
+
+
+def _tokenizer(tags: list[str]) -> Any:
+    import copy
+
+    from harness import tokenizer
+
+    own = copy.deepcopy(tokenizer())
+    own.add_tokens([tag for tag in tags if tag not in own.get_vocab()])
+    return own
+
+
+def _results(kind: str, parser_cls: Any) -> Any:
+    tags = _tags(parser_cls)
+    tokens = _tokenizer(tags)
+    draw = random.Random(f"{kind} {parser_cls.__name__}")
+    for _ in range(OUTPUTS):
+        text = "".join(draw.choices([*tags, *_COMMON], k=draw.randint(1, WORDS)))
+        for width in (None, *WIDTHS):
+            try:
+                result = _read(kind, parser_cls, tokens, text, width)
+            except Exception as error:
+                result = [f"{type(error).__name__}: {error}"]
+            yield _IDS.sub("ID", repr((text, width, result)))
+
+
+def _read(kind: str, parser_cls: Any, tokens: Any, text: str, width: int | None) -> list[Any]:
+    from harness import TOOLS, _request
+
+    request = _request(TOOLS, width is not None)
+    try:
+        parser = parser_cls(tokens, request.tools) if kind == "tool" else parser_cls(tokens)
+    except TypeError:
+        parser = parser_cls(tokens)
+    if width is None:
+        read = parser.extract_tool_calls if kind == "tool" else parser.extract_reasoning
+        return [read(text, request)]
+    ids = tokens.encode(text, add_special_tokens=False)
+    deltas: list[Any] = []
+    before = ""
+    seen: list[int] = []
+    for start in range(0, len(ids), width):
+        burst = ids[start : start + width]
+        piece = tokens.decode(burst, skip_special_tokens=False)
+        arguments = [before, before + piece, piece, seen, seen + burst, burst]
+        if kind == "tool":
+            deltas.append(parser.extract_tool_calls_streaming(*arguments, request))
+        else:
+            deltas.append(parser.extract_reasoning_streaming(*arguments))
+        before, seen = before + piece, seen + burst
+    return deltas
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
