@@ -20,7 +20,7 @@ from conformance.corpora.reader import Reader, random_pieces, reading
 from conformance.corpora.verdict import Verdict, judge
 
 READER = (
-    Path(__file__).resolve().parents[3]
+    Path(__file__).resolve().parents[4]
     / "patches/files/vllm/parser/qwen_tool_reader.py"
 )
 
