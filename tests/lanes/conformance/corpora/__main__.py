@@ -17,6 +17,7 @@ from pathlib import Path
 from conformance.corpora import CORPORA, SUITE_VERSION
 from conformance.corpora.case import Case
 from conformance.corpora.reader import Reader, random_pieces, reading
+from conformance.corpora.served import served
 from conformance.corpora.verdict import Verdict, judge
 
 READER = (
@@ -72,6 +73,22 @@ def _options(argv: list[str]) -> argparse.Namespace:
         "--reader", type=Path, default=READER, help="qwen_tool_reader.py to judge"
     )
     parser.add_argument(
+        "--tree", type=Path, metavar="DIR", help="judge a vLLM source tree instead"
+    )
+    parser.add_argument(
+        "--python", default=sys.executable, help="interpreter for the tree's server"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="processes for the tree's server"
+    )
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=0,
+        metavar="N",
+        help="at most N cases of a corpus, always the same ones",
+    )
+    parser.add_argument(
         "--corpus", nargs="+", default=["*"], metavar="NAME", help="names or globs"
     )
     parser.add_argument(
@@ -121,6 +138,42 @@ def _judge_reader(
     return count
 
 
+def _judge_tree(
+    tree: Path, python: str, jobs: int, chosen: dict[str, list[Case]]
+) -> dict[str, Count]:
+    """Judge corpora by a tree's server: the worst of all ways of delivery counts."""
+    counts = {name: Count() for name in chosen}
+    cases = {f"{name}/{i}": c for name in chosen for i, c in enumerate(chosen[name])}
+    for number, (key, readings) in enumerate(
+        served(tree, python, cases.items(), jobs), 1
+    ):
+        case, count = cases[key], counts[key.rpartition("/")[0]]
+        worst, ran = Verdict.RIGHT, False
+        for way, read in readings.items():
+            verdict, quoted = judge(case, read, served=True)
+            if verdict is not Verdict.RIGHT and not case.ambiguous:
+                what = ", something quoted ran" if quoted else ""
+                count.failures.append(
+                    f"{case.name} ({way}): {verdict.value}{what}\n  {case.output!r}\n"
+                    f"  {read}"
+                )
+            worst = max(worst, verdict, key=list(Verdict).index)
+            ran = ran or quoted
+        count.add(worst, quoted=ran, ambiguous=bool(case.ambiguous))
+        read_first = next(iter(readings.values()))
+        count.varies += any(read != read_first for read in readings.values())
+        if sys.stderr.isatty():
+            print(f"\r{number}/{len(cases)}", end="\r", file=sys.stderr)
+    return counts
+
+
+def _sample(name: str, cases: list[Case], most: int) -> list[Case]:
+    """At most so many of a corpus's cases, always the same ones."""
+    if not most or len(cases) <= most:
+        return cases
+    return random.Random(name).sample(cases, most)
+
+
 def _describe(
     case: Case, verdict: Verdict, quoted: bool, events: list[tuple[str, str]]
 ) -> str:
@@ -161,12 +214,20 @@ def main() -> int:
         for name in names:
             print(f"{name:50} {sum(1 for _ in CORPORA[name]()):>6} cases")
         return 0
-    reader = Reader(opts.reader)
     began = time.monotonic()
-    counts = {}
+    chosen = {}
     for name in names:
         cases = [c for c in CORPORA[name]() if fnmatch(c.name, opts.case or "*")]
-        counts[name] = _judge_reader(reader, name, cases, opts.seed, opts.cuts)
+        if cases:
+            chosen[name] = _sample(name, cases, opts.sample)
+    if opts.tree:
+        counts = _judge_tree(opts.tree, opts.python, opts.jobs, chosen)
+    else:
+        reader = Reader(opts.reader)
+        counts = {
+            name: _judge_reader(reader, name, cases, opts.seed, opts.cuts)
+            for name, cases in chosen.items()
+        }
     _show(counts)
     for name, count in counts.items():
         for failure in count.failures[: opts.failures]:

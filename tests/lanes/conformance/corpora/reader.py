@@ -16,10 +16,13 @@ from conformance.corpora.case import Case, required
 
 @dataclass
 class Value:
-    """A value as it was read, and whether it was closed."""
+    """A value as it was read, and whether it was closed.
+
+    A server's is typed by the schema.
+    """
 
     key: str
-    text: str = ""
+    text: Any = ""
     closed: bool = False
 
 
@@ -29,14 +32,16 @@ class ReadCall:
 
     Attributes:
         whole: Whether it was ended, and not by the output's end.
+        open_text: From a server, the JSON text of one that is not whole.
 
     """
 
     name: str
     values: list[Value] = field(default_factory=list)
     whole: bool = False
+    open_text: str | None = None
 
-    def final(self) -> dict[str, str]:
+    def final(self) -> dict[str, Any]:
         """The values, the last of each key."""
         return {value.key: value.text for value in self.values}
 

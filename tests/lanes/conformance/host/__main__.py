@@ -60,6 +60,11 @@ async def serve(options: argparse.Namespace, out: Any) -> None:
 
             write(await search(judges, ways, **job["search"]))
             continue
+        if job.get("readings"):
+            from conformance.corpora.served import readings
+
+            write(await readings(judges, ways, job))
+            continue
         case = cases.parse(job["case"], job["name"])
         results = []
         began = time.monotonic()
