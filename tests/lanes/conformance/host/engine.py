@@ -6,6 +6,7 @@ missing, and ``generate`` yields the scripted bursts. So what is judged is every
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import contextvars
 import importlib
@@ -19,12 +20,18 @@ from typing import Any
 MODEL = "scripted"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Script:
     """What the engine says: one (text, token ids) pair a burst, and how it ends."""
 
     bursts: tuple[tuple[str, tuple[int, ...]], ...]
     end: str
+    stop: str | None = None
+    """The stop string that ended it."""
+    rest: tuple[int, float] = (-1, 0.0)
+    """Before which burst it rests, and for how many seconds."""
+    said: int = 0
+    """Tokens that it has said so far."""
 
 
 SCRIPT: contextvars.ContextVar[Script] = contextvars.ContextVar("script")
@@ -94,20 +101,27 @@ def _engine(args: Any) -> Any:
             self, prompt: Any, sampling_params: Any, request_id: str, **_: Any
         ) -> AsyncIterator[Any]:
             script = SCRIPT.get()
+            script.said = 0
             ids = prompt["prompt_token_ids"] if isinstance(prompt, dict) else prompt.prompt_token_ids
 
             def output(text: str, tokens: list[int], last: bool) -> Any:
                 return RequestOutput(
                     request_id=request_id, prompt=None, prompt_token_ids=list(ids), prompt_logprobs=None, finished=last,
                     outputs=[CompletionOutput(index=0, text=text, token_ids=tokens, cumulative_logprob=None, logprobs=None,
-                                              finish_reason=script.end if last else None, stop_reason=None)],
+                                              finish_reason=script.end if last else None,
+                                              stop_reason=script.stop if last else None)],
                 )  # fmt: skip
 
             if sampling_params.output_kind == RequestOutputKind.DELTA:
                 for i, (text, tokens) in enumerate(script.bursts):
+                    if i == script.rest[0]:
+                        await asyncio.sleep(script.rest[1])
+                    script.said += len(tokens)
                     yield output(text, list(tokens), i == len(script.bursts) - 1)
             else:
                 text = "".join(t for t, _ in script.bursts)
+                if script.rest[0] >= 0:
+                    await asyncio.sleep(script.rest[1])
                 yield output(text, [i for _, tokens in script.bursts for i in tokens], True)
 
     EngineCoreClient.make_async_mp_client = staticmethod(lambda *_, **__: _NoCore())
@@ -117,8 +131,6 @@ def _engine(args: Any) -> Any:
 
 async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
     """The ASGI application of the release on the path."""
-    import asyncio
-
     use_cpu_platform()
     args = arguments(folder, reasoning, extra)
     # In a thread, because the engine starts its output loop when it is made inside a running event loop.
