@@ -7,11 +7,22 @@ from patchset.release import Release
 from patchset.results import totals
 
 LANE = "clients"
+HARMS = {
+    "ran": "ran something unasked",
+    "bytes": "a call with other bytes",
+    "lost": "a call or the session lost",
+    "text": "text lost or misplaced",
+    "form": "form alone (counted as right)",
+}
 
 
 def table(found: list[Release]) -> str:
-    """One row a client and API, one column a release that has results."""
-    run = {release.name: cells for release in reversed(found) if (cells := totals.marked(LANE, release))}
+    """One row a client and API, then one a harm; one column a release with results."""
+    run = {
+        release.name: cells
+        for release in reversed(found)
+        if (cells := totals.marked(LANE, release))
+    }
     clients = dict.fromkeys(
         client
         for cells in run.values()
@@ -22,24 +33,33 @@ def table(found: list[Release]) -> str:
     for client in clients:
         name, surface = client.split("/")
         runs = (
-            {kind: cell["clients"].get(client, {}) for kind, cell in cells.items()} for cells in run.values()
+            {kind: cell["clients"].get(client, {}) for kind, cell in cells.items()}
+            for cells in run.values()
         )
-        rows.append([name.replace("_", " "), surface, *(totals.change(one, _share) for one in runs)])
-    quoted = (totals.change(cells, _quoted) for cells in run.values())
-    rows.append(["quoted calls delivered or run", "all", *quoted])
+        shares = (totals.change(one, _share) for one in runs)
+        rows.append([name.replace("_", " "), surface, *shares])
+    for harm, title in HARMS.items():
+        counts = (
+            totals.change(cells, lambda cell, harm=harm: _count(cell, harm))
+            for cells in run.values()
+        )
+        rows.append([title, "all", *counts])
     titles = (f" | {_title(release, cells)}" for release, cells in run.items())
     return totals.table(f"client | API{''.join(titles)}", rows)
 
 
 def _title(release: str, cells: dict[str, totals.Cell]) -> str:
-    """The release and the values of k that the runs had; a mark if a result is of an earlier series or suite."""
-    widths = {k for cell in cells.values() for runs in cell["clients"].values() for k in runs["k"]}
-    return f"{release}, k = {', '.join(str(k) for k in sorted(widths))}{totals.mark(cells.values())}"
+    """The release and the dates of its results."""
+    dates = sorted({cell["date"] for cell in cells.values()})
+    return f"{release}, {' and '.join(dates)}{totals.mark(cells.values())}"
 
 
 def _share(runs: totals.Cell) -> str:
     return f"{runs['right']}/{runs['runs']}" if runs else totals.NOT_RUN
 
 
-def _quoted(cell: totals.Cell) -> str:
-    return str(sum(runs["quoted"] for runs in cell["clients"].values())) if cell else totals.NOT_RUN
+def _count(cell: totals.Cell, harm: str) -> str:
+    """How many runs of all clients did a harm, as their worst."""
+    if not cell:
+        return totals.NOT_RUN
+    return str(sum(len(runs.get(harm, [])) for runs in cell["clients"].values()))

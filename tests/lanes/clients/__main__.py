@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import fcntl
-import hashlib
-import importlib
 import json
 import os
 import resource
@@ -21,57 +19,98 @@ from pathlib import Path
 from typing import Any
 
 from clients import scenarios, table
+from clients.agents import CLIENTS
 from clients.client import Client, Library
-from clients.install import DEFAULT_RELEASE, HERE, install, templates
+from clients.install import DEFAULT_RELEASE, install, templates
 from clients.runs import Job, LaneError, Place, Processes, Server, run_all
 from patchset import run_command
 from patchset.errors import EXIT_INTERRUPTED
 from patchset.release import load as pin
 from patchset.series import patched_files
 
-ROOT = HERE.parents[2]
-NAMES = (
-    "claude_code", "codex", "qwen_code", "opencode", "vercel_ai", "openai_agents", "langchain", "pydantic_ai", "litellm",
-    "smolagents", "qwen_agent", "aider",
-)  # fmt: skip
-
-STOCK_K = 3
-"""The width at which the stock tree is run beside the patched one: what widths change of it, the conformance suite shows."""
-
+ROOT = Path(__file__).parents[3]
 INTERRUPT_LIMIT_S = 5.0
 
-NAMESPACES = ["unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+NAMESPACES = [
+    "unshare",
+    "--map-root-user",
+    "--net",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+]
 
 
 def options(argv: list[str]) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="nox -s clients --", description="Real agents write real files.")
-    parser.add_argument("clients", nargs="*", metavar="NAME", help=f"default: all of {', '.join(NAMES)}")
-    parser.add_argument("--release", default=DEFAULT_RELEASE, help=f"default: {DEFAULT_RELEASE}")
-    parser.add_argument("--stock", action="store_true", help=f"the stock tree as well, at k={STOCK_K} alone")
-    parser.add_argument("--only-stock", action="store_true", help="the stock tree and no other")
-    parser.add_argument("--k", default="0,3,5", help="burst widths: up to k+1 tokens a step; default: 0,3,5")
-    parser.add_argument(
-        "--scenario", action="append", default=[], choices=list(scenarios.ALL), help="default: all"
+    parser = argparse.ArgumentParser(
+        prog="nox -s clients --", description="Real agents write real files."
     )
     parser.add_argument(
-        "--model", default="qwen3.5", choices=("qwen3.5", "qwen3-coder"), help="whose chat template"
+        "clients",
+        nargs="*",
+        metavar="NAME",
+        help=f"default: all of {', '.join(CLIENTS)}",
     )
     parser.add_argument(
-        "--trees", type=Path, default=ROOT / "build/trees", help="folder of <release>/{stock,patched}"
+        "--release", default=DEFAULT_RELEASE, help=f"default: {DEFAULT_RELEASE}"
+    )
+    parser.add_argument("--stock", action="store_true", help="the stock tree as well")
+    parser.add_argument(
+        "--only-stock", action="store_true", help="the stock tree and no other"
     )
     parser.add_argument(
-        "--build", type=Path, default=ROOT / "build/clients", help="where clients and runs go"
+        "--k", default="3", help="burst widths: up to k+1 tokens a step; default: 3"
     )
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time; default: 2")
-    parser.add_argument("--again", action="store_true", help="do not take up what an earlier run has done")
     parser.add_argument(
-        "--results", action="store_true", help="put the release's totals into results/clients/"
+        "--scenario",
+        action="append",
+        default=[],
+        choices=[*scenarios.ALL, *scenarios.SILENCE],
+        help="default: all but those of silence",
+    )
+    parser.add_argument(
+        "--rest",
+        type=float,
+        default=0.0,
+        help="seconds that the engine rests in the scenario `rest`",
+    )
+    parser.add_argument(
+        "--model",
+        default="qwen3.5",
+        choices=("qwen3.5", "qwen3-coder"),
+        help="whose chat template",
+    )
+    parser.add_argument(
+        "--trees",
+        type=Path,
+        default=ROOT / "build/trees",
+        help="folder of <release>/{stock,patched}",
+    )
+    parser.add_argument(
+        "--build",
+        type=Path,
+        default=ROOT / "build/clients",
+        help="where clients and runs go",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="runs at a time; default: 2"
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="do not take up what an earlier run has done",
+    )
+    parser.add_argument(
+        "--results",
+        action="store_true",
+        help="put the release's totals into results/clients/",
     )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args(argv)
-    if unknown := [name for name in chosen.clients if name not in NAMES]:
-        parser.error(f"no client {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    if unknown := [name for name in chosen.clients if name not in CLIENTS]:
+        parser.error(f"no client {', '.join(unknown)}; there are {', '.join(CLIENTS)}")
     try:
         chosen.widths = [int(k) for k in chosen.k.split(",")]
     except ValueError:
@@ -79,43 +118,36 @@ def options(argv: list[str]) -> argparse.Namespace:
     return chosen
 
 
-def load(names: list[str]) -> dict[str, Client]:
-    """The clients by name."""
-    return {name: importlib.import_module(f"clients.agents.{name}").CLIENT for name in names or NAMES}
-
-
-def jobs(clients: dict[str, Client], opts: argparse.Namespace, kind: str) -> list[Job]:
+def jobs(clients: dict[str, Client], opts: argparse.Namespace) -> list[Job]:
     """Every run of a tree that was asked for."""
-    widths = [STOCK_K] if kind == "stock" and not opts.only_stock else opts.widths
+    known = {**scenarios.ALL, **scenarios.SILENCE}
     return [
-        Job(name, surface, scenario, k, opts.model)
+        Job(name, surface, scenario, k, opts.model, opts.rest)
         for name, client in clients.items()
         for surface in client.surfaces
         for scenario in opts.scenario or scenarios.ALL
         if client.plays(scenario)
-        if opts.model == "qwen3.5" or not scenarios.ALL[scenario].thoughts
-        for k in widths
+        if opts.model == "qwen3.5" or not known[scenario].thoughts
+        for k in opts.widths
     ]
 
 
-def key(release: str, kind: str, client: Client) -> str:
-    """A digest of what a client's results depend on: the lane, the client, and the release's source or its patched files."""
-    names = ("client.py", "judge.py", "library.py", "reading.py", "runs.py", "scenarios.py", "server.py")
-    locks = ["package-lock.json" if name == "npm" else f"{name}.txt" for name in client.environments]
-    files = [HERE / name for name in (*names, *locks)] + sorted(HERE.glob(f"agents/{client.name}.*"))
-    pinned = pin(release)
-    digest = hashlib.sha256(json.dumps(patched_files.source(pinned), sort_keys=True).encode())
-    if kind == "patched":
-        digest.update(patched_files.sha256(pinned).encode())
-    for file in files:
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+def key(release: str, kind: str) -> str:
+    """What results depend on: the suite's version, and the files that a tree runs."""
+    files = patched_files.sha256(pin(release))[:12] if kind == "patched" else "stock"
+    return f"{table.VERSION} {files}"
 
 
 def lane(opts: argparse.Namespace, processes: Processes) -> int:
     """Run everything that has no result yet, then write the table; returns the exit code."""
-    clients = load(opts.clients)
-    kinds = ["stock"] if opts.only_stock else ["patched", "stock"] if opts.stock else ["patched"]
+    clients = {name: CLIENTS[name] for name in opts.clients or CLIENTS}
+    kinds = (
+        ["stock"]
+        if opts.only_stock
+        else ["patched", "stock"]
+        if opts.stock
+        else ["patched"]
+    )
     everything: dict[str, list[dict[str, Any]]] = {}
     for kind in kinds:
         tree = opts.trees / opts.release / kind
@@ -137,8 +169,12 @@ def lane(opts: argparse.Namespace, processes: Processes) -> int:
         f"written: {opts.build / opts.release}.json and .md; runs that are not right: {opts.build}/{opts.release}-*/runs/"
     )
     if opts.results:
-        table.write_results(document, opts.build / f"{opts.release}-patched/runs")
-    wrong = [r for r in everything.get("patched", []) if r["verdict"] != "right" and not table.own_fault(r)]
+        table.write_results(document)
+    wrong = [
+        r
+        for r in everything.get("patched", [])
+        if not (table.is_right(r) or table.own_fault(r))
+    ]
     return 1 if wrong else 0
 
 
@@ -154,8 +190,7 @@ def _kind(
     results = folder / "results.jsonl"
     if opts.again:
         results.unlink(missing_ok=True)
-    wanted = jobs(clients, opts, kind)
-    keys = {name: key(opts.release, kind, client) for name, client in clients.items()}
+    wanted, now = jobs(clients, opts), key(opts.release, kind)
     have: dict[Job, dict[str, Any]] = {}
     if results.is_file():
         for line in results.read_text(encoding="utf-8").split("\n"):
@@ -163,19 +198,22 @@ def _kind(
                 result = json.loads(line)
             except ValueError:  # a run that was killed may leave half a line
                 continue
-            if keys.get(result["client"]) == result["key"]:
+            if result["key"] == now:
                 have[Job.of(result)] = result
     todo = [job for job in wanted if job not in have]
     if todo:
-        print(f"{opts.release} {kind}: {len(todo)} runs of {len(wanted)}, {opts.jobs} at a time", flush=True)
-        _run(opts, clients, keys, todo, tree, folder, processes, have)
+        print(
+            f"{opts.release} {kind}: {len(todo)} runs of {len(wanted)}, {opts.jobs} at a time",
+            flush=True,
+        )
+        _run(opts, clients, now, todo, tree, folder, processes, have)
     return [have[job] for job in wanted if job in have]
 
 
 def _run(
     opts: argparse.Namespace,
     clients: dict[str, Client],
-    keys: dict[str, str],
+    now: str,
     todo: list[Job],
     tree: Path,
     folder: Path,
@@ -184,18 +222,25 @@ def _run(
 ) -> None:
     """Start the tree's server and make the runs."""
     began = time.monotonic()
-    server = Server(tree, opts.build / "templates" / f"{opts.model}.jinja", folder / "server.log", processes)
+    server = Server(
+        tree,
+        opts.build / "templates" / f"{opts.model}.jinja",
+        folder / "server.log",
+        processes,
+    )
     print(f"the server is up after {time.monotonic() - began:.0f} s", flush=True)
     groups: dict[Any, list[Job]] = {}
     for job in todo:
-        groups.setdefault(job.client if isinstance(clients[job.client], Library) else job, []).append(job)
+        groups.setdefault(
+            job.client if isinstance(clients[job.client], Library) else job, []
+        ).append(job)
     # The long ones first, so that no processor waits for the last of them.
     ordered = sorted(groups.values(), key=len, reverse=True)
     with (folder / "results.jsonl").open("a", encoding="utf-8") as out:
         out.write("\n")  # behind what a run that was killed may have left
 
         def done(result: dict[str, Any]) -> None:
-            result["key"] = keys[result["client"]]
+            result["key"] = now
             have[Job.of(result)] = result
             out.write(json.dumps(result, ensure_ascii=False) + "\n")
             out.flush()
@@ -204,12 +249,22 @@ def _run(
 
         count = [0]
         try:
-            run_all(ordered, clients, server, Place(opts.build, folder / "runs"), done, opts.jobs)
+            run_all(
+                ordered,
+                clients,
+                server,
+                Place(opts.build, folder / "runs"),
+                done,
+                opts.jobs,
+            )
         finally:
             server.close()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = used.ru_utime + used.ru_stime
-    print(f"{len(todo)} runs in {time.monotonic() - began:.0f} s, {cpu:.0f} s of processor time", flush=True)
+    print(
+        f"{len(todo)} runs in {time.monotonic() - began:.0f} s, {cpu:.0f} s of processor time",
+        flush=True,
+    )
 
 
 def loopback_up() -> None:
@@ -238,7 +293,9 @@ def main() -> None:
 
 def _inside(opts: argparse.Namespace) -> int:
     """The runs, without a network."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: end with the process outside
+    ctypes.CDLL(None).prctl(
+        1, signal.SIGTERM
+    )  # PR_SET_PDEATHSIG: end with the process outside
     if os.environ.get("CLIENTS_NAMESPACE"):
         loopback_up()
     processes = Processes()
@@ -253,7 +310,11 @@ def _inside(opts: argparse.Namespace) -> int:
 def _outside(opts: argparse.Namespace) -> int:
     """Everything that needs a network; then this command again, inside."""
     pin(opts.release)
-    needed = {name for client in load(opts.clients).values() for name in client.environments}
+    needed = {
+        name
+        for client in (opts.clients or CLIENTS)
+        for name in CLIENTS[client].environments
+    }
     install(opts.build, npm="npm" in needed, environments=needed - {"npm"})
     templates(opts.build / "templates", opts.trees / DEFAULT_RELEASE / "stock")
     prefix = namespaces()
@@ -264,7 +325,8 @@ def _outside(opts: argparse.Namespace) -> int:
         )
     environment = {**os.environ, "CLIENTS_NAMESPACE": "1" if prefix else ""}
     inner = subprocess.Popen(
-        [*prefix, sys.executable, "-m", "clients", *sys.argv[1:], "--inside"], env=environment
+        [*prefix, sys.executable, "-m", "clients", *sys.argv[1:], "--inside"],
+        env=environment,
     )
     try:
         return inner.wait()

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from clients.scenarios import Call, Scenario, Turn, fill
+from clients.scenarios import Call, Edit, Part, Scenario, Shell, Turn, Write, fill
 
-PROMPT = "Do the work that you know of, step by step, with your tools, then say that it is done."
+PROMPT = (
+    "Do the work that you know of, step by step, with your tools, "
+    "then say that it is done."
+)
 """What every client is asked. The scripted model needs no more."""
 
+INSTRUCTIONS = "You write files."
 KEY = "dummy-key"
 MODEL = "scripted"
+STEPS = 40
+"""What a client may take before it has to end, where it asks for a number."""
 
 
 @dataclass(frozen=True)
@@ -31,28 +39,58 @@ class Run:
     """Where ``clients.install`` put the clients."""
 
 
+@dataclass(frozen=True)
+class Tools:
+    """How a client's own tools are called: each a name and its parameters in order."""
+
+    write: tuple[str, str, str] = ("write_file", "path", "content")
+    edit: tuple[str, str, str, str] = ("edit_file", "path", "old_string", "new_string")
+    shell: tuple[str, str] = ("run_shell", "command")
+    shell_also: tuple[tuple[str, Any], ...] = ()
+    """What else the shell's tool requires."""
+
+    def call(self, part: Part, folder: Path) -> Call:
+        """The call for a part of a turn."""
+        if isinstance(part, Write):
+            name, path, text = self.write
+            return Call(name, {path: str(folder / part.path), text: part.content})
+        if isinstance(part, Edit):
+            name, path, old, new = self.edit
+            return Call(
+                name, {path: str(folder / part.path), old: part.old, new: part.new}
+            )
+        if isinstance(part, Shell):
+            name, command = self.shell
+            return Call(name, {command: part.command, **dict(self.shell_also)})
+        assert isinstance(part, Call)
+        return part
+
+
+@dataclass
 class Client:
-    """A client of one kind or the other. ``surfaces`` are those of chat, responses, messages that it can speak."""
+    """A client of one kind or the other."""
 
     name: str
     surfaces: tuple[str, ...]
+    """Those of chat, responses and messages that it can speak."""
     uses_tools: ClassVar[bool] = True
     echoes: ClassVar[bool] = True
     """Whether its next request repeats the calls as calls."""
     answers: ClassVar[bool] = True
     """Whether it ends with an answer of the model."""
-    environments: ClassVar[tuple[str, ...]] = ()
-    """What must be installed: ``npm``, ``python``, ``aider``."""
+    tools: ClassVar[Tools] = Tools()
+    environments: ClassVar[tuple[str, ...]] = ("python",)
+    """What must be installed: ``npm``, ``python``, ``more``, ``aider``."""
     deferred: ClassVar[tuple[Call, Call] | None] = None
-    """The call that loads a tool, and the call of that tool, where the client keeps tools back."""
+    """The call that loads a tool, and that tool's, where the client keeps tools back."""
     scenarios: ClassVar[tuple[str, ...]] = ()
     """The scenarios that make sense for it; none: all."""
     faults: ClassVar[dict[str, str]] = {}
     """By scenario, what this client does wrong with a right stream."""
 
-    def write(self, path: Path, content: str, tools: dict[str, Any]) -> Call:
-        """The call that writes a file with this client's own tools, as its request declares them."""
-        raise NotImplementedError
+    def call(self, part: Part, folder: Path) -> Call:
+        """The call for a part of a turn, with this client's own tools."""
+        return self.tools.call(part, folder)
 
     def plays(self, scenario: str) -> bool:
         """Whether a scenario makes sense for it."""
@@ -61,8 +99,8 @@ class Client:
         )
 
     def scenario(self, scenario: Scenario, folder: Path) -> Scenario:
-        """The scenario with this client's own call where a file quotes one."""
-        return fill(scenario, self.write(folder / "quoted.txt", "quoted\n", {}), self.deferred)
+        """The scenario with this client's own calls where something quotes them."""
+        return fill(scenario, lambda part: self.call(part, folder), self.deferred)
 
     def turn(self, scenario: Scenario, number: int) -> Turn:
         """What the model says as the scenario's turn ``number``."""
@@ -75,33 +113,34 @@ class Program(Client):
     environments = ("npm",)
 
     def start(self, run: Run) -> tuple[list[str], dict[str, str]]:
-        """Write its configuration into the run's home; returns the command and the variables of its environment."""
+        """Configure it in the run's home; returns the command and its variables."""
         raise NotImplementedError
 
-    def answer(self, output: str, run: Run) -> str:
+    def answer(self, output: str) -> str:
         """The final answer out of what it printed."""
         raise NotImplementedError
 
 
+@dataclass
 class Library(Client):
-    """A client that is a Python library, or a script: one process for all of its runs.
+    """A client that is a library: one process for all of its runs.
 
-    The process reads a run a line, as JSON, and writes ``{"name", "answer"}`` or ``{"name", "error"}`` for each. All libraries
-    are given the one tool ``write_file``.
+    The process reads a run a line, as JSON, and writes ``{"name", "answer"}`` or
+    ``{"name", "error"}`` for each. All libraries are given the same three tools.
     """
 
-    environments: ClassVar[tuple[str, ...]] = ("python",)
-
-    def __init__(self, name: str, surfaces: tuple[str, ...], ask: Callable[[dict[str, Any]], str]) -> None:
-        self.name, self.surfaces, self.ask = name, surfaces, ask
-
-    def write(self, path: Path, content: str, tools: dict[str, Any]) -> Call:
-        """The libraries' one tool."""
-        return Call("write_file", {"path": str(path), "content": content})
+    ask: Callable[[dict[str, Any]], str]
 
     def command(self, installed: Path) -> list[str]:
         """The process that takes all runs."""
-        return [str(installed / self.environments[-1] / "bin/python"), "-m", "clients.library", self.name]
+        python = installed / self.environments[-1] / "bin/python"
+        return [str(python), "-m", "clients.library", self.name]
+
+
+class More(Library):
+    """A library whose requirements contradict those of the others."""
+
+    environments = ("more",)
 
 
 def write_file(path: str, content: str) -> str:
@@ -116,3 +155,34 @@ def write_file(path: str, content: str) -> str:
     except OSError as error:
         return f"error: {error}"
     return f"wrote {Path(path).name}"
+
+
+def edit_file(path: str, old_string: str, new_string: str) -> str:
+    """Replace a text that stands once in a file.
+
+    Args:
+        path: the file
+        old_string: the text
+        new_string: what comes in its place
+    """
+    text = Path(path).read_bytes().decode()
+    if text.count(old_string) != 1:
+        return f"error: the text stands {text.count(old_string)} times in the file"
+    return write_file(path, text.replace(old_string, new_string))
+
+
+def run_shell(command: str) -> str:
+    """Run a command in a shell.
+
+    Args:
+        command: what to run
+    """
+    shell = shutil.which("bash") or "/bin/sh"
+    done = subprocess.run(
+        [shell, "-c", command], check=False, capture_output=True, text=True, timeout=60
+    )
+    return f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+TOOLS = (write_file, edit_file, run_shell)
+"""What every library is given."""

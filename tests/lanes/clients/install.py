@@ -15,7 +15,10 @@ HERE = Path(__file__).parent
 DEFAULT_RELEASE = "v0.33.0"
 """Its source has both chat templates."""
 
-NPM_PAUSES = {"npm_config_fetch_retry_mintimeout": "1000", "npm_config_fetch_retry_maxtimeout": "4000"}
+NPM_PAUSES = {
+    "npm_config_fetch_retry_mintimeout": "1000",
+    "npm_config_fetch_retry_maxtimeout": "4000",
+}
 """In milliseconds. npm's own pauses are a quarter of an hour without a network."""
 
 THINKING = "enable_thinking is defined and enable_thinking is true"
@@ -41,15 +44,19 @@ def templates(folder: Path, stock: Path) -> None:
     for model, source in sources.items():
         if not source.is_file():
             raise PatchsetError(
-                f"{source} is missing", f"nox -s apply -- {DEFAULT_RELEASE} unpacks the templates' source"
+                f"{source} is missing",
+                f"nox -s apply -- {DEFAULT_RELEASE} unpacks the templates' source",
             )
         text = source.read_text(encoding="utf-8")
         if model == "qwen3.5":
             if text.count(THINKING) != 1:
                 raise PatchsetError(
-                    f"{source} is not the template that the lane knows", f"see THINKING in {__file__}"
+                    f"{source} is not the template that the lane knows",
+                    f"see THINKING in {__file__}",
                 )
-            text = text.replace(THINKING, "enable_thinking is not defined or enable_thinking is true")
+            text = text.replace(
+                THINKING, "enable_thinking is not defined or enable_thinking is true"
+            )
         (folder / f"{model}.jinja").write_text(text, encoding="utf-8")
 
 
@@ -58,14 +65,23 @@ def _npm(place: Path) -> None:
         return
     if shutil.which("npm") is None:
         raise MissingToolError(
-            "npm is not installed", "install Node.js 20 or newer, or name only Python clients"
+            "npm is not installed",
+            "install Node.js 20 or newer, or name only Python clients",
         )
     _fresh(place)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / name, place / name)
     # `npm ci` refuses a lock that lacks optional packages of other platforms; `install` keeps to the lock, hashes included.
     _run(
-        ["npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
+        [
+            "npm",
+            "install",
+            "--no-save",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--loglevel=error",
+        ],
         place,
     )
     _done(place, lock)
@@ -101,5 +117,7 @@ def _done(place: Path, lock: Path) -> None:
 
 def _run(argv: list[str], place: Path) -> None:
     print(f"installing into {place}: {' '.join(argv[:3])} …", flush=True)
-    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")} | NPM_PAUSES
+    environment = {
+        k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")
+    } | NPM_PAUSES
     process.run(argv, prefix=place.name, cwd=place, env=environment)

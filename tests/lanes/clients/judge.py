@@ -1,19 +1,29 @@
-"""Says whether a run came out right, and if not, whose fault it is: the server's stream or the client."""
+"""Says whether a run came out right, and if not, what harm was done, and by whom.
+
+A run is judged by what is on the disk, by the calls that the client's next request
+repeats, and by the final answer. What its streams say beyond that is form.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from clients import scenarios
 from clients.client import Client
 from clients.reading import Said, declared, history
-from clients.scenarios import QUOTED_NAME, Scenario
+from clients.scenarios import QUOTED_FILE, Scenario
 from conformance import check
 from conformance.case import Call as ExpectedCall
-from conformance.case import Expected
+from conformance.case import Expected, FinishReason
 from conformance.surfaces import surfaces
+
+HARMS = ("ran", "bytes", "lost", "text", "form")
+"""From the worst: something ran that was not asked for; a call came with other bytes; a
+call or the session was lost; text was lost or came in the wrong place; form alone."""
 
 
 @dataclass
@@ -31,57 +41,142 @@ class Outcome:
 
 @dataclass
 class Verdict:
-    """``kind``: right; refused (a 4xx or 5xx); server (a stream was wrong); client (all streams were right); lane."""
+    """``kind``: ``right``, one of HARMS, or ``lane`` if the scenario was not said."""
 
     kind: str
     why: list[str]
-    quoted: bool = False
-    """A quoted call reached the client as a call, or was run."""
+    own: bool = False
+    """Every response was right: the client did it."""
 
 
-def judge(client: Client, scenario: Scenario, outcome: Outcome, *, thinks: bool) -> Verdict:
+def judge(
+    client: Client, scenario: Scenario, outcome: Outcome, *, thinks: bool
+) -> Verdict:
     """The verdict on a run of a (filled) scenario."""
     if outcome.problem:
         return Verdict("lane", [outcome.problem])
-    refused, wrong, quoted = [], [], "quoted.txt" in outcome.files
-    for exchange in outcome.exchanges:
-        if exchange["status"] >= 400:
-            refused.append(f"{exchange['path']} answered {exchange['status']}: {exchange['body'][:300]}")
-        elif exchange["turn"] is not None and exchange["status"]:
-            bad, names = stream(client, scenario, exchange, thinks=thinks)
-            wrong += [f"turn {exchange['turn']}: {b}" for b in bad]
-            quoted = quoted or QUOTED_NAME in names
-    outside = of_client(client, scenario, outcome)
-    if refused:
-        return Verdict("refused", [*refused, *outside], quoted)
-    if wrong:
-        return Verdict("server", [*wrong, *outside], quoted)
-    return Verdict("client" if outside else "right", outside, quoted)
-
-
-def stream(
-    client: Client, scenario: Scenario, exchange: dict[str, Any], *, thinks: bool
-) -> tuple[list[str], list[str]]:
-    """(what is wrong with a response, the names of its calls).
-
-    Line ends around texts and calls are the conformance suite's business: here a few more or less are no fault.
-    """
-    turn = client.turn(scenario, exchange["turn"])
-    surface = next(s for s in surfaces().values() if exchange["path"].endswith(s.PATH))
-    body = exchange["body"].encode()
-    try:
-        reading = surface.read_stream(body) if exchange["request"].get("stream") else surface.read_full(body)
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
-        return [f"unreadable: {type(error).__name__}: {error}"], []
-    reading.reasoning, reading.content = reading.reasoning.strip(), _joined(reading.content)
-    calls = tuple(ExpectedCall(name=c["name"], arguments=c["arguments"]) for c in exchange["calls"])
-    want = Expected(
-        reasoning=turn.thought.strip() if thinks else "",
-        content=_joined(scenarios.content(turn)),
-        calls=calls,
-        finish_reason="tool_calls" if calls else "stop",
+    said = [e for e in outcome.exchanges if e["turn"] is not None and e["status"]]
+    streams = (
+        [] if scenario.is_cut else [*_streams(client, scenario, said, thinks=thinks)]
     )
-    return check.compare(reading, want) + reading.broken, [c.name for c in reading.calls]
+    refused = [
+        ("lost", f"{e['path']} answered {e['status']}: {e['body'][:300]}")
+        for e in outcome.exchanges
+        if e["status"] >= 400
+    ]
+    found = [*refused, *_disk(scenario, outcome)]
+    if not scenario.is_cut:
+        found += [*_answer(client, scenario, outcome), *streams]
+        found += _repeated(said) if client.echoes else []
+    if not found:
+        return Verdict("right", [])
+    worst = min((harm for harm, _ in found), key=HARMS.index)
+    ordered = sorted(found, key=lambda each: HARMS.index(each[0]))
+    own = not (streams or refused or scenario.is_cut)
+    return Verdict(worst, [f"{harm}: {why}" for harm, why in ordered], own)
+
+
+def _disk(scenario: Scenario, outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """What is wrong with the files."""
+    files = {
+        name: data.decode("utf-8", "replace") for name, data in outcome.files.items()
+    }
+    for name in {**scenario.before, **scenario.files, **files}:
+        got, want = files.get(name), scenario.files.get(name)
+        if got == want:
+            continue
+        if want is None:
+            yield "ran", f"{name} was never asked for"
+        elif got is None:
+            harm = "ran" if name in scenario.before else "lost"
+            yield harm, f"{name} is not there"
+        else:
+            yield "bytes", _differs(name, got, want)
+    if QUOTED_FILE in files:
+        yield "ran", "a quoted call was run"
+
+
+def _answer(
+    client: Client, scenario: Scenario, outcome: Outcome
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with the final answer."""
+    if outcome.answer is None:
+        yield "lost", outcome.error or "no answer"
+    elif client.answers and outcome.answer.strip() != scenario.answer.strip():
+        yield (
+            "text",
+            _differs("the answer", outcome.answer.strip(), scenario.answer.strip()),
+        )
+
+
+def _repeated(said: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """How the calls that a request repeats differ from those that were said before it.
+
+    What becomes of a call to a tool that the client does not have is its own affair.
+    """
+    for before, after in itertools.pairwise(said):
+        known = declared(before["path"], before["request"])
+        turns = history(after["path"], after["request"])
+        if len(turns) == len(history(before["path"], before["request"])):
+            continue  # the client asks the same again
+        if any(call["name"] not in known for call in before["calls"]):
+            continue
+        got = [
+            (name, check.canonical(given))
+            for name, given in (turns or [Said()])[-1].calls
+        ]
+        want = [(c["name"], check.canonical(c["arguments"])) for c in before["calls"]]
+        where = f"behind turn {before['turn']}"
+        if len(got) > len(want):
+            yield "ran", f"{where}, {len(got)} calls of {len(want)}: {got}"
+        elif len(got) < len(want):
+            yield "lost", f"{where}, {len(got)} calls of {len(want)}"
+        elif got != want:
+            yield "bytes", _differs(f"the call {where}", str(got), str(want))
+
+
+def _streams(
+    client: Client, scenario: Scenario, said: list[dict[str, Any]], *, thinks: bool
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with the responses themselves.
+
+    Line ends around texts and calls are the conformance suite's business.
+    """
+    for exchange in said:
+        if exchange["status"] >= 400:
+            continue
+        turn = client.turn(scenario, exchange["turn"])
+        surface = next(
+            s for s in surfaces().values() if exchange["path"].endswith(s.PATH)
+        )
+        body = exchange["body"].encode()
+        read = (
+            surface.read_stream
+            if exchange["request"].get("stream")
+            else surface.read_full
+        )
+        where = f"the response of turn {exchange['turn']}"
+        try:
+            reading = read(body)
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            yield "form", f"{where}: {type(error).__name__}: {error}"
+            continue
+        calls = tuple(
+            ExpectedCall(name=c["name"], arguments=c["arguments"])
+            for c in exchange["calls"]
+        )
+        thought = _joined(turn.thought) if thinks else ""
+        for what, got, want in (
+            ("reasoning", _joined(reading.reasoning), thought),
+            ("text", _joined(reading.content), _joined(scenarios.content(turn))),
+        ):
+            if got != want:
+                yield "text", _differs(f"{where}, {what}", got, want)
+        reading.reasoning = reading.content = ""
+        finish: FinishReason = "tool_calls" if calls else "stop"
+        expected = Expected(calls=calls, finish_reason=finish)
+        for wrong in check.compare(reading, expected) + reading.broken:
+            yield "form", f"{where}: {wrong}"
 
 
 def _joined(text: str) -> str:
@@ -89,47 +184,10 @@ def _joined(text: str) -> str:
     return re.sub(r"\n{2,}", "\n", text.strip())
 
 
-def of_client(client: Client, scenario: Scenario, outcome: Outcome) -> list[str]:
-    """What is wrong with the files, the answer, and what the client sent back."""
-    out = []
-    for name, text in scenario.files.items():
-        if name not in outcome.files:
-            out.append(f"{name} was not written")
-        elif outcome.files[name] != text.encode():
-            out.append(_differs(name, outcome.files[name].decode("utf-8", "replace"), text))
-    out += [f"{name} was written and never asked for" for name in outcome.files if name not in scenario.files]
-    if outcome.answer is None:
-        out.append(outcome.error or "no answer")
-    elif client.answers and outcome.answer.strip() != scenario.answer.strip():
-        out.append(_differs("the final answer", outcome.answer.strip(), scenario.answer.strip()))
-    return out + (echoes(outcome.exchanges) if client.echoes else [])
-
-
-def echoes(exchanges: list[dict[str, Any]]) -> list[str]:
-    """What differs between the calls that were said and those that the next request repeats.
-
-    What a client makes of a call to a tool that it does not have is its own affair.
-    """
-    out = []
-    said: dict[int, list[tuple[str, str]]] = {
-        e["turn"]: [(c["name"], check.canonical(c["arguments"])) for c in e["calls"]]
-        for e in exchanges
-        if e["turn"] is not None and all(c["name"] in declared(e["path"], e["request"]) for c in e["calls"])
-    }
-    for exchange in exchanges:
-        turn = exchange["turn"]
-        if not turn or turn - 1 not in said:
-            continue
-        turns = history(exchange["path"], exchange["request"])
-        last = turns[-1] if turns else Said()
-        got = [(name, check.canonical(arguments)) for name, arguments in last.calls]
-        if got != said[turn - 1]:
-            out.append(_differs(f"the call repeated before turn {turn}", str(got), str(said[turn - 1])))
-    return out
-
-
 def _differs(what: str, got: str, want: str) -> str:
-    at = next(
-        (i for i, (a, b) in enumerate(zip(got, want, strict=False)) if a != b), min(len(got), len(want))
+    pairs = enumerate(zip(got, want, strict=False))
+    at = next((i for i, (a, b) in pairs if a != b), min(len(got), len(want)))
+    return (
+        f"{what}: after {want[max(0, at - 30) : at]!r} came {got[at : at + 40]!r}, "
+        f"expected {want[at : at + 40]!r}"
     )
-    return f"{what}: after {want[max(0, at - 30) : at]!r} came {got[at : at + 40]!r}, expected {want[at : at + 40]!r}"

@@ -5,17 +5,20 @@ Runs in the environment that holds the libraries.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
+
+from clients.agents import CLIENTS
+from clients.client import Library
 
 
 def main() -> None:
     """The loop. What a library prints must not mix with the answers."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    client = importlib.import_module(f"clients.agents.{sys.argv[1]}").CLIENT
+    client = CLIENTS[sys.argv[1]]
+    assert isinstance(client, Library)
     for line in sys.stdin:
         run = json.loads(line)
         os.chdir(run["folder"])

@@ -39,8 +39,12 @@ def history(path: str, request: dict[str, Any]) -> list[Said]:
         if message.get("role") == "assistant":
             said = Said(text(message.get("content")))
             for call in message.get("tool_calls") or []:
-                said.calls.append((call["function"]["name"], parsed(call["function"]["arguments"])))
-            for block in message["content"] if isinstance(message.get("content"), list) else []:
+                said.calls.append(
+                    (call["function"]["name"], parsed(call["function"]["arguments"]))
+                )
+            for block in (
+                message["content"] if isinstance(message.get("content"), list) else []
+            ):
                 if block.get("type") == "tool_use":
                     said.calls.append((block["name"], block["input"]))
             turns.append(said)
@@ -53,7 +57,10 @@ def _items(items: Any) -> list[Said]:
     inside = False
     for item in items if isinstance(items, list) else []:
         kind = item.get("type", "message")
-        ours = kind in ("function_call", "custom_tool_call", "reasoning") or item.get("role") == "assistant"
+        ours = (
+            kind in ("function_call", "custom_tool_call", "reasoning")
+            or item.get("role") == "assistant"
+        )
         if ours and not inside:
             turns.append(Said())
         inside = ours
@@ -70,7 +77,9 @@ def text(content: Any) -> str:
     """The text of a message's content, which is a string or a list of blocks."""
     if isinstance(content, list):
         return "".join(
-            block.get("text") or "" for block in content if block.get("type") in ("text", "output_text")
+            block.get("text") or ""
+            for block in content
+            if block.get("type") in ("text", "output_text")
         )
     return content or ""
 

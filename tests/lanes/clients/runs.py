@@ -22,12 +22,12 @@ import httpx
 from clients import scenarios
 from clients.client import Client, Library, Program
 from clients.client import Run as ClientRun
-from clients.judge import Outcome, Verdict, judge
+from clients.judge import Outcome, judge
 
 TESTS = Path(__file__).resolve().parent.parent
 START_LIMIT_S = 900.0
 RUN_LIMIT_S = 600.0
-"""A run that takes longer hangs: the longest takes half a minute on a quiet machine."""
+"""A run that takes longer hangs, the engine's rests aside."""
 FILE_LIMIT = 16 * 1024 * 1024
 
 
@@ -44,11 +44,17 @@ class Job:
     scenario: str
     k: int
     model: str
+    rest: float = 0.0
 
     @classmethod
     def of(cls, result: dict[str, Any]) -> Job:
         """The job that a result belongs to."""
-        return cls(*(result[field] for field in ("client", "surface", "scenario", "k", "model")))
+        return cls(
+            *(
+                result[field]
+                for field in ("client", "surface", "scenario", "k", "model", "rest")
+            )
+        )
 
     @property
     def name(self) -> str:
@@ -93,7 +99,9 @@ class Processes:
 class Server:
     """The scripted server of one tree."""
 
-    def __init__(self, tree: Path, template: Path, log: Path, processes: Processes) -> None:
+    def __init__(
+        self, tree: Path, template: Path, log: Path, processes: Processes
+    ) -> None:
         self.processes, self.log = processes, log
         environment = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
         environment["PYTHONPATH"] = f"{tree}{os.pathsep}{TESTS}"
@@ -121,16 +129,21 @@ class Server:
             "k": job.k,
             "model": job.model,
             "folder": str(folder),
+            "rest": job.rest,
         }
         self.http.post(f"/runs/{job.name}", json=told).raise_for_status()
 
     def finish(self, job: Job) -> dict[str, Any]:
         """What a run has asked and got; then forget it."""
         try:
-            told: dict[str, Any] = self.http.get(f"/runs/{job.name}").raise_for_status().json()
+            told: dict[str, Any] = (
+                self.http.get(f"/runs/{job.name}").raise_for_status().json()
+            )
             self.http.delete(f"/runs/{job.name}")
         except httpx.HTTPError as error:
-            raise LaneError(f"the server gives no answer ({error}); {self.log} says why") from error
+            raise LaneError(
+                f"the server gives no answer ({error}); {self.log} says why"
+            ) from error
         return told
 
     def close(self) -> None:
@@ -153,6 +166,7 @@ class Place:
         for folder in (work, home):
             folder.mkdir(parents=True)
         for name, text in before.items():
+            (work / name).parent.mkdir(parents=True, exist_ok=True)
             (work / name).write_bytes(text.encode())
         return work, home
 
@@ -215,7 +229,9 @@ def run_all(
         raise failed[0]
 
 
-def _group(group: list[Job], client: Client, server: Server, place: Place) -> Iterator[dict[str, Any]]:
+def _group(
+    group: list[Job], client: Client, server: Server, place: Place
+) -> Iterator[dict[str, Any]]:
     """The runs of a group one after the other."""
     if isinstance(client, Program):
         for job in group:
@@ -224,7 +240,9 @@ def _group(group: list[Job], client: Client, server: Server, place: Place) -> It
                 client,
                 server,
                 place,
-                lambda job, work, home: _program(job, client, server, place, work, home),
+                lambda job, work, home: _program(
+                    job, client, server, place, work, home
+                ),
             )
         return
     assert isinstance(client, Library)
@@ -253,7 +271,7 @@ def _group(group: list[Job], client: Client, server: Server, place: Place) -> It
             assert stdin
             stdin.write(json.dumps(told).encode() + b"\n")
             stdin.flush()
-            line = _line(process[0], RUN_LIMIT_S)
+            line = _line(process[0], RUN_LIMIT_S + job.rest)
         except BrokenPipeError:
             line = ""
         if not line:
@@ -279,7 +297,7 @@ def _one(
     ask: Callable[[Job, Path, Path], tuple[str | None, str]],
 ) -> dict[str, Any]:
     """One run and its verdict, as a JSON document. A run that is not right leaves its exchanges beside its files."""
-    plain = scenarios.ALL[job.scenario]
+    plain = {**scenarios.ALL, **scenarios.SILENCE}[job.scenario]
     work, home = place.folders(job, plain.before)
     scenario = client.scenario(plain, work)
     server.begin(job, work)
@@ -293,43 +311,53 @@ def _one(
     if verdict.kind == "right":
         shutil.rmtree(place.runs / job.name, ignore_errors=True)
     else:
-        (place.runs / job.name / "exchanges.json").write_text(json.dumps(told, ensure_ascii=False, indent=1))
+        (place.runs / job.name / "exchanges.json").write_text(
+            json.dumps(told, ensure_ascii=False, indent=1)
+        )
         shutil.rmtree(home, ignore_errors=True)
     return {
         **asdict(job),
-        **_short(verdict),
+        "verdict": verdict.kind,
+        "own": verdict.own,
+        "why": [why[:500] for why in verdict.why[:6]],
         "seconds": round(seconds, 1),
         "requests": len(told["exchanges"]),
+        "silence": max((e["silence"] for e in told["exchanges"]), default=0),
+        "ended": error[:300],
     }
-
-
-def _short(verdict: Verdict) -> dict[str, Any]:
-    return {"verdict": verdict.kind, "why": [w[:500] for w in verdict.why[:6]], "quoted": verdict.quoted}
 
 
 def _program(
     job: Job, client: Program, server: Server, place: Place, work: Path, home: Path
 ) -> tuple[str | None, str]:
     """(answer, error) of one process."""
-    run = ClientRun(f"{server.url}/{job.name}", job.surface, work, home, place.installed)
+    run = ClientRun(
+        f"{server.url}/{job.name}", job.surface, work, home, place.installed
+    )
     argv, variables = client.start(run)
     out, err = place.runs / job.name / "stdout", place.runs / job.name / "stderr"
     with out.open("wb") as out_file, err.open("wb") as err_file:
         process = server.processes.start(argv, cwd=work, env={**place.environment(home), **variables},
                                          stdin=subprocess.DEVNULL, stdout=out_file, stderr=err_file)  # fmt: skip
     try:
-        status = process.wait(RUN_LIMIT_S)
+        status = process.wait(RUN_LIMIT_S + job.rest)
     except subprocess.TimeoutExpired:
         return None, f"it gave no answer in {RUN_LIMIT_S:.0f} s"
     finally:
         server.processes.end(process)
     text = out.read_text(encoding="utf-8", errors="replace")
     if status:
-        return None, f"it ended with status {status}: {(text + err.read_text(errors='replace'))[-300:]}"
+        return (
+            None,
+            f"it ended with status {status}: {(text + err.read_text(errors='replace'))[-300:]}",
+        )
     try:
-        return client.answer(text, run), ""
+        return client.answer(text), ""
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        return None, f"its output has no answer ({type(error).__name__}: {error}): {text[-300:]}"
+        return (
+            None,
+            f"its output has no answer ({type(error).__name__}: {error}): {text[-300:]}",
+        )
 
 
 def _files(folder: Path) -> dict[str, bytes]:

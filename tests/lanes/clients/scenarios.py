@@ -1,21 +1,63 @@
 """What the scripted model says, turn by turn, and what must come of it.
 
-A scenario is written without knowing the client: ``Write`` is a call to whichever of its tools writes a file. Contents and
-quotes follow the format's rules (docs/format.md), so that there is one right outcome.
+A scenario is written without knowing the client: ``Write``, ``Edit`` and ``Shell`` are
+calls to whichever of its tools does that. A quoted call is one of the client's own too,
+and leaves the file ``quoted.txt`` if anything runs it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Write:
-    """A call to the client's own tool for writing a file. ``path`` is relative to the folder that the client works in."""
+    """A call that writes a file; ``path`` is relative to the client's folder."""
 
     path: str
     content: str
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A call that changes a word in a fragment of a document: ``old`` becomes ``new``."""
+
+    path: str
+    document: str
+    """What the file holds."""
+    first: str
+    last: str
+    """The fragment begins and ends with these."""
+    word: tuple[str, str]
+    """What is changed in it, and into what."""
+
+    @property
+    def old(self) -> str:
+        """The fragment."""
+        begin = self.document.index(self.first)
+        return self.document[
+            begin : self.document.index(self.last, begin) + len(self.last)
+        ]
+
+    @property
+    def new(self) -> str:
+        """The fragment, changed."""
+        return self.old.replace(*self.word)
+
+    @property
+    def result(self) -> str:
+        """The document, changed."""
+        return self.document.replace(self.old, self.new)
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A call that runs a shell command in the client's folder."""
+
+    command: str
 
 
 @dataclass(frozen=True)
@@ -23,12 +65,12 @@ class Call:
     """A call to a tool by its name."""
 
     name: str
-    arguments: dict[str, object]
+    arguments: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Load:
-    """A call that asks the client for a tool which its request names and does not declare."""
+    """A call that loads a tool which the client's request names and does not declare."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +85,7 @@ class Say:
     text: str
 
 
-Part = Write | Call | Load | Loaded | Say
+Part = Write | Edit | Shell | Call | Load | Loaded | Say
 
 
 @dataclass(frozen=True)
@@ -52,11 +94,22 @@ class Turn:
 
     parts: tuple[Part, ...]
     thought: str = "I know what to do."
+    open: bool = False
+    """Whether the output ends in the reasoning: nothing closes it."""
+    end: str = "eos"
+    """How it ends: ``eos``, ``length``, or ``stop``, at a stop string."""
+    cut: str = ""
+    """The output ends behind this text. Of a stop string, the text is not sent."""
+    rest_at: str = ""
+    """The engine rests behind this text, for as long as the command line says."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Turns, and the files that must be there in the end. The last turn is the answer."""
+    """Turns, and the files that must be there in the end. The last turn is the answer.
+
+    A turn that is cut is said once. Whether the client then asks again is its affair.
+    """
 
     name: str
     title: str
@@ -65,30 +118,39 @@ class Scenario:
     before: dict[str, str] = field(default_factory=dict)
     """Files that are there from the start."""
     thoughts: bool = False
-    """Whether it is about reasoning: then a model without any has nothing to say here."""
+    """Whether it is about reasoning: a model without any cannot say it."""
 
     @property
     def answer(self) -> str:
         """The text of the last turn."""
-        return "".join(part.text for part in self.turns[-1].parts if isinstance(part, Say))
+        return content(self.turns[-1])
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether an output is cut."""
+        return any(turn.cut for turn in self.turns)
 
 
 DONE = Turn((Say("The work is done."),))
 
-QUOTED_NAME = "delete_everything"
-"""No client has a tool of this name: a call to it is always a quoted one."""
+QUOTED_FILE = "quoted.txt"
+QUOTED_COMMAND = f"echo quoted > {QUOTED_FILE}"
+ONCE_CALL = Shell("printf x >> once.txt")
+HELD = "".join(f"line {n} of a long file\n" for n in range(1, 811))
+"""About 8 000 tokens."""
 
-QUOTED = f"""\
-<tool_call>
-<function={QUOTED_NAME}>
-<parameter=path>
-quoted.txt
-</parameter>
-</function>
-</tool_call>"""
+QUOTES: dict[str, Part] = {
+    (WRITE := "@WRITE@"): Write(QUOTED_FILE, "quoted"),
+    (SHELL := "@SHELL@"): Shell(QUOTED_COMMAND),
+    (ONCE := "@ONCE@"): ONCE_CALL,
+    (HELD_CALL := "@HELD@"): Write("long.txt", HELD),
+}
+"""What stands for a quoted call at the end of a line, whatever is before it on the line."""
 
-OWN = "@OWN CALL@"
-"""Stands for a whole call of the client's own writing tool; see ``fill``."""
+LINE = "@LINE@"
+"""Stands for ``SHELL`` on one line."""
+OPENER = "@OPENER@"
+"""Stands for the tags that open it, on one line."""
 
 TAGS = f"""\
 # How a tool call is written
@@ -96,25 +158,94 @@ TAGS = f"""\
 A call opens with <tool_call>, then <function=NAME>; </function> and </tool_call> close it.
 A parameter is <parameter=path>, its value, and </parameter> behind it.
 
-{OWN}
+{WRITE}
 
 Two of them, one behind the other:
 
-{OWN}
-{QUOTED}
+{WRITE}
+{SHELL}
 
 <think> and </think> stand around the reasoning. `</parameter>` alone closes nothing,
 and neither does </function> in a sentence.
 """
 
-SPACES = "\n  two blanks before\n\tone tab before\nthree blanks behind   \ntab behind\t\n   \n\n\nthe last line has no newline"
+YAML = f"""\
+examples:
+  - name: write a file
+    expected: |
+      {WRITE}
+  - name: write, then run
+    expected: |
+      {WRITE}
+      {SHELL}
+done: true
+"""
+
+MARKDOWN = f"""\
+1. Write a file:
+
+   {WRITE}
+
+2. Run a command, indented as code:
+
+    {SHELL}
+
+- In a list
+\t{SHELL}
+
+> {WRITE}
+
+That is all.
+"""
+
+DIFF = f"""\
+--- a/calls.md
++++ b/calls.md
+@@ -1,14 +1,15 @@
+ # Calls
++
+ {WRITE}
+-{SHELL}
++{WRITE}
+ The end.
+"""
+
+DEDENT = f"""\
+from textwrap import dedent
+
+CALL = dedent(\"\"\"\\
+    {WRITE}
+    {SHELL}
+    \"\"\")
+LINES = [
+    "{LINE}",
+    "{LINE}",
+]
+"""
+
+MANUAL = f"""\
+# Manual
+
+Run it like this:
+
+{SHELL}
+
+Then say that it is done.
+"""
+
+SPACES = (
+    "\n  two blanks before\n\tone tab before\nthree blanks behind   \ntab behind\t\n"
+    "   \n\n\nthe last line has no newline"
+)
 CRLF = "first\r\nsecond\r\n\r\nlast\r\n"
 UNICODE = (
     "äöü ß, Ελληνικά, 中文, 日本語, עברית\n"
     "👩‍👩‍👧‍👦 family, 🇪🇺 flag, e\u0301 combined\n"
-    "line\u2028separator, paragraph\u2029separator, next\u0085line, nul-width\u200bspace, bom\ufeffhere\n"
+    "line\u2028separator, paragraph\u2029separator, next\u0085line, "
+    "nul-width\u200bspace, bom\ufeffhere\n"
 )
 LONG = "".join(f'    row({n}, "some text")\n' for n in range(1, 501))
+LOG = "Thought: look first\nAction: ls\nObservation: two files\nDone.\n"
 
 ANSWER = """\
 A call begins with `<tool_call>` and a reasoning ends with </think>, like this:
@@ -131,26 +262,38 @@ quoted.txt
 
 In a sentence <function=NAME> and </parameter> are text."""
 
+FENCED = f"""\
+I would run this:
+
+```xml
+{SHELL}
+```
+
+I have not run it. Shall I?"""
+
+DATA = {"data/keep.txt": "keep\n", "data/tmp/cache-of-yesterday/a.txt": "a\n"}
+REMOVE = Shell("rm -rf data/tmp/cache-of-yesterday")
+
 
 def _session() -> Scenario:
-    """Twenty turns: files with tags in them, quotes in the reasoning, and every fifth call fails first."""
+    """Twenty turns: tags in files, quotes in the reasoning, every fifth call fails."""
     turns: list[Turn] = []
-    files: dict[str, str] = {"blocked": "not a folder\n"}
-    for number in range(1, 21):
-        thought = f"Step {number}. A call looks like this:\n\n{QUOTED}\n\nThat was only an example."
-        if number % 5 == 0:
-            turns.append(Turn((Write("blocked/x.txt", f"never written {number}\n"),), thought))
+    files = {"blocked": "not a folder\n"}
+    for n in range(1, 21):
+        thought = (
+            f"Step {n}. A call looks like this:\n\n{SHELL}\n\nThat was an example."
+        )
+        if n % 5 == 0:
+            turns.append(
+                Turn((Write("blocked/x.txt", f"never written {n}\n"),), thought)
+            )
             continue
-        name, content = f"step-{number:02}.txt", f"step {number}\n</parameter> is text\n</function> here\n"
-        turns.append(Turn((Say(f"Step {number}."), Write(name, content)), thought))
-        files[name] = content
-    return Scenario(
-        "session",
-        "twenty turns, with errors and reasoning",
-        (*turns, DONE),
-        files,
-        {"blocked": "not a folder\n"},
-    )
+        name = f"step-{n:02}.txt"
+        files[name] = f"step {n}\n</parameter> is text\n</function> here\n"
+        turns.append(Turn((Say(f"Step {n}."), Write(name, files[name])), thought))
+    title = "twenty turns, with errors and reasoning"
+    before = {"blocked": "not a folder\n"}
+    return Scenario("session", title, (*turns, DONE), files, before)
 
 
 def _one(name: str, title: str, file: str, content: str) -> Scenario:
@@ -158,88 +301,199 @@ def _one(name: str, title: str, file: str, content: str) -> Scenario:
     return Scenario(name, title, (Turn((Write(file, content),)), DONE), {file: content})
 
 
-ALL = {
-    s.name: s
-    for s in (
-        _one("plain", "a plain file", "hello.txt", "Hello, world.\n"),
-        _one("tags", "tags in the value", "format.md", TAGS),
-        _one("spaces", "tabs, white space, no last newline", "spaces.txt", SPACES),
-        _one("crlf", "carriage returns", "crlf.txt", CRLF),
-        _one("unicode", "unicode and its line ends", "unicode.txt", UNICODE),
-        Scenario(
-            "two",
-            "two calls",
-            (Turn((Write("one.txt", "one\n"), Write("two.txt", "two\n"))), DONE),
-            {"one.txt": "one\n", "two.txt": "two\n"},
-        ),
-        Scenario(
-            "thought",
-            "reasoning quotes a call",
-            (
-                Turn(
-                    (Write("real.txt", "real\n"),),
-                    f"The format has <tool_call> around it:\n\n{QUOTED}\n\nNow the real one.",
-                ),
-                DONE,
+def _thinks(name: str, title: str, thought: str) -> Scenario:
+    """A call behind a reasoning that is the point of it."""
+    turns = (Turn((Write("a.txt", "a\n"),), thought), DONE)
+    return Scenario(name, title, turns, {"a.txt": "a\n"}, thoughts=True)
+
+
+def _edit(name: str, title: str, first: str, last: str, *word: str) -> Scenario:
+    """An edit of a document that the turn before has written."""
+    was, becomes = word
+    edit = Edit("manual.md", MANUAL, first, last, (was, becomes))
+    turns = (Turn((Write("manual.md", MANUAL),)), Turn((edit,)), DONE)
+    return Scenario(name, title, turns, {"manual.md": MANUAL})
+
+
+def _cut(name: str, title: str, part: Part, end: str, cut: str) -> Scenario:
+    """An output that ends within a call: nothing of the call must be done."""
+    before = DATA if isinstance(part, Shell) else {}
+    turns = (Turn((part,), end=end, cut=cut), DONE)
+    return Scenario(name, title, turns, before, before)
+
+
+def _held(name: str, title: str, turn: Turn) -> Scenario:
+    """A call that may have to be held until the end of the output."""
+    written = {
+        part.path: part.content for part in turn.parts if isinstance(part, Write)
+    }
+    return Scenario(name, title, (turn, DONE), written)
+
+
+_ALL = (
+    _one("plain", "a plain file", "hello.txt", "Hello, world.\n"),
+    _one("tags", "tags and calls in the value", "format.md", TAGS),
+    _one("yaml", "calls indented in YAML", "calls.yaml", YAML),
+    _one("markdown", "calls in lists, quotes and tabs", "calls.md", MARKDOWN),
+    _one("diff", "calls as lines of a diff", "calls.diff", DIFF),
+    _one("dedent", "calls in Python strings", "calls.py", DEDENT),
+    _edit(
+        "edit-head",
+        "an edit from prose into a call",
+        "Run it",
+        QUOTED_COMMAND,
+        "like",
+        "a la",
+    ),
+    _edit(
+        "edit-middle",
+        "an edit within a call",
+        "<parameter=",
+        "</parameter>",
+        "echo",
+        "printf",
+    ),
+    _edit(
+        "edit-tail",
+        "an edit from a call into prose",
+        QUOTED_COMMAND,
+        "done.",
+        "say",
+        "write",
+    ),
+    _one("spaces", "tabs, white space, no last newline", "spaces.txt", SPACES),
+    _one("crlf", "carriage returns", "crlf.txt", CRLF),
+    _one("unicode", "unicode and its line ends", "unicode.txt", UNICODE),
+    _one("long", "500 lines", "long.txt", LONG),
+    Scenario(
+        "two",
+        "two calls",
+        (Turn((Write("one.txt", "one\n"), Write("two.txt", "two\n"))), DONE),
+        {"one.txt": "one\n", "two.txt": "two\n"},
+    ),
+    Scenario(
+        "prose",
+        "prose before and after",
+        (
+            Turn(
+                (Say("First I write."), Write("a.txt", "a\n"), Say("That should do."))
             ),
-            {"real.txt": "real\n"},
-            thoughts=True,
+            DONE,
         ),
-        Scenario(
-            "prose",
-            "prose before and after",
-            (
-                Turn((Say("First I write the file."), Write("prose.txt", "prose\n"), Say("That should do."))),
-                DONE,
-            ),
-            {"prose.txt": "prose\n"},
+        {"a.txt": "a\n"},
+    ),
+    _thinks(
+        "thought",
+        "reasoning quotes a call",
+        f"The format has <tool_call> around it:\n\n{SHELL}\n\nNow the real one.",
+    ),
+    Scenario(
+        "rehearsed",
+        "reasoning rehearses the call",
+        (Turn((ONCE_CALL,), f"I will say:\n\n{ONCE}\n\nYes, that is it."), DONE),
+        {"once.txt": "x"},
+        thoughts=True,
+    ),
+    _thinks(
+        "mention",
+        "reasoning names an opening tag",
+        f"I must not use `{OPENER}` here, and writing is enough.",
+    ),
+    Scenario(
+        "quotes",
+        "the answer quotes tags",
+        (Turn((Write("a.txt", "a\n"),)), Turn((Say(ANSWER),))),
+        {"a.txt": "a\n"},
+    ),
+    Scenario("fenced", "the answer has a fenced example", (Turn((Say(FENCED),)),), {}),
+    Scenario(
+        "undeclared",
+        "an undeclared name",
+        (
+            Turn((Call("str_replace_editor", {"command": "create", "path": "x.txt"}),)),
+            Turn((Write("x.txt", "x\n"),)),
+            DONE,
         ),
-        Scenario(
-            "quotes",
-            "the answer quotes tags",
-            (Turn((Write("a.txt", "a\n"),)), Turn((Say(ANSWER),))),
-            {"a.txt": "a\n"},
-        ),
-        Scenario(
-            "undeclared",
-            "an undeclared name",
-            (
-                Turn((Call("str_replace_editor", {"command": "create", "path": "x.txt"}),)),
-                Turn((Write("x.txt", "x\n"),)),
-                DONE,
-            ),
-            {"x.txt": "x\n"},
-        ),
-        Scenario(
-            "deferred",
-            "a tool that must be loaded first",
-            (Turn((Load(),)), Turn((Loaded(),)), Turn((Write("x.txt", "x\n"),)), DONE),
-            {"x.txt": "x\n"},
-        ),
-        _one("long", "500 lines", "long.txt", LONG),
-        Scenario(
-            "error",
-            "an error, then a second try",
-            (Turn((Write("blocked/x.txt", "x\n"),)), Turn((Write("x.txt", "x\n"),)), DONE),
-            {"blocked": "not a folder\n", "x.txt": "x\n"},
-            {"blocked": "not a folder\n"},
-        ),
-        _session(),
-    )
-}
+        {"x.txt": "x\n"},
+    ),
+    Scenario(
+        "deferred",
+        "a tool that must be loaded first",
+        (Turn((Load(),)), Turn((Loaded(),)), Turn((Write("x.txt", "x\n"),)), DONE),
+        {"x.txt": "x\n"},
+    ),
+    Scenario(
+        "error",
+        "an error, then a second try",
+        (Turn((Write("blocked/x.txt", "x\n"),)), Turn((Write("x.txt", "x\n"),)), DONE),
+        {"blocked": "not a folder\n", "x.txt": "x\n"},
+        {"blocked": "not a folder\n"},
+    ),
+    _session(),
+    _cut("cut-remove", "`rm -rf` cut by max_tokens", REMOVE, "length", "rm -rf data"),
+    _cut("eos-remove", "`rm -rf` and an early end", REMOVE, "eos", "rm -rf data"),
+    _cut(
+        "cut-write",
+        "a file cut by max_tokens",
+        Write("log.txt", LOG),
+        "length",
+        "Action: ls",
+    ),
+    _cut(
+        "stop-write",
+        "a file cut by a stop string",
+        Write("log.txt", LOG),
+        "stop",
+        "Observation:",
+    ),
+)
+
+_SILENCE = (
+    _held("held-plain", "8 000 tokens in the answer", Turn((Write("long.txt", HELD),))),
+    _held(
+        "held-thought", "in the reasoning", Turn((Write("long.txt", HELD),), open=True)
+    ),
+    _held(
+        "held-fence",
+        "in a fence",
+        Turn((Say(f"```\n{HELD_CALL}\n```\nThat is an example."),)),
+    ),
+    _held(
+        "held-name",
+        "of a name that nobody declares",
+        Turn((Call("str_replace_editor", {"content": HELD}),)),
+    ),
+    _held(
+        "held-behind",
+        "of text behind a closing sequence",
+        Turn((Write("long.txt", f"{SHELL}\n</parameter>\n</function>\n{HELD}"),)),
+    ),
+    _held(
+        "rest",
+        "a rest within a value",
+        Turn((Write("a.txt", "one\ntwo\n"),), rest_at="one"),
+    ),
+)
+
+ALL = {s.name: s for s in _ALL}
 """By name, in the order of the table."""
+
+SILENCE = {s.name: s for s in _SILENCE}
+"""How long a client hears nothing, and how long it bears that."""
 
 
 def render(turn: Turn, calls: list[Call], *, thinks: bool) -> str:
-    """What the model says: the turn with its calls as the chat template writes them. Values are not escaped."""
-    text, at, before = f"{turn.thought}\n</think>\n\n" if thinks else "", 0, None
+    """What the model says, with calls as the chat template writes them, unescaped."""
+    text = f"{turn.thought}\n" + ("" if turn.open else "</think>\n\n") if thinks else ""
+    waiting, before = iter(calls), ""
     for part in turn.parts:
         if isinstance(part, Say):
             text += ("\n" if before == "call" else "") + part.text
             before = "text"
-            continue
-        text += {"call": "\n", "text": "\n\n"}.get(before or "", "") + render_call(calls[at])
-        at, before = at + 1, "call"
+        else:
+            text += {"call": "\n", "text": "\n\n"}.get(before, "")
+            text += render_call(next(waiting))
+            before = "call"
     return text
 
 
@@ -247,27 +501,46 @@ def render_call(call: Call) -> str:
     """A call as Qwen3-Coder's and Qwen3.5's chat templates write it."""
     lines = ["<tool_call>", f"<function={call.name}>"]
     for key, value in call.arguments.items():
-        lines += [
-            f"<parameter={key}>",
-            value if isinstance(value, str) else json.dumps(value),
-            "</parameter>",
-        ]
+        said = value if isinstance(value, str) else json.dumps(value)
+        lines += [f"<parameter={key}>", said, "</parameter>"]
     return "\n".join([*lines, "</function>", "</tool_call>"])
 
 
-def fill(scenario: Scenario, own: Call, deferred: tuple[Call, Call] | None) -> Scenario:
-    """The scenario for a client: a call of its own tool where a file quotes one, which must stay text, and its deferred tool."""
+def fill(
+    scenario: Scenario, call: Callable[[Part], Call], deferred: tuple[Call, Call] | None
+) -> Scenario:
+    """The scenario for a client, whose own calls are quoted: ``call`` makes one."""
+    quotes = {name: render_call(call(part)) for name, part in QUOTES.items()}
+    flat = quotes[SHELL].replace("\n", "")
+    opener = flat[: flat.index(">", flat.index("<function=")) + 1]
+
+    def line(text: str) -> str:
+        before, at, name = text.partition("@")
+        if (quote := quotes.get(at + name)) is None:
+            return text.replace(LINE, flat).replace(OPENER, opener)
+        return "\n".join(before + part for part in quote.split("\n"))
 
     def filled(text: str) -> str:
-        return text.replace(OWN, render_call(own))
+        return "\n".join(map(line, text.split("\n")))
 
-    def part(piece: Part) -> Part:
-        if deferred and isinstance(piece, (Load, Loaded)):
-            return deferred[isinstance(piece, Loaded)]
-        return replace(piece, content=filled(piece.content)) if isinstance(piece, Write) else piece
+    def piece(part: Part) -> Part:
+        if isinstance(part, (Load, Loaded)) and deferred:
+            return deferred[isinstance(part, Loaded)]
+        if isinstance(part, Write):
+            return replace(part, content=filled(part.content))
+        if isinstance(part, Edit):
+            return replace(part, document=filled(part.document))
+        return replace(part, text=filled(part.text)) if isinstance(part, Say) else part
 
-    turns = tuple(replace(turn, parts=tuple(part(piece) for piece in turn.parts)) for turn in scenario.turns)
-    return replace(scenario, turns=turns, files={name: filled(text) for name, text in scenario.files.items()})
+    turns = tuple(
+        replace(turn, thought=filled(turn.thought), parts=tuple(map(piece, turn.parts)))
+        for turn in scenario.turns
+    )
+    files = {name: filled(text) for name, text in scenario.files.items()}
+    edits = (part for turn in turns for part in turn.parts if isinstance(part, Edit))
+    return replace(
+        scenario, turns=turns, files=files | {e.path: e.result for e in edits}
+    )
 
 
 def content(turn: Turn) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import importlib
+import itertools
 import json
 import os
 import socket
@@ -22,8 +22,9 @@ os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from clients import scenarios
+from clients.agents import CLIENTS
 from clients.reading import declared, history
-from clients.scenarios import Call, Scenario, Turn, Write
+from clients.scenarios import Call, Load, Loaded, Say, Scenario, Turn
 
 MODELS = {"qwen3.5": "qwen3", "qwen3-coder": "none"}
 """Each model's reasoning parser."""
@@ -51,6 +52,8 @@ class Exchange:
     calls: list[dict[str, Any]] = field(default_factory=list)
     status: int = 0
     body: bytes = b""
+    silence: int = 0
+    """The most tokens that the engine said between two pieces of the response."""
 
 
 @dataclass
@@ -62,10 +65,25 @@ class Run:
     k: int
     model: str
     folder: Path
+    rest: float
+    """How long the engine rests where the scenario says so, in seconds."""
     exchanges: list[Exchange] = field(default_factory=list)
     first: int | None = None
     """Assistant turns in the history of the first request: a client may bring examples."""
     problem: str = ""
+
+    def next_turn(self, before: int) -> int:
+        """The turn for a request with so many assistant's turns in its history.
+
+        If a turn is cut, some clients ask again and others go on: what counts then is
+        how often they have asked.
+        """
+        if self.scenario.is_cut:
+            at = sum(e.turn is not None for e in self.exchanges)
+        else:
+            self.first = before if self.first is None else self.first
+            at = max(0, before - self.first)
+        return min(at, len(self.scenario.turns) - 1)
 
 
 class Scripted:
@@ -89,7 +107,11 @@ class Scripted:
             return
         run = self.runs.get(first)
         if run is None:
-            await _answer(send, 404, {"error": f"no run {first!r}: the client asks beside its own address"})
+            await _answer(
+                send,
+                404,
+                {"error": f"no run {first!r}: the client asks beside its own address"},
+            )
             return
         path = "/" + "/".join(rest)
         scope = {**scope, "path": path, "raw_path": path.encode()}
@@ -97,6 +119,8 @@ class Scripted:
         if scope["method"] != "POST" or path not in SURFACES:
             await app(scope, receive, send)
             return
+        from conformance.host.engine import SCRIPT
+
         body = await _body(receive)
         exchange = Exchange(path, json.loads(body))
         run.exchanges.append(exchange)
@@ -115,11 +139,16 @@ class Scripted:
             given[0] = True
             return {"type": "http.request", "body": body, "more_body": False}
 
+        script, heard = SCRIPT.get(), 0
+
         async def noted(message: Any) -> None:
+            nonlocal heard
             if message["type"] == "http.response.start":
                 exchange.status = message["status"]
-            elif message["type"] == "http.response.body":
-                exchange.body += message.get("body", b"")
+            elif message["type"] == "http.response.body" and message.get("body"):
+                exchange.body += message["body"]
+                exchange.silence = max(exchange.silence, script.said - heard)
+                heard = script.said
             await send(message)
 
         await app(scope, again, noted)
@@ -128,9 +157,14 @@ class Scripted:
         """Begin, look at, or end a run."""
         if method == "POST":
             told = json.loads(body)
-            client = importlib.import_module(f"clients.agents.{told['client']}").CLIENT
+            scenario = {**scenarios.ALL, **scenarios.SILENCE}[told["scenario"]]
             self.runs[name] = Run(
-                client, scenarios.ALL[told["scenario"]], told["k"], told["model"], Path(told["folder"])
+                CLIENTS[told["client"]],
+                scenario,
+                told["k"],
+                told["model"],
+                Path(told["folder"]),
+                told["rest"],
             )
             await _answer(send, 200, {})
         elif method == "GET":
@@ -141,7 +175,8 @@ class Scripted:
                 {
                     "problem": run.problem,
                     "exchanges": [
-                        {**vars(e), "body": e.body.decode("utf-8", "replace")} for e in run.exchanges
+                        {**vars(e), "body": e.body.decode("utf-8", "replace")}
+                        for e in run.exchanges
                     ],
                 },
             )
@@ -157,12 +192,10 @@ class Scripted:
 
         tools = declared(exchange.path, exchange.request)
         thinks = MODELS[run.model] != "none"
-        if run.client.uses_tools and not tools:
-            text = scenarios.render(Turn((scenarios.Say(ASIDE),)), [], thinks=thinks)
-        else:
+        turn, calls = Turn((Say(ASIDE),)), list[Call]()
+        if tools or not run.client.uses_tools:
             before = len(history(exchange.path, exchange.request))
-            run.first = before if run.first is None else run.first
-            exchange.turn = min(max(0, before - run.first), len(run.scenario.turns) - 1)
+            exchange.turn = run.next_turn(before)
             scenario = run.client.scenario(run.scenario, run.folder)
             if sum(e.turn == exchange.turn for e in run.exchanges) > SAME_TURN_LIMIT:
                 # A client that takes an answer for a call asks for ever.
@@ -170,38 +203,70 @@ class Scripted:
                 turn = run.client.turn(replace(scenario, turns=(scenarios.DONE,)), 0)
             else:
                 turn = run.client.turn(scenario, exchange.turn)
-            calls = [_call(run, part, tools) for part in turn.parts if isinstance(part, (Write, Call))]
+            calls = _calls(run, turn, tools)
             exchange.calls = [{"name": c.name, "arguments": c.arguments} for c in calls]
-            required = exchange.request.get("tool_choice") == "required"
-            if required and self.json_calls and calls:
-                # The grammar holds from the end of the reasoning on.
-                text = scenarios.render(replace(turn, parts=()), [], thinks=thinks)
-                text += json.dumps([{"name": c.name, "parameters": c.arguments} for c in calls])
-            else:
-                text = scenarios.render(turn, calls, thinks=thinks)
+        text = scenarios.render(turn, calls, thinks=thinks)
+        if (
+            exchange.request.get("tool_choice") == "required"
+            and self.json_calls
+            and calls
+        ):
+            # The grammar holds from the end of the reasoning on.
+            text = scenarios.render(replace(turn, parts=()), [], thinks=thinks)
+            required = [{"name": c.name, "parameters": c.arguments} for c in calls]
+            text += json.dumps(required)
+        if turn.cut:
+            if turn.cut not in text:
+                raise ScenarioError(
+                    f"{turn.cut!r} is not in what it says: {text[-200:]}"
+                )
+            text = text[: text.index(turn.cut) + len(turn.cut)]
         exchange.said = text
         ids = tokens.encode(self.tokenizer, text)
-        texts = [*tokens.deltas(self.tokenizer, ids), ""]
-        ids.append(self.eos)
+        texts = tokens.deltas(self.tokenizer, ids)
+        stop = turn.cut if turn.end == "stop" else None
+        if stop:
+            # Its tokens are part of the output, its text is not.
+            shown = len(text) - len(stop)
+            texts = [_upto(texts, i, shown) for i in range(len(texts))]
+        elif turn.end == "eos":
+            ids, texts = [*ids, self.eos], [*texts, ""]
         name = f"mtp{run.k}#{run.scenario.name}/{exchange.turn}" if run.k else "w1"
-        SCRIPT.set(Judge.script(ids, texts, schedule.named(name, len(ids)).widths, "stop"))
+        widths = schedule.named(name, len(ids)).widths
+        end = "length" if turn.end == "length" else "stop"
+        script = Judge.script(ids, texts, widths, end)
+        script.stop = stop
+        if turn.rest_at and exchange.turn is not None:
+            bursts = [burst for burst, _ in script.bursts]
+            told = itertools.accumulate(bursts)
+            behind = next(i for i, said in enumerate(told) if turn.rest_at in said)
+            script.rest = behind + 1, run.rest
+        SCRIPT.set(script)
 
 
 class ScenarioError(Exception):
     """A turn that cannot be said to this client."""
 
 
-def _call(run: Run, part: Write | Call, tools: dict[str, Any]) -> Call:
-    """A part as a call; a file is written by the client's own tool, which its request must declare."""
-    if isinstance(part, Call):
-        return part
-    call: Call = run.client.write(run.folder / part.path, part.content, tools)
-    if call.name not in tools:
-        raise ScenarioError(
-            f"the request declares no tool {call.name!r}; it declares {', '.join(sorted(tools))}: "
-            f"see write() in tests/lanes/clients/agents/{run.client.name}.py"
-        )
-    return call
+def _upto(texts: list[str], at: int, limit: int) -> str:
+    """What of a token's text stands before a place in the whole text."""
+    return texts[at][: max(0, limit - sum(map(len, texts[:at])))]
+
+
+def _calls(run: Run, turn: Turn, tools: dict[str, Any]) -> list[Call]:
+    """The calls of a turn. A client's own tools must be those that its request declares."""
+    calls = []
+    for part in turn.parts:
+        if isinstance(part, (Say, Load, Loaded)):
+            continue
+        call = run.client.call(part, run.folder)
+        if call.name not in tools and not isinstance(part, Call):
+            raise ScenarioError(
+                f"the request declares no tool {call.name!r}; it declares "
+                f"{', '.join(sorted(tools))}: see the client in tests/lanes/clients/agents/"
+            )
+        calls.append(call)
+    return calls
 
 
 async def _body(receive: Any) -> bytes:
@@ -242,10 +307,17 @@ async def serve(template: Path) -> None:
     gc.freeze()
     listening = socket.create_server(("127.0.0.1", 0))
     # A busy client may wait longer between two requests than uvicorn's 5 s, and then meet a closed connection.
-    config = uvicorn.Config(scripted, log_level="warning", lifespan="off", timeout_keep_alive=KEEP_ALIVE_S)
+    config = uvicorn.Config(
+        scripted, log_level="warning", lifespan="off", timeout_keep_alive=KEEP_ALIVE_S
+    )
     server = uvicorn.Server(config)
     print(
-        json.dumps({"url": f"http://127.0.0.1:{listening.getsockname()[1]}", "vllm": vllm.__version__}),
+        json.dumps(
+            {
+                "url": f"http://127.0.0.1:{listening.getsockname()[1]}",
+                "vllm": vllm.__version__,
+            }
+        ),
         flush=True,
     )
     await server.serve(sockets=[listening])
@@ -255,7 +327,10 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="clients.server")
     parser.add_argument(
-        "--template", type=Path, required=True, help="MODEL.jinja, the chat template of a model"
+        "--template",
+        type=Path,
+        required=True,
+        help="MODEL.jinja, the chat template of a model",
     )
     asyncio.run(serve(parser.parse_args().template))
 

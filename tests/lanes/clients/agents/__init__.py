@@ -1,1 +1,12 @@
-"""One module for each client: how it is configured and started, and which of its tools writes a file."""
+"""The clients: how each is configured and started, and how its own tools are called."""
+
+from __future__ import annotations
+
+from clients.agents import libraries, node, programs
+from clients.client import Client
+
+CLIENTS: dict[str, Client] = {
+    client.name: client
+    for client in (*programs.CLIENTS, *node.CLIENTS, *libraries.CLIENTS)
+}
+"""By name, in the order of the table."""

