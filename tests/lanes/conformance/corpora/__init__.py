@@ -29,6 +29,7 @@ SUITE_VERSION = 1
 CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
     "ordinary": ordinary.first,
     "ordinary-more": ordinary.second,
+    "ordinary-beyond": ordinary.beyond,
     "embeddings": embeddings.first,
     "embeddings-others": embeddings.others,
     "embeddings-crossed": embeddings.crossed,

@@ -1,6 +1,7 @@
 """``python -m conformance.corpora``: how often a reader reads what the model meant.
 
-Exit code 0: the corpora were judged, whatever came out; 2: usage.
+Exit code 0: the corpora were judged, whatever came out; 1: the fuzzer found
+something; 2: usage.
 """
 
 from __future__ import annotations
@@ -8,16 +9,20 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from conformance.corpora import CORPORA, SUITE_VERSION
 from conformance.corpora.case import Case
+from conformance.corpora.fuzz import search
 from conformance.corpora.reader import Reader, random_pieces, reading
-from conformance.corpora.served import served
+from conformance.corpora.served import SCHEDULES, served
 from conformance.corpora.verdict import Verdict, judge
 
 READER = (
@@ -82,6 +87,13 @@ def _options(argv: list[str]) -> argparse.Namespace:
         "--jobs", type=int, default=1, help="processes for the tree's server"
     )
     parser.add_argument(
+        "--ways",
+        nargs="+",
+        choices=SCHEDULES,
+        default=SCHEDULES,
+        help="how the tree's server delivers (default: all)",
+    )
+    parser.add_argument(
         "--sample",
         type=int,
         default=0,
@@ -101,12 +113,27 @@ def _options(argv: list[str]) -> argparse.Namespace:
         metavar="N",
         help="random cuts of each output into pieces (default: 2)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the cuts")
+    parser.add_argument(
+        "--fuzz",
+        type=int,
+        default=0,
+        metavar="N",
+        help="only cut N outputs, half of them spliced from several, at random",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of --cuts and --fuzz")
     parser.add_argument(
         "--failures", type=int, default=0, metavar="N", help="print so many a corpus"
     )
     parser.add_argument("--case", metavar="GLOB", help="only cases of such names")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="put the figures into this file"
+    )
+    parser.add_argument(
+        "--row",
+        default="reader",
+        metavar="NAME",
+        help="their name in the file: stock, patched (default: reader)",
+    )
     parser.add_argument("--list", action="store_true", help="print the corpora")
     return parser.parse_args(argv)
 
@@ -139,14 +166,15 @@ def _judge_reader(
 
 
 def _judge_tree(
-    tree: Path, python: str, jobs: int, chosen: dict[str, list[Case]]
+    opts: argparse.Namespace, chosen: dict[str, list[Case]]
 ) -> dict[str, Count]:
     """Judge corpora by a tree's server: the worst of all ways of delivery counts."""
     counts = {name: Count() for name in chosen}
     cases = {f"{name}/{i}": c for name in chosen for i, c in enumerate(chosen[name])}
-    for number, (key, readings) in enumerate(
-        served(tree, python, cases.items(), jobs), 1
-    ):
+    found = served(
+        opts.tree, opts.python, cases.items(), workers=opts.jobs, ways=opts.ways
+    )
+    for number, (key, readings) in enumerate(found, 1):
         case, count = cases[key], counts[key.rpartition("/")[0]]
         worst, ran = Verdict.RIGHT, False
         for way, read in readings.items():
@@ -165,6 +193,58 @@ def _judge_tree(
         if sys.stderr.isatty():
             print(f"\r{number}/{len(cases)}", end="\r", file=sys.stderr)
     return counts
+
+
+def _keep(opts: argparse.Namespace, counts: dict[str, Count]) -> None:
+    """Put the figures into a file, beside those of other names."""
+    rows = json.loads(opts.json.read_text()) if opts.json.is_file() else {}
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    rows[opts.row] = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit.stdout.strip(),
+        "suite": SUITE_VERSION,
+        "sample": opts.sample,
+        "ways": list(opts.ways) if opts.tree else [],
+        "corpora": {name: count.figures() for name, count in counts.items()},
+    }
+    opts.json.parent.mkdir(parents=True, exist_ok=True)
+    opts.json.write_text(_text(rows))
+
+
+def _text(rows: dict[str, Any]) -> str:
+    """The file's text, a corpus a line, so that two versions can be compared."""
+    parts = []
+    for row, document in sorted(rows.items()):
+        head = {k: v for k, v in document.items() if k != "corpora"}
+        figures = ",\n".join(
+            f"  {json.dumps(name)}: {json.dumps(found)}"
+            for name, found in document["corpora"].items()
+        )
+        start = json.dumps(head).removesuffix("}")
+        parts.append(f'{json.dumps(row)}: {start}, "corpora": {{\n{figures}\n}}}}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _fuzz(opts: argparse.Namespace, cases: list[Case]) -> int:
+    """Search for outputs whose reading depends on how they were cut."""
+    began, failed = time.monotonic(), 0
+    found = search(Reader(opts.reader), cases, opts.fuzz, opts.seed)
+    for key, case, pieces, problem in found:
+        failed += 1
+        if failed <= max(opts.failures, 1):
+            print(f"run {key}: {problem}\n  {case.output!r}\n  {pieces}")
+            print(f"  cut: {case.cut}, in the reasoning: {case.in_reasoning}")
+    print(
+        f"{failed} of {opts.fuzz} runs failed, seed {opts.seed}, "
+        f"{time.monotonic() - began:.0f} s"
+    )
+    return 1 if failed else 0
 
 
 def _sample(name: str, cases: list[Case], most: int) -> list[Case]:
@@ -220,8 +300,10 @@ def main() -> int:
         cases = [c for c in CORPORA[name]() if fnmatch(c.name, opts.case or "*")]
         if cases:
             chosen[name] = _sample(name, cases, opts.sample)
+    if opts.fuzz:
+        return _fuzz(opts, [case for name in chosen for case in chosen[name]])
     if opts.tree:
-        counts = _judge_tree(opts.tree, opts.python, opts.jobs, chosen)
+        counts = _judge_tree(opts, chosen)
     else:
         reader = Reader(opts.reader)
         counts = {
@@ -238,8 +320,7 @@ def main() -> int:
         f"{time.monotonic() - began:.0f} s"
     )
     if opts.json:
-        document = {name: count.figures() for name, count in counts.items()}
-        opts.json.write_text(json.dumps(document, indent=1) + "\n")
+        _keep(opts, counts)
     return 0
 
 

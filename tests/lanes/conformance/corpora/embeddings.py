@@ -475,6 +475,14 @@ QUOTES = {
 }
 
 
+def _ambiguity(way: str, place: str, kind: str) -> str:
+    """Why another reading can be defended, if one can."""
+    never_ends = "half a block" in way and "closers" not in way
+    if never_ends and "behind" in place and kind != "declared":
+        return "a block that never ends may claim the parameters behind it"
+    return AMBIGUOUS.get(way, "")
+
+
 def crossed() -> Iterator[Case]:
     """All ways × place of the parameter × what the quote names × what follows."""
     for way, embed in {**FIRST, **OTHERS}.items():
@@ -484,4 +492,5 @@ def crossed() -> Iterator[Case]:
                     outer = build(embed(call))
                     name = " / ".join((way, place, kind, follows))
                     quoted = (call, SECOND_QUOTED)
-                    yield _case(name, outer, quoted, follows, AMBIGUOUS.get(way, ""))
+                    ambiguous = _ambiguity(way, place, kind)
+                    yield _case(name, outer, quoted, follows, ambiguous)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from conformance.corpora.case import BOOLEAN, INTEGER, STRING, Call, Case, tool
 from conformance.corpora.spelling import Spelling
@@ -25,14 +25,13 @@ TOOLS = {
 }
 
 CANONICAL = Spelling("as the template writes")
+INDENTED = Spelling(
+    "indented frame",
+    opener="  <tool_call>\n  ",
+    end="\n  </function>\n  </tool_call>",
+)
 SPELLINGS = (
     CANONICAL,
-    Spelling(
-        "tabs",
-        opener="<tool_call>\n\t",
-        indent="\t\t",
-        end="\n\t</function>\n</tool_call>",
-    ),
     Spelling("opener on one line", opener="<tool_call>"),
     Spelling("opener on one line, spaced", opener="<tool_call> "),
     Spelling(
@@ -49,11 +48,7 @@ SPELLINGS = (
         behind_value="",
         end=" </function> </tool_call>",
     ),
-    Spelling(
-        "indented frame",
-        opener="  <tool_call>\n  ",
-        end="\n  </function>\n  </tool_call>",
-    ),
+    INDENTED,
     Spelling(
         "no </tool_call>, inline", before_value="", behind_value="", end="\n</function>"
     ),
@@ -67,6 +62,15 @@ SPELLINGS = (
     Spelling("blank line before the ends", end="\n\n</function>\n\n</tool_call>"),
     Spelling("ends behind the last parameter", end="</function></tool_call>"),
 )
+BEYOND = (
+    Spelling(
+        "tabs",
+        opener="<tool_call>\n\t",
+        indent="\t\t",
+        end="\n\t</function>\n</tool_call>",
+    ),
+)
+"""What stock vLLM does not read."""
 SEPARATORS = (
     "\n",
     "",
@@ -121,10 +125,9 @@ def _call(rng: random.Random, *, omit: bool) -> Call:
     return Call(name, values)
 
 
-def ordinary() -> Iterator[Case]:
-    """One to four calls with random values."""
+def _ordinary(ways: Sequence[Spelling]) -> Iterator[Case]:
     rng = random.Random(SEED)
-    for way, between, omit in itertools.product(SPELLINGS, SEPARATORS, (False, True)):
+    for way, between, omit in itertools.product(ways, SEPARATORS, (False, True)):
         for count in (1, 2, 4):
             calls = tuple(_call(rng, omit=omit) for _ in range(count))
             before = rng.choice(("", "On it.\n\n", "OK, one moment. ", "## Plan\n"))
@@ -136,7 +139,22 @@ def ordinary() -> Iterator[Case]:
                 calls,
                 tools=TOOLS,
                 content=" ".join([before, *[between] * (count - 1), behind]),
+                ambiguous=(
+                    "an indented example, or a call that is indented"
+                    if way is INDENTED and (behind or between.strip())
+                    else ""
+                ),
             )
+
+
+def ordinary() -> Iterator[Case]:
+    """One to four calls with random values."""
+    yield from _ordinary(SPELLINGS)
+
+
+def beyond() -> Iterator[Case]:
+    """The same in a spelling that stock vLLM does not read."""
+    yield from _ordinary(BEYOND)
 
 
 RM = Call("shell", {"cmd": "git clean -fdx", "cwd": "/srv"})
@@ -332,6 +350,7 @@ def fragments() -> Iterator[Case]:
 
 CORPORA = {
     "ordinary": ordinary,
+    "beyond": beyond,
     "embeddings": embeddings,
     "fragments": fragments,
 }

@@ -7,7 +7,7 @@ that it made must not be lost.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from conformance.corpora import spelling as spellings
 from conformance.corpora.case import Call, Case
@@ -50,7 +50,7 @@ def _thought(
     )
 
 
-EXAMPLES = {
+EXAMPLES: dict[str, Callable[[Call], str]] = {
     "fenced": lambda call: f"```\n{write(call)}\n```",
     "fenced, with a language": lambda call: f"```xml\n{write(call)}\n```",
     "fenced by tildes": lambda call: f"~~~\n{write(call)}\n~~~",

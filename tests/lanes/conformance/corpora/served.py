@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,15 @@ SCHEDULES = ("full", "w1", *(f"mtp{k}#0" for k in range(1, 6)))
 
 
 def served(
-    tree: Path, python: str, cases: Iterable[tuple[str, Case]], workers: int
+    tree: Path,
+    python: str,
+    cases: Iterable[tuple[str, Case]],
+    *,
+    workers: int,
+    ways: Sequence[str] = SCHEDULES,
 ) -> Generator[tuple[str, dict[str, Reading]], None, None]:
     """Readings of named cases by schedule, in the order in which they come."""
-    jobs = [_job(name, case) for name, case in cases]
+    jobs = [_job(name, case, ways) for name, case in cases]
     adapter = TreeAdapter(tree, python=python, workers=workers)
     for result in adapter.run(jobs):
         readings = result.get("readings")
@@ -30,7 +35,7 @@ def served(
             yield result["name"], {k: _reading(r) for k, r in readings.items()}
 
 
-def _job(name: str, case: Case) -> dict[str, Any]:
+def _job(name: str, case: Case, ways: Sequence[str]) -> dict[str, Any]:
     """A case as the host takes it."""
     tools = [
         {"name": tool, "parameters": schema} for tool, schema in case.tools.items()
@@ -55,7 +60,7 @@ def _job(name: str, case: Case) -> dict[str, Any]:
         "case": document,
         "surfaces": ["chat"],
         "starts": ["open" if case.in_reasoning else "closed"],
-        "schedules": SCHEDULES,
+        "schedules": list(ways),
         "readings": True,
     }
 

@@ -129,8 +129,8 @@ FIRST = (
     CLOSER_BEHIND,
     INLINE,
     ONE_LINE,
-    PRETTY,
     PRETTY_INLINE,
+    JOINED_ENDS,
     NO_OPENER,
     BARE,
     NO_END,
@@ -139,16 +139,13 @@ FIRST = (
 )
 """The eleven spellings of the first set of ordinary outputs."""
 
-MORE = (
-    CRLF,
-    BLANK_LINES,
-    JOINED_ENDS,
-    ONE_LINE_BARE,
-    NO_ENDS,
-    NO_PARAMETER_END,
-    QUOTED_NAMES,
-)
-ALL = (*FIRST, *MORE)
+STOCK = (*FIRST, CRLF, BLANK_LINES, ONE_LINE_BARE, NO_ENDS)
+"""All spellings that stock vLLM reads."""
+
+BEYOND = (PRETTY, NO_PARAMETER_END, QUOTED_NAMES)
+"""Spellings that models use and stock vLLM does not read."""
+
+ALL = (*STOCK, *BEYOND)
 
 
 def joined(calls: Iterable[Call], spelling: Spelling, separator: str) -> str:
