@@ -165,8 +165,10 @@ def test_other_parsers(run: Decode) -> None:
     assert {name: end_of(output) for name, output in seen.items() if end_of(output) != len(THOUGHT) + 3} == {}
 
 
-def test_switched_off(run: Decode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VLLM_QWEN_TOOL_READER", "0")
+@pytest.mark.parametrize("value", ["0", "00"])
+def test_switched_off(run: Decode, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """The variable is read as everywhere else, where 00 is 0."""
+    monkeypatch.setenv("VLLM_QWEN_TOOL_READER", value)
     assert end_of(run(THOUGHT + CALL, len(THOUGHT) + 4)) == len(THOUGHT) + 3
 
 

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from harness import call, messages, tool
+from harness import call, messages, streamed, tool
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -28,6 +29,8 @@ SCHEMA: dict[str, Any] = {
         "limit": {"$ref": "#/$defs/limit"},
         "endless": {"$ref": "#/$defs/endless"},
         "any": {},
+        "level": {"anyOf": [{"type": "string", "enum": ["auto"]}, {"type": "integer"}]},
+        "big": {"enum": [*(f"s{number}" for number in range(1_500)), 5]},
     },
 }
 
@@ -51,13 +54,41 @@ SCHEMA: dict[str, Any] = {
         ("point", '{"x": 1}', {"x": 1}),
         ("limit", "None", None),
         ("limit", "7", 7),
-        ("endless", "7", 7),
-        ("any", "7", 7),
-        ("any", "{half", "{half"),
-        ("undeclared", "[1, 2]", [1, 2]),
+        ("endless", "7", "7"),
+        ("any", "7", "7"),
+        ("any", '{"a": 1}', '{"a": 1}'),
+        ("undeclared", "[1, 2]", "[1, 2]"),
         ("undeclared", "some words", "some words"),
+        ("number", "+5", 5),
+        ("number", ".5", 0.5),
+        ("number", "5.", 5),
+        ("number", "1_000", 1000),
+        ("number", "0755", "0755"),
+        ("map", "TRUE", True),
+        ("limit", "TRUE", True),
+        ("level", "5 ", 5),
+        ("level", "auto", "auto"),
+        ("big", "5", 5),
     ],
 )
 def test_converted(key: str, value: str, expected: Any) -> None:
     for message in messages(call("f", (key, value)), tools=[tool("f", SCHEMA)]):
         assert message.arguments == [("f", {key: expected})]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(?:(?:(?:a|b|c){150}){150}){150}", "(x{1500}){1500}", "^(a|aa)+$"]
+)
+def test_no_regular_expression_of_a_schema_is_executed(pattern: str) -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"v": {"type": ["integer", "string"], "pattern": pattern}},
+        "patternProperties": {pattern: {"type": "integer"}},
+        "additionalProperties": {"type": "string"},
+    }
+    key, value = "a" * 60 + "!", "12"
+    output, tools = call("f", ("v", value), (key, value)), [tool("f", schema)]
+    streamed(output, 5)  # imports and tokenizers are not what is measured
+    start = time.thread_time()
+    assert streamed(output, 5, tools=tools).arguments == [("f", {"v": 12, key: value})]
+    assert time.thread_time() - start < 0.5

@@ -7,9 +7,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from prometheus_client import REGISTRY, Counter
 from pydantic import BaseModel
 
 from vllm.logger import init_logger
@@ -28,7 +27,7 @@ from vllm.parser.qwen_tool_reader import (
     EventType,
     QwenToolReader,
 )
-from vllm.parser.qwen_tool_values import ArgumentsWriter, Patterns, ToolSchema
+from vllm.parser.qwen_tool_values import ArgumentsWriter, ToolSchema
 
 if TYPE_CHECKING:
     from vllm.entrypoints.openai.chat_completion.protocol import (
@@ -215,30 +214,6 @@ _content = _text_of("content")
 _reasoning = _text_of("reasoning")
 
 
-# ── Metrics ───────────────────────────────────────────────────────────
-
-
-def _counter(name: str, documentation: str) -> Counter:
-    try:
-        return Counter(name, documentation)
-    except ValueError:  # registered before
-        return cast(Counter, REGISTRY._names_to_collectors[name])
-
-
-_undeclared_calls = _counter(
-    "vllm:qwen_undeclared_tool_calls_total",
-    "Calls to functions that are no tools of their request.",
-)
-_forgiven_tags = _counter(
-    "vllm:qwen_forgiven_tags_total",
-    "Closing tags of tool calls that the model forgot.",
-)
-_held_back = _counter(
-    "vllm:qwen_held_back_characters_total",
-    "The most characters that an output held back at once, summed over outputs.",
-)
-
-
 # ── Deltas ────────────────────────────────────────────────────────────
 
 
@@ -273,7 +248,6 @@ class QwenDeltaStream:
     ) -> None:
         self._schemas = schemas
         self._tools: dict[str, ToolSchema] = {}  # that were called
-        self._patterns = Patterns()
         self._make_id = make_id
         self._reader = QwenToolReader(
             schemas,
@@ -287,7 +261,7 @@ class QwenDeltaStream:
         self.quoted_calls = 0
         self._calls = 0
         self._more_arguments: TextDelta
-        self._writer = ArgumentsWriter(ToolSchema(None, self._patterns))
+        self._writer = ArgumentsWriter(ToolSchema(None))
 
     @property
     def in_reasoning(self) -> bool:
@@ -313,19 +287,11 @@ class QwenDeltaStream:
 
     def finish(self) -> list[DeltaMessage]:
         """Deliver what was held back until the output's end."""
-        reader = self._reader
-        deltas = self._deltas(reader.finish())
-        if reader.most_held:
-            _held_back.inc(reader.most_held)
-        if reader.undeclared_call_count:
-            _undeclared_calls.inc(reader.undeclared_call_count)
-        if reader.forgiven_tag_count:
-            _forgiven_tags.inc(reader.forgiven_tag_count)
-        return deltas
+        return self._deltas(self._reader.finish())
 
     def _tool(self, name: str) -> ToolSchema:
         if (tool := self._tools.get(name)) is None:
-            tool = ToolSchema(self._schemas.get(name), self._patterns)
+            tool = ToolSchema(self._schemas.get(name))
             self._tools[name] = tool
         return tool
 

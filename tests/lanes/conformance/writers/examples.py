@@ -69,7 +69,7 @@ def cases() -> Iterator[Case]:
     yield content(f"First:\n{BLOCK}\nThen:\n{call('write', ('path', '/y'), ('content', 'z'))}\nEnd.", n=7, name="two-blocks-in-value",
                   description="two documented calls are part of the value")  # fmt: skip
     yield _row(8, "undeclared-parameter", "an undeclared parameter is a parameter", call("write", ("path", "/a"), ("mode", "7")),
-               calls=[("write", {"path": "/a", "mode": 7})])  # fmt: skip
+               calls=[("write", {"path": "/a", "mode": "7"})])  # fmt: skip
     yield _row(9, "forgotten-closer", "a forgotten </parameter> is forgiven where the next declared parameter begins",
                _write(f"<parameter=path>\n/a\n<parameter=content>\nx\n</parameter>\n{end}"),
                calls=[("write", {"path": "/a", "content": "x"})])  # fmt: skip

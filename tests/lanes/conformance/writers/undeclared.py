@@ -29,7 +29,7 @@ def cases() -> Iterator[Case]:
         ("before-call-and-text", "before a call to a tool that text follows", f"{OTHER}\n{BLOCK}\nDone.", "Done.", [SEARCH, READ]),
         ("after-fence", "after a code fence that is closed", f"```\nx\n```\n{OTHER}", "```\nx\n```", [SEARCH]),
         ("no-parameters", "without parameters", call("search"), "", [("search", {})]),
-        ("two-parameters", "with two parameters", call("search", ("q", "x"), ("n", "3")), "", [("search", {"q": "x", "n": 3})]),
+        ("two-parameters", "with two parameters", call("search", ("q", "x"), ("n", "3")), "", [("search", {"q": "x", "n": "3"})]),
         ("quotes-a-call", "whose value quotes a call to a tool", call("search", ("q", f"so:\n{BLOCK}\nso")), "",
          [("search", {"q": f"so:\n{BLOCK}\nso"})]),
         ("tag-in-value", "whose value holds tags", call("search", ("q", "a </function> b </parameter> c")), "",
