@@ -20,7 +20,7 @@ from typing import Any
 
 from clients import scenarios, table
 from clients.agents import CLIENTS
-from clients.client import Client, Library
+from clients.client import Client
 from clients.install import DEFAULT_RELEASE, install, templates
 from clients.runs import Job, LaneError, Place, Processes, Server, run_all
 from patchset import run_command
@@ -229,11 +229,9 @@ def _run(
         processes,
     )
     print(f"the server is up after {time.monotonic() - began:.0f} s", flush=True)
-    groups: dict[Any, list[Job]] = {}
+    groups: dict[tuple[str, str], list[Job]] = {}
     for job in todo:
-        groups.setdefault(
-            job.client if isinstance(clients[job.client], Library) else job, []
-        ).append(job)
+        groups.setdefault((job.client, job.surface), []).append(job)
     # The long ones first, so that no processor waits for the last of them.
     ordered = sorted(groups.values(), key=len, reverse=True)
     with (folder / "results.jsonl").open("a", encoding="utf-8") as out:

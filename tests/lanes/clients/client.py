@@ -1,13 +1,14 @@
-"""What a client is to the lane, and the two kinds there are: programs and libraries."""
+"""What a client is to the lane, and the tools that libraries are given."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from clients.scenarios import Call, Edit, Part, Scenario, Shell, Turn, Write, fill
 
@@ -28,14 +29,15 @@ STEPS = 40
 class Run:
     """One run, as a client needs to know it."""
 
+    name: str
     url: str
     """The run's own address; the API is below ``/v1``."""
     surface: str
-    folder: Path
-    """Where it works."""
-    home: Path
+    folder: str
+    """Where it works; the process is there already."""
+    home: str
     """Its scratch home."""
-    installed: Path
+    installed: str
     """Where ``clients.install`` put the clients."""
 
 
@@ -66,27 +68,32 @@ class Tools:
         return part
 
 
-@dataclass
+@dataclass(frozen=True)
 class Client:
-    """A client of one kind or the other."""
+    """A client: a program, or a library, which is given the tools at the end of this file.
+
+    All of its runs are made in one process of ``clients.library``.
+    """
 
     name: str
     surfaces: tuple[str, ...]
     """Those of chat, responses and messages that it can speak."""
-    uses_tools: ClassVar[bool] = True
-    echoes: ClassVar[bool] = True
-    """Whether its next request repeats the calls as calls."""
-    answers: ClassVar[bool] = True
-    """Whether it ends with an answer of the model."""
-    tools: ClassVar[Tools] = Tools()
-    environments: ClassVar[tuple[str, ...]] = ("python",)
+    ask: Callable[[Run], str]
+    """Makes one run; returns the final answer."""
+    environments: tuple[str, ...] = ("python",)
     """What must be installed: ``npm``, ``python``, ``more``, ``aider``."""
-    deferred: ClassVar[tuple[Call, Call] | None] = None
+    tools: Tools = Tools()
+    deferred: tuple[Call, Call] | None = None
     """The call that loads a tool, and that tool's, where the client keeps tools back."""
-    scenarios: ClassVar[tuple[str, ...]] = ()
-    """The scenarios that make sense for it; none: all."""
-    faults: ClassVar[dict[str, str]] = {}
+    faults: Mapping[str, str] = field(default_factory=dict)
     """By scenario, what this client does wrong with a right stream."""
+    uses_tools: bool = True
+    echoes: bool = True
+    """Whether its next request repeats the calls as calls."""
+    answers: bool = True
+    """Whether it ends with an answer of the model."""
+    scenarios: tuple[str, ...] = ()
+    """The scenarios that make sense for it; none: all."""
 
     def call(self, part: Part, folder: Path) -> Call:
         """The call for a part of a turn, with this client's own tools."""
@@ -106,41 +113,11 @@ class Client:
         """What the model says as the scenario's turn ``number``."""
         return scenario.turns[number]
 
-
-class Program(Client):
-    """A client that is a program: one process a run."""
-
-    environments = ("npm",)
-
-    def start(self, run: Run) -> tuple[list[str], dict[str, str]]:
-        """Configure it in the run's home; returns the command and its variables."""
-        raise NotImplementedError
-
-    def answer(self, output: str) -> str:
-        """The final answer out of what it printed."""
-        raise NotImplementedError
-
-
-@dataclass
-class Library(Client):
-    """A client that is a library: one process for all of its runs.
-
-    The process reads a run a line, as JSON, and writes ``{"name", "answer"}`` or
-    ``{"name", "error"}`` for each. All libraries are given the same three tools.
-    """
-
-    ask: Callable[[dict[str, Any]], str]
-
     def command(self, installed: Path) -> list[str]:
-        """The process that takes all runs."""
+        """The process that makes all of its runs: a run a line, as JSON, and an answer."""
         python = installed / self.environments[-1] / "bin/python"
-        return [str(python), "-m", "clients.library", self.name]
-
-
-class More(Library):
-    """A library whose requirements contradict those of the others."""
-
-    environments = ("more",)
+        mine = sys.executable if self.environments == ("npm",) else str(python)
+        return [mine, "-m", "clients.library", self.name]
 
 
 def write_file(path: str, content: str) -> str:

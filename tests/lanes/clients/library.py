@@ -1,6 +1,6 @@
-"""``python -m clients.library NAME``: takes the runs of a Python library, one JSON document a line.
+"""``python -m clients.library NAME``: makes a client's runs, one JSON document a line.
 
-Runs in the environment that holds the libraries.
+Runs in the environment that holds the client, if it is a Python library.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import sys
 
 from clients.agents import CLIENTS
-from clients.client import Library
+from clients.client import Run
 
 
 def main() -> None:
@@ -18,15 +18,14 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     client = CLIENTS[sys.argv[1]]
-    assert isinstance(client, Library)
     for line in sys.stdin:
-        run = json.loads(line)
-        os.chdir(run["folder"])
+        run = Run(**json.loads(line))
+        os.chdir(run.folder)
         try:
             result = {"answer": client.ask(run)}
         except Exception as error:  # whatever a client raises is its outcome
             result = {"error": f"{type(error).__name__}: {error}"[:2000]}
-        out.write(json.dumps({"name": run["name"], **result}) + "\n")
+        out.write(json.dumps({"name": run.name, **result}) + "\n")
         out.flush()
 
 

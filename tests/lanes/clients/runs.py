@@ -20,8 +20,7 @@ from typing import Any
 import httpx
 
 from clients import scenarios
-from clients.client import Client, Library, Program
-from clients.client import Run as ClientRun
+from clients.client import Client, Run
 from clients.judge import Outcome, judge
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -170,12 +169,6 @@ class Place:
             (work / name).write_bytes(text.encode())
         return work, home
 
-    def home(self, client: str) -> Path:
-        """The home of a library, whose process makes many runs."""
-        home = self.runs / f"{client}-home"
-        home.mkdir(parents=True, exist_ok=True)
-        return home
-
     def environment(self, home: Path) -> dict[str, str]:
         """What a client sees: nothing of ours, and proxies that lead nowhere if it asks beyond loopback."""
         nowhere = "http://127.0.0.1:9"
@@ -188,7 +181,7 @@ class Place:
             "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "http_proxy": nowhere, "https_proxy": nowhere,
             "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost",
             "NODE_COMPILE_CACHE": str(self.installed / "node-cache"),
-            "DO_NOT_TRACK": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": str(TESTS), "DO_NOT_TRACK": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
 
 
@@ -232,51 +225,38 @@ def run_all(
 def _group(
     group: list[Job], client: Client, server: Server, place: Place
 ) -> Iterator[dict[str, Any]]:
-    """The runs of a group one after the other."""
-    if isinstance(client, Program):
-        for job in group:
-            yield _one(
-                job,
-                client,
-                server,
-                place,
-                lambda job, work, home: _program(
-                    job, client, server, place, work, home
-                ),
-            )
-        return
-    assert isinstance(client, Library)
+    """The runs of a group one after the other, in one process of the client's."""
     process: list[subprocess.Popen[Any]] = []
+    scratch = place.runs / f"{group[0].client}-{group[0].surface}"
 
     def ask(job: Job, work: Path, home: Path) -> tuple[str | None, str]:
         if not process:
-            home = place.home(job.client)
-            environment = {**place.environment(home), "PYTHONPATH": str(TESTS)}
-            with (place.runs / f"{job.client}.log").open("ab") as log:
+            (scratch / "home").mkdir(parents=True, exist_ok=True)
+            with (scratch / "log").open("ab") as log:
                 process.append(
                     server.processes.start(
-                        client.command(place.installed), cwd=TESTS, env=environment,
-                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                        client.command(place.installed),
+                        cwd=TESTS,
+                        env=place.environment(scratch / "home"),
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        stderr=log,
                     )
-                )  # fmt: skip
-        told = {
-            "name": job.name,
-            "url": f"{server.url}/{job.name}",
-            "surface": job.surface,
-            "folder": str(work),
-            "installed": str(place.installed),
-        }
+                )
+        url, installed = f"{server.url}/{job.name}", str(place.installed)
+        told = Run(job.name, url, job.surface, str(work), str(home), installed)
+        limit = RUN_LIMIT_S + job.rest
         try:
             stdin = process[0].stdin
             assert stdin
-            stdin.write(json.dumps(told).encode() + b"\n")
+            stdin.write(json.dumps(asdict(told)).encode() + b"\n")
             stdin.flush()
-            line = _line(process[0], RUN_LIMIT_S + job.rest)
+            line = _line(process[0], limit)
         except BrokenPipeError:
             line = ""
         if not line:
             server.processes.end(process.pop())
-            return None, f"it died, or gave no answer in {RUN_LIMIT_S:.0f} s"
+            return None, f"it died, or gave no answer in {limit:.0f} s"
         answer = json.loads(line)
         return answer.get("answer"), answer.get("error", "")
 
@@ -286,7 +266,7 @@ def _group(
     finally:
         if process:
             server.processes.end(process.pop())
-        shutil.rmtree(place.home(group[0].client), ignore_errors=True)
+        shutil.rmtree(scratch / "home", ignore_errors=True)
 
 
 def _one(
@@ -296,7 +276,7 @@ def _one(
     place: Place,
     ask: Callable[[Job, Path, Path], tuple[str | None, str]],
 ) -> dict[str, Any]:
-    """One run and its verdict, as a JSON document. A run that is not right leaves its exchanges beside its files."""
+    """One run and its verdict. A run that is not right leaves exchanges and files."""
     plain = {**scenarios.ALL, **scenarios.SILENCE}[job.scenario]
     work, home = place.folders(job, plain.before)
     scenario = client.scenario(plain, work)
@@ -306,14 +286,12 @@ def _one(
     seconds = time.monotonic() - began
     told = server.finish(job)
     outcome = Outcome(_files(work), answer, error, told["problem"], told["exchanges"])
-    thinks = job.model == "qwen3.5"
-    verdict = judge(client, scenario, outcome, thinks=thinks)
+    verdict = judge(client, scenario, outcome, thinks=job.model == "qwen3.5")
     if verdict.kind == "right":
         shutil.rmtree(place.runs / job.name, ignore_errors=True)
     else:
-        (place.runs / job.name / "exchanges.json").write_text(
-            json.dumps(told, ensure_ascii=False, indent=1)
-        )
+        left = json.dumps(told, ensure_ascii=False, indent=1)
+        (place.runs / job.name / "exchanges.json").write_text(left)
         shutil.rmtree(home, ignore_errors=True)
     return {
         **asdict(job),
@@ -325,39 +303,6 @@ def _one(
         "silence": max((e["silence"] for e in told["exchanges"]), default=0),
         "ended": error[:300],
     }
-
-
-def _program(
-    job: Job, client: Program, server: Server, place: Place, work: Path, home: Path
-) -> tuple[str | None, str]:
-    """(answer, error) of one process."""
-    run = ClientRun(
-        f"{server.url}/{job.name}", job.surface, work, home, place.installed
-    )
-    argv, variables = client.start(run)
-    out, err = place.runs / job.name / "stdout", place.runs / job.name / "stderr"
-    with out.open("wb") as out_file, err.open("wb") as err_file:
-        process = server.processes.start(argv, cwd=work, env={**place.environment(home), **variables},
-                                         stdin=subprocess.DEVNULL, stdout=out_file, stderr=err_file)  # fmt: skip
-    try:
-        status = process.wait(RUN_LIMIT_S + job.rest)
-    except subprocess.TimeoutExpired:
-        return None, f"it gave no answer in {RUN_LIMIT_S:.0f} s"
-    finally:
-        server.processes.end(process)
-    text = out.read_text(encoding="utf-8", errors="replace")
-    if status:
-        return (
-            None,
-            f"it ended with status {status}: {(text + err.read_text(errors='replace'))[-300:]}",
-        )
-    try:
-        return client.answer(text), ""
-    except (ValueError, KeyError, IndexError, TypeError) as error:
-        return (
-            None,
-            f"its output has no answer ({type(error).__name__}: {error}): {text[-300:]}",
-        )
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from clients.client import (
     INSTRUCTIONS,
@@ -20,8 +20,8 @@ from clients.client import (
     PROMPT,
     STEPS,
     TOOLS,
-    Library,
-    More,
+    Client,
+    Run,
     Tools,
 )
 from clients.scenarios import Call, Say, Scenario, Turn, Write, content
@@ -36,17 +36,17 @@ def schema(tool: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": names}
 
 
-def openai_agents(run: dict[str, Any]) -> str:
+def openai_agents(run: Run) -> str:
     """The OpenAI Agents SDK."""
     import agents
     from openai import AsyncOpenAI
 
     agents.set_tracing_disabled(True)
-    chat = run["surface"] == "chat"
+    chat = run.surface == "chat"
     kind = agents.OpenAIChatCompletionsModel if chat else agents.OpenAIResponsesModel
 
     async def go() -> str:
-        async with AsyncOpenAI(base_url=run["url"] + "/v1", api_key=KEY) as client:
+        async with AsyncOpenAI(base_url=run.url + "/v1", api_key=KEY) as client:
             agent = agents.Agent(
                 name="writer",
                 instructions=INSTRUCTIONS,
@@ -61,17 +61,17 @@ def openai_agents(run: dict[str, Any]) -> str:
     return asyncio.run(go())
 
 
-def langchain(run: dict[str, Any]) -> str:
+def langchain(run: Run) -> str:
     """LangChain's agent with langchain-openai."""
     from langchain.agents import create_agent
     from langchain_openai import ChatOpenAI
 
     model = ChatOpenAI(
         model=MODEL,
-        base_url=run["url"] + "/v1",
+        base_url=run.url + "/v1",
         api_key=KEY,
         streaming=True,
-        use_responses_api=run["surface"] == "responses",
+        use_responses_api=run.surface == "responses",
     )
     agent = create_agent(model, list(TOOLS), system_prompt=INSTRUCTIONS)
     question = {"messages": [{"role": "user", "content": PROMPT}]}
@@ -81,7 +81,7 @@ def langchain(run: dict[str, Any]) -> str:
     return str(last.text) if last is not None else ""
 
 
-def pydantic_ai(run: dict[str, Any]) -> str:
+def pydantic_ai(run: Run) -> str:
     """Pydantic AI."""
     from pydantic_ai import Agent
     from pydantic_ai.models.anthropic import AnthropicModel
@@ -89,12 +89,12 @@ def pydantic_ai(run: dict[str, Any]) -> str:
     from pydantic_ai.providers.anthropic import AnthropicProvider
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    if run["surface"] == "messages":
-        there = AnthropicProvider(api_key=KEY, base_url=run["url"])
+    if run.surface == "messages":
+        there = AnthropicProvider(api_key=KEY, base_url=run.url)
         model: Any = AnthropicModel(MODEL, provider=there)
     else:
-        kind = OpenAIChatModel if run["surface"] == "chat" else OpenAIResponsesModel
-        provider = OpenAIProvider(base_url=run["url"] + "/v1", api_key=KEY)
+        kind = OpenAIChatModel if run.surface == "chat" else OpenAIResponsesModel
+        provider = OpenAIProvider(base_url=run.url + "/v1", api_key=KEY)
         model = kind(MODEL, provider=provider)
 
     async def go() -> str:
@@ -110,13 +110,13 @@ def pydantic_ai(run: dict[str, Any]) -> str:
     return asyncio.run(go())
 
 
-def litellm(run: dict[str, Any]) -> str:
+def litellm(run: Run) -> str:
     """LiteLLM's own completion call, in the loop that its documentation shows."""
     import litellm
 
     litellm.telemetry = False
     litellm.drop_params = True
-    chat = run["surface"] == "chat"
+    chat = run.surface == "chat"
     declared = [
         {
             "type": "function",
@@ -132,7 +132,7 @@ def litellm(run: dict[str, Any]) -> str:
     for _ in range(STEPS):
         stream = litellm.completion(
             model=f"hosted_vllm/{MODEL}" if chat else f"anthropic/{MODEL}",
-            api_base=run["url"] + ("/v1" if chat else ""),
+            api_base=run.url + ("/v1" if chat else ""),
             api_key=KEY,
             messages=messages,
             tools=declared,
@@ -154,7 +154,7 @@ def litellm(run: dict[str, Any]) -> str:
     raise RuntimeError(f"{STEPS} turns, and no end")
 
 
-def qwen_agent(run: dict[str, Any]) -> str:
+def qwen_agent(run: Run) -> str:
     """Qwen-Agent's Assistant with the server's own tool calls."""
     os.environ["QWEN_AGENT_MAX_LLM_CALL_PER_RUN"] = str(STEPS)
     from qwen_agent.agents import Assistant
@@ -173,7 +173,7 @@ def qwen_agent(run: dict[str, Any]) -> str:
     llm = {
         "model": MODEL,
         "model_type": "oai",
-        "model_server": run["url"] + "/v1",
+        "model_server": run.url + "/v1",
         "api_key": KEY,
         "generate_cfg": {"use_raw_api": True, "max_retries": 0},
     }
@@ -188,14 +188,14 @@ def qwen_agent(run: dict[str, Any]) -> str:
     return str(last[-1]["content"]) if last else ""
 
 
-def smolagents(run: dict[str, Any]) -> str:
+def smolagents(run: Run) -> str:
     """smolagents' ToolCallingAgent."""
     from smolagents import OpenAIServerModel, ToolCallingAgent, tool
     from smolagents.monitoring import LogLevel
 
     model = OpenAIServerModel(
         MODEL,
-        api_base=run["url"] + "/v1",
+        api_base=run.url + "/v1",
         api_key=KEY,
         client_kwargs={"max_retries": 0},
     )
@@ -209,14 +209,12 @@ def smolagents(run: dict[str, Any]) -> str:
     return str(agent.run(PROMPT))
 
 
-class Smolagents(Library):
+class Smolagents(Client):
     """It requires a call in every turn, the answer too, and sends its history as text.
 
     A required call is made by a grammar that permits calls of declared tools and nothing
     else: a real model could not say an undeclared name here, or text beside a call.
     """
-
-    echoes = False
 
     def plays(self, scenario: str) -> bool:
         """No undeclared name."""
@@ -242,7 +240,7 @@ class Smolagents(Library):
         return replace(turn, parts=(final,))
 
 
-def autogen(run: dict[str, Any]) -> str:
+def autogen(run: Run) -> str:
     """AutoGen's AssistantAgent."""
     from autogen_agentchat.agents import AssistantAgent
     from autogen_ext.models.openai import OpenAIChatCompletionClient
@@ -250,7 +248,7 @@ def autogen(run: dict[str, Any]) -> str:
     async def go() -> str:
         client = OpenAIChatCompletionClient(
             model=MODEL,
-            base_url=run["url"] + "/v1",
+            base_url=run.url + "/v1",
             api_key=KEY,
             model_info={
                 "vision": False,
@@ -277,12 +275,12 @@ def autogen(run: dict[str, Any]) -> str:
     return asyncio.run(go())
 
 
-def agno(run: dict[str, Any]) -> str:
+def agno(run: Run) -> str:
     """Agno's Agent."""
     from agno.agent import Agent
     from agno.models.openai.like import OpenAILike
 
-    model = OpenAILike(id=MODEL, base_url=run["url"] + "/v1", api_key=KEY)
+    model = OpenAILike(id=MODEL, base_url=run.url + "/v1", api_key=KEY)
     agent = Agent(
         model=model, tools=list(TOOLS), instructions=INSTRUCTIONS, telemetry=False
     )
@@ -294,7 +292,7 @@ def agno(run: dict[str, Any]) -> str:
     return str(last.messages[-1].content or "")
 
 
-def haystack(run: dict[str, Any]) -> str:
+def haystack(run: Run) -> str:
     """Haystack's Agent."""
     from haystack.components.agents import Agent
     from haystack.components.generators.chat import OpenAIChatGenerator
@@ -305,7 +303,7 @@ def haystack(run: dict[str, Any]) -> str:
     generator = OpenAIChatGenerator(
         api_key=Secret.from_token(KEY),
         model=MODEL,
-        api_base_url=run["url"] + "/v1",
+        api_base_url=run.url + "/v1",
         streaming_callback=lambda _: None,
     )
     agent = Agent(
@@ -318,7 +316,7 @@ def haystack(run: dict[str, Any]) -> str:
     return str(told["last_message"].text or "")
 
 
-def llama_index(run: dict[str, Any]) -> str:
+def llama_index(run: Run) -> str:
     """LlamaIndex's FunctionAgent with its OpenAI-like model."""
     from llama_index.core.agent.workflow import FunctionAgent
     from llama_index.core.tools import FunctionTool
@@ -327,7 +325,7 @@ def llama_index(run: dict[str, Any]) -> str:
     async def go() -> str:
         model = OpenAILike(
             model=MODEL,
-            api_base=run["url"] + "/v1",
+            api_base=run.url + "/v1",
             api_key=KEY,
             is_chat_model=True,
             is_function_calling_model=True,
@@ -346,7 +344,7 @@ def llama_index(run: dict[str, Any]) -> str:
     return asyncio.run(go())
 
 
-def semantic_kernel(run: dict[str, Any]) -> str:
+def semantic_kernel(run: Run) -> str:
     """Semantic Kernel's ChatCompletionAgent."""
     from openai import AsyncOpenAI
     from semantic_kernel import Kernel
@@ -356,7 +354,7 @@ def semantic_kernel(run: dict[str, Any]) -> str:
     from semantic_kernel.functions import KernelPlugin, kernel_function
 
     async def go() -> str:
-        async with AsyncOpenAI(base_url=run["url"] + "/v1", api_key=KEY) as client:
+        async with AsyncOpenAI(base_url=run.url + "/v1", api_key=KEY) as client:
             kernel = Kernel()
             functions = [kernel_function(tool) for tool in TOOLS]
             kernel.add_plugin(KernelPlugin(name="lane", functions=functions))
@@ -382,35 +380,9 @@ def semantic_kernel(run: dict[str, Any]) -> str:
     return asyncio.run(go())
 
 
-class SemanticKernel(More):
-    """It names a tool by its plugin and its function."""
-
-    tools = Tools(
-        ("lane-write_file", "path", "content"),
-        ("lane-edit_file", "path", "old_string", "new_string"),
-        ("lane-run_shell", "command"),
-    )
-
-
-class LiteLLM(Library):
-    """It reads the stream's lines by Python's idea of a line."""
-
-    faults: ClassVar[dict[str, str]] = {
-        "unicode": "it ends a line of the stream at U+2028, U+2029 and U+0085 too"
-    }
-
-
-class OpenAIAgents(Library):
-    """It has no answer to a call of a tool that it does not know."""
-
-    faults: ClassVar[dict[str, str]] = {
-        "undeclared": "it raises ModelBehaviorError for a call of an unknown tool"
-    }
-
-
-def aider(run: dict[str, Any]) -> str:
+def aider(run: Run) -> str:
     """aider's command line, called in the process; it shows the edit and is done."""
-    os.environ |= {"OPENAI_API_BASE": run["url"] + "/v1", "OPENAI_API_KEY": KEY}
+    os.environ |= {"OPENAI_API_BASE": run.url + "/v1", "OPENAI_API_KEY": KEY}
     from aider.main import main
 
     home = os.environ["HOME"]  # its histories would go into a repository around it
@@ -441,23 +413,8 @@ def aider(run: dict[str, Any]) -> str:
     return ""
 
 
-class Aider(Library):
+class Aider(Client):
     """It declares no tools: it asks for whole files, each in a fence below its name."""
-
-    environments = ("aider",)
-    uses_tools = False
-    echoes = False
-    answers = False
-    scenarios = (
-        "plain",
-        "tags",
-        "yaml",
-        "markdown",
-        "unicode",
-        "two",
-        "long",
-        "cut-write",
-    )
 
     def turn(self, scenario: Scenario, number: int) -> Turn:
         """A file is its name and its text between fences."""
@@ -473,17 +430,56 @@ class Aider(Library):
         return replace(turn, parts=(Say(text),))
 
 
+OPENAI, ALL = ("chat", "responses"), ("chat", "responses", "messages")
+MORE = ("more",)
+
 CLIENTS = (
-    OpenAIAgents("openai_agents", ("chat", "responses"), openai_agents),
-    Library("langchain", ("chat", "responses"), langchain),
-    Library("pydantic_ai", ("chat", "responses", "messages"), pydantic_ai),
-    LiteLLM("litellm", ("chat", "messages"), litellm),
-    Smolagents("smolagents", ("chat",), smolagents),
-    Library("qwen_agent", ("chat",), qwen_agent),
-    Aider("aider", ("chat",), aider),
-    More("autogen", ("chat",), autogen),
-    More("agno", ("chat",), agno),
-    More("haystack", ("chat",), haystack),
-    More("llama_index", ("chat",), llama_index),
-    SemanticKernel("semantic_kernel", ("chat",), semantic_kernel),
+    Client(
+        "openai_agents",
+        OPENAI,
+        openai_agents,
+        faults={
+            "undeclared": "it raises ModelBehaviorError for a call of an unknown tool"
+        },
+    ),
+    Client("langchain", OPENAI, langchain),
+    Client("pydantic_ai", ALL, pydantic_ai),
+    Client(
+        "litellm",
+        ("chat", "messages"),
+        litellm,
+        faults={
+            "unicode": "it ends a line of the stream at U+2028, U+2029 and U+0085 too"
+        },
+    ),
+    Smolagents("smolagents", ("chat",), smolagents, echoes=False),
+    Client("qwen_agent", ("chat",), qwen_agent),
+    Aider(
+        "aider",
+        ("chat",),
+        aider,
+        ("aider",),
+        uses_tools=False,
+        echoes=False,
+        answers=False,
+        scenarios=(
+            *("plain", "tags", "yaml", "markdown", "unicode", "two", "long"),
+            *("cut-write", "rest"),
+        ),
+    ),
+    Client("autogen", ("chat",), autogen, MORE),
+    Client("agno", ("chat",), agno, MORE),
+    Client("haystack", ("chat",), haystack, MORE),
+    Client("llama_index", ("chat",), llama_index, MORE),
+    Client(
+        "semantic_kernel",
+        ("chat",),
+        semantic_kernel,
+        MORE,
+        Tools(
+            ("lane-write_file", "path", "content"),
+            ("lane-edit_file", "path", "old_string", "new_string"),
+            ("lane-run_shell", "command"),
+        ),
+    ),
 )

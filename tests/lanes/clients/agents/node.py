@@ -1,4 +1,4 @@
-"""The clients that run in one process of Node.js's kind for all runs."""
+"""The clients that are servers or scripts: opencode, and the Vercel AI SDK."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from clients.client import KEY, MODEL, PROMPT, Library, Tools
+from clients.client import KEY, MODEL, PROMPT, Client, Run, Tools
 
 ADDRESS = re.compile(r"listening on (http://\S+)")
 
@@ -57,13 +57,13 @@ def configuration(url: str) -> dict[str, Any]:
     }
 
 
-def ask(run: dict[str, Any]) -> str:
+def opencode(run: Run) -> str:
     """One session in the run's folder; its configuration stands above the folder."""
     import httpx
 
-    above = Path(run["folder"]).with_name("opencode.json")
-    above.write_text(json.dumps(configuration(run["url"])))
-    url, where = serve(Path(run["installed"])), {"directory": run["folder"]}
+    above = Path(run.folder).with_name("opencode.json")
+    above.write_text(json.dumps(configuration(run.url)))
+    url, where = serve(Path(run.installed)), {"directory": run.folder}
     with httpx.Client(base_url=url, params=where, timeout=None) as http:
         session = http.post("/session", json={}).raise_for_status().json()
         question = {
@@ -78,22 +78,13 @@ def ask(run: dict[str, Any]) -> str:
     return "".join(part["text"] for part in told["parts"] if part["type"] == "text")
 
 
-class Opencode(Library):
-    """opencode over chat completions, by the server that ``opencode run`` uses."""
-
-    environments = ("npm", "python")
-    tools = Tools(
-        write=("write", "filePath", "content"),
-        edit=("edit", "filePath", "oldString", "newString"),
-        shell=("bash", "command"),
-        shell_also=(("description", "Do it"),),
-    )
+def nothing(run: Run) -> str:
+    """The script asks, and not this process."""
+    raise NotImplementedError
 
 
-class VercelAI(Library):
-    """The Vercel AI SDK with its OpenAI-compatible provider, by ``vercel_ai.mjs``."""
-
-    environments = ("npm",)
+class VercelAI(Client):
+    """Its runs are made by a script for Node.js."""
 
     def command(self, installed: Path) -> list[str]:
         """The script imports what is installed beside it, so a copy goes there."""
@@ -104,6 +95,17 @@ class VercelAI(Library):
 
 
 CLIENTS = (
-    Opencode("opencode", ("chat",), ask),
-    VercelAI("vercel_ai", ("chat",), ask),
+    Client(
+        "opencode",
+        ("chat",),
+        opencode,
+        ("npm", "python"),
+        Tools(
+            write=("write", "filePath", "content"),
+            edit=("edit", "filePath", "oldString", "newString"),
+            shell=("bash", "command"),
+            shell_also=(("description", "Do it"),),
+        ),
+    ),
+    VercelAI("vercel_ai", ("chat",), nothing, ("npm",)),
 )
