@@ -17,7 +17,6 @@ from patchset.errors import PatchsetError, UsageError
 
 Target = Literal["cuda", "cpu"]
 Arch = Literal["x86_64", "aarch64"]
-EngineName = Literal["buildah", "podman", "docker"]
 
 #: Our names of processors as OCI writes them (Go's GOARCH).
 GOARCH: dict[Arch, str] = {"x86_64": "amd64", "aarch64": "arm64"}

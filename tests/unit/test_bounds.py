@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import os
 import subprocess
 import threading
@@ -13,27 +12,19 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import small_base
 from conftest import Project, diff_line
 from patchset import console, git, steady
 from patchset.downloads import fetch, index
 from patchset.errors import PatchsetError, UnavailableError
-from patchset.image import base_manifest
 from patchset.locks import uv
-from patchset.registry import auth, media, upload
-from patchset.registry.client import Repository
-from patchset.registry.reference import Reference, parse
 from patchset.release import GitSource, load
 from patchset.series.apply import patched_tree
-from registry_server import host, own_places
-from small_base import released
 from test_wheel import packaged
 
-__all__ = ["host", "own_places", "packaged", "released"]
+__all__ = ["packaged"]
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -114,22 +105,6 @@ def test_an_index_that_never_ends_or_leads_elsewhere(answer: Answer) -> None:
         assert time.monotonic() - start < 8
 
 
-@pytest.mark.parametrize("answer", [dribble, endless])
-def test_a_registry_that_never_ends(answer: Answer) -> None:
-    with server(answer) as where, Repository(Reference(where, "a/b")) as repository:
-        start = time.monotonic()
-        for ask in (
-            lambda: repository.manifest("v1"),
-            lambda: repository.referrers("sha256:" + "0" * 64),
-            lambda: repository.blob("sha256:" + "0" * 64, 1000, 10_000),
-        ):
-            with pytest.raises(PatchsetError):
-                ask()
-        with pytest.raises(UnavailableError), repository.open_blob("sha256:" + "0" * 64, 1_000_000) as pieces:
-            list(pieces)
-        assert time.monotonic() - start < 15
-
-
 def test_a_download_that_dribbles_is_given_up(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     pinned = load("v1.2.0").sdist
     assert pinned is not None
@@ -191,48 +166,6 @@ def test_a_part_that_is_a_link_is_not_followed(
         monkeypatch.setattr(index, "pip_settings", lambda: settings(f"http://{where}/simple"))
         assert fetch.artifact(pinned).read_bytes() == content
     assert victim.read_text() == "mine\n"
-
-
-@pytest.mark.parametrize(
-    "config",
-    [[], {"auths": []}, {"auths": "x"}, {"credHelpers": ["x"]}, {"auths": {"a.b": 3}}, {"auths": {"a.b": {"auth": 3}}},
-     {"auths": {"a.b": {"auth": "\u00e9"}}}, {"auths": {"a.b": {"auth": "AA=="}}}, {"auths": {"a.b": {"identitytoken": 3}}},
-     {"credHelpers": {"a.b": "../../x"}}, {"credsStore": 3}, {"auths": {"a.b": {"username": []}}}],
-)  # fmt: skip
-def test_odd_files_of_logins_are_no_traceback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: object
-) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "config.json"))
-    found = auth.find(Reference("a.b", "x/y"))
-    assert found is None or isinstance(found.basic, str)
-
-
-def test_a_login_that_is_nested_too_deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "config.json").write_text("[" * 200_000)
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "config.json"))
-    assert auth.find(Reference("a.b", "x/y")) is None
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{"rootfs": []}, {"rootfs": {"diff_ids": 3}}, {"rootfs": {"diff_ids": [3]}}, {"config": []}, {"config": {"Labels": []}},
-     {"config": {"Labels": {"a": 3}}}, {"history": {}}, {"history": ["x"]}, {"architecture": []}, {"os": None}, {"rootfs": None}],
-)  # fmt: skip
-def test_a_malformed_configuration_of_a_base_is_said(
-    released: Project, host: str, changed: dict[str, Any]
-) -> None:
-    reference = small_base.push(host, f"official/odd{time.monotonic_ns()}", ("x86_64",), index=False)
-    with Repository(parse(reference), push=True) as repository:
-        _, kind, content = repository.manifest("v1")
-        manifest = media.parse(content, "manifest")
-        old = manifest["config"]
-        config = media.dump({**json.loads(repository.blob(old["digest"], old["size"], 1 << 20)), **changed})
-        upload.put(repository, upload.in_memory(config), lambda count: None)
-        manifest["config"] = media.descriptor(config, media.CONFIG)
-        repository.put_manifest("v1", kind, media.dump(manifest))
-    with pytest.raises(PatchsetError):
-        base_manifest.look(reference, ["x86_64"])
 
 
 def test_credentials_stay_out_of_messages_and_arguments(

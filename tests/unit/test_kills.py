@@ -13,27 +13,19 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-import small_base
 from conftest import PARSER, Project
-from patchset.image.engine import Engine
-from patchset.registry.client import Repository
-from patchset.registry.reference import parse
-from registry_server import host, own_places
-from small_base import base, released
-from test_image_faults import storage, until
 from test_installed import served, site
 from test_rebase import SAME, next_release
 from test_refresh_faults import MESSAGE
 from test_wheel import NAME, packaged
 
-__all__ = ["base", "host", "own_places", "packaged", "released", "served", "storage"]
+__all__ = ["packaged", "served"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -78,6 +70,13 @@ class Killed:
             ):
                 found.append(words)
         return found
+
+
+def until(condition: Callable[[], bool], seconds: float = 40) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.1)
+    return condition()
 
 
 def hold(killed: Killed) -> None:
@@ -179,69 +178,6 @@ def test_build_wheel(packaged: Project) -> None:
     place = packaged.root / f"build/wheels/v1.2.0/cuda/{NAME}"
     before = lambda: shutil.rmtree(packaged.root / "build", ignore_errors=True)  # noqa: E731
     hold(Killed(patchset("build-wheel"), place.read_bytes, before, packaged.root, [packaged.root]))
-
-
-def test_build_thin_image(released: Project, base: str) -> None:
-    place = released.root / "build/images/v1.2.0-cuda-thin.oci.tar"
-    before = lambda: shutil.rmtree(released.root / "build/images", ignore_errors=True)  # noqa: E731
-    hold(
-        Killed(
-            patchset("build-image", "--base", base), place.read_bytes, before, released.root, [released.root]
-        )
-    )
-
-
-def test_build_image_with_an_engine(storage: Path) -> None:
-    """The engine's part of a full image, with a small Dockerfile in the place of ours."""
-    (storage / "Dockerfile").write_text(
-        'FROM scratch\nCOPY busybox /busybox\nRUN ["/busybox", "sleep", "1"]\nRUN ["/busybox", "touch", "/made"]\n'
-    )
-    script = f"""
-import os, signal
-signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))  # as the entry point while modules are imported
-import click
-from pathlib import Path
-from patchset import files, run_command
-from patchset.image import archive
-from patchset.image.engine import Engine
-
-@click.command()
-def command():
-    folder, which = Path({str(storage)!r}), Engine("buildah")
-    with files.lock(folder / "images/work"):
-        which.clean(folder / "images")
-        files.remove_temp(folder / "images")
-        which.build(folder / "Dockerfile", folder / "images/context", "small", epoch=0, arch="x86_64", cached=False)
-        archive.export(which, "small", folder / "images/small.oci.tar", 0)
-
-run_command.run(command, [])
-"""
-
-    def made() -> object:
-        assert Engine("buildah")._containers() == {}
-        return (storage / "images/small.oci.tar").read_bytes()
-
-    before = lambda: (storage / "images/small.oci.tar").unlink(missing_ok=True)  # noqa: E731
-    hold(Killed([sys.executable, "-c", script], made, before, storage, [storage / "images"]))
-
-
-def test_publish(released: Project, base: str, host: str) -> None:
-    released.run("build-image", "--base", base)
-    goal = [f"{host}/team/{uuid.uuid4().hex[:12]}"]
-
-    def before() -> None:
-        goal[0] = f"{host}/team/{uuid.uuid4().hex[:12]}"
-        killed.command = patchset("publish", goal[0])
-
-    def made() -> object:
-        with Repository(parse(goal[0])) as repository:
-            digests = [repository.digest_of(tag) for tag in ("v1.2.0-mtp.1", "v1.2.0", "latest")]
-            attached = sorted(entry["digest"] for entry in repository.referrers(str(digests[0])))
-        assert not list((released.root / "build/registry").glob("*.json"))
-        return digests, attached, small_base.manifest_of(f"{goal[0]}:latest")
-
-    killed = Killed([], made, before, released.root, [released.root])
-    hold(killed)
 
 
 @pytest.mark.parametrize("action", ["in", "out"])

@@ -16,7 +16,8 @@ MODULES = {
     "inputs": "pin lock fetch",
     "series": "lint tables results apply refresh share",
     "patches": "prove rebase drift bisect new-patch upstream",
-    "artifacts": "build-wheel verify build-image publish reproduce",
+    "artifacts": "build-wheel verify",
+    "images": "build-image publish reproduce",
     "installed": "patch-installed doctor",
 }
 COMMANDS = {name: module for module, names in MODULES.items() for name in names.split()}

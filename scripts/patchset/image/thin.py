@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thin images: one small layer on an image that stays where it is, made without an engine or a daemon.
+"""Thin images: one small layer on an image that stays where it is.
 
-The archive holds what is new: layers, configurations, manifests. ``publish`` brings it to a registry, which mounts
-the base's layers or gets them copied.
+Made without an engine. The layout holds what is new: layers, configurations, manifests.
 """
 
 from __future__ import annotations
@@ -11,165 +10,146 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from patchset import console, files, paths
-from patchset.attest import attestation, inputs, labels
-from patchset.attest.inputs import Inputs
-from patchset.errors import PatchsetError
-from patchset.image import base_check, base_manifest, deflate
+from patchset.errors import PatchsetError, UsageError
+from patchset.image import labels, layout, sbom
 from patchset.image import layer as layers
-from patchset.image.base_manifest import BaseManifest
-from patchset.registry import layout, media
-from patchset.release import Arch, Release, Target
+from patchset.image.layer import Place
+from patchset.image.layout import Image, Part
+from patchset.release import GOARCH, Arch, Release, Target
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
 
 #: A layer of patched files has no reason to be larger, in bytes.
-MAX_LAYER = 1_000_000
-#: Annotation of the archive's index: where the base's layers are.
-BASE = labels.OWN + "base"
+MAX_LAYER = 4_000_000
 
 
 @dataclass(frozen=True)
 class Thin:
-    """``digest`` of what is to be published; ``layers``: digest and size in bytes of each architecture's."""
+    """A thin image: its folder, its digest, and digest and size of each layer."""
 
-    path: Path
+    folder: Path
     digest: str
     layers: dict[Arch, tuple[str, int]]
-    inputs: Inputs
-    wheels: dict[Arch, Path]
 
 
-def archive_path(release: Release, target: Target) -> Path:
-    """``build/images/<release>-<target>-thin.oci.tar``."""
-    return paths.images_dir() / f"{release.name}-{target}-thin.oci.tar"
+def folder(release: Release, target: Target) -> Path:
+    """Return ``build/images/<release>-<target>-thin``."""
+    return paths.images_dir() / f"{release.name}-{target}-thin"
+
+
+def wheels(
+    patched: PatchedRelease, target: Target, base: Image, archs: Sequence[Arch]
+) -> dict[Arch, Path]:
+    """Build the wheels for those of ``archs`` that both base and release are for."""
+    there = {part.arch for part in base.parts}
+    if any(labels.RELEASE in part.labels for part in base.parts):
+        raise PatchsetError(
+            "the base has patches of this project already",
+            "name the image that it was made from",
+        )
+    if not (pinned := patched.pin.wheels.get(target, {})):
+        patched.pin.wheel(target, archs[0])  # an error that names the targets
+    if not (common := [arch for arch in archs if arch in there and arch in pinned]):
+        raise UsageError(
+            f"the base is not for {' or '.join(GOARCH[arch] for arch in archs)}",
+            "choose another --arch",
+        )
+    return {arch: overlay.build(patched, target, arch) for arch in common}
 
 
 def build(
     patched: PatchedRelease,
     target: Target,
-    archs: Sequence[Arch],
-    base_ref: str,
-    *,
-    site: str | None = None,
-    version: str | None = None,
-    look_inside: bool = False,
-    out: Path | None = None,
+    wheels: dict[Arch, Path],
+    base: Image,
+    base_name: str,
+    where: Place,
+    out: Path,
 ) -> Thin:
-    """Write the archive of a thin image for those of ``archs`` that the base is made for.
+    """Write a thin image into the folder ``out``.
 
-    ``site`` and ``version`` say where the base has vLLM, and as which version, where that is not as in the official
-    image; ``look_inside`` reads the base's layers to see whether it is so.
+    It has the layout ``image``, and beside it a bill of materials and a provenance.
     """
     release = patched.pin
-    where = layers.place(release, target, site, version)
-    base = base_manifest.look(base_ref, [arch for arch in archs if arch in release.wheels.get(target, {})])
-    if not base.reference.digest and base_ref == release.image:
-        console.note(
-            f'  the pin names the base by tag; image = "{base_ref}@{base.digest}" in release.toml keeps it'
-        )
-    blobs: dict[str, bytes] = {}
+    blobs: list[bytes] = []
     entries: list[dict[str, Any]] = []
     made: dict[Arch, tuple[str, int]] = {}
-    wheels: dict[Arch, Path] = {}
-    for found in base.manifests:
-        wheel = wheels[found.arch] = overlay.build(patched, target, found.arch)
-        with console.step(f"make the layer for {found.platform['architecture']}"):
+    for part in base.parts:
+        if part.arch not in wheels:
+            continue
+        wheel = wheels[part.arch]
+        with console.step(f"make the layer for {GOARCH[part.arch]}"):
             layer = layers.layer(wheel, where, release.source_date_epoch)
-            said = labels.labels(patched, target, wheel)
-            entry, new = _image(patched, said, found, layer, blobs)
-        made[found.arch] = (new["digest"], new["size"])
-        entries.append(entry)
-    if look_inside or site or version:  # what somebody says of a base is not taken on their word
-        base_check.check(base, where, wheels)
+        if len(layer) > MAX_LAYER:
+            raise PatchsetError(
+                f"the layer has {len(layer)} bytes, more than {MAX_LAYER}",
+                "build a whole image: --base debian",
+            )
+        said = labels.labels(patched, target, wheel) | {
+            labels.BASE_NAME: base_name,
+            labels.BASE_DIGEST: part.digest,
+            labels.SITE: where.site,
+            labels.BASE_VERSION: where.version,
+        }
+        parts = _image(part, layer, said, f"series {patched.digest} on {release.name}")
+        blobs += [layer, *parts]
+        platform = part.platform
+        entries.append(layout.descriptor(parts[-1], layout.MANIFEST, platform=platform))
+        made[part.arch] = (layout.digest(layer), len(layer))
     top = entries[0]
-    if base.index:
-        docker = all(entry["mediaType"] == media.DOCKER_MANIFEST for entry in entries)
-        kind = media.DOCKER_INDEX if docker else media.INDEX
-        index = {"schemaVersion": 2, "mediaType": kind, "manifests": entries}
-        top = _put(blobs, media.dump(index), kind)
-    stands_on = inputs.OnBase(
-        reference=str(base.reference),
-        digest=base.digest,
-        manifests={found.arch: found.digest for found in base.manifests},
-        site=where.site,
-        version=where.version,
-    )
-    locked = inputs_lock("thin", patched, target, [*wheels], top["digest"], base=stands_on)
-    attestations = attestation.by_annotation(attestation.write(locked, patched, wheels))
-    top["annotations"] = {
-        "org.opencontainers.image.ref.name": f"{release.name}-mtp.{release.revision}",
-        BASE: str(base.reference.at(base.digest)),
-        **{name: _put(blobs, content, "")["digest"] for name, content in attestations.items()},
-    }
-    path = out or archive_path(release, target)
-    with files.lock(path):
-        index = {"schemaVersion": 2, "mediaType": media.INDEX, "manifests": [top]}
-        layout.write(path, index, blobs, release.source_date_epoch)
-    return Thin(path, top["digest"], made, locked, wheels)
-
-
-def inputs_lock(
-    kind: Literal["thin", "full"],
-    patched: PatchedRelease,
-    target: Target,
-    archs: list[Arch],
-    digest: str,
-    *,
-    rootfs: Sequence[inputs.Source] = (),
-    **more: Any,
-) -> Inputs:
-    """What an image of some kind was made of; ``more`` has the fields that only this kind has."""
-    return Inputs(
-        kind=kind,
-        release=patched.pin.name,
-        version=patched.pin.built_version(target),
-        target=target,
-        digest=digest,
-        archs=archs,
-        sources=[*inputs.sources(patched.pin, target, archs), *rootfs],
-        files=inputs.checkout_files(patched, target, kind),
-        tool=inputs.tool_files(),
-        **more,
-    )
+    if len(entries) > 1:
+        index = {"schemaVersion": 2, "mediaType": layout.INDEX, "manifests": entries}
+        blobs.append(layout.dump(index))
+        top = layout.descriptor(blobs[-1], layout.INDEX)
+    with files.lock(out):
+        files.remove_temp(out.parent, out.name)
+        with files.atomic_folder(out) as temp:
+            name = f"{release.name}-mtp.{release.revision}"
+            layout.write(temp / "image", top, name, blobs)
+            bases = [part for part in base.parts if part.arch in wheels]
+            sbom.write(temp, patched, target, top["digest"], wheels, bases=bases)
+    return Thin(out, top["digest"], made)
 
 
 def _image(
-    patched: PatchedRelease, said: dict[str, str], base: BaseManifest, layer: bytes, blobs: dict[str, bytes]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Put the parts of an image with these labels into ``blobs``; its descriptor, and that of its new layer."""
-    docker = base.kind == media.DOCKER_MANIFEST
-    packed = deflate.gzip(layer)
-    if len(packed) > MAX_LAYER:
-        raise PatchsetError(
-            f"the layer has {len(packed)} bytes, more than {MAX_LAYER}", "build a full image: --base debian"
-        )
-    new = _put(blobs, packed, media.DOCKER_LAYER if docker else media.LAYER)
-    config, manifest = copy.deepcopy(base.config), copy.deepcopy(base.manifest)
-    created = config["created"] = said["org.opencontainers.image.created"]
+    base: Part, layer: bytes, said: dict[str, str], did: str
+) -> tuple[bytes, bytes]:
+    """Return configuration and manifest of the base with one more layer."""
+    config = copy.deepcopy(base.config)
+    config["created"] = said[labels.CREATED]
     config["config"] = config.get("config") or {}
-    config["config"]["Labels"] = {**(config["config"].get("Labels") or {}), **said}
-    config["rootfs"]["diff_ids"].append(media.digest(layer))
+    config["config"]["Labels"] = {**base.labels, **said}
+    config["rootfs"]["diff_ids"].append(layout.digest(layer))
     if config.get("history"):
-        did = f"vllm-mtp-patches: series {patched.digest} on {patched.pin.name}"
-        config["history"].append({"created": created, "created_by": did})
-    kind = manifest["config"].get("mediaType", media.CONFIG)
-    manifest["config"] = _put(blobs, media.dump(config), kind)
-    manifest["layers"].append(new)
-    manifest["mediaType"] = base.kind
-    if not docker:  # docker's older form knows no annotations
-        manifest["annotations"] = {
-            **said,
-            "org.opencontainers.image.base.name": patched.pin.image,
-            "org.opencontainers.image.base.digest": base.digest,
+        step = {
+            "created": said[labels.CREATED],
+            "created_by": f"vllm-mtp-patches: {did}",
         }
-    return _put(blobs, media.dump(manifest), base.kind, platform=base.platform), new
+        config["history"].append(step)
+    written = layout.dump(config)
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": layout.MANIFEST,
+        "config": layout.descriptor(written, layout.CONFIG),
+        "layers": [
+            *map(_as_oci, base.manifest["layers"]),
+            layout.descriptor(layer, layout.LAYER),
+        ],
+        "annotations": {
+            name: said[name] for name in (labels.BASE_NAME, labels.BASE_DIGEST)
+        },
+    }
+    return written, layout.dump(manifest)
 
 
-def _put(blobs: dict[str, bytes], content: bytes, kind: str, **more: object) -> dict[str, Any]:
-    """Put one blob with the others; its descriptor."""
-    entry = media.descriptor(content, kind, **more)
-    blobs[entry["digest"]] = content
-    return entry
+def _as_oci(entry: dict[str, Any]) -> dict[str, Any]:
+    kind = str(entry.get("mediaType"))
+    kind = layout.OCI_NAMES.get(kind, kind)
+    if not kind.startswith(layout.LAYER):
+        raise PatchsetError(
+            f"the base has a layer of the type {kind[:100]}", "choose another base"
+        )
+    return {"mediaType": kind, "digest": entry["digest"], "size": entry["size"]}

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print, as JSON, what test_built.py asks about the image; runs inside it."""
+"""Print, as JSON, what the lane asks about an image; runs inside it."""
 
-import hashlib
 import importlib.metadata
 import json
 import os
-import platform
+import stat
 from pathlib import Path
 
 #: What building leaves behind when it is not careful.
@@ -32,27 +31,40 @@ def writable(folder: str) -> bool:
     return True
 
 
+def privileged() -> list[str]:
+    """Name files that run with another user's rights."""
+    found = []
+    for top in ("/usr", "/opt", "/etc"):
+        for path in Path(top).rglob("*"):
+            mode = path.lstat().st_mode
+            if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
+                found.append(str(path))
+    return found
+
+
 def main() -> None:
     vllm = importlib.metadata.distribution("vllm")
     site = Path(str(vllm.locate_file("")))
-    extensions = {}
-    for path in sorted((site / "vllm").rglob("*.so")):
-        with path.open("rb") as file:
-            extensions[path.relative_to(site).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
-    compiled = list((site / "vllm").rglob("*.pyc"))[:500] + list((site / "torch").rglob("*.pyc"))[:500]
-    flags = {int.from_bytes(path.open("rb").read(8)[4:8], "little") for path in compiled}
+    compiled = (
+        list((site / "vllm").rglob("*.pyc"))[:500]
+        + list((site / "torch").rglob("*.pyc"))[:500]
+    )
+    flags = {
+        int.from_bytes(path.open("rb").read(8)[4:8], "little") for path in compiled
+    }
     print(
         json.dumps(
             {
                 "version": vllm.version,
-                "machine": platform.machine(),
-                "extensions": extensions,
                 "uid": os.getuid(),
                 "home": os.environ.get("HOME"),
                 "home_writable": writable("/home/vllm/.cache/huggingface"),
                 "venv_writable": writable("/opt/venv"),
                 "bytecode_flags": sorted(flags),
-                "left": [str(path) for trace in TRACES for path in Path("/").glob(trace[1:])],
+                "privileged": privileged(),
+                "left": [
+                    str(path) for trace in TRACES for path in Path("/").glob(trace[1:])
+                ],
             }
         )
     )

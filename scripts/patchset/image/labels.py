@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The labels of an image: what it was made of, from which it can be made again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from patchset import files
+from patchset.release import Release, Target
+from patchset.series.patched_release import PatchedRelease
+
+_OCI = "org.opencontainers.image."
+_OWN = "vllm-mtp-patches."
+VERSION = _OCI + "version"
+#: vLLM's commit.
+REVISION = _OCI + "revision"
+CREATED = _OCI + "created"
+BASE_NAME = _OCI + "base.name"
+#: The digest of the base's manifest for the same architecture.
+BASE_DIGEST = _OCI + "base.digest"
+RELEASE = _OWN + "release"
+TARGET = _OWN + "target"
+SERIES = _OWN + "series-sha256"
+WHEEL = _OWN + "wheel"
+WHEEL_SHA256 = _OWN + "wheel-sha256"
+#: Of a thin image: where its base has vLLM, and as which version.
+SITE = _OWN + "site"
+BASE_VERSION = _OWN + "base-version"
+#: Of an image on Debian packages: the base's file, its sha256, the lock's, the engine.
+ROOTFS = _OWN + "rootfs"
+ROOTFS_SHA256 = _OWN + "rootfs-sha256"
+LOCK_SHA256 = _OWN + "lock-sha256"
+ENGINE = _OWN + "engine"
+SNAPSHOT = _OWN + "debian-snapshot"
+
+
+def created(release: Release) -> datetime:
+    """Return the time that everything of a release carries, which is no clock's."""
+    return datetime.fromtimestamp(release.source_date_epoch, UTC)
+
+
+def labels(patched: PatchedRelease, target: Target, wheel: Path) -> dict[str, str]:
+    """Return the labels that every image of a patched release has."""
+    release = patched.pin
+    return {
+        _OCI + "title": "vllm-mtp-patches",
+        _OCI + "description": f"vLLM {release.version}, patched, for {target}",
+        _OCI + "source": "https://github.com/vllm-project/vllm",
+        _OCI + "licenses": "Apache-2.0",
+        VERSION: release.built_version(target),
+        REVISION: release.commit,
+        CREATED: created(release).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        RELEASE: release.name,
+        TARGET: target,
+        SERIES: patched.digest,
+        WHEEL: wheel.name,
+        WHEEL_SHA256: files.sha256_file(wheel),
+    }

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OCI images by their manifests, and the layouts that hold them on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+from patchset.errors import PatchsetError
+from patchset.release import GOARCH, Arch
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+INDEX = "application/vnd.oci.image.index.v1+json"
+CONFIG = "application/vnd.oci.image.config.v1+json"
+LAYER = "application/vnd.oci.image.layer.v1.tar"
+#: Docker's older names of the same things.
+OCI_NAMES = {
+    "application/vnd.docker.container.image.v1+json": CONFIG,
+    "application/vnd.docker.image.rootfs.diff.tar": LAYER,
+    "application/vnd.docker.image.rootfs.diff.tar.gzip": f"{LAYER}+gzip",
+}
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+#: Bound of a manifest and of a configuration in bytes, as in skopeo.
+MAX_BYTES = 4 << 20
+_MAX_LAYERS = 500
+_Model = TypeVar("_Model", bound=BaseModel)
+_ARCHS: dict[str, Arch] = {name: arch for arch, name in GOARCH.items()}
+
+
+class _Descriptor(BaseModel):
+    media_type: str | None = Field(default=None, alias="mediaType")
+    digest: str = Field(pattern=DIGEST.pattern + "$")
+    size: int = Field(ge=0)
+    platform: dict[str, Any] | None = None
+
+
+class _Manifest(BaseModel):
+    config: _Descriptor
+    layers: list[_Descriptor] = Field(max_length=_MAX_LAYERS)
+
+
+class _Index(BaseModel):
+    manifests: list[_Descriptor] = Field(max_length=100)
+
+
+class _Settings(BaseModel):
+    labels: dict[str, str] | None = Field(default=None, alias="Labels")
+
+
+class _Rootfs(BaseModel):
+    diff_ids: list[str]
+
+
+class _Config(BaseModel):
+    architecture: str
+    os: str
+    config: _Settings | None = None
+    rootfs: _Rootfs
+    history: list[dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """The image for one architecture: the digest of its manifest, and what it says."""
+
+    arch: Arch
+    digest: str
+    manifest: dict[str, Any]
+    config: dict[str, Any]
+
+    @property
+    def platform(self) -> dict[str, str]:
+        """The platform, as an index names it."""
+        names = ("architecture", "os", "variant")
+        return {name: self.config[name] for name in names if self.config.get(name)}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the configuration."""
+        return (self.config.get("config") or {}).get("Labels") or {}
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image: the digest of its manifest or index, and a part for each architecture."""
+
+    digest: str
+    parts: tuple[Part, ...]
+
+
+def digest(content: bytes) -> str:
+    """Return the digest of a blob, ``sha256:…``."""
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def dump(value: object) -> bytes:
+    """Write JSON in one form only, so that equal values have equal digests."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode()
+
+
+def descriptor(content: bytes, media_type: str, **more: object) -> dict[str, Any]:
+    """Return the descriptor of a blob."""
+    return {
+        "mediaType": media_type,
+        "digest": digest(content),
+        "size": len(content),
+        **more,
+    }
+
+
+def read(
+    top: bytes,
+    what: str,
+    manifest: Callable[[str], bytes],
+    config: Callable[[str, str], bytes],
+) -> Image:
+    """Read an image from the bytes of its manifest or index.
+
+    Args:
+        top: The manifest or index that a tag names.
+        what: How messages name the image.
+        manifest: Fetches a manifest by digest.
+        config: Fetches the configuration of a manifest: the digests of both.
+
+    Raises:
+        PatchsetError: Something is malformed, or two manifests are for one platform.
+    """
+    found = _parse(top, what)
+    if "manifests" not in found:
+        return Image(digest(top), (_part(top, what, config),))
+    entries = _check(_Index, found, what).manifests
+    parts: dict[str, Part] = {}
+    for entry in entries:
+        platform = entry.platform or {}
+        name = str(platform.get("architecture"))
+        if platform.get("os") != "linux" or name not in _ARCHS:
+            continue
+        if name in parts:
+            raise PatchsetError(
+                f"{what} has two manifests for linux/{name}",
+                "an index that names one platform twice is not to be trusted",
+            )
+        content = _checked(manifest(entry.digest), entry.digest, what)
+        parts[name] = _part(content, f"{what}, linux/{name}", config)
+        if GOARCH[parts[name].arch] != name:
+            raise PatchsetError(
+                f"{what}: the manifest for linux/{name} is for "
+                f"linux/{GOARCH[parts[name].arch]}"
+            )
+    return Image(digest(top), tuple(part for _, part in sorted(parts.items())))
+
+
+def _part(content: bytes, what: str, config: Callable[[str, str], bytes]) -> Part:
+    manifest = _parse(content, what)
+    checked = _check(_Manifest, manifest, what)
+    own = digest(content)
+    wanted = checked.config.digest
+    settings = _parse(_checked(config(own, wanted), wanted, what), what)
+    said = _check(_Config, settings, what)
+    if said.os != "linux" or said.architecture not in _ARCHS:
+        raise PatchsetError(
+            f"{what} is for {said.os}/{said.architecture}", "choose another image"
+        )
+    if len(said.rootfs.diff_ids) != len(checked.layers):
+        raise PatchsetError(
+            f"{what}: manifest and configuration differ in their layers"
+        )
+    return Part(_ARCHS[said.architecture], own, manifest, settings)
+
+
+def load(folder: Path) -> tuple[Image, str]:
+    """Read the one image of a layout, and the name that the layout gives to it."""
+
+    def blob(wanted: str) -> bytes:
+        place = folder / "blobs" / "sha256" / wanted.removeprefix("sha256:")
+        return _checked(_read(place), wanted, str(folder))
+
+    entries = _parse(_read(folder / "index.json"), str(folder)).get("manifests", [])
+    try:
+        (entry,) = entries
+        name = entry["annotations"]["org.opencontainers.image.ref.name"]
+        top = blob(entry["digest"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PatchsetError(
+            f"{folder} is not a layout with one named image", "build the image again"
+        ) from error
+    return read(top, str(folder), blob, lambda _, wanted: blob(wanted)), name
+
+
+def write(folder: Path, top: dict[str, Any], name: str, blobs: Iterable[bytes]) -> None:
+    """Write a layout into an empty folder.
+
+    Blobs may be missing: those of a base that stays in its registry.
+    """
+    place = folder / "blobs" / "sha256"
+    place.mkdir(parents=True)
+    for content in blobs:
+        (place / digest(content).removeprefix("sha256:")).write_bytes(content)
+    named = {**top, "annotations": {"org.opencontainers.image.ref.name": name}}
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [named]}
+    (folder / "index.json").write_bytes(dump(index))
+    (folder / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}')
+
+
+def _read(place: Path) -> bytes:
+    try:
+        with place.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise PatchsetError(
+            f"{place} cannot be read: {error.strerror}", "build the image again"
+        ) from error
+
+
+def _checked(content: bytes, wanted: str, what: str) -> bytes:
+    if digest(content) != wanted:
+        raise PatchsetError(
+            f"{what}: digest mismatch: got {digest(content)} for {wanted}",
+            "try again; if it stays so, what holds the image is corrupt",
+        )
+    return content
+
+
+def _parse(content: bytes, what: str) -> dict[str, Any]:
+    if len(content) > MAX_BYTES:
+        raise PatchsetError(f"{what} has a manifest of more than {MAX_BYTES} bytes")
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise PatchsetError(f"{what} is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise PatchsetError(f"{what} is not a JSON object")
+    return found
+
+
+def _check(model: type[_Model], found: object, what: str) -> _Model:
+    try:
+        return model.model_validate(found)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(map(str, fault["loc"]))
+        raise PatchsetError(f"{what} is malformed: {place}: {fault['msg']}") from error

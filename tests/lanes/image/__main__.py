@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m image IMAGE``: whether an image does what it is for, seen from inside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cpu import build_dir, checkpoints, checks, metrics, server, transcripts
+from cpu.asking import Lane
+from cpu.surfaces import common
+from cpu.verdict import Answers
+from image import container
+from image.container import ENGINES, Container
+from patchset import console, run_command
+from patchset.errors import PatchsetError
+from patchset.image import labels
+from patchset.image.layer import DOCTOR
+
+_HERE = Path(__file__).parent
+#: Imports modules by name, as a server does; that needs no GPU.
+_IMPORTS = (
+    "import importlib, sys, vllm\n"
+    "for name in sys.argv[1:]: importlib.import_module(name)\n"
+    "print(vllm.__version__)"
+)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("image")
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    help="The engine that has it; default: the first that is installed.",
+)
+@click.option(
+    "--gpu", is_flag=True, help="Give the container the GPUs; without any it fails."
+)
+@click.option("--mtp", default=3, show_default=True, help="Drafted tokens.")
+@click.option("--no-server", is_flag=True, help="Serve nothing.")
+def command(
+    image: str, engine: str | None, gpu: bool, mtp: int, no_server: bool
+) -> None:
+    """Look at IMAGE from inside: its files, the doctor's findings, a server's answers.
+
+    A CPU image serves the cpu lane's model with MTP, and every transcript is asked on
+    every surface. A CUDA image is looked at as far as that goes without a GPU.
+    """
+    with container.started(engine, image) as found:
+        said = found.labels()
+        target = said.get(labels.TARGET)
+        if target not in ("cuda", "cpu"):
+            raise PatchsetError(f"{image} has no patches, by its labels")
+        files = _doctor(found, gpu)
+        _imports(found, files)
+        if labels.ROOTFS in said:  # built here, not on an official image
+            _facts(found, said)
+            _compilers(found, target)
+        if target == "cpu" and not no_server:
+            _serve(found, mtp)
+    console.result(f"{image}: well")
+
+
+def _doctor(found: Container, gpu: bool) -> list[str]:
+    """Show what the doctor says; return the files that the series touches."""
+    done = found.run(DOCTOR, "--json", *(["--gpu"] if gpu else []), gpu=gpu)
+    try:
+        said = json.loads(done.stdout)
+    except ValueError as error:
+        raise PatchsetError(
+            f"the doctor ends with status {done.returncode}", done.stderr[-500:] or None
+        ) from error
+    for check in said["checks"]:
+        status = check["status"]
+        status = status.upper() if status == "wrong" else status
+        console.result(f"  {status:5} {check['check']}: {check['text']}")
+    if not said["healthy"]:
+        raise PatchsetError("the doctor finds something wrong", "each is named above")
+    return [path for path, kind in said["files"].items() if kind == "patched"]
+
+
+def _imports(found: Container, files: list[str]) -> None:
+    modules = [
+        path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for path in files
+        if path.endswith(".py")
+    ]
+    done = found.run("python3", "-c", _IMPORTS, *modules)
+    if done.returncode:
+        raise PatchsetError(
+            "the patched modules cannot be imported", done.stderr[-1500:]
+        )
+    version = done.stdout.split()[-1]
+    console.result(f"  ok    import: vLLM {version}, {len(modules)} patched modules")
+
+
+def _facts(found: Container, said: dict[str, str]) -> None:
+    """Judge the user, the rights, the bytecode and the leftovers of the build."""
+    done = found.run("python3", str(_HERE / "facts.py"))
+    if done.returncode:
+        raise PatchsetError("facts.py does not run", done.stderr[-500:])
+    facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    wanted = {
+        "version": said[labels.VERSION],
+        "uid": 2000,
+        "home": "/home/vllm",
+        "home_writable": True,
+        "venv_writable": False,
+        # A replaced .py never runs as the old one, whatever its time (PEP 552).
+        "bytecode_flags": [3],
+        "left": [],
+        "privileged": [],
+    }
+    wrong = [name for name, value in wanted.items() if facts[name] != value]
+    for name in wrong:
+        console.result(f"  WRONG {name}: {facts[name]}, not {wanted[name]}")
+    if wrong:
+        raise PatchsetError(f"{len(wrong)} things in the image are wrong")
+    console.result(f"  ok    facts: {', '.join(wanted)}")
+
+
+def _compilers(found: Container, target: str) -> None:
+    done = found.run("sh", str(_HERE / "compile.sh"), target)
+    if done.returncode:
+        raise PatchsetError("the image cannot compile at run time", done.stderr[-1500:])
+    console.result("  ok    compilers: C, C++" + (", CUDA" if target == "cuda" else ""))
+
+
+def _serve(found: Container, mtp: int) -> None:
+    folder = build_dir() / "runs" / "image"
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o777)  # the server's user, who is not root, writes the tap there
+    inside = container.environment(found, folder)
+    model = checkpoints.checkpoint(inside)
+    for place in (model, *model.rglob("*")):
+        place.chmod(0o755 if place.is_dir() else 0o644)
+    with (
+        console.step(f"serve with {mtp} drafted tokens"),
+        server.running(inside, model, mtp, folder) as running,
+    ):
+        console.note(f"  healthy after {running.started_seconds:.0f} s")
+        asyncio.run(_ask(running, model))
+
+
+async def _ask(running: server.Server, model: Path) -> None:
+    clients = common.clients(running.url, server.MODEL_NAME)
+    lane = Lane(running, clients, transcripts.load(), Answers.load(model), None)
+    async with clients.openai, clients.anthropic:
+        verdicts = await checks.everywhere(lane)
+    wrong = [verdict for verdict in verdicts if verdict.kind != "right"]
+    drafts = metrics.drafts(running.metrics(), running.mtp)
+    console.result(
+        f"  {'WRONG' if wrong else 'ok   '} answers: {len(verdicts) - len(wrong)} of "
+        f"{len(verdicts)} right, {drafts.acceptance:.0%} of the drafted tokens accepted"
+    )
+    if wrong:
+        first = "; ".join(f"{one.kind}: {one.transcript}" for one in wrong[:5])
+        raise PatchsetError(f"{len(wrong)} answers are wrong: {first}")
+
+
+if __name__ == "__main__":
+    run_command.run(command)

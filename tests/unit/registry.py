@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A registry on loopback, and small images in it that have the made-up release."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import wheels
+from patchset.image import layout
+
+SITE = "/usr/local/lib/python3.12/dist-packages"
+GOARCH = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@contextlib.contextmanager
+def registry(folder: Path, htpasswd: str | None = None) -> Iterator[str]:
+    """Run Debian's docker-registry with its storage in a folder; yield HOST:PORT."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config: dict[str, Any] = {
+        "version": "0.1",
+        "storage": {"filesystem": {"rootdirectory": str(folder / "storage")}},
+        "http": {"addr": f"127.0.0.1:{port}"},
+    }
+    if htpasswd is not None:
+        (folder / "htpasswd").write_text(htpasswd)
+        login = {"realm": "test", "path": str(folder / "htpasswd")}
+        config["auth"] = {"htpasswd": login}
+    (folder / "registry.yml").write_text(json.dumps(config))
+    with (folder / "registry.log").open("wb") as log:
+        argv = ["docker-registry", "serve", str(folder / "registry.yml")]
+        # It takes variables that begin with REGISTRY_ for its own settings.
+        env = {k: v for k, v in os.environ.items() if not k.startswith("REGISTRY_")}
+        server = subprocess.Popen(argv, stdout=log, stderr=log, env=env)
+    try:
+        for _ in range(200):
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", port)),
+            ):
+                break
+            time.sleep(0.05)
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def site_files() -> dict[str, bytes]:
+    """Return what an installer leaves of the official wheel."""
+    found = wheels.contents("vllm")
+    found["vllm/__pycache__/parser.cpython-312.pyc"] = b"of the old text"
+    found["vllm-1.2.0.dist-info/INSTALLER"] = b"uv"
+    return {f"{SITE.strip('/')}/{path}": data for path, data in found.items()}
+
+
+def tar(files: dict[str, bytes]) -> bytes:
+    """Write a layer."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return content.getvalue()
+
+
+def push(
+    reference: str,
+    layers: Sequence[bytes],
+    *,
+    archs: Sequence[str] = ("x86_64", "aarch64"),
+    kinds: Sequence[str] = (),
+    folder: Path,
+) -> str:
+    """Push an image of these layers, for these processors, by skopeo; its digest."""
+    blobs: list[bytes] = [*layers]
+    entries = []
+    for arch in archs:
+        platform = {"architecture": GOARCH[arch], "os": "linux"}
+        unpacked = [layout.digest(layer) for layer in layers]
+        settings = {"User": "2000:0", "Labels": {"kept": "yes"}}
+        config = layout.dump({
+            **platform, "config": settings, "history": [{"created_by": arch}],
+            "rootfs": {"type": "layers", "diff_ids": unpacked},
+        })  # fmt: skip
+        manifest = layout.dump({
+            "schemaVersion": 2, "mediaType": layout.MANIFEST,
+            "config": layout.descriptor(config, layout.CONFIG),
+            "layers": [layout.descriptor(layer, layout.LAYER) for layer in layers],
+        })  # fmt: skip
+        blobs += [config, manifest]
+        entries.append(layout.descriptor(manifest, layout.MANIFEST, platform=platform))
+    top = entries[0]
+    if len(entries) > 1:
+        index = {"schemaVersion": 2, "mediaType": layout.INDEX, "manifests": entries}
+        blobs.append(layout.dump(index))
+        top = layout.descriptor(blobs[-1], layout.INDEX)
+    place = folder / f"push-{len(list(folder.iterdir()))}"
+    layout.write(place, top, "v1", blobs)
+    skopeo("copy", "--all", "--preserve-digests", "--dest-tls-verify=false",
+           f"oci:{place}:v1", f"docker://{reference}")  # fmt: skip
+    shutil.rmtree(place)
+    return str(top["digest"])
+
+
+def skopeo(*words: str) -> bytes:
+    """Run skopeo, and return what it prints."""
+    done = subprocess.run(["skopeo", *words], capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def raw(reference: str) -> dict[str, Any]:
+    """Return a manifest as the registry holds it."""
+    words = ("inspect", "--raw", "--tls-verify=false", f"docker://{reference}")
+    found: dict[str, Any] = json.loads(skopeo(*words))
+    return found
+
+
+def pulled(reference: str, folder: Path, arch: str = "amd64") -> Path:
+    """Pull an image, and unpack it by umoci; its root file system."""
+    skopeo("copy", f"--override-arch={arch}", "--src-tls-verify=false",
+           f"docker://{reference}", f"oci:{folder / 'pulled'}:it")  # fmt: skip
+    argv = ["umoci", "unpack", "--rootless", "--image", "pulled:it", "bundle"]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "bundle" / "rootfs"
