@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clients.scenarios import Call, Edit, Part, Scenario, Shell, Turn, Write, fill
+from clients.scenarios import Call, Edit, Part, Read, Scenario, Shell, Turn, Write, fill
 
 PROMPT = (
     "Do the work that you know of, step by step, with your tools, "
@@ -48,6 +48,10 @@ class Tools:
     write: tuple[str, str, str] = ("write_file", "path", "content")
     edit: tuple[str, str, str, str] = ("edit_file", "path", "old_string", "new_string")
     shell: tuple[str, str] = ("run_shell", "command")
+    read: tuple[str, str] | None = None
+    """None: by the shell."""
+    edit_also: tuple[tuple[str, Any], ...] = ()
+    """What the client adds to a call of an edit when it repeats it."""
     shell_also: tuple[tuple[str, Any], ...] = ()
     """What else the shell's tool requires."""
 
@@ -58,9 +62,13 @@ class Tools:
             return Call(name, {path: str(folder / part.path), text: part.content})
         if isinstance(part, Edit):
             name, path, old, new = self.edit
-            return Call(
-                name, {path: str(folder / part.path), old: part.old, new: part.new}
-            )
+            given = {path: str(folder / part.path), old: part.old, new: part.new}
+            return Call(name, {**given, **dict(self.edit_also)})
+        if isinstance(part, Read):
+            if self.read:
+                name, path = self.read
+                return Call(name, {path: str(folder / part.path)})
+            part = Shell(f"cat {part.path}")
         if isinstance(part, Shell):
             name, command = self.shell
             return Call(name, {command: part.command, **dict(self.shell_also)})

@@ -14,7 +14,7 @@ from typing import Any
 
 from clients import scenarios
 from clients.client import Client
-from clients.reading import Said, declared, history
+from clients.reading import declared, history
 from clients.scenarios import QUOTED_FILE, Scenario
 from conformance import check
 from conformance.case import Call as ExpectedCall
@@ -121,10 +121,7 @@ def _repeated(said: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
             continue  # the client asks the same again
         if any(call["name"] not in known for call in before["calls"]):
             continue
-        got = [
-            (name, check.canonical(given))
-            for name, given in (turns or [Said()])[-1].calls
-        ]
+        got = [(name, check.canonical(given)) for name, given in (turns or [[]])[-1]]
         want = [(c["name"], check.canonical(c["arguments"])) for c in before["calls"]]
         where = f"behind turn {before['turn']}"
         if len(got) > len(want):

@@ -54,6 +54,13 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class Read:
+    """A call that reads a file: some clients edit none that was not read."""
+
+    path: str
+
+
+@dataclass(frozen=True)
 class Shell:
     """A call that runs a shell command in the client's folder."""
 
@@ -85,7 +92,7 @@ class Say:
     text: str
 
 
-Part = Write | Edit | Shell | Call | Load | Loaded | Say
+Part = Write | Edit | Read | Shell | Call | Load | Loaded | Say
 
 
 @dataclass(frozen=True)
@@ -311,7 +318,8 @@ def _edit(name: str, title: str, first: str, last: str, *word: str) -> Scenario:
     """An edit of a document that the turn before has written."""
     was, becomes = word
     edit = Edit("manual.md", MANUAL, first, last, (was, becomes))
-    turns = (Turn((Write("manual.md", MANUAL),)), Turn((edit,)), DONE)
+    before = Write("manual.md", MANUAL), Read("manual.md")
+    turns = (*(Turn((part,)) for part in (*before, edit)), DONE)
     return Scenario(name, title, turns, {"manual.md": MANUAL})
 
 

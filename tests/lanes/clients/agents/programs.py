@@ -114,7 +114,8 @@ def codex(run: Run) -> str:
         CODEX_HOME=run.home,
         LANE_KEY=KEY,
     )
-    items = [json.loads(line).get("item") or {} for line in printed.splitlines()]
+    events = map(json.loads, printed.strip().split("\n"))
+    items = [event.get("item") or {} for event in events]
     told = [item["text"] for item in items if item.get("type") == "agent_message"]
     return str(told[-1])
 
@@ -227,6 +228,7 @@ CLIENTS = (
             write=("Write", "file_path", "content"),
             edit=("Edit", "file_path", "old_string", "new_string"),
             shell=("Bash", "command"),
+            edit_also=(("replace_all", False),),
         ),
         (Call("ToolSearch", {"query": "select:CronList"}), Call("CronList", {})),
         {"spaces": "it removes white space at the ends of lines from what it writes"},
@@ -260,6 +262,7 @@ CLIENTS = (
             write=("Write", "filepath", "content"),
             edit=("Edit", "file_path", "old_string", "new_string"),
             shell=("Bash", "command"),
+            read=("Read", "filepath"),
         ),
     ),
 )
