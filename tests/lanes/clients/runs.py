@@ -301,6 +301,7 @@ def _one(
         "seconds": round(seconds, 1),
         "requests": len(told["exchanges"]),
         "silence": max((e["silence"] for e in told["exchanges"]), default=0),
+        "times": [e["seconds"] for e in told["exchanges"]],
         "ended": error[:300],
     }
 

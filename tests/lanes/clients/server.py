@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import socket
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,8 @@ class Exchange:
     body: bytes = b""
     silence: int = 0
     """The most tokens that the engine said between two pieces of the response."""
+    seconds: float = 0.0
+    """Until the response's end, or until the client left."""
 
 
 @dataclass
@@ -151,7 +154,9 @@ class Scripted:
                 heard = script.said
             await send(message)
 
+        began = time.monotonic()
         await app(scope, again, noted)
+        exchange.seconds = round(time.monotonic() - began, 1)
 
     async def _control(self, method: str, name: str, body: bytes, send: Any) -> None:
         """Begin, look at, or end a run."""
