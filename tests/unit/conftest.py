@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import re
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from patchset import results
 from patchset.commands import cli
 from patchset.downloads import index
 
@@ -149,3 +151,23 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 Planted = Callable[[Project], str]
+
+
+@pytest.fixture
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that takes the place of results/, the same for every lane."""
+    monkeypatch.setattr(
+        results, "file", lambda lane, release: tmp_path / f"{release}.json"
+    )
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def sessions() -> set[str]:
+    """The names of the noxfile's sessions."""
+    text = (Path(__file__).parents[2] / "noxfile.py").read_text(encoding="utf-8")
+    functions = re.findall(
+        r'@(?:nox\.)?session(?:\(name="([a-z-]+)"\))?\ndef (\w+)', text
+    )
+    commands = re.findall(r'(?m)^        "([a-z-]+)": "', text)
+    return {name or function for name, function in functions} | set(commands)

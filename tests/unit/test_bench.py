@@ -15,16 +15,13 @@ from typing import Any
 import click
 import pytest
 
-from bench import cells, instructions, measure, pipeline, places, report, runner, workloads
+from bench import cells, measure, places, report, runner, workloads
 from bench.__main__ import Listed
 from bench.reading import Message
 from bench.stats import ratio
 from bench.subjects import Place, Subject, workers
 from patchset import console
 from patchset.errors import PatchsetError
-from patchset.release import load, release_names
-from patchset.results import bench as kept
-from patchset.series import patched_files
 
 
 def words(text: str) -> int:
@@ -378,114 +375,6 @@ def test_the_pinned_peers_are_read() -> None:
     assert places.pinned_peers()["sglang"].project == "sglang"
 
 
-def test_pipeline_steps_are_timed_by_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The real tool in processes of its own; its help is the cheapest command that it has."""
-    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path))
-    steps = [pipeline.Step("help", ("apply", "--help"))]
-    plan = pipeline.Plan(load(None), "cuda")
-    found = pipeline.measure(plan, 2, False, steps)
-    assert {state: len(times) for state, times in found["help"].items()} == {"cold": 2, "warm": 2}
-    assert [left for left in (tmp_path / "bench").iterdir() if left.is_dir()] == []
-    with pytest.raises(PatchsetError, match="nothing of"):
-        pipeline.measure(plan, 1, False, [pipeline.Step("nothing", ("no-such-command",))])
-
-
-def test_pipeline_steps_are_those_that_a_release_can_have() -> None:
-    oldest, next_one = (load(name) for name in release_names()[:2])
-    assert [step.name for step in pipeline.Plan(oldest, "cuda").steps()] == ["apply", "overlay wheel"]
-    plan = pipeline.Plan(next_one, "cpu", before=oldest, base="registry/image:tag")
-    commands = [" ".join(plan.command(step)) for step in plan.steps()]
-    assert commands[2] == f"build-image {next_one.name} --target cpu --base registry/image:tag"
-    assert commands[3] == f"rebase {next_one.name} --from {oldest.name} --dry-run"
-
-
-def row_of(folder: Path, run: dict[str, Any]) -> str:
-    kept.take(run)
-    return next(
-        line
-        for line in kept.table([load(run["release"])]).splitlines()
-        if line.startswith(f"| {run['release']}")
-    )
-
-
-def test_kept_figures_are_the_row_of_its_series_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    place = tmp_path / "results" / "bench"
-    monkeypatch.setattr(kept, "folder", lambda: place)
-    release = load(None)
-    cell = {
-        "path": "parser", "workload": "string", "tokens": 1_000, "width": 4,
-        "subjects": {"patched": {"us_per_token": [1, 1, 1]}},
-        "ratios": {"stock": {"value": 0.25, "low": 0.2, "high": 0.3}},
-    }  # fmt: skip
-    bounded = {
-        **cell,
-        "tokens": 64_000,
-        "ratios": {"stock": {"value": 0.01, "low": 0.01, "high": 0.01, "at_most": True}},
-    }
-    failed = {**cell, "path": "first-delta", "ratios": {},
-              "subjects": {"stock": {"error": "TypeError"}, "patched": {"waits": None}}}  # fmt: skip
-    held = {**cell, "path": "memory", "ratios": {},
-            "subjects": {"stock": {"bounded_at": 1_000}, "patched": {"held_bytes": 21_000}}}  # fmt: skip
-    deep = {
-        **cell,
-        "tokens": kept.DEEP_LENGTH,
-        "width": 16,
-        "ratios": {"stock": {"value": 0.5, "low": 0.4, "high": 0.6}},
-    }
-    run = {
-        "release": release.name,
-        "series-sha256": patched_files.sha256(release),
-        "cells": [cell, bounded, failed, held, deep],
-    }
-    row = row_of(tmp_path, run)
-    # Behind the column for each length, steps of 8 and of 16 tokens.
-    assert [column.strip() for column in row.split("|")][-8:-6] == ["*not run*", "0.5 (0.4–0.6)"]
-    assert "| *given up* → 21 kB |" in row
-    assert "| ? → never |" in row
-    assert "| 0.25 (0.2–0.3) |" in row
-    assert "| < 0.01 |" in row
-    assert "*not run*" in row
-    assert kept.saved(release) == "*not run*", "the summary's length was not measured"
-    kept.take({**run, "cells": [{**cell, "tokens": kept.SUMMARY_LENGTH}]})
-    assert kept.saved(release) == "4 times as much"
-    kept.take({**run, "cells": [{**bounded, "tokens": kept.SUMMARY_LENGTH}]})
-    assert kept.saved(release) == "> 100 times as much"
-    assert "*series changed since*" in row_of(tmp_path, {**run, "series-sha256": "0" * 64})
-
-
-def test_cells_measured_again_take_their_place_in_the_results(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(kept, "folder", lambda: tmp_path)
-
-    def kept_values(values: dict[int, float], **more: Any) -> dict[int, float]:
-        """What the results hold, by tokens, after a run that measured ``values``."""
-        run = {
-            "release": "v0",
-            "series-sha256": "a",
-            "against": None,
-            "rounds": 9,
-            "cell-seconds": 4.0,
-            **more,
-        }
-        measured = [
-            {"path": "parser", "workload": "prose", "tokens": tokens, "width": 4, "ratios": {"stock": {"value": value}}}
-            for tokens, value in values.items()
-        ]  # fmt: skip
-        place = kept.take({**run, "cells": measured})
-        return {
-            cell["tokens"]: cell["ratios"]["stock"]["value"]
-            for cell in json.loads(place.read_text())["cells"]
-        }
-
-    assert kept_values({1_000: 0.1, 4_000: 0.2}) == {1_000: 0.1, 4_000: 0.2}
-    assert kept_values({4_000: 0.3, 16_000: 0.4}) == {1_000: 0.1, 4_000: 0.3, 16_000: 0.4}
-    assert kept_values({4_000: 0.5}, rounds=3) == {4_000: 0.5}
-    assert kept_values({1_000: 0.6}, rounds=3, **{"series-sha256": "b"}) == {1_000: 0.6}
-
-
 def test_a_plot_is_the_same_twice_and_shows_what_was_given_up(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from bench import plot
@@ -539,41 +428,3 @@ def test_a_process_that_dies_is_an_error_of_its_cell_and_is_replaced() -> None:
         answer = there["one"].ask(cell, "qwen3_coder", 1.0)
         assert answer == {"error": "the measuring process died or hung; it said: no module of that name"}
         assert there["one"].pid != first
-
-
-def test_instructions_are_counted_of_whom_a_cell_says_something_about() -> None:
-    subjects = [
-        Subject("patched", "patched"),
-        Subject("nothing", "patched", "nothing"),
-        Subject("sglang", "sglang"),
-    ]
-    names = {
-        (cell.path, cell.workload): {subject.name for subject in instructions.subjects_of(cell, subjects)}
-        for cell in instructions.CELLS
-    }
-    assert names["once", "prose"] == {"patched", "nothing", "sglang"}
-    assert names["once", "string"] == {"patched", "sglang"}
-    assert names["serving-once", "prose"] == {"patched", "nothing"}
-
-
-def test_instructions_stand_in_the_table_as_shares(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(kept, "folder", lambda: tmp_path)
-    pinned = load(None)
-    cell = cells.Cell("once", "prose", 1_000, 4).document()
-    counted = [{**cell, "instructions": {"patched": 50.0, "stock": 200.0, "nothing": 49.0}}]
-    run = {"release": pinned.name, "series-sha256": patched_files.sha256(pinned), "instructions": counted}
-    kept.take_instructions(run)
-    row = f"| {pinned.name} | parser | prose | 4 | 50 | 0.250 | 1.020 | – | – |"
-    assert row in kept.instructions_table([pinned])
-    kept.take_instructions({**run, "series-sha256": "0" * 64})
-    assert "*series changed since*" in kept.instructions_table([pinned])
-
-
-def test_instructions_are_read_from_callgrinds_dump(tmp_path: Path) -> None:
-    out = tmp_path / "callgrind"
-    (tmp_path / "callgrind.1").write_text(
-        "version: 1\nevents: Ir\nsummary: 123\ntotals: 123\n", encoding="utf-8"
-    )
-    assert instructions._total(out, 1) == 123
-    with pytest.raises(PatchsetError, match="no total"):
-        instructions._total(out, 2)

@@ -21,13 +21,6 @@ PREPARING = re.compile(
 )
 
 
-@pytest.fixture(scope="module")
-def sessions() -> set[str]:
-    text = (paths.project_root() / "noxfile.py").read_text()
-    found = re.findall(r"@nox\.session(?:\((?:name=\"([a-z0-9-]+)\")?[^)]*\))?\ndef (\w+)", text)
-    return {name or function for name, function in found}
-
-
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
 def test_steps_are_sessions(workflow: Path, sessions: set[str]) -> None:
     steps = re.findall(r"(?m)^\s*(?:- )?run: (.*)$", workflow.read_text())

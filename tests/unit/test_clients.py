@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clients import scenarios, table
+from clients import SUITE_VERSION, scenarios, table
 from clients.__main__ import options
 from clients.agents import CLIENTS
 from clients.install import HERE, templates
@@ -21,8 +21,8 @@ from clients.judge import Outcome, Verdict, judge
 from clients.reading import declared, history
 from clients.runs import LaneError, Processes
 from clients.scenarios import Call, Edit, Say, Turn, Write
+from patchset import results
 from patchset.errors import PatchsetError
-from patchset.results import totals
 
 FOLDER = Path("/work-folder")
 
@@ -323,15 +323,15 @@ def test_results_keep_the_clients_that_were_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        totals, "file", lambda lane, release: tmp_path / f"{release}.json"
+        results, "file", lambda lane, release: tmp_path / f"{release}.json"
     )
     table.write_results(
         table.document("v0.33.0", {"patched": [{**RUN, "verdict": "ran"}]})
     )
     other = {**RUN, "client": "aider", "surface": "chat"}
     table.write_results(table.document("v0.33.0", {"patched": [other]}))
-    cell = totals.read("clients", "v0.33.0")["patched"]
-    assert cell["suite"] == table.VERSION and cell["k"] == [3]
+    cell = results.read("clients", "v0.33.0")["patched"]
+    assert cell["suite"] == SUITE_VERSION and cell["k"] == [3]
     assert cell["clients"] == {
         "codex/responses": {"runs": 1, "right": 0, "ran": ["plain"]},
         "aider/chat": {"runs": 1, "right": 1},

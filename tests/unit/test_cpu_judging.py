@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics, differences, results: what the lane's figures are made with."""
 
-from pathlib import Path
 
 import click
 import pytest
@@ -11,7 +10,6 @@ from cpu.__main__ import mtp_range
 from cpu.surfaces.common import Got
 from cpu.transcripts import Call, Message
 from cpu.verdict import Verdict, differences, only_space
-from patchset.results import totals
 
 METRICS = """\
 # TYPE vllm:num_requests_running gauge
@@ -146,17 +144,3 @@ def test_mtp_range() -> None:
     for wrong in ("", "16", "a", "3-1", "-1"):
         with pytest.raises(click.BadParameter):
             mtp_range(wrong)
-
-
-def test_kept_totals_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(totals, "file", lambda lane, release: tmp_path / lane / f"{release}.json")
-    whole = {
-        "release": "v1.2.0", "variant": "stock", "mtp": 3, "key": "k", "wheel": {}, "right": 5, "requests": 9,
-        "by_check": {"soak": {"right": 4, "requests": 4}}, "acceptance": 0.5, "wrong": ["long"],
-    }  # fmt: skip
-    results.keep([whole])
-    assert totals.read("cpu", "v1.2.0") == {
-        "stock k3": {
-            "key": "k", "right": 1, "requests": 5, "acceptance": 0.5, "soak": [4, 4], "wheel": {}, "finished": None,
-        }
-    }  # fmt: skip

@@ -67,11 +67,10 @@ def test_the_readme_is_short_and_has_the_three_commands() -> None:
     assert commands == [" -s try", " -s build-image", ""], "the last one is what .ci/run runs"
 
 
-def test_sessions_that_documents_name_exist() -> None:
-    text = (ROOT / "noxfile.py").read_text(encoding="utf-8")
-    found = re.findall(r'@nox\.session(?:\((?:name="([a-z0-9-]+)")?[^)]*\))?\ndef (\w+)', text)
-    sessions = {name or function for name, function in found}
+def test_sessions_that_documents_name_exist(sessions: set[str]) -> None:
     for document in DOCUMENTS:
+        if document.name == "CHANGELOG.md":  # it names what was
+            continue
         named = set(re.findall(r"\bnox -s ([a-z][a-z0-9-]*)", document.read_text(encoding="utf-8")))
         assert named <= sessions, f"{document.relative_to(ROOT)} names {named - sessions}"
 

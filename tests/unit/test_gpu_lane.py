@@ -14,8 +14,8 @@ from gpu.__main__ import command as gpu_tests
 from gpu.cells import Job
 from gpu.lane import Command
 from gpu.prepared import Prepared, Variant
+from patchset import results as store
 from patchset.errors import PatchsetError, UsageError
-from patchset.results import lanes, totals
 
 WHEEL = {"file": "vllm.whl", "sha256": "0" * 64}
 
@@ -29,7 +29,7 @@ if cell == "eager":
 place = pathlib.Path(out) / "cells" / f"{name}.json"
 place.parent.mkdir(exist_ok=True)
 place.write_text(json.dumps({
-    "release": "v0.26.0", "variant": variant, "cell": cell, "mtp": int(mtp), "wheel": json.loads(wheel), "key": "k",
+    "release": "v0.26.0", "variant": variant, "cell": cell, "mtp": int(mtp), "wheel": json.loads(wheel),
     "revision": None, "checkpoint": {"key": "made"}, "model": "the cpu lane's checkpoint", "right": 3, "requests": 3,
     "acceptance": 0.5, "complaints": [], "seconds": {"all": float(seconds)},
 }))
@@ -37,7 +37,7 @@ place.write_text(json.dumps({
 
 
 def prepared(wheel: dict[str, str] = WHEEL) -> Prepared:
-    return Prepared("v0.26.0", {"patched": Variant("/nowhere", wheel, "k")}, checkpoint="/nowhere/made")
+    return Prepared("v0.26.0", {"patched": Variant("/nowhere", wheel)}, checkpoint="/nowhere/made")
 
 
 def program(out: Path, seconds: float = 0.0, wheel: dict[str, str] = WHEEL) -> Command:
@@ -128,12 +128,8 @@ def test_the_plan_begins_with_what_tells_most() -> None:
         cells.chosen("grafs")
 
 
-def test_the_table_has_a_row_for_each_cell() -> None:
-    assert {name: cell.mtp for name, cell in cells.CELLS.items()} == lanes.CELLS["gpu"]
-
-
 def test_without_a_gpu_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpu.host import gpus
+    from gpu import gpus
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     count, why = gpus.visible()
@@ -144,10 +140,10 @@ def test_without_a_gpu_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_results_that_come_back_are_kept_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(totals, "file", lambda lane, release: tmp_path / lane / f"{release}.json")
+    monkeypatch.setattr(store, "file", lambda lane, release: tmp_path / lane / f"{release}.json")
     result = {
         "lane": "gpu", "release": "v0.26.0", "variant": "patched", "cell": "graphs", "mtp": 3, "right": 1,
-        "requests": 1, "by_check": {}, "acceptance": 0.5, "wheel": WHEEL, "key": "k",
+        "requests": 1, "by_check": {}, "acceptance": 0.5, "wheel": WHEEL,
         "model": "the cpu lane's checkpoint", "checkpoint": {"key": "made"}, "wrong": ["long"],
     }  # fmt: skip
     real = result | {"checkpoint": None, "model": "/models/Some Model"}

@@ -12,10 +12,6 @@ from typing import Any
 import pytest
 
 from gpu import tool_eval
-from patchset.release import Release, releases
-from patchset.results import lanes, totals
-from patchset.results import tool_eval as table
-from patchset.results.key import key
 
 ARGUMENTS = '{"location": "Berlin"}'
 
@@ -120,20 +116,3 @@ def test_patched_is_shown_beside_stock_scenario_by_scenario() -> None:
     assert tool_eval.compared([stock, ours, {**ours, "mtp": 5}, {"tool_eval": None}]) == [
         "v0.26.0 graphs k=3: tool-eval-bench 2/4 (1 failed by the server) stock, 4/4 (1 failed by the server) patched; b fail → pass"
     ]
-
-
-def test_the_table_has_the_points_of_real_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(totals, "file", lambda lane, release: tmp_path / lane / f"{release}.json")
-    found: list[Release] = releases()
-    assert table.table(found) == "*not run*\n"
-    release = next(one for one in found if one.name == "v0.26.0")
-    whole = result("patched", 3, a="pass") | {
-        "key": key(release, "patched", "gpu"), "right": 1, "requests": 1, "by_check": {}, "acceptance": 0.5, "wheel": {},
-    }  # fmt: skip
-    totals.keep("gpu/Qwen-Qwen3.5-9B", "v0.26.0", *lanes.cell_of(whole))
-    totals.keep("gpu/Qwen-Qwen3.5-9B", "v0.26.0", *lanes.cell_of(whole | {"mtp": 5, "key": "another"}))
-    row = table.table(found).splitlines()[-1]
-    assert row == (
-        "| Qwen-Qwen3.5-9B | v0.26.0 graphs | patched | *not run* | *not run* | *not run* | 3/4 (server failed 1) | *not run* "
-        "| 3/4 (server failed 1) † | *not run* | *not run* |"
-    )

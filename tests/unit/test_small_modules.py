@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The default release's small modules, compiled for real: the same bytes in two folders, and a patch that is seen.
 
-``nox -s source-check`` runs this: minutes, g++, and on its first run 3 GB of downloads for the CUDA toolkit.
+``nox -s tests -- -m slow`` runs this: minutes, g++, and on its first run 3 GB of downloads for the CUDA toolkit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MODULES = ("cumem_allocator", "spinloop", "fs_io_C")
 DEMONSTRATION = Path(__file__).with_name("demonstration.diff")
 SEEN = b"callback must be callable, and this module was patched"
 
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 @dataclass

@@ -14,7 +14,7 @@ from patchset import run_command
 #: the function ``new_patch_command``.
 MODULES = {
     "inputs": "pin lock fetch",
-    "series": "lint tables results apply refresh share",
+    "series": "lint apply refresh share",
     "patches": "prove rebase drift bisect new-patch upstream",
     "artifacts": "build-wheel verify",
     "images": "build-image publish reproduce",

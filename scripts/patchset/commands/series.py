@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is below patches/, and made from it: ``lint``, ``tables``, ``results``, ``apply``, ``refresh``, ``share``."""
+"""What is below patches/, and made from it: ``lint``, ``apply``, ``refresh``, ``share``."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
 from patchset import console
-from patchset.commands.options import FILE, from_dir_option, release_argument
+from patchset.commands.options import from_dir_option, release_argument
 from patchset.errors import EXIT_CONFLICT, EXIT_FAILED, UsageError
-from patchset.release import load, releases
-from patchset.results import conformance, tables, totals
-from patchset.results.lint import lint
+from patchset.release import load
 from patchset.series import share
 from patchset.series.apply import patched_tree
+from patchset.series.lint import lint
 from patchset.series.refresh import refresh
 
 
@@ -27,28 +25,8 @@ def lint_command() -> None:
     """
     faults = lint()
     console.result(*faults)
-    if not faults:
-        for line in (line for release in releases() for line in totals.stale(release)):
-            console.note(f"warning: {line}")
     console.note(f"lint: {len(faults)} faults" if faults else "lint: patches/ is as it should be")
     sys.exit(EXIT_FAILED if faults else 0)
-
-
-@click.command("tables")
-def tables_command() -> None:
-    """Update the tables in README.md and docs/results.md from the pins, the series and the results."""
-    changed = tables.write()
-    for name in changed:
-        console.note(f"{name}: tables updated")
-    if not changed:
-        console.note("all tables are up to date")
-
-
-@click.command("results")
-@click.argument("result", type=FILE)
-def results_command(result: Path) -> None:
-    """Condense RESULT, which the conformance suite wrote with --json, into the totals that docs/results.md shows."""
-    console.result(*conformance.take(result))
 
 
 @click.command("apply")

@@ -10,13 +10,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from bench import cells, places, report, runner, subjects, workloads
+from bench import SUITE_VERSION, cells, kept, places, report, runner, subjects, workloads
 from bench.plot import draw, draw_releases
-from patchset import console, files, run_command
+from patchset import console, files, results, run_command
 from patchset.errors import PatchsetError
 from patchset.release import Release
-from patchset.results import bench as kept
-from patchset.series import patched_files
+from patchset.release import releases as all_releases
 
 # Memory comes before the service is started: from then on the release counts its calls, which allocates as well.
 PATHS: tuple[cells.Path, ...] = ("parser", "first-delta", "memory", "serving", "serving-memory")
@@ -135,13 +134,10 @@ def command(
         for folder in [plot] if plot else []:
             _draw(found, folder)
         if keep:
-            console.result(str(kept.take(found)))
+            console.result(str(kept.keep(found)))
     if keep:
-        runs = {
-            place.stem: json.loads(place.read_text(encoding="utf-8"))
-            for place in kept.folder().glob("*.json")
-        }
-        figures = {name: run["cells"] for name, run in runs.items() if "cells" in run}
+        runs = {pinned.name: kept.read(pinned.name) for pinned in all_releases()}
+        figures = {name: run["cells"] for name, run in runs.items() if run}
         console.result(str(draw_releases(figures, kept.plot())))
     failed = [line for found in documents for line in report.failures(found["cells"])]
     if target:
@@ -178,7 +174,7 @@ def measure(
         console.result(line)
     return {
         "release": pinned.name,
-        "series-sha256": patched_files.sha256(pinned),
+        **results.record(SUITE_VERSION, pinned.name, "patched"),
         "against": against,
         "rounds": rounds,
         "cell-seconds": budget,

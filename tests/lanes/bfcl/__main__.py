@@ -11,10 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from bfcl import SUITE_VERSION, table
 from bfcl.entries import CATEGORIES, Entry, Template, load
 from conformance.adapters import TESTS, AdapterError, Job
 from engines.host import Host
-from patchset import files, run_command
+from patchset import files, results, run_command
 
 ROOT = TESTS.parents[1]
 #: As a client that does not stream, and with 0 to 5 drafted tokens a step. Widths are drawn by the entry's name.
@@ -25,7 +26,7 @@ TEMPLATE = "v0.33.0/stock/examples/tool_chat_template_qwen3coder.jinja"
 def options(argv: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="nox -s bfcl --",
+        prog="nox -s engines -- bfcl",
         description="Replay BFCL's published answers on each RELEASE, and let BFCL's own checker judge the calls.",
         epilog="Exit code 0: patched releases are all right; 1: one is not; 3: could not run.",
     )
@@ -77,9 +78,6 @@ def judge(entry: Entry, checker: Any, read: dict[str, Any] | None) -> bool:
 def lane(opts: argparse.Namespace) -> int:
     """Replay the entries on each release; returns the exit code."""
     from patchset.release import load as release_of
-    from patchset.results import bfcl as table
-    from patchset.results import totals
-    from patchset.results.key import key
 
     pinned = [release_of(name) for name in opts.releases or [None]]
     entries, checker = load(ROOT / "build/bfcl")
@@ -116,9 +114,9 @@ def lane(opts: argparse.Namespace) -> int:
             wrong_of[f"{release.name} {kind}"] = wrong
             code |= kind == "patched" and bool(wrong)
             if opts.results:
-                cell = {"key": key(release, kind, table.LANE), "bfcl-eval": version("bfcl-eval"), "entries": len(entries),
+                cell = {"bfcl-eval": version("bfcl-eval"), "entries": len(entries),
                         "apart": apart, "possible": len(possible), "right": right}  # fmt: skip
-                totals.keep(table.LANE, release.name, kind, cell)
+                results.keep(table.LANE, SUITE_VERSION, release.name, kind, cell)
     print(f"set apart, of {len(entries)}: {', '.join(apart)}")
     files.write_text(opts.json, json.dumps(wrong_of, ensure_ascii=False, indent=1) + "\n")
     return code

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from clients import scenarios, table
+from clients import SUITE_VERSION, scenarios, table
 from clients.agents import CLIENTS
 from clients.client import Client
 from clients.install import DEFAULT_RELEASE, install, templates
@@ -135,7 +135,7 @@ def jobs(clients: dict[str, Client], opts: argparse.Namespace) -> list[Job]:
 def key(release: str, kind: str) -> str:
     """What results depend on: the suite's version, and the files that a tree runs."""
     files = patched_files.sha256(pin(release))[:12] if kind == "patched" else "stock"
-    return f"{table.VERSION} {files}"
+    return f"{SUITE_VERSION} {files}"
 
 
 def lane(opts: argparse.Namespace, processes: Processes) -> int:

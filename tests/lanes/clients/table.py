@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
-from clients import scenarios
+from clients import SUITE_VERSION, scenarios
 from clients.agents import CLIENTS
 from clients.judge import HARMS
-from patchset import git, paths
-from patchset.release import load
-from patchset.results import totals
-from patchset.results.key import key
+from patchset import results
+from patchset.release import Release, load
 
-VERSION = 2
-"""Of the suite; it is raised by hand when a verdict can change."""
+LANE = "clients"
 
 LETTERS = {"right": "✓", "form": "form", "lane": "?"}
 
@@ -107,7 +104,6 @@ def write_results(document: dict[str, Any]) -> None:
     Clients that were not run keep the totals they have.
     """
     release = load(document["release"])
-    commit = git.text(paths.project_root(), "rev-parse", "--short=12", "HEAD").strip()
     for kind in ("stock", "patched"):
         if kind not in document:
             continue
@@ -120,14 +116,66 @@ def write_results(document: dict[str, Any]) -> None:
             mine["right"] += is_right(run)
             if run["verdict"] != "right":
                 mine.setdefault(run["verdict"], []).append(run["scenario"])
-        old = totals.read("clients", release.name).get(kind, {})
-        kept = old.get("clients", {}) if old.get("suite") == VERSION else {}
-        cell = {
-            "date": datetime.date.today().isoformat(),
-            "commit": commit,
-            "suite": VERSION,
-            "key": key(release, kind, "clients"),
-            "k": sorted({run["k"] for run in document[kind]}),
-            "clients": {**kept, **clients},
-        }
-        totals.keep("clients", release.name, kind, cell)
+        old = results.read(LANE, release.name).get(kind, {})
+        kept = old.get("clients", {}) if old.get("suite") == SUITE_VERSION else {}
+        widths = sorted({run["k"] for run in document[kind]})
+        figures = {"k": widths, "clients": {**kept, **clients}}
+        results.keep(LANE, SUITE_VERSION, release.name, kind, figures)
+
+
+#: The rows of harms in the table.
+TITLES = {
+    "ran": "ran something unasked",
+    "bytes": "a call with other bytes",
+    "lost": "a call or the session lost",
+    "text": "text lost or misplaced",
+    "form": "form alone (counted as right)",
+}
+
+
+def table(found: Iterable[Release]) -> str:
+    """One row a client and API, then one a harm; one column a release with results."""
+    run = {
+        release.name: cells
+        for release in found
+        if (cells := results.read(LANE, release.name))
+    }
+    if not run:
+        return f"{results.NOT_RUN}\n"
+    names = dict.fromkeys(
+        name
+        for cells in run.values()
+        for kind in results.KINDS
+        for name in cells.get(kind, {}).get("clients", {})
+    )
+    rows = []
+    for each in names:
+        name, surface = each.split("/")
+        shares = []
+        for cells in run.values():
+            both = {kind: cell["clients"].get(each, {}) for kind, cell in cells.items()}
+            shares.append(results.change(both, _share))
+        rows.append([name.replace("_", " "), surface, *shares])
+    for harm, title in TITLES.items():
+        counts = [
+            " → ".join(_count(cells.get(kind, {}), harm) for kind in results.KINDS)
+            for cells in run.values()
+        ]
+        rows.append([title, "all", *counts])
+    days = [
+        results.taken(cells.values(), SUITE_VERSION, release)
+        for release, cells in run.items()
+    ]
+    rows.append(["taken", "all", *days])
+    return results.table(" | ".join(["client", "API", *run]), rows)
+
+
+def _share(runs: dict[str, Any]) -> str:
+    return f"{runs['right']}/{runs['runs']}" if runs else results.NOT_RUN
+
+
+def _count(cell: dict[str, Any], harm: str) -> str:
+    """How many runs of all clients did a harm, as their worst."""
+    if not cell:
+        return results.NOT_RUN
+    return str(sum(len(runs.get(harm, [])) for runs in cell["clients"].values()))

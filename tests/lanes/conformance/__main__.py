@@ -59,6 +59,11 @@ def options(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument(
+        "--results",
+        action="store_true",
+        help="keep the totals of each release in results/conformance",
+    )
     parser.add_argument("--html", metavar="FILE")
     parser.add_argument("--log", type=Path, help="what the releases write")
     parser.add_argument("--failures", type=int, default=10, metavar="N", help="failures to print")
@@ -162,6 +167,12 @@ def run(opts: argparse.Namespace) -> int:
         show(report, limit=opts.failures)
     if opts.json:
         write_json(opts.json, reports)
+    if opts.results:
+        from conformance import table
+
+        for report in reports:
+            table.keep(report.document())
+        return 0
     if opts.html:
         from conformance.html import write_html
 

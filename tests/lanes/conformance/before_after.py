@@ -120,7 +120,7 @@ def show(options: argparse.Namespace) -> int:
     if options.write:
         files.write_text(README, made)
     elif options.check and made != readme:
-        sys.exit(f"README.md shows another answer; nox -s before-after -- --write updates it\n\n{text}")
+        sys.exit(f"README.md shows another answer; nox -s tables -- --example --write updates it\n\n{text}")
     else:
         print(text)
     return 0

@@ -12,7 +12,6 @@ from cpu import build_dir, lane, results, wheels
 from patchset import console, files, release, run_command
 from patchset.commands.options import from_dir_option
 from patchset.errors import PatchsetError
-from patchset.results.key import key
 
 #: DFlash and DSpark draft as many.
 MOST_MTP = 15
@@ -79,10 +78,10 @@ def command(
     ks = mtp_range(mtp)
     variants = []
     if stock:
-        variants.append(lane.Variant("stock", wheels.stock(pinned), key(pinned, "stock", "cpu")))
+        variants.append(lane.Variant("stock", wheels.stock(pinned)))
     if patched:
         chosen = wheel or wheels.patched(pinned)
-        variants.append(lane.Variant("patched", chosen, key(pinned, "patched", "cpu")))
+        variants.append(lane.Variant("patched", chosen))
     judged = []
     for variant in variants:
         for place in lane.run(pinned, variant, ks, soak):

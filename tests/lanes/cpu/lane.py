@@ -25,11 +25,10 @@ _CHECKS = (("everywhere", checks.everywhere), ("cut", checks.cuts), ("budget", c
 
 @dataclass(frozen=True)
 class Variant:
-    """A wheel under test: ``stock`` or ``patched``, and the key of what the lane finds of it."""
+    """A wheel under test: ``stock`` or ``patched``."""
 
     name: str
     wheel: Path
-    key: str
 
 
 @dataclass
@@ -81,7 +80,6 @@ def run(release: Release, variant: Variant, ks: Sequence[int], soak: int) -> lis
             "release": release.name,
             "variant": variant.name,
             "wheel": {"file": variant.wheel.name, "sha256": files.sha256_file(variant.wheel)},
-            "key": variant.key,
             **findings(found, k, model, controlled=control is not None),
             "versions": server_environment.versions,
         }

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cpu import table as totals
 from cpu.verdict import Verdict
 
 #: A result shows at most so many wrong answers in full, one of each sort; all of them are counted.
@@ -87,12 +88,9 @@ def table(results: Sequence[dict[str, Any]]) -> str:
 
 
 def keep(results: Sequence[dict[str, Any]]) -> None:
-    """Put the totals of results where ``python -m patchset tables`` reads them; the results stay in the build folder."""
-    # Not above: on the host of a gpu bundle there is nothing of patchset.results.
-    from patchset.results import lanes, totals
-
+    """Keep the totals of results; the results stay in the build folder."""
     for result in results:
-        totals.keep("cpu", result["release"], *lanes.cell_of(result))
+        totals.keep("cpu", result)
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

@@ -23,14 +23,12 @@ from conformance.adapters import TESTS, AdapterError
 from conformance.case import Case
 from conformance.host.judge import Judge
 from conformance.reading import ReadCall, Reading
+from engines import SUITE_VERSION, table
 from engines.host import Host, readings
 from engines.peers import PEERS, read
-from patchset import files, paths, run_command
+from patchset import files, paths, results, run_command
 from patchset.downloads import fetch
 from patchset.release import Release, load
-from patchset.results import engines as table
-from patchset.results import totals
-from patchset.results.key import key
 
 SCHEDULES = (
     "full",
@@ -179,13 +177,8 @@ def main() -> int:
         counted = judged(found)
         print(f"{label}: {counted}", flush=True)
         if opts.results:
-            kind = cell.split()[0]
-            totals.keep(
-                table.LANE,
-                release.name,
-                cell,
-                {"key": key(release, kind, table.LANE), "engine": label, **counted},
-            )
+            figures = {"engine": label, **counted}
+            results.keep(table.LANE, SUITE_VERSION, release.name, cell, figures)
     return 0
 
 

@@ -7,7 +7,7 @@ import cpu  # noqa: F401 - for Ctrl-C while modules are imported
 
 
 def build_dir() -> Path:
-    """What the lane makes: results, logs, bundles."""
+    """What the lane makes: results and logs."""
     from patchset import paths
 
     return paths.build_dir() / "gpu"

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cpu import checkpoints, environment
+from cpu import checkpoints, environment, table
 from cpu.__main__ import mtp_range
 from gpu import build_dir, cells, composite, device, lane, pace, real, tool_eval
 from gpu.prepared import Prepared, Variant
@@ -18,8 +18,6 @@ from patchset.commands.options import from_dir_option
 from patchset.downloads import fetch
 from patchset.errors import PatchsetError
 from patchset.release import Release
-from patchset.results import lanes, totals
-from patchset.results.key import key
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
 
@@ -73,7 +71,7 @@ def served(pinned: Release, text: Path) -> Path:
     "--import",
     "imported",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Run nothing: keep the results in the results.json that a bundle's script wrote.",
+    help="Run nothing: keep the results in the results.json of another machine.",
 )
 @click.option("--results", is_flag=True, help="Keep the totals in results/gpu, for docs/results.md.")
 def command(**given: Any) -> None:
@@ -120,11 +118,10 @@ def _prepared(pinned: Release, given: dict[str, Any]) -> Prepared:
     for variant in ("patched", "stock"):
         if not given[variant]:
             continue
-        wheel, digest = _wheel(pinned, variant)
+        wheel = _wheel(pinned, variant)
         installed = environment.cuda(pinned, wheel, variant)
-        variants[variant] = Variant(
-            str(installed.folder), {"file": wheel.name, "sha256": digest[0]}, digest[1]
-        )
+        named = {"file": wheel.name, "sha256": files.sha256_file(wheel)}
+        variants[variant] = Variant(str(installed.folder), named)
     if installed is None:
         raise PatchsetError("neither the patched nor the stock wheel is to be tested")
     arguments = [*given["extra"]]
@@ -146,13 +143,11 @@ def _prepared(pinned: Release, given: dict[str, Any]) -> Prepared:
     )
 
 
-def _wheel(pinned: Release, variant: str) -> tuple[Path, tuple[str, str]]:
-    """The wheel of a variant, its sha256, and the key of what the lane finds of it."""
+def _wheel(pinned: Release, variant: str) -> Path:
+    """The wheel of a variant."""
     if variant == "stock":
-        wheel = fetch.artifact(pinned.wheel("cuda", "x86_64"))
-        return wheel, (files.sha256_file(wheel), key(pinned, variant, "gpu"))
-    wheel = overlay.build(PatchedRelease(pinned), "cuda", "x86_64")
-    return wheel, (files.sha256_file(wheel), key(pinned, variant, "gpu"))
+        return fetch.artifact(pinned.wheel("cuda", "x86_64"))
+    return overlay.build(PatchedRelease(pinned), "cuda", "x86_64")
 
 
 def _revision(model: str | None, asked: str | None) -> str | None:
@@ -172,7 +167,7 @@ def _plain(text: str) -> str:
 
 
 def keep(results: list[dict[str, Any]]) -> None:
-    """Put the totals of results where ``python -m patchset tables`` reads them.
+    """Keep the totals of results.
 
     Raises:
         PatchsetError: one is no result of this lane.
@@ -186,8 +181,8 @@ def keep(results: list[dict[str, Any]]) -> None:
         ):
             raise PatchsetError("the file holds something that is no result of the gpu lane")
         weights = "" if result.get("checkpoint") else f"/{_plain(str(result['model']))}"
-        totals.keep(f"gpu{weights}", result["release"], *lanes.cell_of(result))
-    console.note(f"totals of {len(results)} results kept in {totals.file('gpu', '').parent}")
+        table.keep(f"gpu{weights}", result)
+    console.note(f"totals of {len(results)} results kept in results/gpu")
     for line in [*pace.compared(results), *tool_eval.compared(results)]:
         console.note(line)
 

@@ -75,8 +75,6 @@ def run(prepared: Prepared, job: cells.Job, out: Path) -> dict[str, Any]:
         "variant": job.variant,
         "cell": job.cell.name,
         "wheel": variant.wheel,
-        "key": variant.key,
-        "bundle": prepared.bundle,
         "model": prepared.model or "the cpu lane's checkpoint",
         "revision": prepared.revision,
         "gpu": prepared.gpu,

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from gpu.host import gpus
+from gpu import gpus
 from patchset.errors import PatchsetError
 
 
@@ -23,7 +23,7 @@ def visible() -> int:
     if count == 0:
         raise PatchsetError(
             why,
-            "run it on a host with an NVIDIA GPU; nox -s gpu-bundle packs the lane for a host without a network",
+            "run it on a host with an NVIDIA GPU",
         )
     return count
 

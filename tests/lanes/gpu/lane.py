@@ -122,7 +122,6 @@ def result(prepared: Prepared, job: Job, out: Path) -> dict[str, Any] | None:
     checkpoint = Path(prepared.checkpoint).name if prepared.checkpoint else None
     same = (
         found["wheel"] == variant.wheel
-        and found.get("key") == variant.key
         and found["revision"] == prepared.revision
         and found.get("checkpoint", {}).get("key") == checkpoint
         and found["model"] == (prepared.model or "the cpu lane's checkpoint")

@@ -17,7 +17,6 @@ class Variant:
 
     folder: str
     wheel: dict[str, str]
-    key: str
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Prepared:
     """Everything that a cell needs, in a JSON file that its process reads.
 
     ``checkpoint`` is the folder of the model that knows the transcripts; where it is None, ``model`` names real
-    weights. ``arguments`` go to every server; ``bundle`` says what was left out of an installed bundle.
+    weights. ``arguments`` go to every server.
     """
 
     release: str
@@ -38,11 +37,10 @@ class Prepared:
     gpu: dict[str, Any] = field(default_factory=dict)
     soak: int = 0
     max_model_len: int | None = None
-    bundle: dict[str, Any] | None = None
 
     @classmethod
     def load(cls, file: Path) -> Prepared:
-        """Read what ``save`` or a bundle's script wrote."""
+        """Read what ``save`` wrote."""
         said = json.loads(file.read_text(encoding="utf-8"))
         variants = {name: Variant(**fields) for name, fields in said.pop("variants").items()}
         return cls(variants=variants, **said)

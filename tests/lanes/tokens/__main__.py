@@ -11,11 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from patchset import paths, release, run_command
+from patchset import paths, release, results, run_command
 from patchset.errors import PatchsetError, UsageError
-from patchset.results import tokens as results
-from patchset.results import totals
-from patchset.results.key import key
+from tokens import SUITE_VERSION, table
 
 HERE = Path(__file__).parent
 KINDS = ("stock", "patched")
@@ -45,7 +43,7 @@ def main() -> int:
 
 def ask(name: str, kind: str, options: argparse.Namespace) -> bool:
     """Ask one tree; whether it is as right as it must be: of stock only the tests say that."""
-    made = key(release.load(name), kind, results.LANE)
+    name = release.load(name).name
     tree = paths.build_dir() / "trees" / name / kind
     path = os.pathsep.join([str(tree), str(HERE.parent), str(paths.project_root() / "scripts")])
     variables = {**os.environ, "VLLM_TREE": str(tree), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -53,21 +51,21 @@ def ask(name: str, kind: str, options: argparse.Namespace) -> bool:
         raise UsageError(f"there is no {kind} tree of {name}", f"nox -s apply -- {name} makes it")
     if options.soak:
         found = _run(["tokens.soak", str(options.requests)], variables)
-        print(name, kind, ", ".join(f"k={k}: {results.soaked(one)}" for k, one in found.items()))
-        cell, cell_name = {"key": made, "k": found}, f"{kind} soak"
+        print(name, kind, ", ".join(f"k={k}: {table.soaked(one)}" for k, one in found.items()))
+        cell, cell_name = {"k": found}, f"{kind} soak"
         good = kind == "stock" or not any(one["wrong"] for one in found.values())
     else:
         tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "cache_schedules.py")]
         good = options.results or not subprocess.run(tests, env=variables, check=False).returncode
         found = _run(["tokens.schedules", str(options.seeds)], variables)
         for mode, by_k in found.items():
-            words = (f"k={k}: {results.words(one)}" for k, one in by_k.items())
+            words = (f"k={k}: {table.words(one)}" for k, one in by_k.items())
             print(f"{name} {kind}, async scheduling {mode}:", ", ".join(words))
-        cell, cell_name = {"key": made, "async": found}, kind
+        cell, cell_name = {"async": found}, kind
         wrong = any(one.get("wrong") for by_k in found.values() for one in by_k.values())
         good = good and (kind == "stock" or not wrong)
     if options.results:
-        totals.keep(results.LANE, name, cell_name, cell)
+        results.keep(table.LANE, SUITE_VERSION, name, cell_name, cell)
     return good
 
 

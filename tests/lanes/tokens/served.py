@@ -2,7 +2,7 @@
 """v0.32.0's own engine on the CPU, MTP beside prefix caching: are the tokens those of k = 0?
 
 Its state copies are Triton kernels. Triton's interpreter runs them where there is no GPU, slowly.
-Run it with the Python of the cpu lane's environment (``nox -s e2e-cpu`` makes it, and the checkpoint):
+Run it with the Python of the cpu lane's environment (``nox -s cpu-tests`` makes it, and the checkpoint):
 
     PYTHONPATH=tests/lanes/cpu/site PYTHON tests/lanes/tokens/served.py CHECKPOINT [K...]
 """

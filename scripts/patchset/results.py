@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of lanes: ``results/<lane>/<release>.json``, one row a line.
+
+A row records the day, the project's commit, the suite's version and, of a patched
+release, the first digits of the sha256 of ``patched-files.sha256``. An old row is
+shown with its day until the lane runs again.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from patchset import files, paths
+from patchset.errors import PatchsetError
+from patchset.release import Release
+
+Cell = dict[str, Any]
+
+KINDS = ("stock", "patched")
+NOT_RUN = "*not run*"
+#: Digits of sha256 in a row.
+DIGITS = 12
+_RECORDED = ("date", "commit", "suite")
+_MARKED = re.compile(
+    r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL
+)
+
+
+def file(lane: str, release: str) -> Path:
+    """The file with a lane's rows of a release."""
+    return paths.project_root() / "results" / lane / f"{release}.json"
+
+
+def read(lane: str, release: str) -> dict[str, Cell]:
+    """The rows of a lane by name; none if it was not run."""
+    place = file(lane, release)
+    try:
+        found = json.loads(place.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise PatchsetError(
+            f"{place} cannot be read: {error}", "restore it with git checkout"
+        ) from error
+    if not isinstance(found, dict) or not all(
+        isinstance(row, dict) and all(name in row for name in _RECORDED)
+        for row in found.values()
+    ):
+        raise PatchsetError(
+            f"{place} has a row without {', '.join(_RECORDED)}",
+            "run the lane again with --results",
+        )
+    return found
+
+
+def keep(lane: str, suite: int, release: str, name: str, figures: Cell) -> Path:
+    """Write a row in place of an earlier one of its name.
+
+    Args:
+        name: Begins with ``stock`` or ``patched``.
+    """
+    rows = read(lane, release)
+    rows[name] = record(suite, release, name.partition(" ")[0]) | figures
+    lines = [
+        f" {json.dumps(each)}: {json.dumps(rows[each], ensure_ascii=False)}"
+        for each in sorted(rows)
+    ]
+    place = file(lane, release)
+    files.write_text(place, "{\n" + ",\n".join(lines) + "\n}\n")
+    return place
+
+
+def record(suite: int, release: str, kind: str) -> Cell:
+    """The fields that say when, by what and of what figures were taken."""
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    row: Cell = {"date": today, "commit": _commit(), "suite": suite}
+    if kind == "patched":
+        row["files"] = patched(release)
+    return row
+
+
+def patched(release: str) -> str:
+    """The first digits of the sha256 of ``patched-files.sha256``."""
+    place = paths.patches_dir() / release / "patched-files.sha256"
+    return hashlib.sha256(place.read_bytes()).hexdigest()[:DIGITS]
+
+
+def _commit() -> str:
+    """The project's commit, with ``-dirty`` if files differ from it."""
+    command = ["git", "describe", "--always", "--dirty", f"--abbrev={DIGITS}"]
+    command += ["--exclude=*"]
+    try:
+        done = subprocess.run(
+            command, cwd=paths.project_root(), capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()
+
+
+def outdated(row: Cell, suite: int, release: str) -> list[str]:
+    """What has changed since a row was taken: ``suite``, ``series``."""
+    changed = ["suite"] if row["suite"] != suite else []
+    if "files" in row and row["files"] != patched(release):
+        changed.append("series")
+    return changed
+
+
+def taken(rows: Iterable[Cell], suite: int, release: str) -> str:
+    """The day of the oldest of some rows, as a table's cell."""
+    rows = list(rows)
+    if not rows:
+        return "–"
+    changed = dict.fromkeys(
+        what for row in rows for what in outdated(row, suite, release)
+    )
+    day: str = min(row["date"] for row in rows)
+    return f"{day} (earlier {' and '.join(changed)})" if changed else day
+
+
+def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
+    """One line for each release whose rows of a lane are out of date."""
+    found = []
+    for release in releases:
+        old = {
+            name: changed
+            for name, row in read(lane, release.name).items()
+            if (changed := outdated(row, suite, release.name))
+        }
+        if old:
+            what = " and ".join(dict.fromkeys(w for each in old.values() for w in each))
+            found.append(
+                f"{release.name}, {lane}: {what} changed since {', '.join(old)}"
+            )
+    return found
+
+
+def change(by_kind: Mapping[str, Cell], words: Callable[[Cell], str]) -> str:
+    """Stock's words → patched's; a missing row is given as an empty one."""
+    return " → ".join(words(by_kind.get(kind, {})) for kind in KINDS)
+
+
+def table(head: str, rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown; ``head`` has its columns between bars."""
+    rule = "|" + "---|" * (head.count("|") + 1)
+    lines = [f"| {head} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def fill(text: str, tables: Mapping[str, Callable[[], str]]) -> str:
+    """The text with each ``<!-- table: NAME -->`` block made again."""
+
+    def made(match: re.Match[str]) -> str:
+        if match[2] not in tables:
+            raise PatchsetError(
+                f"<!-- table: {match[2]} --> names no table",
+                f"use one of {', '.join(tables)}",
+            )
+        return match[1] + tables[match[2]]() + match[3]
+
+    return _MARKED.sub(made, text)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of the bench, ``results/bench/<release>.json``, and the table of them."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from bench import SUITE_VERSION
+from patchset import files, paths, results
+from patchset.release import Release
+from patchset.results import Cell
+
+LANE = "bench"
+#: Lengths of the table's columns, in tokens.
+LENGTHS = (1_000, 4_000, 16_000, 64_000, 256_000)
+#: The summary's length: the greatest at which every stock release is measured.
+SUMMARY_LENGTH = 4_000
+#: The workload and the tokens a step of the table's columns.
+WORKLOAD, WIDTH = "string", 4
+#: Tokens of the widest steps that 7 and 15 drafted tokens give, and their length.
+DEEP, DEEP_LENGTH = (8, 16), 4_000
+#: What two runs must agree in for their cells to be kept in one file.
+_SAME = ("suite", "files", "against", "rounds", "cell-seconds", "machine")
+#: A cell that was not measured.
+_NONE: Cell = {"subjects": {}, "ratios": {}}
+
+
+def plot() -> Path:
+    """The plot of what was measured."""
+    return paths.project_root() / "docs" / "cost.svg"
+
+
+def read(release: str) -> Cell | None:
+    """What was measured of a release; None if it was not."""
+    place = results.file(LANE, release)
+    if not place.is_file():
+        return None
+    found: Cell = json.loads(place.read_text(encoding="utf-8"))
+    return found
+
+
+def keep(run: dict[str, Any]) -> Path:
+    """Keep what one run measured of a release, one cell a line.
+
+    Cells of an earlier run like this one stay, unless measured again.
+    """
+    earlier = read(run["release"])
+    run = {**run, "machine": _machine()}
+    if earlier and all(earlier.get(field) == run.get(field) for field in _SAME):
+        run["cells"] = list((_by_key(earlier["cells"]) | _by_key(run["cells"])).values())
+    lines = (json.dumps(cell, ensure_ascii=False) for cell in run.pop("cells"))
+    cells = ",\n".join(f"  {line}" for line in lines)
+    head = json.dumps(run, ensure_ascii=False).removesuffix("}")
+    place = results.file(LANE, run["release"])
+    files.write_text(place, f'{head}, "cells": [\n{cells}\n]}}\n')
+    return place
+
+
+def _machine() -> dict[str, str]:
+    """The machine, in words that can be compared with another's."""
+    info = Path("/proc/cpuinfo")
+    text = info.read_text(encoding="utf-8") if info.is_file() else ""
+    model = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
+    return {
+        "processor": model[1].strip() if model else platform.processor(),
+        "arch": platform.machine(),
+        "python": platform.python_version(),
+    }
+
+
+def _by_key(cells: list[Cell]) -> dict[tuple[str, str, int, int], Cell]:
+    return {
+        (cell["path"], cell["workload"], cell["tokens"], cell["width"]): cell
+        for cell in cells
+    }
+
+
+def table(found: Iterable[Release]) -> str:
+    """The patched cost over stock's by length, its growth, and what is held back."""
+    head = [
+        "release",
+        *(f"{length:,}".replace(",", " ") for length in LENGTHS),
+        *(f"{width} a step" for width in DEEP),
+        *("growth", "serving", "its growth", "first delta", "held", "taken"),
+    ]
+    rows = []
+    for release in found:
+        if kept := read(release.name):
+            day = results.taken([kept], SUITE_VERSION, release.name)
+            rows.append([release.name, *_figures(kept["cells"]), day])
+        else:
+            cells = [""] * (len(head) - 2)
+            rows.append([release.name, results.NOT_RUN, *cells])
+    return results.table(" | ".join(head), rows)
+
+
+def _figures(cells: list[Cell]) -> list[str]:
+    by = _by_key(cells)
+    shown = [(length, WIDTH) for length in LENGTHS]
+    shown += [(DEEP_LENGTH, width) for width in DEEP]
+    # Of the whole path the range of all ratios that are no upper limits.
+    ratios = [
+        cell["ratios"]["stock"]
+        for cell in cells
+        if cell["path"] == "serving" and "stock" in cell["ratios"]
+    ]
+    values = [ratio["value"] for ratio in ratios if not ratio.get("at_most")]
+    whole = f"{min(values):.2g} … {max(values):.2g}" if values else results.NOT_RUN
+    waits = _of(cells, "first-delta")
+    held = _of(cells, "memory")
+    # The narrowest steps tell most.
+    narrowest = min(waits, key=lambda cell: int(cell["width"]), default=_NONE)
+    longest = max(held, key=lambda cell: int(cell["tokens"]), default=_NONE)
+    return [
+        *(_ratio(by.get(("parser", WORKLOAD, *where), _NONE)) for where in shown),
+        _growth(by, "parser"),
+        whole,
+        _growth(by, "serving"),
+        results.change(narrowest["subjects"], _waits) if waits else results.NOT_RUN,
+        results.change(longest["subjects"], _size) if held else results.NOT_RUN,
+    ]
+
+
+def _of(cells: list[Cell], path: str) -> list[Cell]:
+    return [cell for cell in cells if (cell["path"], cell["workload"]) == (path, WORKLOAD)]
+
+
+def _growth(by: dict[tuple[str, str, int, int], Cell], path: str) -> str:
+    """The patched cost at the greatest length over that at 4 000 tokens."""
+    short = by.get((path, WORKLOAD, LENGTHS[-1], WIDTH), _NONE)["ratios"].get("short")
+    return _interval(short, ".2f") if short else results.NOT_RUN
+
+
+def saved(release: Release) -> str:
+    """How many times the patched cost stock's is, at the summary's length."""
+    kept = read(release.name)
+    if kept is None:
+        return results.NOT_RUN
+    key = ("parser", WORKLOAD, SUMMARY_LENGTH, WIDTH)
+    cell = _by_key(kept["cells"]).get(key, _NONE)
+    ratio = cell["ratios"].get("stock")
+    if ratio is None:
+        return _ratio(cell)
+    times = float(f"{1 / ratio['value']:.2g}")
+    return f"{'> ' if ratio.get('at_most') else ''}{times:.0f} times as much"
+
+
+def _ratio(cell: Cell) -> str:
+    """The patched cost over stock's with its interval, a limit, or why there is none."""
+    ratio = cell["ratios"].get("stock")
+    if ratio is None:
+        given_up = cell["subjects"].get("stock", {}).get("bounded_at") is not None
+        return "*stock given up*" if given_up else results.NOT_RUN
+    if ratio.get("at_most"):
+        return f"< {ratio['value']:.2g}"
+    return _interval(ratio, ".2g")
+
+
+def _interval(ratio: Cell, form: str) -> str:
+    value, low, high = (format(ratio[name], form) for name in ("value", "low", "high"))
+    return f"{value} ({low}–{high})"
+
+
+def _waits(subject: Cell) -> str:
+    # One that failed says nothing.
+    waits = subject.get("waits", "?")
+    return "never" if waits is None else str(waits)
+
+
+def _size(subject: Cell) -> str:
+    if "held_bytes" in subject:
+        return f"{subject['held_bytes'] / 1000:.0f} kB"
+    return "?" if subject.get("bounded_at") is None else "*given up*"

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Table of other engines' parsers on the conformance suite's cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bench import places
+from engines import SUITE_VERSION
+from patchset import results
+from patchset.release import Release
+
+LANE = "engines"
+
+
+def table(found: Iterable[Release]) -> str:
+    """Right messages, cases that depend on the cut, and cases with a quoted call."""
+    rows, rust = [], []
+    for release in found:
+        for name, cell in results.read(LANE, release.name).items():
+            cases, cut = cell["cases"], cell["burst_dependent"]
+            quoted = cell["quoted_executed"]
+            rows.append(
+                [
+                    cell["engine"],
+                    f"{cell['right']}/{cell['all']}",
+                    str(cell["white_space_only"]),
+                    f"no: {cut} of {cases} cases" if cut else "yes",
+                    f"yes: {quoted} of {cases} cases" if quoted else "no",
+                    results.taken([cell], SUITE_VERSION, release.name),
+                ]
+            )
+            if name == "stock rust":
+                rust.append(release.wheel("cuda", "x86_64"))
+    if not rows:
+        return f"{results.NOT_RUN}\n"
+    pinned = [(wheel, "") for wheel in places.pinned_peers().values()]
+    pinned += [(wheel, " (Rust frontend)") for wheel in rust]
+    wheels = [f"- {wheel.file}{what}: sha256 {wheel.sha256}" for wheel, what in pinned]
+    head = "engine | right | wrong in white space only | burst-invariant"
+    head += " | executes quoted calls | taken"
+    return results.table(head, rows) + "\n" + "\n".join(wheels) + "\n"

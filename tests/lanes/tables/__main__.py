@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tables``: write the tables of the documents; say which are out of date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import click
+
+import bench
+import bfcl
+import clients
+import conformance
+import cpu
+import engines
+import tokens
+from bench import kept
+from bfcl import table as bfcl_table
+from clients import table as clients_table
+from conformance import table as conformance_table
+from cpu import table as server_table
+from engines import table as engines_table
+from patchset import console, files, paths, results, run_command
+from patchset.release import Release, releases
+from tables import series
+from tokens import table as tokens_table
+
+#: Documents with tables, below the project's root.
+DOCUMENTS = (Path("README.md"), Path("docs/results.md"))
+#: The suite version of each lane that keeps rows.
+SUITES = {
+    "conformance": conformance.SUITE_VERSION,
+    "cpu": cpu.SUITE_VERSION,
+    "gpu": cpu.SUITE_VERSION,
+    "clients": clients.SUITE_VERSION,
+    "tokens": tokens.SUITE_VERSION,
+    "bfcl": bfcl.SUITE_VERSION,
+    "engines": engines.SUITE_VERSION,
+}
+
+
+def summary_table(found: list[Release]) -> str:
+    """One row a maintained release: right responses and cost, stock beside patched."""
+    rows = []
+    for release in found:
+        if release.tier == "maintained":
+            right = [
+                " → ".join(
+                    conformance_table.share(release, kind, column)
+                    for kind in results.KINDS
+                )
+                for column in ("k=0", "k=5")
+            ]
+            rows.append([release.name, *right, kept.saved(release), _day(release)])
+    head = "release | right at k = 0 | right at k = 5 | stock costs | taken"
+    return results.table(head, rows)
+
+
+def _day(release: Release) -> str:
+    run = results.read("conformance", release.name).values()
+    return results.taken(run, conformance.SUITE_VERSION, release.name)
+
+
+TABLES: dict[str, Callable[[list[Release]], str]] = {
+    "summary": summary_table,
+    "releases": series.releases_table,
+    "patches": series.patches_table,
+    "conformance": conformance_table.table,
+    "lanes": server_table.table,
+    "clients": clients_table.table,
+    "tokens": tokens_table.table,
+    "tokens-soak": tokens_table.soak_table,
+    "tool-eval": server_table.tool_eval_table,
+    "bfcl": bfcl_table.table,
+    "engines": engines_table.table,
+    "bench": kept.table,
+}
+
+
+def made(name: Path, found: list[Release]) -> str:
+    """A document with its tables made again."""
+    text = (paths.project_root() / name).read_text(encoding="utf-8")
+    return results.fill(text, {key: partial(make, found) for key, make in TABLES.items()})
+
+
+def stale(found: list[Release]) -> list[str]:
+    """One line for each lane and release whose rows are out of date."""
+    lines = [
+        line
+        for lane, suite in SUITES.items()
+        for line in results.warnings(lane, suite, found)
+    ]
+    for release in found:
+        run = kept.read(release.name)
+        if run and (what := results.outdated(run, bench.SUITE_VERSION, release.name)):
+            lines.append(f"{release.name}, bench: {' and '.join(what)} changed since")
+    return lines
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--check", is_flag=True, help="Write nothing; name what would change.")
+def command(check: bool) -> None:
+    """Write the tables of README.md and docs/results.md.
+
+    Rows of an earlier series or suite are shown with their day and named here.
+    """
+    newest_first = list(reversed(releases()))
+    for name in DOCUMENTS:
+        place = paths.project_root() / name
+        text = made(name, newest_first)
+        if text == place.read_text(encoding="utf-8"):
+            console.note(f"{name}: tables are up to date")
+        elif check:
+            console.note(f"warning: {name}: tables are out of date; run nox -s tables")
+        else:
+            files.write_text(place, text)
+            console.note(f"{name}: tables updated")
+    for line in stale(newest_first):
+        console.note(f"warning: {line}")
+
+
+if __name__ == "__main__":
+    run_command.run(command)

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of the lanes' results."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import kept
+from bfcl import table as bfcl
+from clients import SUITE_VERSION
+from clients import table as clients
+from conformance import table as conformance
+from conftest import HEADER, Project, diff_line
+from cpu import table as servers
+from engines import table as engines
+from gpu import cells
+from patchset import paths, results
+from patchset.release import load, releases
+from tables import series
+from tables.__main__ import TABLES, made, stale
+
+NEW, OLD = "v0.33.0", "v0.27.1"
+
+
+def row(release: str, kind: str = "stock", **figures: Any) -> dict[str, Any]:
+    return results.record(1, release, kind) | figures
+
+
+def write(folder: Path, release: str, rows: dict[str, Any]) -> None:
+    (folder / f"{release}.json").write_text(json.dumps(rows))
+
+
+def day() -> str:
+    found: str = results.record(1, NEW, "stock")["date"]
+    return found
+
+
+def test_conformance_counts_over_the_matrix(rows: Path) -> None:
+    def target(kind: str, right: int) -> dict[str, Any]:
+        cell = {"k=5": {"right": right, "all": 1000}}
+        return {
+            "kind": kind,
+            "release": NEW,
+            "right": right,
+            "all": 2000,
+            "white_space_only": 0,
+            "classes": {},
+            "matrix": [{"surface": "chat", **cell}, {"surface": "responses", **cell}],
+            "failures": ["long"],
+        }
+
+    conformance.keep(target("stock", 999))
+    conformance.keep(target("tree", 1000))
+    stock, patched = conformance.table([load(NEW)]).splitlines()[2:]
+    assert " 1998/2000 " in stock and " 2000/2000 " in patched
+    assert stock.count("*not run*") == len(conformance.COLUMNS) - 1
+    assert stock.endswith(f"| {day()} |")
+    assert "long" not in (rows / f"{NEW}.json").read_text()
+    # 100 % means all.
+    shares = [conformance.share(load(NEW), kind, "k=5") for kind in results.KINDS]
+    assert shares == ["99 %", "100 %"]
+    assert conformance.share(load(OLD), "stock", "k=5") == "*not run*"
+
+
+def test_clients_stand_beside_each_other_and_gaps_are_said(rows: Path) -> None:
+    run = {"right": 1, "runs": 4, "ran": ["tags", "fenced"], "bytes": ["yaml"]}
+    good = {"right": 4, "runs": 4}
+    suite = {"suite": SUITE_VERSION}
+    stock = row(NEW, clients={"qwen_code/chat": run}) | suite
+    patched = row(NEW, "patched", clients={"qwen_code/chat": good}) | suite
+    write(rows, NEW, {"stock": stock, "patched": patched})
+    old = row(OLD, "patched", clients={"codex/responses": run}) | suite
+    write(rows, OLD, {"patched": old | {"date": "2026-01-02", "files": "0" * 12}})
+    text = clients.table([load(NEW), load(OLD)])
+    assert f"| client | API | {NEW} | {OLD} |" in text
+    assert "| qwen code | chat | 1/4 → 4/4 | *not run* → *not run* |" in text
+    assert "| codex | responses | *not run* → *not run* | *not run* → 1/4 |" in text
+    assert "| ran something unasked | all | 2 → 0 | *not run* → 2 |" in text
+    assert f"| taken | all | {day()} | 2026-01-02 (earlier series) |" in text
+
+
+def test_bfcl_counts_what_can_be_right(rows: Path) -> None:
+    run: dict[str, Any] = {"possible": 4, "apart": ["simple_java_36"]}
+    stock = row(NEW, **run, right={"not streamed": 3, "k=0": 2})
+    write(rows, NEW, {"stock": stock})
+    text = bfcl.table([load(NEW), load(OLD)])
+    head = "| release | | not streamed | k=0 | possible | set apart | taken |"
+    assert text.startswith(head)
+    assert f"| {NEW} | stock | 3 | 2 | 4 | 1 | {day()} |" in text
+    assert OLD not in text
+    assert re.search(r"(?m)^bfcl-eval [\d.]+: sha256 [0-9a-f]{64}$", text)
+
+
+def test_an_engine_is_invariant_or_the_cases_are_counted(rows: Path) -> None:
+    run: dict[str, Any] = {"right": 5, "all": 9, "white_space_only": 1, "cases": 3}
+    one: dict[str, Any] = {"engine": "One 1.0", "burst_dependent": 0, "quoted_executed": 2}
+    two: dict[str, Any] = {"engine": "Two 2.0", "burst_dependent": 1, "quoted_executed": 0}
+    write(rows, NEW, {"stock one": row(NEW, **run, **one), "stock rust": row(NEW, **run, **two)})
+    text = engines.table([load(NEW)])
+    assert "| One 1.0 | 5/9 | 1 | yes | yes: 2 of 3 cases |" in text
+    assert "| Two 2.0 | 5/9 | 1 | no: 1 of 3 cases | no |" in text
+    assert f": sha256 {load(NEW).wheel('cuda', 'x86_64').sha256}" in text
+
+
+def test_nothing_run_is_said(rows: Path) -> None:
+    found = [load(NEW)]
+    assert bfcl.table(found) == engines.table(found) == "*not run*\n"
+    assert servers.tool_eval_table(found) == "*not run*\n"
+
+
+def test_servers_show_what_was_run_and_the_soak_beside_it(rows: Path) -> None:
+    def line() -> str:
+        found = servers.table([load("v0.32.0")]).splitlines()
+        return next(each for each in found if "| cpu | v0.32.0 | patched" in each)
+
+    assert line().count("*not run*") == 9  # k = 0 to 5, 7, 15, and the soak
+    result = {
+        "release": "v0.32.0",
+        "variant": "patched",
+        "mtp": 5,
+        "wheel": {},
+        "right": 23,
+        "requests": 30,
+        "acceptance": 0.52,
+        "by_check": {"soak": {"right": 15, "requests": 20}},
+        "wrong": ["long"],
+    }
+    servers.keep("cpu", result)
+    assert f"| 8/10 (52%) | *not run* | *not run* | 15/20 | {day()} |" in line()
+    assert "long" not in (rows / "v0.32.0.json").read_text()
+
+
+def test_the_gpu_lane_has_a_row_for_each_cell(rows: Path) -> None:
+    assert {name: cell.mtp for name, cell in cells.CELLS.items()} == servers.CELLS["gpu"]
+    found = servers.table([load(NEW)]).splitlines()[2:]
+    assert [each.split(" | ")[0] for each in found[::2]] == [
+        f"| gpu {cell}" for cell in servers.CELLS["gpu"]
+    ]
+    eager = next(each for each in found if "gpu eager" in each)
+    assert (eager.count("*not run*"), eager.count("–")) == (3, 7)  # k = 0, 3, the soak
+
+
+def test_real_weights_have_rows_where_they_were_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        results, "file", lambda lane, release: tmp_path / lane / f"{release}.json"
+    )
+    result = {
+        "release": "v0.26.0",
+        "variant": "patched",
+        "cell": "graphs",
+        "mtp": 3,
+        "wheel": {},
+        "right": 7,
+        "requests": 9,
+        "acceptance": 0.5,
+        "by_check": {},
+        "tool_eval": {"points": [3, 4], "failed_by_server": ["x"]},
+    }
+    servers.keep("gpu/Some-Model", result)
+    found = [load("v0.26.0")]
+    last = servers.table(found).splitlines()[-1]
+    assert last.startswith("| gpu graphs Some-Model | v0.26.0 | patched | *not run* |")
+    assert "| 7/9 (50%) |" in last
+    last = servers.tool_eval_table(found).splitlines()[-1]
+    assert last.startswith("| Some-Model | v0.26.0 graphs | patched |")
+    assert "| 3/4 (server failed 1) |" in last
+
+
+BENCH = {
+    "path": "parser",
+    "workload": "string",
+    "tokens": 1_000,
+    "width": 4,
+    "subjects": {"patched": {"us_per_token": [1, 1, 1]}},
+    "ratios": {"stock": {"value": 0.25, "low": 0.2, "high": 0.3}},
+}
+
+
+def test_the_bench_has_a_row_a_release(rows: Path) -> None:
+    limit = {"value": 0.01, "low": 0.01, "high": 0.01, "at_most": True}
+    bounded = {**BENCH, "tokens": 64_000, "ratios": {"stock": limit}}
+    failed = {
+        **BENCH,
+        "path": "first-delta",
+        "ratios": {},
+        "subjects": {"stock": {"error": "TypeError"}, "patched": {"waits": None}},
+    }
+    held = {
+        **BENCH,
+        "path": "memory",
+        "ratios": {},
+        "subjects": {"stock": {"bounded_at": 1_000}, "patched": {"held_bytes": 21_000}},
+    }
+    half = {"value": 0.5, "low": 0.4, "high": 0.6}
+    deep = {**BENCH, "tokens": kept.DEEP_LENGTH, "width": 16, "ratios": {"stock": half}}
+    run = {"release": NEW, **results.record(1, NEW, "patched")}
+    kept.keep({**run, "cells": [BENCH, bounded, failed, held, deep]})
+    line = kept.table([load(NEW)]).splitlines()[-1]
+    cells_of = [column.strip() for column in line.split("|")[1:-1]]
+    # Behind the column for each length, steps of 8 and of 16 tokens.
+    assert cells_of[6:8] == ["*not run*", "0.5 (0.4–0.6)"]
+    assert cells_of[-3:] == ["? → never", "*given up* → 21 kB", day()]
+    assert "0.25 (0.2–0.3)" in cells_of and "< 0.01" in cells_of
+    assert kept.saved(load(NEW)) == "*not run*", "the summary's length was not measured"
+    kept.keep({**run, "cells": [{**BENCH, "tokens": kept.SUMMARY_LENGTH}]})
+    assert kept.saved(load(NEW)) == "4 times as much"
+    kept.keep({**run, "cells": [{**bounded, "tokens": kept.SUMMARY_LENGTH}]})
+    assert kept.saved(load(NEW)) == "> 100 times as much"
+
+
+def test_cells_measured_again_take_their_place(rows: Path) -> None:
+    def values(given: dict[int, float], **more: Any) -> dict[int, float]:
+        """The values kept, by tokens, after a run that measured ``given``."""
+        run = {"release": "v0", "files": "a", "against": None, "rounds": 9, **more}
+        measured = [
+            {**BENCH, "tokens": tokens, "ratios": {"stock": {"value": value}}}
+            for tokens, value in given.items()
+        ]
+        kept.keep({**run, "cells": measured})
+        found = kept.read("v0") or {}
+        return {c["tokens"]: c["ratios"]["stock"]["value"] for c in found["cells"]}
+
+    assert values({1_000: 0.1, 4_000: 0.2}) == {1_000: 0.1, 4_000: 0.2}
+    assert values({4_000: 0.3, 16_000: 0.4}) == {1_000: 0.1, 4_000: 0.3, 16_000: 0.4}
+    assert values({4_000: 0.5}, rounds=3) == {4_000: 0.5}
+    assert values({1_000: 0.6}, rounds=3, files="b") == {1_000: 0.6}
+
+
+def test_a_patchs_words_are_shown_and_not_rendered(project: Project) -> None:
+    header = HEADER.format(subject="Keep <tool_call> | as text & so on")
+    project.add_patch("0001-first.diff", diff_line(5, "five"), header)
+    text = series.patches_table(releases())
+    assert "Keep &lt;tool_call&gt; \\| as text &amp; so on" in text
+
+
+def test_a_document_names_its_tables(project: Project) -> None:
+    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    project.run("refresh")
+    place = paths.project_root() / "README.md"
+    place.write_text("<!-- table: releases -->\n<!-- end of table -->\nafter\n")
+    text = made(Path("README.md"), releases())
+    assert "| v1.2.0 |" in text or "| **v1.2.0** (default) |" in text
+    assert text.endswith("after\n") and not stale(releases())
+    assert {"summary", "conformance", "bench"} < set(TABLES)
