@@ -140,7 +140,6 @@ commands(
         "build-wheel": "build a patched wheel: -- [RELEASE --mode overlay|source]",
         "verify": "verify a wheel: -- [FILE]",
         "doctor": "say which patches are live: -- [--python PYTHON]",
-        "patch-installed": "patch an installed vLLM: -- [status|in|out]",
     },
 )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds of what a server sends: so many bytes, and no slower than anybody would wait for."""
+"""Limits on a server's response: its size, and how slowly it may arrive."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 
 from patchset.errors import UnavailableError
 
-#: A server that has sent fewer bytes a second than ``SLOWEST`` after ``PATIENCE`` seconds is given up.
+#: After ``PATIENCE`` seconds, give up on a server that averages fewer bytes a second.
 SLOWEST, PATIENCE = 1000, 60.0
 
 
-def steady(pieces: Iterable[bytes], where: str, limit: int | None = None) -> Iterator[bytes]:
-    """Pass on what comes."""
+def steady(
+    pieces: Iterable[bytes], where: str, limit: int | None = None
+) -> Iterator[bytes]:
+    """Yield the pieces of a response until it is too large or too slow."""
     start, count = time.monotonic(), 0
     for piece in pieces:
         count += len(piece)
@@ -21,5 +23,7 @@ def steady(pieces: Iterable[bytes], where: str, limit: int | None = None) -> Ite
         if limit is not None and count > limit:
             raise UnavailableError(f"{where} sends more than {limit} bytes")
         if seconds > PATIENCE and count < SLOWEST * seconds:
-            raise UnavailableError(f"{where} has sent {count} bytes in {seconds:.0f} s, and is given up")
+            raise UnavailableError(
+                f"{where} sent {count} bytes in {seconds:.0f} s; gave up"
+            )
         yield piece

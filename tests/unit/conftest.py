@@ -17,7 +17,7 @@ import pytest
 
 from patchset import results
 from patchset.commands import cli
-from patchset.downloads import index
+from patchset.inputs import index
 
 EPOCH = 1_700_000_000
 

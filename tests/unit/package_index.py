@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 from packaging.utils import canonicalize_name
 
@@ -17,11 +18,13 @@ from packaging.utils import canonicalize_name
 @dataclass
 class Misbehaviour:
     """``ranges``: answer Range requests; ``cut``: bytes after which the connection closes, for each of the next
-    downloads; ``errors``: how many requests get status 500 first; ``pace``: seconds between pieces of 64 KiB."""
+    downloads; ``errors``: how many requests get status 500 first; ``refused_ranges``: how many Range requests get
+    status 416 first; ``pace``: seconds between pieces of 64 KiB."""
 
     ranges: bool = True
     cut: list[int] = field(default_factory=list)
     errors: int = 0
+    refused_ranges: int = 0
     pace: float = 0.0
     requests: list[tuple[str, str | None]] = field(default_factory=list)
 
@@ -78,6 +81,10 @@ class PackageIndex:
             def _send_file(self, content: bytes) -> None:
                 behaviour = index.behaviour
                 start, end, status = 0, len(content), 200
+                if behaviour.refused_ranges and self.headers.get("Range"):
+                    behaviour.refused_ranges -= 1
+                    self._send(416, b"", "text/plain")
+                    return
                 if behaviour.ranges and (asked := self.headers.get("Range")):
                     first, _, last = asked.removeprefix("bytes=").partition("-")
                     start, status = int(first) if first else max(0, end - int(last)), 206
@@ -118,3 +125,38 @@ def serving(project: str, files: dict[str, bytes], *, hashes: bool = False) -> I
         index.server.shutdown()
         index.server.server_close()
         thread.join()
+
+
+class answering:
+    """A server on loopback with these pages: status, content type and body by path.
+
+    The block gets its host and port; ``authorized`` has the Authorization headers.
+    """
+
+    authorized: ClassVar[list[str | None]] = []
+
+    def __init__(self, pages: dict[str, tuple[int, str, bytes]]) -> None:
+        answering.authorized = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                answering.authorized.append(self.headers.get("Authorization"))
+                status, kind, body = pages.get(self.path, (404, "text/plain", b""))
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    def __enter__(self) -> str:
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return f"127.0.0.1:{self.server.server_port}"
+
+    def __exit__(self, *exception: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()

@@ -17,9 +17,8 @@ import pytest
 
 from conftest import Project, diff_line
 from patchset import console, git, steady
-from patchset.downloads import fetch, index
 from patchset.errors import PatchsetError, UnavailableError
-from patchset.locks import uv
+from patchset.inputs import fetch, index, lock
 from patchset.release import GitSource, load
 from patchset.series.apply import patched_tree
 from test_wheel import packaged
@@ -92,8 +91,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "TRIES", 2)
 
 
-def settings(url: str) -> index.PipSettings:
-    return index.PipSettings((url,), (), (), None, None, None, 5.0)
+def settings(url: str) -> index.Settings:
+    return index.Settings((url,), timeout=5.0)
 
 
 @pytest.mark.parametrize("answer", [dribble, endless, leads_to("file:///etc/passwd"), leads_to("ftp://x/y")])
@@ -208,13 +207,13 @@ def test_uv_is_given_the_index_and_its_credentials_as_variables(
         handler.send_error(403)
 
     program = tmp_path / "uv"
-    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {uv.binary()} "$@"\n')
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {lock.uv()} "$@"\n')
     program.chmod(0o755)
-    monkeypatch.setattr(uv, "binary", lambda: str(program))
+    monkeypatch.setattr(lock, "uv", lambda: str(program))
     with server(refuse) as where:
         monkeypatch.setattr(index, "pip_settings", lambda: settings(f"http://me:hunter2@{where}/simple"))
         with pytest.raises(PatchsetError) as caught:
-            uv.resolve(["pkg"], python="3.11", arch="x86_64", overrides=[], constraints=[])
+            lock._write(tmp_path / "pylock.toml", [], ["pkg"], "x86_64", upgrade=False)
     assert asked[0] == "Basic " + base64.b64encode(b"me:hunter2").decode()
     assert "hunter2" not in str(caught.value) + (tmp_path / "arguments").read_text()
 

@@ -11,13 +11,14 @@ import shutil
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import Project, diff_line
-from patchset.install import doctor
+from patchset import doctor
 from test_wheel import build, packaged
 
 __all__ = ["packaged"]
@@ -27,13 +28,27 @@ def install(folder: Path, wheel: Path) -> Path:
     """The interpreter of a new environment with one wheel in it."""
     venv.create(folder)
     python = folder / "bin/python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(python),
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-index",
+    ]
     subprocess.run([*pip, str(wheel)], check=True)
     info = site(python) / "torch-2.0.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.0.0\n")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: torch\nVersion: 2.0.0\n"
+    )
     (site(python) / "torch").mkdir()
-    (site(python) / "torch/version.py").write_text("__version__ = '2.0.0'\ncuda: Optional[str] = '13.0'\n")
+    (site(python) / "torch/version.py").write_text(
+        "__version__ = '2.0.0'\ncuda: Optional[str] = '13.0'\n"
+    )
     return python
 
 
@@ -60,7 +75,11 @@ def ask(python: Path, *arguments: str, status: int = 0, **env: str) -> dict[str,
 
 
 def wrong(found: dict[str, Any]) -> dict[str, str]:
-    return {check["check"]: check["text"] for check in found["checks"] if check["status"] == "wrong"}
+    return {
+        check["check"]: check["text"]
+        for check in found["checks"]
+        if check["status"] == "wrong"
+    }
 
 
 def test_a_patched_environment_is_well(packaged: Project, patched: Path) -> None:
@@ -74,13 +93,21 @@ def test_a_patched_environment_is_well(packaged: Project, patched: Path) -> None
     assert "2 of 2 patches" in shown and "import vllm" not in shown
 
 
-def test_a_wheel_of_another_series_than_the_checkouts_is_seen(packaged: Project, patched: Path) -> None:
+def test_a_wheel_of_another_series_than_the_checkouts_is_seen(
+    packaged: Project, patched: Path
+) -> None:
     packaged.run("refresh")
-    assert "patched-files.sha256 pins" in packaged.run("doctor", "--python", str(patched)).stdout
+    assert (
+        "ok    release: the files that"
+        in packaged.run("doctor", "--python", str(patched)).stdout
+    )
     packaged.add_patch("0003-more.diff", diff_line(30, "thirty", "vllm/parser.py"))
     packaged.run("refresh")
     shown = packaged.run("doctor", "--python", str(patched), status=1).stdout
-    assert "WRONG pinned: 1 files are not those that" in shown and "vllm/parser.py" in shown
+    assert (
+        "WRONG release: 1 files are not those that" in shown
+        and "vllm/parser.py" in shown
+    )
 
 
 def test_each_patch_is_judged_by_its_own_files(patched: Path) -> None:
@@ -105,7 +132,9 @@ def test_stale_bytecode_of_a_same_length_same_time_edit(patched: Path) -> None:
     source.write_text(right)
     os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
     read = [str(patched), "-c", "from vllm.reader import READ; print(READ)"]
-    assert subprocess.run(read, capture_output=True, text=True).stdout == "7\n"  # the trap is real
+    assert (
+        subprocess.run(read, capture_output=True, text=True).stdout == "7\n"
+    )  # the trap is real
     found = ask(patched, status=1)
     assert set(found["files"].values()) == {"patched"}
     assert str(compiled) in wrong(found)["bytecode"]
@@ -116,7 +145,10 @@ def test_stale_bytecode_of_a_same_length_same_time_edit(patched: Path) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "status"),
-    [(py_compile.PycInvalidationMode.CHECKED_HASH, 0), (py_compile.PycInvalidationMode.UNCHECKED_HASH, 1)],
+    [
+        (py_compile.PycInvalidationMode.CHECKED_HASH, 0),
+        (py_compile.PycInvalidationMode.UNCHECKED_HASH, 1),
+    ],
 )
 def test_bytecode_by_hash_counts_only_when_nobody_checks_it(
     patched: Path, mode: py_compile.PycInvalidationMode, status: int
@@ -134,21 +166,44 @@ def test_another_vllm_that_is_imported_instead(patched: Path, tmp_path: Path) ->
     other = tmp_path / "other/vllm"
     other.mkdir(parents=True)
     (other / "__init__.py").touch()
-    assert str(other) in wrong(ask(patched, status=1, PYTHONPATH=str(other.parent)))["shadow"]
-    (site(patched) / "zz.pth").write_text(f"{other.parent}\n")  # behind the site's own: named, and harmless
-    assert any(c["status"] == "note" and str(other.parent) in c["text"] for c in ask(patched)["checks"])
+    assert (
+        str(other)
+        in wrong(ask(patched, status=1, PYTHONPATH=str(other.parent)))["shadow"]
+    )
+    (site(patched) / "zz.pth").write_text(
+        f"{other.parent}\n"
+    )  # behind the site's own: named, and harmless
+    assert any(
+        c["status"] == "note" and str(other.parent) in c["text"]
+        for c in ask(patched)["checks"]
+    )
 
 
 @pytest.mark.parametrize(
     ("release", "patch", "status", "said"),
     [
         ("v0.16.0", None, doctor.OK, "refuses MTP beside prefix caching"),
-        ("v0.17.1", None, doctor.NOTE, "#43559): serve it with --no-enable-prefix-caching"),
+        (
+            "v0.17.1",
+            None,
+            doctor.NOTE,
+            "#43559): serve it with --no-enable-prefix-caching",
+        ),
         ("v0.17.1", True, doctor.OK, "no wrong state found"),
         ("v0.18.1", True, doctor.OK, "GPUs were not tested"),
         ("v0.19.1", True, doctor.NOTE, "#51571): add --no-async-scheduling"),
-        ("v0.26.0", None, doctor.NOTE, "#43559): serve it with --no-enable-prefix-caching"),
-        ("v0.26.0", False, doctor.NOTE, "#43559): serve it with --no-enable-prefix-caching"),
+        (
+            "v0.26.0",
+            None,
+            doctor.NOTE,
+            "#43559): serve it with --no-enable-prefix-caching",
+        ),
+        (
+            "v0.26.0",
+            False,
+            doctor.NOTE,
+            "#43559): serve it with --no-enable-prefix-caching",
+        ),
         ("v0.26.0", True, doctor.NOTE, "#51571): add --no-async-scheduling"),
         ("v0.28.0", None, doctor.NOTE, "#51571): add --no-async-scheduling"),
         ("v0.29.0", None, doctor.OK, "no wrong state found"),
@@ -161,10 +216,23 @@ def test_mtp_beside_prefix_caching(
     scheduler = "vllm/v1/core/sched/scheduler.py"
     (tmp_path / scheduler).parent.mkdir(parents=True)
     (tmp_path / scheduler).write_text("patched" if patch else "stock")
-    files = {scheduler: {kind: hashlib.sha256(kind.encode()).hexdigest() for kind in ("stock", "patched")}}
-    made: dict[str, Any] = {"release": release, "series-sha256": "", "files": {}, "patches": []}
+    files = {
+        scheduler: {
+            kind: hashlib.sha256(kind.encode()).hexdigest()
+            for kind in ("stock", "patched")
+        }
+    }
+    made: dict[str, Any] = {
+        "release": release,
+        "series-sha256": "",
+        "files": {},
+        "patches": [],
+    }
     if patch is not None:
-        made |= {"files": files, "patches": [{"name": "mamba-chunk-ends", "files": [scheduler]}]}
+        made |= {
+            "files": files,
+            "patches": [{"name": "mamba-chunk-ends", "files": [scheduler]}],
+        }
     looking = doctor.Doctor(tmp_path, tmp_path, made, inside=True)
     looking.patches()
     looking.checks.clear()
@@ -175,7 +243,10 @@ def test_mtp_beside_prefix_caching(
 
 
 def test_the_rust_frontend(patched: Path) -> None:
-    assert "not patched" in wrong(ask(patched, status=1, VLLM_USE_RUST_FRONTEND="1"))["rust-frontend"]
+    assert (
+        "not patched"
+        in wrong(ask(patched, status=1, VLLM_USE_RUST_FRONTEND="1"))["rust-frontend"]
+    )
     ask(patched, VLLM_USE_RUST_FRONTEND="0")
 
 
@@ -195,8 +266,15 @@ def test_a_wheel_for_another_processor_and_another_torch(patched: Path) -> None:
     (info / "WHEEL").write_text(text)
     library = site(patched) / "vllm/_C.abi3.so"
     library.write_bytes(b"\x7fELF" + bytes(14) + (40).to_bytes(2, "little"))
-    assert "_C.abi3.so is for another processor" in wrong(ask(patched, status=1))["architecture"]
-    library.write_bytes(b"\x7fELF" + bytes(14) + (62 if machine == "x86_64" else 183).to_bytes(2, "little"))
+    assert (
+        "_C.abi3.so is for another processor"
+        in wrong(ask(patched, status=1))["architecture"]
+    )
+    library.write_bytes(
+        b"\x7fELF"
+        + bytes(14)
+        + (62 if machine == "x86_64" else 183).to_bytes(2, "little")
+    )
     torch = site(patched) / "torch-2.0.0.dist-info"
     vision = site(patched) / "torchvision-1.0.0.dist-info"
     vision.mkdir()
@@ -218,7 +296,9 @@ def test_a_wheel_for_another_processor_and_another_torch(patched: Path) -> None:
         (None, "no GPU visible"),
     ],
 )
-def test_the_driver(patched: Path, tmp_path: Path, row: str | None, complaint: str | None) -> None:
+def test_the_driver(
+    patched: Path, tmp_path: Path, row: str | None, complaint: str | None
+) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     program = programs / "nvidia-smi"
@@ -229,23 +309,122 @@ def test_the_driver(patched: Path, tmp_path: Path, row: str | None, complaint: s
     assert complaint is None or complaint in wrong(found)["gpu"]
 
 
-def test_patched_in_place_stock_and_nothing(
+def test_the_combined_patch_and_a_stock_vllm(
     packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where no patchset.json is, the checkout's sums say what the files are."""
+    packaged.run("refresh")
+    packaged.run("apply")
     wheel = packaged.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
     python = install(tmp_path / "venv", wheel)
-    shown = packaged.run("doctor", "--python", str(python), status=1).stdout
-    assert "0 of 2 patches" in shown and "vllm/parser.py is stock" in shown
-    packaged.run("patch-installed", "in", "--python", str(python))
-    assert "2 of 2 patches" in packaged.run("doctor", "--python", str(python)).stdout
+    shown = packaged.run("doctor", "--python", str(python), status=3)
+    assert "a stock vLLM" in shown.stderr
+    for path in ("vllm/parser.py", "vllm/reader.py"):
+        shutil.copy(packaged.patched / path, site(python) / path)
+    shown = packaged.run("doctor", "--python", str(python))
+    assert "2 of 2 patches of v1.2.0 are live" in shown.stdout
     # Without a name it is the interpreter on the path.
     monkeypatch.setenv("PATH", f"{python.parent}:{os.environ['PATH']}")
     assert "2 of 2 patches" in packaged.run("doctor").stdout
-    assert "is live" in packaged.run("patch-installed").stdout
-    assert f"--python {python}" in packaged.run("patch-installed", "out", status=2).stderr
+    (site(python) / "vllm/reader.py").unlink()
+    assert "vllm/reader.py is stock" in packaged.run("doctor", status=1).stdout
+    with zipfile.ZipFile(wheel) as official:
+        official.extract("vllm/parser.py", site(python))
+    (site(python) / "vllm/reader.py").write_text("READ = 1\n")
+    assert "vllm/parser.py is stock" in packaged.run("doctor", status=1).stdout
     for part in site(python).glob("vllm*"):
         shutil.rmtree(part)
-    assert (
-        "no vllm is installed"
-        in packaged.run("doctor", "--python", str(python), "--root", str(site(python)), status=2).stderr
+    nothing = packaged.run(
+        "doctor", "--python", str(python), "--root", str(site(python)), status=2
     )
+    assert "no vllm is installed" in nothing.stderr
+
+
+@pytest.fixture
+def unpacked(packaged: Project, tmp_path: Path) -> Path:
+    """The folder of an unpacked image where a patched wheel was installed."""
+    with zipfile.ZipFile(build(packaged)) as wheel:
+        wheel.extractall(tmp_path / "site")
+    return tmp_path / "site"
+
+
+def look(root: Path, *arguments: str, status: int) -> dict[str, Any]:
+    return ask(Path(sys.executable), "--root", str(root), *arguments, status=status)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vllm/parser.abi3.so",
+        "vllm/reader.cpython-311-x86_64-linux-gnu.so",
+        "vllm/parser/__init__.py",
+        "vllm/parser/__init__.abi3.so",
+        "vllm/__init__.abi3.so",
+    ],
+)
+def test_what_python_imports_instead(unpacked: Path, name: str) -> None:
+    place = unpacked / name
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(b"\x7fELF" + bytes(14) + (62).to_bytes(2, "little"))
+    assert name in wrong(look(unpacked, status=1))["shadow"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"release": "v9.9.9"}, "patchset.json is of v9.9.9"),
+        ({"release": ["v1.2.0"]}, "patchset.json is of"),
+        ({"files": {}}, "names no files"),
+    ],
+)
+def test_a_manifest_that_is_of_nothing_is_not_believed(
+    unpacked: Path, change: dict[str, object], said: str
+) -> None:
+    info = next(unpacked.glob("vllm-*.dist-info"))
+    made = json.loads((info / "patchset.json").read_text())
+    (info / "patchset.json").write_text(json.dumps(made | change))
+    assert said in wrong(look(unpacked, status=1))["release"]
+
+
+def test_a_release_that_the_checkout_does_not_have(
+    unpacked: Path, tmp_path: Path
+) -> None:
+    found = look(unpacked, "--patches", str(tmp_path), status=1)
+    assert "has no release v1.2.0" in wrong(found)["release"]
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", '{"files": [], "patches": 3}', "null", "[" * 100_000]
+)
+def test_a_manifest_that_cannot_be_read_is_none(unpacked: Path, text: str) -> None:
+    info = next(unpacked.glob("vllm-*.dist-info"))
+    (info / "patchset.json").write_text(text)
+    done = subprocess.run(
+        [sys.executable, doctor.__file__, "--root", unpacked],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == doctor.STOCK and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vllm/parser.py",
+        "vllm/_C.abi3.so",
+        "{info}/patchset.json",
+        "{info}/RECORD",
+        "{info}/METADATA",
+    ],
+)
+def test_a_fifo_is_not_waited_for(unpacked: Path, name: str) -> None:
+    info = next(unpacked.glob("vllm-*.dist-info")).name
+    place = unpacked / name.format(info=info)
+    place.unlink()
+    os.mkfifo(place)
+    done = subprocess.run(
+        [sys.executable, doctor.__file__, "--root", unpacked],
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode in (0, 1, doctor.STOCK)

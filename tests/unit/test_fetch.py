@@ -21,9 +21,14 @@ import pytest
 from conftest import Project, release_toml
 from package_index import PackageIndex, serving
 from patchset import files
-from patchset.downloads import fetch, unpack
-from patchset.downloads.index import pip_settings
-from patchset.errors import MissingToolError, NoSpaceError, PatchsetError, UnavailableError
+from patchset.errors import (
+    NoSpaceError,
+    NotFoundError,
+    PatchsetError,
+    UnavailableError,
+)
+from patchset.inputs import fetch, pin, unpack
+from patchset.inputs.index import pip_settings
 from patchset.release import Artifact, GitSource, load
 
 NAME = "pkg-1.2.0.tar.gz"
@@ -108,7 +113,7 @@ def test_longer_and_shorter_files_are_refused(index: PackageIndex, monkeypatch: 
     with pytest.raises(PatchsetError, match="more than the pinned"):
         fetch.artifact(pinned())
     index.files[NAME] = good[:-10]
-    with pytest.raises(UnavailableError, match="the server closed after"):
+    with pytest.raises(UnavailableError, match="the server sent"):
         fetch.artifact(pinned())
 
 
@@ -144,7 +149,7 @@ def test_extra_index_and_find_links_are_asked(
     pip_settings.cache_clear()
     settings = pip_settings()
     assert settings.index_urls == (index.url + "/nothing-here", index.url)
-    assert settings.find_links == (str(folder),)
+    assert settings.find_links == (folder.as_uri(),)
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
 
 
@@ -163,7 +168,11 @@ def test_settings_of_pip_count_in_its_own_order(tmp_path: Path, monkeypatch: pyt
     config.write_text("[global]\ntimeout = soon\n")
     monkeypatch.delenv("PIP_DEFAULT_TIMEOUT")
     pip_settings.cache_clear()
-    with pytest.raises(MissingToolError, match="pip does not tell its configuration"):
+    with pytest.raises(PatchsetError, match="pip does not show its configuration"):
+        pip_settings()
+    config.write_text("[global\n")
+    pip_settings.cache_clear()
+    with pytest.raises(PatchsetError, match="pip does not show its configuration"):
         pip_settings()
 
 
@@ -255,7 +264,7 @@ def test_full_disk_is_said_and_leaves_nothing(
     try:
         monkeypatch.setenv("PATCHSET_DOWNLOADS", str(disk / "downloads"))
         message = project.run("fetch", status=7).stderr
-        assert "MB free" in message
+        assert "MB of free disk and has" in message
         monkeypatch.setenv("PATCHSET_DOWNLOADS", str(project.downloads))
         monkeypatch.setenv("PATCHSET_BUILD_DIR", str(disk / "build"))
         message = project.run("apply", status=7).stderr
@@ -285,6 +294,66 @@ def test_git_source_gives_exactly_that_commit(tmp_path: Path) -> None:
     assert (folder / "file").read_text() == "one" and not (folder / ".git").exists()
     with pytest.raises(UnavailableError, match="does not give commit"):
         fetch.git_source(GitSource(remote=remote.as_uri(), commit="0" * 40), folder)
+
+
+def test_a_part_that_the_server_cannot_go_on_with_is_dropped(
+    index: PackageIndex, project: Project
+) -> None:
+    part = project.downloads / f".{NAME}.part"
+    part.write_bytes(index.files[NAME][:1000])
+    index.behaviour.refused_ranges = 1
+    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+    assert [asked for _, asked in index.downloads()] == ["bytes=1000-", None]
+
+
+@pytest.mark.parametrize("dead", ["http://127.0.0.1:1/simple", "http://no-such-host.invalid/simple"])
+def test_a_dead_index_does_not_keep_another_from_being_asked(
+    index: PackageIndex, monkeypatch: pytest.MonkeyPatch, dead: str
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", dead)
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", index.url)
+    pip_settings.cache_clear()
+    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+    index.files.clear()
+    fetch.artifact(pinned()).unlink()
+    with pytest.raises(UnavailableError, match="no index answers") as caught:
+        fetch.artifact(pinned())
+    assert not isinstance(caught.value, NotFoundError)
+
+
+def test_another_name_of_a_file_is_not_written_through(
+    index: PackageIndex, project: Project, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    part = project.downloads / f".{NAME}.part"
+    os.link(victim, part)
+    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+    assert victim.read_text() == "mine"
+    fetch.artifact(pinned()).unlink()
+    os.mkfifo(part)
+    os.mkfifo(project.downloads / NAME)
+    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PIP_PROXY", "nonsense://"),
+        ("PIP_CERT", "/nowhere/cert.pem"),
+        ("PIP_CLIENT_CERT", "/dev/null"),
+        ("PIP_TIMEOUT", "soon"),
+        ("PIP_INDEX_URL", "ftp://host/simple"),
+        ("PIP_INDEX_URL", "http://[/simple"),
+    ],
+)
+def test_a_wrong_setting_ends_in_a_message(
+    index: PackageIndex, project: Project, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setattr(fetch, "TRIES", 1)
+    monkeypatch.setenv(variable, value)
+    done = project.run("fetch", status=6 if "INDEX" in variable else 1)
+    assert value.partition("/")[0] in done.stderr and "next:" in done.stderr
 
 
 def archive(tmp_path: Path, *members: tuple[str, str, bytes | str]) -> Path:
@@ -360,3 +429,45 @@ def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
         os.umask(before)
     assert (target / "folder/ok").stat().st_mode & 0o777 == 0o644
     assert (target / "folder").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("time_", ["nan", "inf", "-1e300", "99999999999"])
+def test_odd_times_in_an_archive_are_no_times(tmp_path: Path, time_: str) -> None:
+    file = tmp_path / "odd.tar.gz"
+    with tarfile.open(file, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        for name in ("top/PKG-INFO", "top/vllm/_version.py"):
+            content = b"Requires-Dist: torch==2.0\n\n" if "PKG" in name else b"__commit_id__ = 'g012345a'\n"
+            member = tarfile.TarInfo(name)
+            member.size, member.pax_headers = len(content), {"mtime": time_}
+            tar.addfile(member, io.BytesIO(content))
+        tar.addfile(tarfile.TarInfo("top/empty"))
+        last = tarfile.TarInfo("top/last")
+        last.mtime = 1_700_000_000
+        tar.addfile(last)
+    target = tmp_path / "target"
+    target.mkdir()
+    unpack.sdist(file, target)
+    assert (target / "PKG-INFO").stat().st_mtime == 0
+    assert pin.read_sdist(file) == ("012345a", "2.0", 1_700_000_000)
+
+
+@pytest.mark.parametrize("map_", ["x", "0,1,2", "0,-5", "9" * 5000])
+def test_a_broken_sparse_map_is_said_with_the_archives_name(tmp_path: Path, map_: str) -> None:
+    file = tmp_path / "sparse.tar"
+    with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as tar:
+        member = tarfile.TarInfo("top/file")
+        member.pax_headers = {"GNU.sparse.map": map_, "GNU.sparse.size": "10"}
+        tar.addfile(member)
+        tar.addfile(tarfile.TarInfo("top/other"))
+    target = tmp_path / "target"
+    target.mkdir()
+    try:
+        unpack.sdist(file, target)
+    except PatchsetError as error:
+        assert file.name in error.message
+
+
+def test_a_fifo_is_no_archive(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.tar.gz")
+    with pytest.raises(PatchsetError, match="no regular file"):
+        unpack.sdist(tmp_path / "pipe.tar.gz", tmp_path)

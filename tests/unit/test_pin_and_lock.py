@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
 import subprocess
 import tarfile
 import zipfile
@@ -13,15 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.pylock import is_valid_pylock_path
 
 from conftest import Project
 from package_index import PackageIndex, serving
 from patchset import release
-from patchset.downloads import index as package_index
-from patchset.downloads import wheel_metadata
 from patchset.errors import PatchsetError, UnavailableError, UsageError
-from patchset.locks import lock, uv
-from patchset.pins import discover
+from patchset.inputs import index as package_index
+from patchset.inputs import lock, pin
+from patchset.release import Arch
 
 EPOCH = 1_750_000_000
 CUDA = "vllm-1.3.0-{build}cp38-abi3-manylinux_2_28_{arch}.whl"
@@ -47,7 +48,9 @@ def wheel(
 def sdist(text: str = "__commit_id__ = commit_id = 'g0123abcde'\n") -> bytes:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        for name, data in {"vllm/_version.py": text, "setup.py": "raise SystemExit('executed')\n"}.items():
+        info = "Name: vllm\nRequires-Dist: torch==2.5.0\nRequires-Dist: torch==9 ; extra == 'x'\n"
+        members = {"vllm/_version.py": text, "PKG-INFO": info, "setup.py": "raise SystemExit('executed')\n"}
+        for name, data in members.items():
             member = tarfile.TarInfo(f"vllm-1.3.0/{name}")
             member.size, member.mtime = len(data), EPOCH - len(name)
             archive.addfile(member, io.BytesIO(data.encode()))
@@ -91,7 +94,7 @@ def test_pin_has_every_input(index: PackageIndex, project: Project) -> None:
     project.run("pin", "v1.3.0")
     made = release.load("v1.3.0")
     assert (made.commit, made.torch, made.revision) == ("0123abcde", "2.5.0", 1)
-    assert made.source_date_epoch == EPOCH - len("setup.py")
+    assert made.source_date_epoch == EPOCH - len("PKG-INFO")
     assert made.sdist is not None
     assert made.image == "docker.io/vllm/vllm-openai:v1.3.0"
     assert made.wheel("cuda", "x86_64").file == CUDA.format(build="10-", arch="x86_64")
@@ -118,23 +121,6 @@ def test_rebase_pins_what_is_not_pinned_and_a_dry_run_pins_nothing(
     assert (folder / "series").read_text() == "new-file.diff\n"
     project.run("pin", "v1.3.0", "--check")
     assert "series of v1.2.0 on v1.3.0: it fits" in project.run("drift", "--no-proofs").stdout, "the newest"
-
-
-def test_pin_without_ranges_reads_the_whole_wheel(index: PackageIndex, project: Project) -> None:
-    index.behaviour.ranges = False
-    project.run("pin", "v1.3.0")
-    assert release.load("v1.3.0").torch == "2.5.0"
-
-
-@pytest.mark.parametrize(("tail", "whole"), [(2000, False), (100, True)])
-def test_metadata_is_read_off_the_end_of_a_wheel_where_it_lies_there(
-    index: PackageIndex, project: Project, monkeypatch: pytest.MonkeyPatch, tail: int, whole: bool
-) -> None:
-    monkeypatch.setattr(wheel_metadata, "TAIL", tail)
-    project.run("pin", "v1.3.0")
-    assert release.load("v1.3.0").torch == "2.5.0"
-    asked = [name for name, ranges in index.downloads() if name.endswith(".whl") and ranges is None]
-    assert bool(asked) is whole
 
 
 def test_pin_adds_what_is_missing_and_keeps_the_rest(index: PackageIndex, project: Project) -> None:
@@ -175,107 +161,113 @@ def test_pin_stays_when_a_newer_build_is_uploaded(index: PackageIndex, project: 
 
 def test_pin_refuses_what_it_cannot_know(index: PackageIndex, project: Project) -> None:
     with pytest.raises(UnavailableError, match=r"no source archive of vllm 9\.9") as raised:
-        discover.make("v9.9")
+        pin.make("v9.9")
     assert "check the release's name" in (raised.value.hint or "")
     with pytest.raises(UsageError, match="is not a release"):
-        discover.make("../../evil")
+        pin.make("../../evil")
     index.files[SDIST] = sdist("__commit_id__ = open('/etc/passwd').read()\n")
     with pytest.raises(PatchsetError, match="names no commit"):
-        discover.make("v1.3.0")
+        pin.make("v1.3.0")
     assert not (project.root / "patches/v1.3.0/release.toml").exists()
 
 
-def versions(file: Path) -> list[str]:
-    return [line.removesuffix(" \\") for line in file.read_text().splitlines() if line[0] not in "# "]
+def versions(target: lock.Use = "cuda", arch: Arch = "x86_64") -> dict[str, str]:
+    locked = lock.read(release.load("v1.3.0"), target, arch)
+    return {package.name: package.version for package in locked}
 
 
-def test_lock_has_hashes_and_no_index(index: PackageIndex, project: Project, tmp_path: Path) -> None:
+def test_lock_has_a_wheel_by_its_sum_and_no_index(
+    index: PackageIndex, project: Project, tmp_path: Path
+) -> None:
     project.run("pin", "v1.3.0")
     project.run("lock", "v1.3.0")
-    file = lock.lock_file(release.load("v1.3.0"), "cuda")
-    assert versions(file) == [
-        "cuda-lib==1.0",
-        "dep==1.1",
-        "maths==1.0",
-        "only-x86==1.0 ; platform_machine == 'x86_64'",
-        "torch==2.5.0",
-    ]
-    assert hashlib.sha256(index.files["dep-1.1-py3-none-any.whl"]).hexdigest() in file.read_text()
+    file = lock.lock_file(release.load("v1.3.0"), "cuda", "x86_64")
+    assert is_valid_pylock_path(file)
+    wanted = {"cuda-lib": "1.0", "dep": "1.1", "maths": "1.0", "only-x86": "1.0", "torch": "2.5.0"}
+    assert versions() == wanted
+    project.run("lock", "v1.3.0", "--arch", "aarch64")
+    assert versions(arch="aarch64") == {name: wanted[name] for name in wanted if name != "only-x86"}
+    dep = next(p for p in lock.read(release.load("v1.3.0"), "cuda", "x86_64") if p.name == "dep")
+    content = index.files["dep-1.1-py3-none-any.whl"]
+    assert (dep.wheel.sha256, dep.wheel.size) == (hashlib.sha256(content).hexdigest(), len(content))
     assert "127.0.0.1" not in file.read_text() and str(tmp_path) not in file.read_text()
     first = file.read_bytes()
     index.files["dep-1.2-py3-none-any.whl"] = wheel("dep", "1.2")
     project.run("lock", "v1.3.0")
-    assert file.read_bytes() == first
+    assert file.read_bytes() == first, "without --upgrade, versions stay"
     project.run("lock", "v1.3.0", "--upgrade")
-    assert "dep==1.2" in versions(file)
-    install = [
-        uv.binary(),
-        "pip",
-        "install",
-        "--no-config",
-        "--require-hashes",
-        "--target",
-        str(tmp_path / "to"),
-    ]
-    install += ["--default-index", index.url, "-r", str(file)]
+    assert versions()["dep"] == "1.2"
+
+
+def test_an_installer_takes_a_lock_that_lies_beside_the_wheels(
+    index: PackageIndex, project: Project, tmp_path: Path
+) -> None:
+    project.run("pin", "v1.3.0")
+    project.run("lock", "v1.3.0")
+    pinned = release.load("v1.3.0")
+    for file in lock.gather(lock.read(pinned, "cuda", "x86_64")):
+        shutil.copy(file, tmp_path)
+    beside = str(shutil.copy(lock.lock_file(pinned, "cuda", "x86_64"), tmp_path))
+    install = [lock.uv(), "pip", "install", "--no-config", "--offline", "--python-version", "3.11"]
+    install += ["--target", str(tmp_path / "to"), "-r", beside]
     subprocess.run(install, check=True, capture_output=True)
     assert (tmp_path / "to/dep").is_dir()
-    file.write_text(file.read_text().replace("--hash=sha256:", "--hash=sha256:0")[:-2] + "\n")
+    Path(beside).write_text(Path(beside).read_text().replace('sha256 = "', 'sha256 = "0')[:-2])
     assert subprocess.run([*install, "--reinstall"], capture_output=True).returncode != 0
 
 
-def test_cpu_has_a_lock_for_each_build_of_torch(
-    index: PackageIndex, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cpu_lock_takes_the_torch_of_the_index(index: PackageIndex, project: Project) -> None:
     project.run("pin", "v1.3.0")
     project.run("lock", "v1.3.0", "--target", "cpu")
-    made = release.load("v1.3.0")
-    small = made.folder / "requirements.cpu.cpu-torch.lock"
-    whole = ["cuda-lib==1.0", "dep==1.1", "maths==1.0", "torch==2.5.0"]
-    assert versions(lock.lock_file(made, "cpu")) == whole
-    assert not small.exists()
-    build = tmp_path / "links" / "torch-2.5.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
-    build.parent.mkdir()
-    build.write_bytes(wheel("torch", "2.5.0+cpu", ("maths",)))
-    monkeypatch.setenv("PIP_FIND_LINKS", str(build.parent))
-    project.run("lock", "v1.3.0", "--target", "cpu")
-    assert versions(lock.lock_file(made, "cpu")) == whole
-    assert versions(small) == ["dep==1.1", "maths==1.0", "torch==2.5.0+cpu"]
-    assert hashlib.sha256(build.read_bytes()).hexdigest() in small.read_text()
-    assert str(tmp_path) not in small.read_text()
+    assert versions("cpu") == {"cuda-lib": "1.0", "dep": "1.1", "maths": "1.0", "torch": "2.5.0"}
+    with pytest.raises(UsageError) as caught:
+        versions()
+    assert "nox -s lock -- v1.3.0 --target cuda" in str(caught.value.hint)
 
 
-def test_overrides_are_needed_or_said_not_to_be(index: PackageIndex, project: Project) -> None:
+def test_overrides_and_constraints(index: PackageIndex, project: Project) -> None:
     name = CUDA.format(build="10-", arch="x86_64")
     index.files[name] = wheel("vllm", "1.3.0", ("torch==2.5.0", "dep>=5"))
-    index.files[CUDA.format(build="", arch="aarch64")] = index.files[name]
     project.run("pin", "v1.3.0")
     message = project.run("lock", "v1.3.0", status=1).stderr
     assert "dep>=5" in message and "overrides" in message
-    made = release.load("v1.3.0")
-    overrides = made.folder / "overrides.cuda.txt"
-    overrides.write_text("dep>=1\n")
-    assert "has no reason" in project.run("lock", "v1.3.0", status=1).stderr
-    overrides.write_text("# the index lacks dep 5\ndep>=1\n")
-    assert "dep>=1: still needed" in project.run("lock", "v1.3.0").stderr
-    assert "dep==1.1" in versions(lock.lock_file(made, "cuda"))
-    index.files["dep-5.0-py3-none-any.whl"] = wheel("dep", "5.0")
-    assert "dep>=1: no longer needed" in project.run("lock", "v1.3.0").stderr
+    folder = release.load("v1.3.0").folder
+    (folder / "overrides.cuda.txt").write_text("# the index lacks dep 5\ndep>=1\n")
+    project.run("lock", "v1.3.0")
+    assert versions()["dep"] == "1.1"
+    (folder / "constraints.cuda.txt").write_text("# dep 1.1 does not go with torch 2.5\ndep<1.1\n")
+    project.run("lock", "v1.3.0")
+    assert versions()["dep"] == "1.0", "though the old lock had dep 1.1"
 
 
-def test_constraints_hold_what_upstream_leaves_open(index: PackageIndex, project: Project) -> None:
-    name = CUDA.format(build="10-", arch="x86_64")
-    index.files[name] = wheel("vllm", "1.3.0", ("torch==2.5.0", "dep"))
-    index.files[CUDA.format(build="", arch="aarch64")] = index.files[name]
-    index.files["dep-5.0-py3-none-any.whl"] = wheel("dep", "5.0")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('lock-version = "1.0"', 'lock-version = "9.0"'),
+        ("sha256 = ", "md5 = "),
+        ("size = ", "size = -"),
+        ("path = \"dep", 'path = "x/y'),
+        ("wheels = [", "sdists = ["),
+        ("[[packages]]", "[[packages"),
+        ('version = "1.1"', 'version = "one"'),
+    ],
+)
+def test_a_lock_that_somebody_edited_is_refused(
+    index: PackageIndex, project: Project, old: str, new: str
+) -> None:
     project.run("pin", "v1.3.0")
     project.run("lock", "v1.3.0")
-    made = release.load("v1.3.0")
-    assert "dep==5.0" in versions(lock.lock_file(made, "cuda"))
-    (made.folder / "constraints.cuda.txt").write_text("# dep 5 does not go with torch 2.5\ndep<5\n")
-    project.run("lock", "v1.3.0")
-    assert "dep==1.1" in versions(lock.lock_file(made, "cuda")), "though the old lock had dep 5"
-    assert (
-        "# Constrained, with the reasons in constraints.cuda.txt: dep<5"
-        in lock.lock_file(made, "cuda").read_text()
-    )
+    file = lock.lock_file(release.load("v1.3.0"), "cuda", "x86_64")
+    file.write_text(file.read_text().replace(old, new))
+    with pytest.raises(PatchsetError, match="cannot be read"):
+        lock.read_file(file)
+
+
+def test_a_wheel_with_odd_metadata_ends_in_a_message(index: PackageIndex, project: Project) -> None:
+    name = CUDA.format(build="10-", arch="x86_64")
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("vllm-1.3.0.dist-info/METADATA", b"Requires-Dist: torch==2.5.\xff\n")
+    index.files[name] = content.getvalue()
+    project.run("pin", "v1.3.0")
+    assert "METADATA is not UTF-8" in project.run("lock", "v1.3.0", status=1).stderr

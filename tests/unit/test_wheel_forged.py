@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import wheels
 from conftest import EPOCH, Project
 from patchset.errors import PatchsetError
 from patchset.release import load
@@ -17,7 +18,7 @@ from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import archive, overlay, record
 from patchset.wheel.archive import Member, Wheel
 from patchset.wheel.verify import verify
-from test_wheel import NAME, packaged
+from test_wheel import NAME, NEW, packaged
 
 __all__ = ["packaged"]
 
@@ -146,15 +147,8 @@ def claimed(name: str) -> Callable[[Path], None]:
 
     def act(wheel: Path) -> None:
         evil = b"evil"
-        official = [member for member in contents(wheel) if member.endswith(".so") and member != name]
-        words = {
-            "modules": {},
-            "files": {name: overlay.sha256(evil)},
-            "third-party": {},
-            "official": official,
-        }
         packed(wheel, {name: evil}, mode=0o755)
-        noted(mode="source", compiled=words)(wheel)
+        noted(mode="source", compiled={name: overlay.sha256(evil)})(wheel)
 
     return act
 
@@ -244,6 +238,11 @@ FORGED: dict[str, Callable[[Path], object]] = {
     # what the wheel says of itself
     "modules of its own": claimed("vllm/_C.abi3.so"),
     "a new module": claimed("vllm/_evil.abi3.so"),
+    "a module that hides a patched file": claimed("vllm/parser.abi3.so"),
+    "a module that hides the package": claimed("vllm/__init__.abi3.so"),
+    "a package that hides a patched file": put(files={"vllm/parser/__init__.py": b"evil"}),
+    "a file that is called compiled": claimed("vllm/table.json"),
+    "compiled, with no files": noted(mode="source", compiled={}),
     "a vendored file": claimed("vllm/third_party/evil.py"),
     "another METADATA": changed(f"{INFO}/METADATA", b"Requires-Dist", b"Requires-Dist: evil\nRequires-Dist"),
     "called source": noted(mode="source"),
@@ -291,8 +290,40 @@ def test_compiled_modules_are_taken_only_when_asked_for(packaged: Project, tmp_p
     name = "vllm/_C.abi3.so"
     wheel = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64", out=tmp_path)
     claimed(name)(wheel)
-    report = verify(wheel)
-    assert [line.partition(":")[0] for line in report.deviations] == [name]
-    assert "--allow-compiled" in report.deviations[0]
+    assert any(line.startswith(f"{name}: is not the official") for line in verify(wheel).deviations)
     report = verify(wheel, allow_compiled=True)
-    assert name in report.modules and not report.deviations
+    assert report.compiled == [name] and not report.deviations
+    for other in ("vllm/parser.abi3.so", "vllm/__init__.abi3.so", "vllm/_new.abi3.so", "vllm/table.json"):
+        claimed(other)(wheel)
+        assert verify(wheel, allow_compiled=True).deviations
+
+
+def test_an_official_wheel_that_has_notes_already(packaged: Project, tmp_path: Path) -> None:
+    official = packaged.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
+    notes = {"vllm-1.2.0.dist-info/patchset.json": b"{}"}
+    toml = packaged.folder / "release.toml"
+    toml.write_text(toml.read_text().split("[wheels.")[0])
+    files = wheels.contents("vllm") | notes
+    info = "vllm-1.2.0.dist-info/RECORD"
+    lines = [record.line(name, data) for name, data in files.items() if name != info]
+    files[info] = record.render([*lines, record.Line(info, "", "")])
+    wheels.pin(packaged, "cuda", wheels.write(official, files))
+    wheel = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64", out=tmp_path)
+    assert accepted(wheel)
+    assert b'"release": "v1.2.0"' in contents(wheel)[f"{INFO}/patchset.json"]
+
+
+def test_a_series_whose_file_python_would_not_import_is_refused(packaged: Project) -> None:
+    packaged.add_patch("0003-hidden.diff", NEW.replace("vllm/reader.py", "vllm/_C.py"))
+    assert "Python imports vllm/_C.abi3.so" in packaged.run("build-wheel", status=1).stderr
+
+
+def test_metadata_that_is_no_text_ends_in_a_message(packaged: Project) -> None:
+    official = packaged.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
+    head = (packaged.folder / "release.toml").read_text().split("[wheels.")[0]
+    for name in ("vllm-1.2.0.dist-info/METADATA", "vllm-1.2.0.dist-info/WHEEL", "vllm/_version.py"):
+        (packaged.folder / "release.toml").write_text(head)
+        files = wheels.contents("vllm") | {name: b"\xff\xfe"}
+        wheels.pin(packaged, "cuda", wheels.write(official, files))
+        message = packaged.run("build-wheel", status=1).stderr
+        assert name.rpartition("/")[2] in message and "Traceback" not in message

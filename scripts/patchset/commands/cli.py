@@ -18,7 +18,7 @@ MODULES = {
     "patches": "prove rebase drift bisect new-patch upstream",
     "artifacts": "build-wheel verify",
     "images": "build-image publish reproduce",
-    "installed": "patch-installed doctor",
+    "installed": "doctor",
 }
 COMMANDS = {name: module for module, names in MODULES.items() for name in names.split()}
 

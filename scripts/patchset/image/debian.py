@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset import console, files, paths, process
+from patchset import console, doctor, files, paths, process
 from patchset.errors import (
     MissingToolError,
     PatchsetError,
@@ -31,8 +31,7 @@ from patchset.image import labels, layout, sbom, space
 from patchset.image.engine import Engine, Job
 from patchset.image.layer import DOCTOR
 from patchset.image.sbom import Package
-from patchset.install import doctor
-from patchset.locks import wheelhouse
+from patchset.inputs import lock as locks
 from patchset.release import GOARCH, Arch, Release, Target
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
@@ -141,7 +140,7 @@ def build(
                 job = Job(_dockerfile("base"), context, base_tag, epoch, arch)
                 engines.build(engine, job)
         console.note("part 3 of 4: the packages, and vLLM on them")
-        packages, wheels = _locked(lock, arch)
+        packages, wheels = _locked(lock)
         said = labels.labels(patched, target, wheel) | {
             labels.ROOTFS: base.name,
             labels.ROOTFS_SHA256: base_sum,
@@ -182,32 +181,26 @@ def build(
 
 def lock_file(release: Release, target: Target, arch: Arch) -> Path:
     """Return the lock of a target."""
-    file = release.folder / f"requirements.{target}.lock"
+    file = locks.lock_file(release, target, arch)
     if not file.is_file():
         raise UsageError(
-            f"{release.name} has no lock for {target}: {file} is missing",
-            f"nox -s lock -- {release.name} --target {target} writes it",
+            f"{release.name} has no lock for {target} on {arch}: {file} is missing",
+            f"nox -s lock -- {release.name} --target {target} --arch {arch} writes it",
         )
     return file
 
 
-def _locked(lock: Path, arch: Arch) -> tuple[list[Package], list[Path]]:
+def _locked(lock: Path) -> tuple[list[Package], list[Path]]:
     """Return what a lock names, and the verified wheels."""
-    locked, wheels = wheelhouse.dependencies(lock, arch)
-    packages = [
-        Package(entry.name, str(entry.version), files.sha256_file(wheel))
-        for entry, wheel in zip(locked, wheels, strict=True)
-    ]
-    return packages, wheels
+    locked = locks.read_file(lock)
+    packages = [Package(one.name, one.version, one.wheel.sha256) for one in locked]
+    return packages, locks.gather(locked)
 
 
 def _uv(arch: Arch) -> Path:
     """Return the wheel of the installer that fills the image's environment."""
-    lock = paths.project_root() / "docker" / "uv.lock"
-    text = lock.read_text(encoding="utf-8")
-    (wheel,) = wheelhouse.gather(
-        wheelhouse.read_lock(text, arch, origin=str(lock)), arch
-    )
+    lock = paths.project_root() / "docker" / f"pylock.uv-{arch}.toml"
+    (wheel,) = locks.gather(locks.read_file(lock))
     return wheel
 
 
@@ -245,7 +238,7 @@ def fill(
         if len(names) != 1:
             raise PatchsetError(
                 f"{uv_wheel.name} does not contain the program uv",
-                "docker/uv.lock pins the wrong file",
+                "docker/pylock.uv-*.toml pin the wrong file",
             )
         (context / "bin" / "uv").write_bytes(archive.read(names[0]))
     (context / "bin" / "uv").chmod(0o755)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path, PurePosixPath
 
+from patchset import doctor
 from patchset.errors import UsageError
-from patchset.install import doctor
 from patchset.release import Release, Target
 from patchset.wheel import metadata, record
 from patchset.wheel.archive import Wheel, plain_mode

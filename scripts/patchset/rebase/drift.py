@@ -11,9 +11,8 @@ from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from packaging.version import InvalidVersion
 
 from patchset import console, files, git, paths
-from patchset.downloads import index
 from patchset.errors import UnavailableError, UsageError
-from patchset.pins import discover
+from patchset.inputs import index, pin
 from patchset.proofs import prove
 from patchset.rebase import port
 from patchset.rebase.port import Ported, Status
@@ -96,15 +95,15 @@ def drift(
 def _newest() -> str:
     """The newest final release of vLLM on the package index that has a source archive."""
     found = []
-    for link in index.Index().files(discover.PROJECT):
+    for link in index.Index().files(pin.PROJECT):
         try:
-            _, version = parse_sdist_filename(link.filename)
+            _, version = parse_sdist_filename(link.name)
         except (InvalidSdistFilename, InvalidVersion):
             continue
         if not (version.is_prerelease or version.is_postrelease):
             found.append(version)
     if not found:
-        raise UnavailableError(f"the package index has no source archive of {discover.PROJECT}")
+        raise UnavailableError(f"the package index has no source archive of {pin.PROJECT}")
     return f"v{max(found)}"
 
 
@@ -121,7 +120,7 @@ def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
         git.run(stock, "reset", "--quiet", "--hard", "HEAD")
         return target, stock
     if _RELEASE.match(target):
-        name, text = discover.draft(target)
+        name, text = pin.draft(target)
         files.write_text(place / name / "release.toml", text)
         return name, stock_tree(read_pin(place / name / "release.toml"))
     if not _REF.match(target):

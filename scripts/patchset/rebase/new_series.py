@@ -10,8 +10,6 @@ from pathlib import Path
 from packaging.version import Version
 
 from patchset import files, paths
-from patchset.downloads import fetch
-from patchset.pins import third_party
 from patchset.release import Release, releases
 from patchset.series import order, patched_files, refresh, replay, upstreamed
 from patchset.series.apply import STOCK_REF
@@ -65,7 +63,6 @@ def write(new: Release, pin: Path, work: Path, made: list[Patch], proofs: Iterab
             made_anew = shutil.ignore_patterns("*.diff", *generated)
             shutil.copytree(new.folder, temp, ignore=made_anew, dirs_exist_ok=True)
         shutil.copyfile(pin, temp / "release.toml")
-        third_party.write_pin(temp, new.name, fetch.artifact(new.sdist) if new.sdist else None)
         for name, text in generated.items():
             if text or name == "series":
                 (temp / name).write_text(text, encoding="utf-8")

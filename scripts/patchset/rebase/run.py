@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from patchset import console, files, git, paths
 from patchset.errors import ConflictError, PatchsetError, UsageError
-from patchset.pins import discover
+from patchset.inputs import pin
 from patchset.rebase import new_series, port
 from patchset.rebase.port import Outcome, Ported, Status
 from patchset.rebase.report import Report, make_report
@@ -70,7 +70,7 @@ def rebase(name: str, options: Options) -> Report:
         raise UsageError("--continue and --restart say opposite things")
     # An unknown release is refused before anything is written.
     asked = load(options.old).name if options.old else None
-    folder = work_folder(discover.full_name(name))
+    folder = work_folder(pin.full_name(name))
     full = folder.name
     with files.lock(folder):
         if options.restart:
@@ -88,7 +88,7 @@ def rebase(name: str, options: Options) -> Report:
         files.remove_scratch(paths.build_dir())
         if state is None:
             shutil.rmtree(folder / "work", ignore_errors=True)  # of a run that died when all was written
-            files.write_text(folder / "release.toml", discover.draft(name)[1])
+            files.write_text(folder / "release.toml", pin.draft(name)[1])
         job = _Rebase(folder, state.old if state else asked)
         if state is None or not job.work.is_dir():
             if job.existing and not options.replace and job.old.name != full:
@@ -105,7 +105,7 @@ def rebase(name: str, options: Options) -> Report:
 def dry_run(name: str, options: Options) -> Report:
     """The report of a rebase that is not made; patches that conflict are left out and said. Keeps nothing but
     downloads and source trees."""
-    full, pin_text = discover.draft(name)
+    full, pin_text = pin.draft(name)
     with files.scratch(paths.build_dir()) as place:
         files.write_text(place / full / "release.toml", pin_text)
         job = _Rebase(place / full, options.old)

@@ -43,7 +43,7 @@ def stock_tree(release: Release) -> Path:
                     f"the stock tree is the reference: edit the patched one, and delete {tree} to have it made again",
                 )
             return tree
-        from patchset.downloads import fetch, unpack  # half a second, and only here
+        from patchset.inputs import fetch, unpack  # half a second, and only here
 
         files.remove_temp(tree.parent)
         with files.atomic_folder(tree) as temp:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels of a patched release, and the proof of what is inside one."""
+"""Patched wheels: the official one with the series' files, and the proof that it is."""

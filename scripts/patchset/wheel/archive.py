@@ -19,7 +19,14 @@ MAX_MEMBERS = 100_000
 MAX_BYTES = 16 << 30
 
 #: What reading a damaged member ends in, by what is damaged.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+)
 _REGULAR = 0o100000
 
 
@@ -46,23 +53,40 @@ class Wheel:
             self._zip = zipfile.ZipFile(path)
         except (*_DAMAGE, struct.error) as error:
             raise WheelError(
-                f"{path.name} is not a readable wheel: {error}", "build or fetch it again"
+                f"{path.name} is not a readable wheel: {error}",
+                "build or fetch it again",
             ) from error
         infos = self._zip.infolist()
         self.members = {info.filename: info for info in infos}
-        if len(infos) > MAX_MEMBERS or sum(info.file_size for info in infos) > MAX_BYTES:
-            raise WheelError(f"{path.name} is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes")
+        if (
+            len(infos) > MAX_MEMBERS
+            or sum(info.file_size for info in infos) > MAX_BYTES
+        ):
+            raise WheelError(
+                f"{path.name} is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes"
+            )
         for info in infos:
             name = info.filename
             if self.members[name] is not info:
                 raise WheelError(f"{path.name} has two members called {name}")
             # zipfile cuts a name at a NUL, other programs do not.
-            if info.orig_filename != name or "\\" in name or {"", ".", ".."} & set(name.split("/")):
-                raise WheelError(f"{path.name}: the member {info.orig_filename!r} leads outside")
+            if (
+                info.orig_filename != name
+                or "\\" in name
+                or {"", ".", ".."} & set(name.split("/"))
+            ):
+                raise WheelError(
+                    f"{path.name}: the member {info.orig_filename!r} leads outside"
+                )
             if info.external_attr >> 16 & 0o170000 not in (0, _REGULAR):
                 raise WheelError(f"{path.name}: {name} is not a plain file")
-            if info.flag_bits & 0x1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise WheelError(f"{path.name}: {name} is packed in a way that wheels do not use")
+            if info.flag_bits & 0x1 or info.compress_type not in (
+                zipfile.ZIP_STORED,
+                zipfile.ZIP_DEFLATED,
+            ):
+                raise WheelError(
+                    f"{path.name}: {name} is packed in a way that wheels do not use"
+                )
 
     def __enter__(self) -> Wheel:
         return self
@@ -73,9 +97,15 @@ class Wheel:
     @property
     def dist_info(self) -> str:
         """The name of its one ``.dist-info`` folder."""
-        found = {top for name in self.members if (top := name.partition("/")[0]).endswith(".dist-info")}
+        found = {
+            top
+            for name in self.members
+            if (top := name.partition("/")[0]).endswith(".dist-info")
+        }
         if len(found) != 1:
-            raise WheelError(f"{self.path.name} has {len(found)} .dist-info folders, not one")
+            raise WheelError(
+                f"{self.path.name} has {len(found)} .dist-info folders, not one"
+            )
         return found.pop()
 
     def read(self, name: str) -> bytes:
@@ -90,7 +120,9 @@ class Wheel:
                     yield piece
         except (KeyError, *_DAMAGE) as error:
             name = member if isinstance(member, str) else member.filename
-            raise WheelError(f"{self.path.name}: {name} cannot be read: {error}") from error
+            raise WheelError(
+                f"{self.path.name}: {name} cannot be read: {error}"
+            ) from error
 
     def raw(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         """A member's compressed bytes as they stand in the archive: read as a stored member whose CRC is not known."""
@@ -111,7 +143,8 @@ def write(path: Path, members: list[Member], source: Wheel, epoch: int) -> None:
     Members with ``content`` are stored uncompressed (what a compressor makes differs between its versions), the others
     keep the compressed bytes that they have in ``source``. All carry one date, ``epoch`` in seconds since 1970.
     """
-    date = max(time.gmtime(epoch)[:6], (1980, 1, 1, 0, 0, 0))  # the first moment that a zip archive can name
+    # The first and the last moment that a zip archive can name.
+    date = time.gmtime(min(max(epoch, 315532800), 4354819198))[:6]
     with zipfile.ZipFile(path, "w", allowZip64=True) as archive:
         for member in members:
             info = zipfile.ZipInfo(member.name, date)
@@ -123,7 +156,9 @@ def write(path: Path, members: list[Member], source: Wheel, epoch: int) -> None:
                 _carry_over(archive, info, member.source, source)
 
 
-def _carry_over(archive: zipfile.ZipFile, info: zipfile.ZipInfo, old: zipfile.ZipInfo, source: Wheel) -> None:
+def _carry_over(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, old: zipfile.ZipInfo, source: Wheel
+) -> None:
     """Append a member as it is. zipfile has no call for it; its own bookkeeping is kept right here."""
     file = archive.fp
     assert file is not None  # noqa: S101 - the archive is open

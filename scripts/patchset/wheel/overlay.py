@@ -1,35 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The overlay wheel: the official one with exactly the files that the series changes put in their place.
+"""The patched wheel: the official one, with the files that the series changes.
 
-No compiler, no torch, and byte for byte the same whoever builds it, where and when.
+Without compiled modules it needs no compiler, and its bytes are the same whoever builds
+it, where and when.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Collection, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
 
 from patchset import console, files, paths
-from patchset.downloads import fetch
 from patchset.errors import PatchsetError
+from patchset.inputs import fetch
 from patchset.release import Arch, Artifact, Release, Target
 from patchset.series.native import native_reason
 from patchset.series.patched_release import PatchedRelease
-from patchset.wheel import archive, metadata, modes, record
+from patchset.wheel import archive, metadata, record
 from patchset.wheel.archive import Member, Wheel, WheelError
-from patchset.wheel.compiled_modules import Compiled
-from patchset.wheel.modes import inside_wheel as inside_wheel
 
-#: Inside ``.dist-info``: what the wheel was made of, for ``verify`` and ``doctor``.
+Mode = Literal["overlay", "source"]
+
+#: Inside ``.dist-info``: what the wheel was made of, for ``doctor``.
 PROVENANCE = "patchset.json"
 
+#: Files that the wheel's metadata is made of; both modes keep the official metadata.
+_DEPENDENCIES = tuple(f"requirements/{name}.txt" for name in ("common", "cuda", "cpu"))
+#: Mode source takes what is compiled from crates from the official wheel.
+_RUST = ("rust", "rust-toolchain.toml", "build_rust.sh", "tools/build_rust.py")
 
-def build(patched: PatchedRelease, target: Target, arch: Arch, *, out: Path | None = None) -> Path:
-    """Build the overlay wheel, ``build/wheels/<release>/<target>/vllm-<version>+mtp.<n>-<tags>.whl``."""
-    modes.check(patched, target, "overlay")
+
+def build(
+    patched: PatchedRelease, target: Target, arch: Arch, *, out: Path | None = None
+) -> Path:
+    """Build the wheel without compiling, in ``build/wheels/<release>/<target>``."""
+    check_series(patched, "overlay")
     pinned = patched.pin.wheel(target, arch)
     official = fetch.artifact(pinned)
     _ = patched.changes  # the patched tree is made before the wheel's place is locked
@@ -44,21 +52,55 @@ def write(
     patched: PatchedRelease,
     target: Target,
     pinned: Artifact,
-    compiled: Compiled | None = None,
-    contents: Mapping[str, bytes] | None = None,
+    compiled: Mapping[str, bytes] | None = None,
 ) -> Path:
-    """Write a wheel into a folder; of mode source ``compiled`` says what its ``contents`` are."""
+    """Write a patched wheel into a folder, with ``compiled`` modules by their names."""
     place = folder / wheel_name(patched.pin, target, pinned)
     with console.step(f"write {place.name}"), files.lock(place):
         files.remove_temp(place.parent, place.name)
-        members = assemble(stock, patched, target, pinned, compiled, contents)
+        members = assemble(stock, patched, target, pinned, compiled)
         with files.atomic_file(place) as temp:
             archive.write(temp, members, stock, patched.pin.source_date_epoch)
     return place
 
 
+def check_series(patched: PatchedRelease, mode: Mode) -> None:
+    """Refuse a series with a change that a wheel of this mode cannot carry."""
+    for patch in patched.patches:
+        for path in patch.paths:
+            if reason := refusal(path, mode):
+                hint = f"nox -s build-wheel -- {patched.pin.name} --mode source"
+                if mode == "source" or refusal(path, "source"):
+                    hint = "build vLLM from the patched tree with its own Dockerfile"
+                raise PatchsetError(
+                    f"{patch.name} changes {path}, which a wheel of mode {mode} cannot "
+                    f"carry: {reason}",
+                    hint,
+                )
+
+
+def refusal(path: str, mode: Mode) -> str | None:
+    """Why a wheel of ``mode`` cannot carry a change of ``path``, or None."""
+    if path in _DEPENDENCIES:
+        return f"{path} ends up in the wheel's metadata"
+    if mode == "overlay":
+        return native_reason(path)
+    if any(PurePosixPath(path).is_relative_to(name) for name in _RUST):
+        return (
+            f"{path} is compiled from crates, which are taken from the official wheel"
+        )
+    if path == "pyproject.toml":
+        return f"{path} ends up in the wheel's metadata"
+    return "binaries are compiled, not patched" if path.endswith(".so") else None
+
+
+def inside_wheel(path: str) -> bool:
+    """Whether a file of the tree belongs into a wheel; tests and docs do not."""
+    return path.startswith("vllm/")
+
+
 def wheel_name(release: Release, target: Target, official: Artifact) -> str:
-    """The name of a patched wheel: the official one's tags behind our name and version (PEP 427)."""
+    """Our name and version before the official wheel's tags (PEP 427)."""
     tags = "-".join(official.file.removesuffix(".whl").split("-")[-3:])
     return f"vllm-{release.built_version(target)}-{tags}.whl"
 
@@ -68,13 +110,12 @@ def assemble(
     patched: PatchedRelease,
     target: Target,
     pinned: Artifact,
-    compiled: Compiled | None = None,
-    contents: Mapping[str, bytes] | None = None,
+    compiled: Mapping[str, bytes] | None = None,
 ) -> list[Member]:
-    """The members of a patched wheel: the official one's with the series' files and the compiled ``contents`` put in."""
+    """The members of a patched wheel, the official wheel's in its order first."""
     version = patched.pin.built_version(target)
     old_info, new_info = stock.dist_info, f"vllm-{version}.dist-info"
-    new: dict[str, bytes | None] = dict(contents or {})
+    new: dict[str, bytes | None] = dict(compiled or {})
     for change in patched.changes:
         path = change.path
         if not inside_wheel(path):
@@ -82,21 +123,28 @@ def assemble(
                 console.note(f"  {path} is not part of a wheel; left out")
             continue
         if path == metadata.VERSION_FILE:
-            raise PatchsetError(f"the series changes {path}, where the version of what is built stands")
+            raise PatchsetError(f"the series changes {path}, which holds our version")
         # The patch was made for the source's file; the wheel must have that same file.
         found = stock.read(path) if path in stock.members else None
         if found != change.stock:
             what = "has no such file" if found is None else "has another"
             raise PatchsetError(
                 f"{pinned.file} {what} where the source has {path}",
-                "the official wheel was not built from this source; verify the pin",
+                "the official wheel was not built from this source; check the pin",
             )
         new[path] = change.content
-    new[metadata.VERSION_FILE] = metadata.patched_version_file(stock.read(metadata.VERSION_FILE), version)
-    new[f"{old_info}/METADATA"] = metadata.patched_metadata(stock.read(f"{old_info}/METADATA"), version)
-    new[f"{old_info}/WHEEL"] = metadata.retagged_wheel_file(stock.read(f"{old_info}/WHEEL"), pinned.file)
+    names = {name for name in {*stock.members, *new} if new.get(name, b"") is not None}
+    if hidden := shadows(names, names & new.keys()):
+        raise PatchsetError(
+            f"Python imports {hidden[0]} in place of a file of the series",
+            "rename the file of the series",
+        )
+    for name, made in own_files(stock, target, patched.pin, pinned).items():
+        new[name] = made
     permissions = {change.path: change.mode for change in patched.changes}
-    old_record = {entry.name: entry for entry in record.parse(stock.read(f"{old_info}/RECORD"))}
+    old_record = {
+        entry.name: entry for entry in record.parse(stock.read(f"{old_info}/RECORD"))
+    }
     members: list[Member] = []
     lines: list[record.Line] = []
 
@@ -106,7 +154,7 @@ def assemble(
 
     for name, info in stock.members.items():
         here, mode = renamed(name, old_info, new_info), info.external_attr >> 16 & 0o777
-        if name == f"{old_info}/RECORD":
+        if name in (f"{old_info}/RECORD", f"{old_info}/{PROVENANCE}"):
             continue
         if name not in new:
             if name not in old_record:
@@ -117,24 +165,69 @@ def assemble(
             put(here, permissions.get(name, mode), content)
     for name, content in sorted(new.items()):
         if content is not None and name not in stock.members:
-            put(name, permissions.get(name, 0o755 if name.endswith(".so") else 0o644), content)
-    put(f"{new_info}/{PROVENANCE}", 0o644, provenance(patched, target, pinned, compiled))
+            put(name, permissions.get(name, 0o644), content)
+    sums = {name: sha256(content) for name, content in sorted((compiled or {}).items())}
+    notes = provenance(patched, target, pinned, sums)
+    put(f"{new_info}/{PROVENANCE}", 0o644, notes)
     lines.append(record.Line(f"{new_info}/RECORD", "", ""))
     members.append(Member(f"{new_info}/RECORD", 0o644, record.render(lines)))
     return members
 
 
+def own_files(
+    stock: Wheel, target: Target, pin: Release, pinned: Artifact
+) -> dict[str, bytes]:
+    """The official wheel's files that carry a version or tags, with ours."""
+    version, info = pin.built_version(target), stock.dist_info
+    own = metadata.patched_metadata(stock.read(f"{info}/METADATA"), version)
+    module = metadata.patched_version_file(stock.read(metadata.VERSION_FILE), version)
+    tags = metadata.retagged_wheel_file(stock.read(f"{info}/WHEEL"), pinned.file)
+    return {
+        metadata.VERSION_FILE: module,
+        f"{info}/METADATA": own,
+        f"{info}/WHEEL": tags,
+    }
+
+
+def shadows(names: Collection[str], changed: Collection[str]) -> list[str]:
+    """Files that Python would import in place of changed modules, or their packages.
+
+    The import system prefers a package to a module of its name, and an extension module
+    to a Python file.
+    """
+    stems = set()
+    for path in (PurePosixPath(name) for name in changed if name.endswith(".py")):
+        stems |= {str(path.with_suffix(""))}
+        stems |= {f"{parent}/__init__" for parent in path.parents if parent.name}
+    found = []
+    for name in names:
+        folder, _, file = name.rpartition("/")
+        stem, _, suffix = file.partition(".")
+        extension = suffix.endswith("so")
+        module = extension and f"{folder}/{stem}" in stems
+        package = stem == "__init__" and (extension or suffix == "py")
+        if module or (package and folder in stems):
+            found.append(name)
+    return sorted(found)
+
+
 def renamed(name: str, old_info: str, new_info: str) -> str:
-    """Where a member of the official wheel stands in ours: the two folders that carry a version move (PEP 427)."""
+    """The name of an official member here: folders that carry a version move."""
     top, slash, rest = name.partition("/")
-    old, new = old_info.removesuffix(".dist-info"), new_info.removesuffix(".dist-info")
-    return new + top.removeprefix(old) + slash + rest if top in (old_info, f"{old}.data") else name
+    old = old_info.removesuffix(".dist-info")
+    new = new_info.removesuffix(".dist-info")
+    if top not in (old_info, f"{old}.data"):
+        return name
+    return new + top.removeprefix(old) + slash + rest
 
 
 def provenance(
-    patched: PatchedRelease, target: Target, pinned: Artifact, compiled: Compiled | None = None
+    patched: PatchedRelease,
+    target: Target,
+    pinned: Artifact,
+    compiled: Mapping[str, str | None],
 ) -> bytes:
-    """What the wheel was made of, as JSON; ``compiled`` says of mode source what was compiled, and how."""
+    """What the wheel was made of, as JSON, with the sha256 of ``compiled`` modules."""
     changes = [change for change in patched.changes if inside_wheel(change.path)]
     made: dict[str, object] = {
         "mode": "source" if compiled else "overlay",
@@ -153,21 +246,25 @@ def provenance(
             for patch in patched.patches
         ],
         "files": {
-            change.path: {"stock": sha256(change.stock), "patched": sha256(change.content)}
+            change.path: {
+                "stock": sha256(change.stock),
+                "patched": sha256(change.content),
+            }
             for change in changes
         },
     }
     if compiled:
-        made["compiled"] = compiled.model_dump(by_alias=True)
+        made["compiled"] = dict(compiled)
     return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def changed_files(wheel: Wheel) -> dict[str, Any]:
-    """What a patched wheel says that the series changed in it: path to the sha256 of ``stock`` and ``patched``."""
-    found: dict[str, Any] = json.loads(wheel.read(f"{wheel.dist_info}/{PROVENANCE}"))["files"]
+    """What a patched wheel says that the series changed: path to the two sha256."""
+    notes = json.loads(wheel.read(f"{wheel.dist_info}/{PROVENANCE}"))
+    found: dict[str, Any] = notes["files"]
     return found
 
 
 def sha256(content: bytes | None) -> str | None:
-    """In hex; None for no file."""
+    """The sha256 in hex; None for no file."""
     return None if content is None else hashlib.sha256(content).hexdigest()

@@ -39,7 +39,9 @@ def parse(content: bytes) -> list[Line]:
         raise WheelError(f"RECORD cannot be read: {error}") from error
     for row in rows:
         if len(row) != 3:
-            raise WheelError(f"RECORD has a line of {len(row)} fields: {','.join(row)[:80]!r}")
+            raise WheelError(
+                f"RECORD has a line of {len(row)} fields: {','.join(row)[:80]!r}"
+            )
     return [Line(*row) for row in rows]
 
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Official files + series = what is inside a wheel, shown file by file.
+"""Compare a wheel with the official one and the series, file by file.
 
-It asks what each file is, apart from how ``overlay`` makes it; a wheel of which every file is right is then built again
-and compared byte for byte, since installers read more of an archive than its files: headers, comments, what stands around.
+Nothing that the wheel says of itself counts. If every file is right, the wheel is built
+again and compared byte for byte: installers read more of an archive than its files.
 """
 
 from __future__ import annotations
 
-import contextlib
 import filecmp
 import hashlib
 import re
@@ -17,32 +16,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from patchset import console, files, paths
-from patchset.downloads import fetch
 from patchset.errors import UsageError
+from patchset.inputs import fetch
 from patchset.release import Arch, Artifact, Release, Target, load
 from patchset.series.patched_release import PatchedRelease
-from patchset.wheel import archive, compiled_modules, metadata, modes, record
+from patchset.wheel import archive, overlay, record
 from patchset.wheel.archive import Wheel, WheelError, plain_mode
-from patchset.wheel.compiled_modules import Compiled
-from patchset.wheel.overlay import PROVENANCE, assemble, provenance, renamed, wheel_name
+from patchset.wheel.overlay import PROVENANCE, inside_wheel, renamed
 
-_NAME = re.compile(r"vllm-(?P<version>\d+(\.\d+)*)\+mtp\.(?P<revision>\d+)(?P<cpu>\.cpu)?-.+\.whl")
-#: What a file may be; any other is made by a rule, given in words.
-_OFFICIAL, _PATCHED, _COMPILED = (
-    "the official wheel's file",
-    "the patched tree's file",
-    "the file that the wheel says was compiled",
+_NAME = re.compile(
+    r"vllm-(?P<version>\d+(\.\d+)*)\+mtp\.(?P<revision>\d+)(?P<cpu>\.cpu)?-.+\.whl"
 )
-#: What a wheel says of itself may have this many bytes.
-_SMALL = 64 << 20
+_OFFICIAL, _PATCHED = "the official wheel's file", "the patched tree's file"
 
 
 @dataclass
 class Report:
-    """What a wheel was found to hold: names of files by where they come from, and every deviation.
+    """Names of a wheel's files by where they come from, and every deviation.
 
-    ``made`` has the files that a builder writes, each with the rule that explains how it differs from the official;
-    ``modules`` says of a wheel with compiled modules for each whether it was compiled by its builder, and how.
+    ``made`` has the files that the builder writes, with the rule for each; ``compiled``
+    the modules that differ from the official ones and were allowed to.
     """
 
     wheel: str
@@ -52,13 +45,12 @@ class Report:
     patched: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     made: dict[str, str] = field(default_factory=dict)
-    modules: dict[str, str] = field(default_factory=dict)
+    compiled: list[str] = field(default_factory=list)
     deviations: list[str] = field(default_factory=list)
 
 
 class _Expected(NamedTuple):
-    """What a file must be, in words, and its sha256 as RECORD writes it; ``runs`` says whether it is executable, None where
-    that does not matter."""
+    """What a file must be, its sha256 as RECORD writes it, and if it is executable."""
 
     what: str
     sha256: str
@@ -66,58 +58,42 @@ class _Expected(NamedTuple):
 
 
 def verify(file: Path, *, allow_compiled: bool = False) -> Report:
-    """Compare a wheel with the official one and the patched tree of the release that its name says.
+    """Compare a wheel with the release that its name says.
 
-    Nobody can compare what its builder compiled or generated: each such file is a deviation unless ``allow_compiled``.
+    With ``allow_compiled``, modules of the official wheel may have other content.
     """
     release, target, pinned = identify(file.name)
+    if not file.is_file():  # a fifo would be waited for
+        raise UsageError(f"{file} is no regular file", "name a wheel")
     official = fetch.artifact(pinned)
     report = Report(file.name, release.name, target)
     patched = PatchedRelease(release)
-    gone = [
-        change.path
-        for change in patched.changes
-        if change.content is None and modes.inside_wheel(change.path)
-    ]
-    with console.step(f"verify {file.name}"), Wheel(official) as stock, Wheel(file) as wheel:
+    with (
+        console.step(f"verify {file.name}"),
+        Wheel(official) as stock,
+        Wheel(file) as wheel,
+    ):
         info = f"vllm-{release.built_version(target)}.dist-info"
         if wheel.dist_info != info:
             raise WheelError(f"{file.name} has {wheel.dist_info}, not {info}")
-        notes, compiled = f"{info}/{PROVENANCE}", None
-        if notes in wheel.members and wheel.members[notes].file_size <= _SMALL:
-            with contextlib.suppress(WheelError):
-                compiled = compiled_modules.read(wheel.read(notes))
-        expected = _expected(stock, patched, target, pinned, compiled)
-        found = _compare(wheel, expected, gone, compiled, report)
-        report.removed = [name for name in gone if name not in found]
-        report.deviations += [
-            f"{name}: missing; it is {expected[name].what}" for name in sorted(expected.keys() - found.keys())
-        ]
-        listed = set(record.parse(wheel.read(f"{info}/RECORD")))
-        true = {*found.values(), record.Line(f"{info}/RECORD", "", "")}
-        faults = [f"RECORD does not list {line.name} with its hash and size" for line in true - listed]
-        faults += [f"RECORD lists {line.name}, which is not there or is another" for line in listed - true]
-        report.deviations += sorted(faults)
-        if not faults:
-            report.made[f"{info}/RECORD"] = "names every file with its hash and size"
+        found = _sums(wheel, report)
+        expected = _expected(stock, patched, target, pinned)
+        if allow_compiled:
+            for name, one in expected.items():
+                module = name.endswith(".so") and one.what == _OFFICIAL
+                if module and name in found and found[name].hash != one.sha256:
+                    report.compiled.append(name)
+        compiled = {name: wheel.read(name) for name in sorted(report.compiled)}
+        sums = {name: overlay.sha256(content) for name, content in compiled.items()}
+        notes = overlay.provenance(patched, target, pinned, sums)
+        expected[f"{info}/{PROVENANCE}"] = _Expected(
+            "what pin and series say", record.line("", notes).hash
+        )
+        _compare(wheel, expected, found, patched, report)
+        _check_record(wheel, found, report)
         if not report.deviations:
-            contents = {name: wheel.read(name) for name in (compiled.files if compiled else ())}
-            members = assemble(stock, patched, target, pinned, compiled, contents)
-            folder = paths.build_dir()
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=folder, prefix=files.TEMP_PREFIX, suffix=".whl") as again:
-                archive.write(Path(again.name), members, stock, release.source_date_epoch)
-                if not filecmp.cmp(again.name, file, shallow=False):
-                    report.deviations.append(
-                        "its files are right, but it is not byte for byte what build-wheel writes: headers, "
-                        "order, times, comments or bytes between and behind the files differ"
-                    )
-    if not allow_compiled:
-        report.deviations += [
-            f"{name}: {how}; nobody can compare that: --allow-compiled takes it on its builder's word"
-            for name, how in report.modules.items()
-            if name not in report.official
-        ]
+            members = overlay.assemble(stock, patched, target, pinned, compiled or None)
+            _rebuild(members, stock, release, file, report)
     return report
 
 
@@ -135,88 +111,132 @@ def identify(name: str) -> tuple[Release, Target, Artifact]:
     pinned = release.wheel(target, arch)
     if int(match["revision"]) != release.revision:
         raise UsageError(
-            f"{name} is of another revision; the pin says {release.revision}", "check that revision out"
+            f"{name} is of another revision; the pin says {release.revision}",
+            "check that revision out",
         )
-    if name != (expected := wheel_name(release, target, pinned)):
-        raise UsageError(f"{name} has other tags than the official wheel", f"it is called {expected}")
+    if name != (expected := overlay.wheel_name(release, target, pinned)):
+        raise UsageError(
+            f"{name} has other tags than the official wheel", f"it is called {expected}"
+        )
     return release, target, pinned
 
 
 def _expected(
-    stock: Wheel, patched: PatchedRelease, target: Target, pinned: Artifact, compiled: Compiled | None
+    stock: Wheel, patched: PatchedRelease, target: Target, pinned: Artifact
 ) -> dict[str, _Expected]:
-    """Every file of the wheel but RECORD. Of compiled files only the sum that the wheel states is known."""
-    version = patched.pin.built_version(target)
-    old, new = stock.dist_info, f"vllm-{version}.dist-info"
+    """Every file of the wheel but RECORD and patchset.json."""
+    old = stock.dist_info
+    new = f"vllm-{patched.pin.built_version(target)}.dist-info"
     expected = {
-        renamed(line.name, old, new): _Expected(_OFFICIAL, line.hash, _runs(stock, line.name))
+        renamed(line.name, old, new): _Expected(
+            _OFFICIAL, line.hash, _runs(stock, line.name)
+        )
         for line in record.parse(stock.read(f"{old}/RECORD"))
         if line.name in stock.members
+        and line.name not in (f"{old}/RECORD", f"{old}/{PROVENANCE}")
     }
-    expected.pop(f"{new}/RECORD", None)
-    if compiled:
-        official = compiled_modules.official(stock.members, compiled.files)
-        compiled = compiled.model_copy(update={"official": official})
-        for name, digest in compiled.files.items():
-            expected[name] = _Expected(_COMPILED, record.encode(bytes.fromhex(digest)))
     for change in patched.changes:
         expected.pop(change.path, None)
-        if change.content is not None and modes.inside_wheel(change.path):
+        if change.content is not None and inside_wheel(change.path):
             digest = record.line(change.path, change.content).hash
-            expected[change.path] = _Expected(_PATCHED, digest, bool(change.mode & 0o100))
-    own = metadata.patched_metadata(stock.read(f"{old}/METADATA"), version)
-    module = metadata.patched_version_file(stock.read(metadata.VERSION_FILE), version)
-    tags = metadata.retagged_wheel_file(stock.read(f"{old}/WHEEL"), pinned.file)
-    notes = provenance(patched, target, pinned, compiled)
-    mode = "source" if compiled else "overlay"
-    for name, content, rule in (
-        (f"{new}/METADATA", own, "the official one with our version"),
-        (f"{new}/WHEEL", tags, "the official one with the tags of the file's name"),
-        (metadata.VERSION_FILE, module, "the official one with our version"),
-        (f"{new}/{PROVENANCE}", notes, f"what pin and series say, mode {mode}"),
-    ):
-        expected[name] = _Expected(rule, record.line(name, content).hash)
+            runs = bool(change.mode & 0o100)
+            expected[change.path] = _Expected(_PATCHED, digest, runs)
+    for name, content in overlay.own_files(stock, target, patched.pin, pinned).items():
+        rule = "the official one with our version"
+        if name.endswith("/WHEEL"):
+            rule = "the official one with the tags of the file's name"
+        digest = record.line(name, content).hash
+        expected[renamed(name, old, new)] = _Expected(rule, digest)
     return expected
 
 
-def _compare(
-    wheel: Wheel, expected: dict[str, _Expected], gone: list[str], compiled: Compiled | None, report: Report
-) -> dict[str, record.Line]:
-    """Report what each file but RECORD is, and return what RECORD is to say of each."""
+def _sums(wheel: Wheel, report: Report) -> dict[str, record.Line]:
+    """What RECORD must say of each file but itself."""
     found: dict[str, record.Line] = {}
-    with console.progress("files", sum(info.file_size for info in wheel.members.values())) as advance:
+    size = sum(info.file_size for info in wheel.members.values())
+    with console.progress("files", size) as advance:
         for name, member in wheel.members.items():
             advance(member.file_size)
             mode = member.external_attr >> 16 & 0o7777
             if mode != plain_mode(mode):
-                report.deviations.append(f"{name}: its permissions are neither 644 nor 755")
-            if name == f"{wheel.dist_info}/RECORD":
-                continue
-            found[name] = _line(wheel, name)
-            what, digest, runs = expected.get(name, _Expected("", ""))
-            if name in gone:
-                report.deviations.append(f"{name}: is there, though the series removes it")
-            elif not what:
-                report.deviations.append(f"{name}: neither the official wheel nor the series has it")
-            elif found[name].hash != digest:
-                report.deviations.append(f"{name}: is not {what}")
-            elif runs not in (None, _runs(wheel, name)):
-                report.deviations.append(f"{name}: has other permissions than {what}")
-            elif what == _PATCHED:
-                report.patched.append(name)
-            elif what == _COMPILED and compiled:
-                report.modules[name] = compiled.origin(name)
-            elif what == _OFFICIAL:
-                report.official.append(name)
-                if compiled and name.endswith(".so"):
-                    report.modules[name] = "the official wheel's"
-            else:
-                report.made[name] = what
+                report.deviations.append(f"{name}: permissions are not 644 or 755")
+            if name != f"{wheel.dist_info}/RECORD":
+                found[name] = _line(wheel, name)
     return found
 
 
+def _compare(
+    wheel: Wheel,
+    expected: dict[str, _Expected],
+    found: dict[str, record.Line],
+    patched: PatchedRelease,
+    report: Report,
+) -> None:
+    """Report what each file but RECORD is."""
+    gone = {
+        change.path
+        for change in patched.changes
+        if change.content is None and inside_wheel(change.path)
+    }
+    for name, line in found.items():
+        what, digest, runs = expected.get(name, _Expected("", ""))
+        if name in gone:
+            report.deviations.append(f"{name}: is there, though the series removes it")
+        elif not what:
+            report.deviations.append(
+                f"{name}: neither the official wheel nor the series has it"
+            )
+        elif runs not in (None, _runs(wheel, name)):
+            report.deviations.append(f"{name}: has other permissions than {what}")
+        elif name in report.compiled:
+            continue
+        elif line.hash != digest:
+            report.deviations.append(f"{name}: is not {what}")
+        elif what == _PATCHED:
+            report.patched.append(name)
+        elif what == _OFFICIAL:
+            report.official.append(name)
+        else:
+            report.made[name] = what
+    report.removed = sorted(gone - found.keys())
+    for name in sorted(expected.keys() - found.keys()):
+        report.deviations.append(f"{name}: missing; it is {expected[name].what}")
+
+
+def _check_record(wheel: Wheel, found: dict[str, record.Line], report: Report) -> None:
+    place = f"{wheel.dist_info}/RECORD"
+    listed = set(record.parse(wheel.read(place)))
+    true = {*found.values(), record.Line(place, "", "")}
+    faults = [f"RECORD does not list {line.name} as it is" for line in true - listed]
+    faults += [f"RECORD lists {line.name}, which is not so" for line in listed - true]
+    report.deviations += sorted(faults)
+    if not faults:
+        report.made[place] = "names every file with its hash and size"
+
+
+def _rebuild(
+    members: list[archive.Member],
+    stock: Wheel,
+    release: Release,
+    file: Path,
+    report: Report,
+) -> None:
+    """Build the wheel again and compare the bytes."""
+    folder = paths.build_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(
+        dir=folder, prefix=files.TEMP_PREFIX, suffix=".whl"
+    ) as again:
+        archive.write(Path(again.name), members, stock, release.source_date_epoch)
+        if not filecmp.cmp(again.name, file, shallow=False):
+            report.deviations.append(
+                "its files are right, but the archive is not byte for byte what "
+                "build-wheel writes: headers, order, times or bytes between files differ"
+            )
+
+
 def _line(wheel: Wheel, name: str) -> record.Line:
-    """What RECORD is to say of a file; one that cannot be read has no hash, and is no other file's equal."""
+    """What RECORD must say of a file; one that cannot be read equals no other."""
     digest, size = hashlib.sha256(), 0
     try:
         for piece in wheel.pieces(name):

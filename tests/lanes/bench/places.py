@@ -14,8 +14,8 @@ from pathlib import Path
 from bench.peer_parsers import PEERS
 from bench.subjects import SHORT, SHORT_TOKENS, Place, Subject
 from patchset import console, files, git, paths, release
-from patchset.downloads import fetch, unpack
 from patchset.errors import PatchsetError, UsageError
+from patchset.inputs import fetch, unpack
 from patchset.release import Artifact, Release
 from patchset.series.apply import patched_tree
 

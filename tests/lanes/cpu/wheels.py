@@ -16,8 +16,8 @@ from pathlib import Path
 
 from cpu import build_dir
 from patchset import console, files
-from patchset.downloads import fetch
 from patchset.errors import PatchsetError
+from patchset.inputs import fetch
 from patchset.release import Arch, Release
 
 _ARCHES: dict[str, Arch] = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}

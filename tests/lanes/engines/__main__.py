@@ -27,7 +27,7 @@ from engines import SUITE_VERSION, table
 from engines.host import Host, readings
 from engines.peers import PEERS, read
 from patchset import files, paths, results, run_command
-from patchset.downloads import fetch
+from patchset.inputs import fetch
 from patchset.release import Release, load
 
 SCHEDULES = (

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lock files (PEP 751): what an image or a compiler's environment installs.
+
+``patches/RELEASE/pylock.TARGET-ARCH.toml`` holds one wheel for each package, by sha256
+and without an index's address: ``path`` is the file's name beside the lock file, where
+``fetch`` of the wheels and a copy of the lock make it one that installers take.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from packaging.pylock import Package, Pylock, PylockValidationError
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from patchset import console, files, paths
+from patchset.errors import MissingToolError, PatchsetError, UsageError
+from patchset.inputs import fetch, index
+from patchset.inputs.index import Index, Link, Settings
+from patchset.release import Arch, Artifact, Release
+from patchset.wheel.metadata import read_metadata
+
+#: Debian 12's Python and glibc.
+PYTHON = "3.11"
+GLIBC = (2, 36)
+#: What a lock is for: an image on a target, or the compiler's environment.
+Use = Literal["cuda", "cpu", "build"]
+
+#: Parts of the CUDA toolkit: the compiler, what it runs, and the libraries whose headers
+#: torch's CMake files ask for.
+_TOOLKIT = "nvcc,cccl,crt,nvvm,cudart,cublas,cusparse,cusolver,curand,nvtx,cupti,nvrtc,profiler"
+#: From this CUDA on, the toolkit's packages fill one folder.
+_FIRST_CUDA = 13
+_CUDA_VERSION = re.compile(r"^ARG CUDA_VERSION=(\d+)\.(\d+)\.\d+$", re.MULTILINE)
+_BUILD_FILES = ("requirements/build/cuda.txt", "requirements/build.txt")
+#: The generator of the Machete kernels imports the package's ``cutlass_library``, which
+#: needs none of its requirements.
+_CUTLASS = "nvidia-cutlass"
+_NOT_NEEDED = ("cuda-python", "pydot", "scipy", "treelib")
+#: Older names of manylinux tags, by the minor version of glibc (PEP 513, 571, 599).
+_LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+#: uv's own variables, without ``UV_``, that do not change what is locked.
+_KEPT = ("CACHE_DIR", "CONCURRENT_DOWNLOADS", "CONCURRENT_INSTALLS", "PYTHON_DOWNLOADS")
+_MAX_LOCK = 8 << 20
+
+
+class Locked(NamedTuple):
+    """A package of a lock: normalized name, version, and its one wheel."""
+
+    name: str
+    version: str
+    wheel: Artifact
+
+
+class NoSolutionError(PatchsetError):
+    """No versions on the index meet the requirements; the message is uv's."""
+
+
+def lock_file(release: Release, use: Use, arch: Arch) -> Path:
+    """``patches/<release>/pylock.<use>-<arch>.toml``."""
+    return release.folder / f"pylock.{use}-{arch}.toml"
+
+
+def read(release: Release, use: Use, arch: Arch) -> list[Locked]:
+    """The packages that a release's lock names."""
+    place = lock_file(release, use, arch)
+    if not place.is_file():
+        raise UsageError(
+            f"{release.name} has no lock for {use} on {arch}: {place} is missing",
+            f"nox -s lock -- {release.name} --target {use} --arch {arch} writes it",
+        )
+    return read_file(place)
+
+
+def read_file(place: Path) -> list[Locked]:
+    """The packages of a lock file with one wheel each."""
+    try:
+        with place.open("rb") as file:
+            text = file.read(_MAX_LOCK).decode()
+        packages = Pylock.from_dict(tomllib.loads(text)).packages
+        return [_locked(package) for package in packages]
+    except (OSError, ValueError, PylockValidationError) as error:
+        raise PatchsetError(
+            f"{place} cannot be read: {error}", "nox -s lock writes it again"
+        ) from error
+
+
+def _locked(package: Package) -> Locked:
+    wheels = package.wheels or []
+    if len(wheels) != 1 or package.version is None:
+        raise ValueError(f"{package.name} has {len(wheels)} wheels, not one")
+    wheel = wheels[0]
+    pinned = Artifact(
+        project=package.name,
+        file=wheel.filename,
+        sha256=wheel.hashes.get("sha256", ""),
+        size=wheel.size or 0,
+    )
+    return Locked(package.name, str(package.version), pinned)
+
+
+def gather(packages: Iterable[Locked]) -> list[Path]:
+    """Download what is missing of the locked wheels; all of them, verified."""
+    pins = [package.wheel for package in packages]
+    size = sum(pin.size for pin in pins)
+    title = f"fetch {len(pins)} wheels, {size / 1e9:.2f} GB"
+    with (
+        console.step(f"{title}, into {paths.downloads_dir()}"),
+        console.progress("fetched and checked", size) as advance,
+    ):
+        return [fetch.artifact(pin, advance) for pin in pins]
+
+
+def make(
+    release: Release, use: Literal["cuda", "cpu"], arch: Arch, *, upgrade: bool = False
+) -> Path:
+    """Resolve the official wheel's requirements, without extras, and write the lock.
+
+    Beside it ``overrides.<use>.txt`` replaces requirements that no index can meet, and
+    ``constraints.<use>.txt`` narrows what upstream leaves open. Without ``upgrade``, the
+    versions of an existing lock are kept where the requirements allow it.
+
+    Raises:
+        UsageError: the release has no such wheel.
+        NoSolutionError: the index cannot meet the requirements.
+    """
+    pinned = release.wheel(use, arch)
+    fields = read_metadata(fetch.artifact(pinned))
+    # No package index keeps local versions such as torch 2.13.0+cpu (PEP 440).
+    wanted = [
+        re.sub(r"(==[^+,;\s]+)\+[A-Za-z0-9.]+", r"\1", str(text))
+        for text in fields.get_all("Requires-Dist", [])
+    ]
+    local = {
+        name: release.folder / f"{name}s.{use}.txt"
+        for name in ("override", "constraint")
+    }
+    head = (
+        f"What an image of vLLM {release.name} for {use} installs on {arch} beside vLLM.",
+        "Made by nox -s lock from the requirements of the official wheel,",
+        f"{pinned.file} sha256:{pinned.sha256};",
+        *(f"{name}s in {file.name};" for name, file in local.items() if file.is_file()),
+        "do not edit.",
+    )
+    place = lock_file(release, use, arch)
+    texts = {
+        name: file.read_text(encoding="utf-8")
+        for name, file in local.items()
+        if file.is_file()
+    }
+    _write(place, head, wanted, arch, upgrade=upgrade, **texts)
+    return place
+
+
+def make_build(
+    release: Release, tree: Path, arch: Arch, *, upgrade: bool = False
+) -> Path:
+    """Lock what compiles a release: its stock tree's build requirements, with CUDA.
+
+    Raises:
+        UsageError: the release's CUDA has no toolkit on the package index.
+        NoSolutionError: the index cannot meet the requirements.
+    """
+    dockerfile = (tree / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    cuda = _CUDA_VERSION.search(dockerfile)
+    declared = next(filter(Path.is_file, (tree / name for name in _BUILD_FILES)), None)
+    if cuda is None or declared is None:
+        raise PatchsetError(
+            f"{tree} does not name CUDA_VERSION and its build requirements as before",
+            "extend scripts/patchset/inputs/lock.py",
+        )
+    if int(cuda[1]) < _FIRST_CUDA:
+        raise UsageError(
+            f"{release.name} is built with CUDA {cuda[1]}.{cuda[2]}, whose toolkit is "
+            "not on the package index",
+            "modules of this release cannot be compiled here",
+        )
+    wanted = declared.read_text(encoding="utf-8").splitlines()
+    wanted += [f"cuda-toolkit[{_TOOLKIT}]=={cuda[1]}.{cuda[2]}.*", _CUTLASS]
+    head = (
+        f"What compiles the modules of vLLM {release.name} (CUDA {cuda[1]}.{cuda[2]})",
+        f"on {arch}. Made by nox -s lock; do not edit.",
+    )
+    place = lock_file(release, "build", arch)
+    unneeded = "".join(f"{name} ; python_version < '3'\n" for name in _NOT_NEEDED)
+    _write(place, head, wanted, arch, upgrade=upgrade, override=unneeded)
+    return place
+
+
+def _write(
+    place: Path,
+    head: Iterable[str],
+    wanted: list[str],
+    arch: Arch,
+    *,
+    upgrade: bool,
+    override: str = "",
+    constraint: str = "",
+) -> None:
+    """Resolve by uv for Debian 12 and write the lock."""
+    settings = index.pip_settings()
+    command = [uv(), "pip", "compile", "--no-config", "--quiet", "--no-header"]
+    command += ["--format", "pylock.toml", "--output-file", "pylock.toml"]
+    command += ["--python-version", PYTHON, "--only-binary", ":all:"]
+    command += ["--python-platform", f"{arch}-manylinux_{GLIBC[0]}_{GLIBC[1]}"]
+    command += ["--overrides", "override.txt", "--constraints", "constraint.txt"]
+    command += ["wanted.txt"]
+    if not settings.index_urls:
+        command.append("--no-index")
+    with (
+        console.step(f"resolve {place.name} of {place.parent.name}"),
+        files.scratch(paths.build_dir()) as folder,
+    ):
+        (folder / "wanted.txt").write_text("\n".join(wanted) + "\n", encoding="utf-8")
+        (folder / "override.txt").write_text(override, encoding="utf-8")
+        (folder / "constraint.txt").write_text(constraint, encoding="utf-8")
+        if place.is_file() and not upgrade:
+            made = place.read_text(encoding="utf-8")
+            (folder / "pylock.toml").write_text(made, encoding="utf-8")
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment(settings),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            _explain(done.stderr.strip()[-3000:])
+        made = (folder / "pylock.toml").read_text(encoding="utf-8")
+    packages = tomllib.loads(made).get("packages", [])
+    source, tags = Index(settings), image_tags(arch)
+    lines = [
+        *(f"# {line}" for line in head),
+        'lock-version = "1.0"',
+        'created-by = "vllm-mtp-patches"',
+        f"environments = [\"sys_platform == 'linux' and platform_machine == '{arch}'\"]",
+        f'requires-python = "=={PYTHON}.*"',
+    ]
+    for package in packages:
+        wheel = _best(source, package, tags)
+        lines += [
+            "",
+            "[[packages]]",
+            f'name = "{package["name"]}"',
+            f'version = "{package["version"]}"',
+            f'wheels = [{{ path = "{wheel.file}", size = {wheel.size}, '
+            f'hashes = {{ sha256 = "{wheel.sha256}" }} }}]',
+        ]
+    files.write_text(place, "\n".join(lines) + "\n")
+
+
+def _explain(words: str) -> None:
+    if "No solution found" in words:
+        raise NoSolutionError(
+            f"the index has no versions that fit together:\n{words}",
+            "where the index lacks a version that upstream asks for, name another in "
+            "overrides.TARGET.txt beside release.toml, with the reason as a comment",
+        )
+    raise PatchsetError(
+        f"uv could not resolve: {words}",
+        "the cause is above; 'pip config list' shows which indexes are asked",
+    )
+
+
+def _best(source: Index, package: Mapping[str, Any], tags: list[Tag]) -> Artifact:
+    """The wheel of a resolved package that an installer would take."""
+    rank = {tag: place for place, tag in enumerate(tags)}
+    fitting = []
+    for entry in package.get("wheels", []):
+        url = entry.get("url", "")
+        name = entry.get("name") or url.rpartition("/")[2].replace("%2B", "+")
+        try:
+            places = [rank[t] for t in parse_wheel_filename(name)[3] if t in rank]
+        except InvalidWheelFilename:
+            continue
+        sha256 = entry.get("hashes", {}).get("sha256")
+        if places and sha256:
+            fitting.append((min(places), name, url, sha256, entry.get("size")))
+    if not fitting:
+        raise PatchsetError(
+            f"the index has no wheel with a sha256 of {package['name']} "
+            f"{package.get('version')}",
+            "name another version in overrides.TARGET.txt beside release.toml",
+        )
+    _, name, url, sha256, size = min(fitting)
+    link = Link(name, url, sha256, size)
+    if not url:
+        link = source.link(package["name"], name)
+    return Artifact(
+        project=package["name"], file=name, sha256=sha256, size=source.size(link)
+    )
+
+
+def image_tags(arch: Arch) -> list[Tag]:
+    """The wheel tags that the image's Python takes, best first (PEP 425, PEP 600)."""
+    platforms = []
+    for minor in range(GLIBC[1], 4 if arch == "x86_64" else 16, -1):
+        platforms.append(f"manylinux_2_{minor}_{arch}")
+        if minor in _LEGACY:
+            platforms.append(f"{_LEGACY[minor]}_{arch}")
+    platforms.append(f"linux_{arch}")
+    python = tuple(map(int, PYTHON.split(".")))
+    interpreter = f"cp{PYTHON.replace('.', '')}"
+    return [
+        *cpython_tags(python, platforms=platforms),
+        *compatible_tags(python, interpreter, platforms),
+    ]
+
+
+def uv() -> str:
+    """The path of uv."""
+    try:
+        from uv import find_uv_bin
+
+        return str(find_uv_bin())
+    except (ImportError, FileNotFoundError) as error:
+        raise MissingToolError("uv is not installed", "pip install uv") from error
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """This process's environment, with pip's settings in place of uv's own.
+
+    A lock must hold what everybody can get: folders of this machine count only if pip
+    has nothing else. Indexes are variables, not arguments: their URLs may hold
+    credentials, and every user can read arguments.
+    """
+    result = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("UV_") or name.removeprefix("UV_") in _KEPT
+    }
+    result["UV_HTTP_TIMEOUT"] = str(max(1, round(settings.timeout)))
+    remote = [url for url in settings.index_urls if url.startswith("http")]
+    if urls := remote or settings.index_urls:
+        result |= {
+            "UV_DEFAULT_INDEX": urls[0],
+            "UV_INDEX": " ".join(urls[1:]),
+            "UV_INDEX_STRATEGY": "unsafe-best-match",
+            "UV_INSECURE_HOST": " ".join(settings.trusted_hosts),
+        }
+    optional = {
+        "SSL_CERT_FILE": settings.cert,
+        "SSL_CLIENT_CERT": settings.client_cert,
+        "HTTP_PROXY": settings.proxy,
+        "HTTPS_PROXY": settings.proxy,
+    }
+    return result | {name: value for name, value in optional.items() if value}

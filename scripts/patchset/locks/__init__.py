@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""What an image or a toolchain installs: locked with hashes, and fetched."""

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mode source: compile modules of the patched tree with vLLM's own build backend.
+
+Only vLLM's own modules are compiled. Those of other projects (flash-attention, FlashMLA,
+DeepGEMM and more), and what is made from crates, are the official wheel's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from patchset import console, files, git, paths, process
+from patchset.errors import MissingToolError, PatchsetError, UsageError
+from patchset.inputs import fetch, lock
+from patchset.inputs.lock import Locked
+from patchset.release import Arch, Release, Target
+from patchset.series.apply import patched_tree
+from patchset.series.patched_release import PatchedRelease
+from patchset.wheel import overlay
+from patchset.wheel.archive import Wheel
+
+#: CMake links this library; it comes with a GPU's driver.
+DRIVER = "libcuda.so.1"
+#: Where the toolkit's packages make a CUDA root.
+_CUDA_ROOT = "nvidia/cu13"
+_CUTLASS = re.compile(
+    r"(vllm/third_party/\w+/cutlass)/(?:include|tools/util/include)/."
+)
+_OWN = re.compile(r"^\s*define_extension_target\(\s*(\w+)", re.MULTILINE)
+_SETUP = re.compile(r"CMakeExtension\(\s*name=\"vllm\.(\w+)\"")
+_EXTERNAL = re.compile(r"^\s*include\(cmake/external_projects/[\w.]+\)$", re.MULTILINE)
+#: Asks for a compiler that only other projects need.
+_NEWER_GCC = re.compile(
+    r"^if ?\([^()]*CMAKE_CXX_COMPILER_VERSION VERSION_LESS \"\d+\"\)\s*"
+    r"message\(FATAL_ERROR[^\0]*?DeepGEMM[^\0]*?^endif\(\)$",
+    re.MULTILINE,
+)
+_ARCHS = re.compile(r"\d+\.\d[af]?(\+PTX)?([ ;,]\d+\.\d[af]?(\+PTX)?)*")
+
+
+def build(
+    patched: PatchedRelease,
+    target: Target,
+    arch: Arch,
+    names: tuple[str, ...] = (),
+    *,
+    archs: str = "9.0",
+    jobs: int | None = None,
+    out: Path | None = None,
+) -> Path:
+    """Compile modules and build the wheel, in ``build/wheels/<release>/cuda-source``.
+
+    ``names`` chooses modules, all of vLLM's own without any. What was compiled stays in
+    ``build/source/<release>-<arch>``, where the next run continues.
+    """
+    release = patched.pin
+    if target != "cuda":
+        raise UsageError("modules are compiled for cuda only")
+    if not _ARCHS.fullmatch(archs):
+        raise UsageError(f"{archs!r} is no list of architectures", "such as 9.0;10.0")
+    overlay.check_series(patched, "source")
+    packages = lock.read(release, "build", arch)
+    tree = patched_tree(release)
+    names = choose(tree, names)
+    official = fetch.artifact(release.wheel(target, arch))
+    key = re.sub(r"[^0-9A-Za-z.+]+", "_", archs)
+    folder = paths.build_dir() / "source" / f"{release.name}-{arch}-{key}"
+    python = toolchain(packages)
+    with files.lock(folder), files.explain_full_disk(folder), Wheel(official) as stock:
+        prepare(tree, folder / "tree")
+        cutlass = cutlass_headers(stock, tree, folder / "cutlass")
+        made = compile_modules(release, folder, python, cutlass, names, archs, jobs)
+        compiled = {}
+        for file in made:
+            name = file.relative_to(folder / "out").as_posix()
+            content = file.read_bytes()
+            if name in stock.members and stock.read(name) == content:
+                console.note(f"  {name}: the same bytes as the official wheel's")
+            else:
+                compiled[name] = content
+        out = out or paths.wheels_dir() / release.name / f"{target}-source"
+        pinned = release.wheel(target, arch)
+        return overlay.write(out, stock, patched, target, pinned, compiled)
+
+
+def choose(tree: Path, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The modules to compile, of those that ``CMakeLists.txt`` itself defines."""
+    cmake = _read(tree / "CMakeLists.txt")
+    own = set(_OWN.findall(cmake))
+    known = [name for name in _SETUP.findall(_read(tree / "setup.py")) if name in own]
+    known = list(dict.fromkeys(known))
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError(
+            f"vLLM has no CUDA module {', '.join(unknown)} of its own",
+            f"it has {', '.join(known)}",
+        )
+    # Modules of other targets cannot be asked for by their absence.
+    return names or tuple(name for name in known if name not in ("_C", "_rocm_C"))
+
+
+def prepare(patched: Path, folder: Path) -> None:
+    """Check the patched tree out into ``folder``, without other projects.
+
+    The checkout is kept and only changed files are written, for Ninja's sake.
+    """
+    if not (folder / ".git").is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        git.run(folder, "init", "--quiet")
+    (folder / ".git" / "index.lock").unlink(missing_ok=True)  # of a killed run
+    git.run(folder, "fetch", "--quiet", "--no-tags", str(patched), "HEAD")
+    git.run(folder, "checkout", "--quiet", "--force", "--detach", "FETCH_HEAD")
+    place = folder / "CMakeLists.txt"
+    text = _EXTERNAL.sub("", _read(place))
+    place.write_text(_NEWER_GCC.sub("", text), encoding="utf-8")
+
+
+def cutlass_headers(stock: Wheel, tree: Path, folder: Path) -> Path:
+    """CUTLASS' headers: of ``VLLM_CUTLASS_SRC_DIR``, else the official wheel's."""
+    if given := os.environ.get("VLLM_CUTLASS_SRC_DIR"):
+        folder = Path(given).absolute()
+    elif not folder.is_dir():
+        tops = {match[1] for name in stock.members if (match := _CUTLASS.match(name))}
+        if not tops:
+            raise PatchsetError(
+                f"{stock.path.name} has no headers of CUTLASS",
+                "set VLLM_CUTLASS_SRC_DIR to a checkout of it",
+            )
+        top = min(tops)
+        with files.atomic_folder(folder) as temp:
+            for name in stock.members:
+                if name.startswith(top) and _CUTLASS.match(name):
+                    place = temp / name.removeprefix(f"{top}/")
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(stock.read(name))
+    numbers = re.findall(
+        r"#define CUTLASS_(?:MAJOR|MINOR|PATCH)\s+(\d+)",
+        _read(folder / "include" / "cutlass" / "version.h"),
+    )
+    asked = re.search(
+        r"CUTLASS_REVISION \"v?([\d.]+)\"", _read(tree / "CMakeLists.txt")
+    )
+    console.note(
+        f"  CUTLASS {'.'.join(numbers[:3])} of {folder}; the release pins "
+        f"{asked[1] if asked else 'another'}"
+    )
+    return folder
+
+
+def toolchain(packages: list[Locked]) -> Path:
+    """The Python of the locked toolchain, installed if it is not there yet."""
+    sums = sorted(package.wheel.sha256 for package in packages)
+    digest = hashlib.sha256("\n".join(sums).encode()).hexdigest()[:12]
+    folder = paths.build_dir() / "source" / f"toolchain-{digest}"
+    with files.lock(folder):
+        files.remove_temp(folder.parent, folder.name)
+        if not folder.is_dir():
+            interpreter = _python_with_headers()
+            wheels = lock.gather(packages)
+            with (
+                console.step(f"install the compiler's environment into {folder}"),
+                files.atomic_folder(folder) as temp,
+            ):
+                python = temp / "bin" / "python"
+                venv = ["venv", "--relocatable", "--allow-existing", "--python"]
+                install = ["pip", "install", "--no-deps", "--no-index", "--python"]
+                alone = ["--quiet", "--offline", "--no-cache", "--no-config"]
+                process.run([lock.uv(), *venv, interpreter, temp, *alone], prefix="uv")
+                process.run([lock.uv(), *install, python, *wheels, *alone], prefix="uv")
+                complete_cuda(_cuda_root(temp))
+    return folder / "bin" / "python"
+
+
+def complete_cuda(root: Path) -> None:
+    """Add what CMake looks for and the packages lack: names, and a driver to link."""
+    libraries = root / "lib"
+    (root / "lib64").symlink_to("lib")
+    for library in sorted(libraries.glob("*.so.*")):
+        plain = libraries / f"{library.name.partition('.so.')[0]}.so"
+        if not plain.exists():
+            plain.symlink_to(library.name)
+    stubs = libraries / "stubs"
+    stubs.mkdir()
+    # It defines all that the header names: the linker leaves out a library that it takes
+    # nothing from (--as-needed), and the module would not find the driver.
+    names = sorted(set(re.findall(r"\bcu[A-Z]\w*", _read(root / "include" / "cuda.h"))))
+    command = [os.environ.get("CC", "gcc"), "-shared", "-x", "c", "-"]
+    command += [f"-Wl,-soname,{DRIVER}", "-o", "libcuda.so"]
+    try:
+        subprocess.run(
+            command,
+            input="".join(f"int {name}(void) {{ return 1; }}\n" for name in names),
+            cwd=stubs,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+    except FileNotFoundError as error:
+        raise MissingToolError(
+            f"{command[0]} is not installed", "apt-get install g++"
+        ) from error
+    except subprocess.CalledProcessError as error:
+        raise PatchsetError(
+            f"{command[0]} cannot link a stand-in for {DRIVER}: {error.stderr[-500:]}"
+        ) from error
+
+
+def compile_modules(
+    release: Release,
+    folder: Path,
+    python: Path,
+    cutlass: Path,
+    names: tuple[str, ...],
+    archs: str,
+    jobs: int | None,
+) -> list[Path]:
+    """Run the build backend; the files below ``out`` that it made."""
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    root = _cuda_root(python.parent.parent)
+    with console.step(f"compile {', '.join(names)} for {archs}"):
+        driver = Path(__file__).with_name("source_driver.py")
+        process.run(
+            [python, driver, ",".join(names), folder / "objects", folder / "out"],
+            prefix="build",
+            env=environment(release, folder, python, root, cutlass, archs, jobs),
+            cwd=folder / "tree",
+        )
+    return sorted(file for file in (folder / "out").rglob("*.so") if file.is_file())
+
+
+def environment(
+    release: Release,
+    folder: Path,
+    python: Path,
+    cuda: Path,
+    cutlass: Path,
+    archs: str,
+    jobs: int | None,
+) -> dict[str, str]:
+    """The build's variables: of the caller's only programs, compilers and ccache."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in ("PATH", "HOME", "TMPDIR", "CC", "CXX") or name.startswith("CCACHE_")
+    }
+    programs = [str(python.parent), str(cuda / "bin"), kept.get("PATH", os.defpath)]
+    # Modules hold no path of this machine, so that they are the same bytes elsewhere.
+    maps = [
+        f"-ffile-prefix-map={folder}=.",
+        f"-ffile-prefix-map={paths.build_dir()}=..",
+    ]
+    arguments = [
+        "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON",
+        f"-DCUTLASS_INCLUDE_DIR={cutlass}/include",
+        f"-DCUTLASS_TOOLS_UTIL_INCLUDE_DIR={cutlass}/tools/util/include",
+    ]
+    return kept | {
+        "PATH": os.pathsep.join(programs),
+        "CUDA_HOME": str(cuda),
+        "CUDACXX": str(cuda / "bin" / "nvcc"),
+        "CXXFLAGS": " ".join(maps),
+        "NVCC_APPEND_FLAGS": " ".join(f"-Xcompiler={flag}" for flag in maps),
+        "NVCC_THREADS": "1",
+        "MAX_JOBS": str(jobs or os.cpu_count() or 1),
+        "CMAKE_ARGS": " ".join(arguments),
+        "CMAKE_BUILD_TYPE": "Release",
+        "FETCHCONTENT_BASE_DIR": str(folder / "deps"),
+        "TORCH_CUDA_ARCH_LIST": archs,
+        "VLLM_CUTLASS_SRC_DIR": str(cutlass),
+        "VLLM_TARGET_DEVICE": "cuda",
+        "VLLM_VERSION_OVERRIDE": release.built_version("cuda"),
+        "SOURCE_DATE_EPOCH": str(release.source_date_epoch),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "TZ": "UTC",
+        "LC_ALL": "C.UTF-8",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        # A build that downloads something fails, and is seen.
+        "http_proxy": "http://127.0.0.1:9",
+        "https_proxy": "http://127.0.0.1:9",
+    }
+
+
+def _cuda_root(environment: Path) -> Path:
+    return next(environment.glob("lib/python3.*/site-packages")) / _CUDA_ROOT
+
+
+def _python_with_headers() -> str:
+    """A Python of the lock's version that extension modules can be compiled for."""
+    ask = "import sys, sysconfig; print(*sys.version_info[:2], sep='.')\n"
+    ask += "print(sysconfig.get_path('include'))"
+    this = getattr(sys, "_base_executable", sys.executable)
+    for candidate in filter(None, (this, shutil.which(f"python{lock.PYTHON}"))):
+        done = subprocess.run(
+            [candidate, "-c", ask], capture_output=True, text=True, check=False
+        )
+        version, _, include = done.stdout.strip().partition("\n")
+        if version == lock.PYTHON and (Path(include) / "Python.h").is_file():
+            return str(candidate)
+    raise MissingToolError(
+        f"compiling needs Python {lock.PYTHON} with its headers",
+        f"apt-get install python{lock.PYTHON}-dev",
+    )
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise PatchsetError(f"{file} cannot be read: {error}") from error
