@@ -34,10 +34,16 @@ class ProgramError(PatchsetError):
 
     def __init__(self, message: str, tail: str, *, shown: bool = True) -> None:
         if not shown and tail:
-            message += f"; its last words: {tail.splitlines()[-1].strip()[:300]}"
+            message += f"; its last words: {end_of(tail.splitlines()[-1])}"
         hint = "its output is above" if shown else "run the same command again when that is mended"
         super().__init__(message, hint)
         self.tail = tail
+
+
+def end_of(line: str) -> str:
+    """Shorten a line from the front: the cause of an error is at its end."""
+    line = line.strip()
+    return line if len(line) <= 300 else f"…{line[-300:]}"
 
 
 def run(
@@ -90,10 +96,10 @@ def run(
         name = f"{Path(argv[0]).name} {subcommand}".strip()
         if full := [line for line in tail if files.tells_of_no_space(line)]:
             hint = "free some space, then run the same command again"
-            raise NoSpaceError(f"the disk is full: {name} said {full[-1].strip()[:200]!r}", hint)
+            raise NoSpaceError(f"the disk is full: {name} said {end_of(full[-1])!r}", hint)
         if alone := [line for line in tail if _NO_NETWORK.search(line)]:
             hint = "check the network and the proxy's variables, then run the same command again"
-            raise UnavailableError(f"{name} has no network; it said {alone[-1].strip()[:300]!r}", hint)
+            raise UnavailableError(f"{name} has no network; it said {end_of(alone[-1])!r}", hint)
         raise ProgramError(f"{name} ended with status {status}", "\n".join(tail), shown=on_line is None)
 
 

@@ -102,3 +102,9 @@ def test_an_interruption_while_modules_are_imported_is_no_traceback(
     started.send_signal(signal.SIGINT)
     said = started.communicate(timeout=60)[1]
     assert started.returncode == 130 and "Traceback" not in said
+
+
+def test_the_end_of_a_long_line_is_kept() -> None:
+    script = "printf 'a%.0s' $(seq 1 900); echo ' because of this'; exit 1"
+    with pytest.raises(process.ProgramError, match="because of this"):
+        process.run(["sh", "-c", script], prefix="p", on_line=lambda line: None)
