@@ -504,15 +504,20 @@ def test_references() -> None:
     assert not skopeo.parse("localhost.example.org/a").loopback
 
 
+AMD64 = {"platform": {"os": "linux", "architecture": "amd64"}}
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"config": None}, "config"),
-        ({"layers": "x"}, "layers"),
-        ({"layers": [{"digest": "sha256:12", "size": 1}]}, "digest"),
+        ({"config": None}, "is malformed"),
+        ({"layers": 5}, "is malformed"),
+        ({"layers": [{"digest": "sha256:12", "size": 1}]}, "without a sha256 digest"),
         ({"layers": []}, "differ in their layers"),
-        ({"manifests": 5}, "manifests"),
-        ({"manifests": [{"digest": f"sha256:{'0' * 64}", "size": -1}]}, "size"),
+        ({"manifests": 5}, "is malformed"),
+        ({"manifests": ["x"]}, "is malformed"),
+        ({"manifests": [AMD64]}, "is malformed: KeyError"),
+        ({"manifests": [{**AMD64, "digest": "x", "size": 1}]}, "without a sha256"),
     ],
 )
 def test_malformed_manifests_are_named(change: dict[str, Any], complaint: str) -> None:
@@ -529,6 +534,20 @@ def test_malformed_manifests_are_named(change: dict[str, Any], complaint: str) -
     assert read(layout.dump(manifest)).parts[0].arch == "x86_64"
     with pytest.raises(PatchsetError, match=complaint):
         read(layout.dump({**manifest, **change}))
+    odd: list[dict[str, Any]] = [
+        {"config": "x"},
+        {"config": {"Labels": {"a": 3}}},
+        {"rootfs": {"diff_ids": "x"}},
+        {"history": "x"},
+        {"os": []},
+    ]
+    for settings in odd:
+        whole = config
+        config = layout.dump({**json.loads(whole), **settings})
+        manifest["config"] = layout.descriptor(config, layout.CONFIG)
+        with pytest.raises(PatchsetError):
+            read(layout.dump(manifest))
+        config = whole
     for content in (b"", b"[]", b"[" * 100_000, b" " * (layout.MAX_BYTES + 1)):
         with pytest.raises(PatchsetError):
             read(content)

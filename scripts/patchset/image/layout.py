@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, Field, ValidationError
+from typing import Any
 
 from patchset.errors import PatchsetError
 from patchset.release import GOARCH, Arch
@@ -29,41 +28,7 @@ OCI_NAMES = {
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 #: Bound of a manifest and of a configuration in bytes, as in skopeo.
 MAX_BYTES = 4 << 20
-_MAX_LAYERS = 500
-_Model = TypeVar("_Model", bound=BaseModel)
 _ARCHS: dict[str, Arch] = {name: arch for arch, name in GOARCH.items()}
-
-
-class _Descriptor(BaseModel):
-    media_type: str | None = Field(default=None, alias="mediaType")
-    digest: str = Field(pattern=DIGEST.pattern + "$")
-    size: int = Field(ge=0)
-    platform: dict[str, Any] | None = None
-
-
-class _Manifest(BaseModel):
-    config: _Descriptor
-    layers: list[_Descriptor] = Field(max_length=_MAX_LAYERS)
-
-
-class _Index(BaseModel):
-    manifests: list[_Descriptor] = Field(max_length=100)
-
-
-class _Settings(BaseModel):
-    labels: dict[str, str] | None = Field(default=None, alias="Labels")
-
-
-class _Rootfs(BaseModel):
-    diff_ids: list[str]
-
-
-class _Config(BaseModel):
-    architecture: str
-    os: str
-    config: _Settings | None = None
-    rootfs: _Rootfs
-    history: list[dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -128,52 +93,73 @@ def read(
         top: The manifest or index that a tag names.
         what: How messages name the image.
         manifest: Fetches a manifest by digest.
-        config: Fetches the configuration of a manifest: the digests of both.
+        config: Fetches the configuration of a manifest, by the digests of both.
 
     Raises:
         PatchsetError: Something is malformed, or two manifests are for one platform.
     """
     found = _parse(top, what)
-    if "manifests" not in found:
-        return Image(digest(top), (_part(top, what, config),))
-    entries = _check(_Index, found, what).manifests
-    parts: dict[str, Part] = {}
-    for entry in entries:
-        platform = entry.platform or {}
-        name = str(platform.get("architecture"))
-        if platform.get("os") != "linux" or name not in _ARCHS:
-            continue
-        if name in parts:
-            raise PatchsetError(
-                f"{what} has two manifests for linux/{name}",
-                "an index that names one platform twice is not to be trusted",
-            )
-        content = _checked(manifest(entry.digest), entry.digest, what)
-        parts[name] = _part(content, f"{what}, linux/{name}", config)
-        if GOARCH[parts[name].arch] != name:
-            raise PatchsetError(
-                f"{what}: the manifest for linux/{name} is for "
-                f"linux/{GOARCH[parts[name].arch]}"
-            )
-    return Image(digest(top), tuple(part for _, part in sorted(parts.items())))
+    with _malformed(what):
+        if "manifests" not in found:
+            return Image(digest(top), (_part(top, what, config),))
+        parts: dict[str, Part] = {}
+        for entry in found["manifests"]:
+            platform = entry.get("platform") or {}
+            name = platform.get("architecture")
+            if platform.get("os") != "linux" or name not in _ARCHS:
+                continue
+            if name in parts:
+                raise PatchsetError(
+                    f"{what} has two manifests for linux/{name}",
+                    "an index that names one platform twice is not to be trusted",
+                )
+            wanted = _digest(entry)
+            content = _checked(manifest(wanted), wanted, what)
+            parts[name] = _part(content, f"{what}, linux/{name}", config)
+            if parts[name].platform["architecture"] != name:
+                raise PatchsetError(f"{what}: a manifest is not for linux/{name}")
+        return Image(digest(top), tuple(part for _, part in sorted(parts.items())))
 
 
 def _part(content: bytes, what: str, config: Callable[[str, str], bytes]) -> Part:
-    manifest = _parse(content, what)
-    checked = _check(_Manifest, manifest, what)
-    own = digest(content)
-    wanted = checked.config.digest
+    manifest, own = _parse(content, what), digest(content)
+    wanted = _digest(manifest["config"])
     settings = _parse(_checked(config(own, wanted), wanted, what), what)
-    said = _check(_Config, settings, what)
-    if said.os != "linux" or said.architecture not in _ARCHS:
-        raise PatchsetError(
-            f"{what} is for {said.os}/{said.architecture}", "choose another image"
-        )
-    if len(said.rootfs.diff_ids) != len(checked.layers):
+    layers, diff_ids = manifest["layers"], settings["rootfs"]["diff_ids"]
+    for found in (layers, diff_ids, settings.get("history") or []):
+        if not isinstance(found, list):
+            raise TypeError("something is no list")
+    for entry in layers:
+        _digest(entry)
+    if len(diff_ids) != len(layers):
         raise PatchsetError(
             f"{what}: manifest and configuration differ in their layers"
         )
-    return Part(_ARCHS[said.architecture], own, manifest, settings)
+    platform = settings["os"], settings["architecture"]
+    if platform[0] != "linux" or platform[1] not in _ARCHS:
+        raise PatchsetError(
+            f"{what} is for {'/'.join(platform)}", "choose another image"
+        )
+    part = Part(_ARCHS[platform[1]], own, manifest, settings)
+    if not all(isinstance(text, str) for pair in part.labels.items() for text in pair):
+        raise ValueError("a label is no text")
+    return part
+
+
+def _digest(entry: dict[str, Any]) -> str:
+    """Return the digest of a descriptor."""
+    if not DIGEST.fullmatch(entry["digest"]) or not isinstance(entry["size"], int):
+        raise ValueError("a descriptor without a sha256 digest and a size")
+    return str(entry["digest"])
+
+
+@contextlib.contextmanager
+def _malformed(what: str) -> Iterator[None]:
+    """Say that JSON from outside has another form than an image's."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PatchsetError(f"{what} is malformed: {error!r}") from error
 
 
 def load(folder: Path) -> tuple[Image, str]:
@@ -183,15 +169,10 @@ def load(folder: Path) -> tuple[Image, str]:
         place = folder / "blobs" / "sha256" / wanted.removeprefix("sha256:")
         return _checked(_read(place), wanted, str(folder))
 
-    entries = _parse(_read(folder / "index.json"), str(folder)).get("manifests", [])
-    try:
-        (entry,) = entries
-        name = entry["annotations"]["org.opencontainers.image.ref.name"]
-        top = blob(entry["digest"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PatchsetError(
-            f"{folder} is not a layout with one named image", "build the image again"
-        ) from error
+    with _malformed(str(folder)):
+        (entry,) = _parse(_read(folder / "index.json"), str(folder))["manifests"]
+        name = str(entry["annotations"]["org.opencontainers.image.ref.name"])
+        top = blob(_digest(entry))
     return read(top, str(folder), blob, lambda _, wanted: blob(wanted)), name
 
 
@@ -239,12 +220,3 @@ def _parse(content: bytes, what: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise PatchsetError(f"{what} is not a JSON object")
     return found
-
-
-def _check(model: type[_Model], found: object, what: str) -> _Model:
-    try:
-        return model.model_validate(found)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        place = ".".join(map(str, fault["loc"]))
-        raise PatchsetError(f"{what} is malformed: {place}: {fault['msg']}") from error
