@@ -26,7 +26,8 @@ from patchset.errors import (
 )
 from patchset.image import debian, engine, layout, space
 from patchset.image.engine import Job
-from patchset.image.sbom import Package
+from patchset.inputs.lock import Locked
+from patchset.release import Artifact
 
 DOCKER = paths.project_root() / "docker"
 DOCKERFILES = sorted(DOCKER.glob("Dockerfile.*"))
@@ -74,10 +75,13 @@ def test_the_context_holds_what_the_dockerfile_names(tmp_path: Path) -> None:
     other.write_bytes(b"dependency")
     context = tmp_path / "context"
     context.mkdir()
-    packages = [Package("b", "2", "b" * 64), Package("a", "1", "a" * 64)]
+    packages = [
+        Locked(name, "1", Artifact(project=name, file="x", sha256=name * 64, size=1))
+        for name in ("b", "a")
+    ]
     debian.fill(context, wheel, packages, [other], small_uv(tmp_path))
     text = (context / "lock/requirements.lock").read_text()
-    assert text.startswith(f"a==1 --hash=sha256:{'a' * 64}\nb==2 ")
+    assert text.startswith(f"a==1 --hash=sha256:{'a' * 64}\nb==1 ")
     assert (context / "bin/uv").stat().st_mode & 0o111
     for line in instructions(DOCKER / "Dockerfile.full"):
         for source in re.findall(r"type=bind,source=([\w./-]+)", line):

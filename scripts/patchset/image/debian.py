@@ -30,8 +30,8 @@ from patchset.image import engine as engines
 from patchset.image import labels, layout, sbom, space
 from patchset.image.engine import Engine, Job
 from patchset.image.layer import DOCTOR
-from patchset.image.sbom import Package
 from patchset.inputs import lock as locks
+from patchset.inputs.lock import Locked
 from patchset.release import GOARCH, Arch, Release, Target
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
@@ -122,7 +122,8 @@ def build(
     out, name = folder(release, target, arch), tag(release, target)
     if again:
         out, name = out.with_name(f"{out.name}-again"), f"{name}-again"
-    lock = lock_file(release, target, arch)
+    locked = locks.read(release, target, arch)
+    lock_sum = files.sha256_file(locks.lock_file(release, target, arch))
     store = engines.storage(engine) or images
     space.check({images: space.BUILD[target], store: space.STORAGE[target]})
     with files.lock(images / "work"):
@@ -140,16 +141,16 @@ def build(
                 job = Job(_dockerfile("base"), context, base_tag, epoch, arch)
                 engines.build(engine, job)
         console.note("part 3 of 4: the packages, and vLLM on them")
-        packages, wheels = _locked(lock)
+        wheels = locks.gather(locked)
         said = labels.labels(patched, target, wheel) | {
             labels.ROOTFS: base.name,
             labels.ROOTFS_SHA256: base_sum,
-            labels.LOCK_SHA256: files.sha256_file(lock),
+            labels.LOCK_SHA256: lock_sum,
             labels.SNAPSHOT: snapshot() or "none",
             labels.ENGINE: engine,
         }
         with files.scratch(images) as context:
-            fill(context, wheel, packages, wheels, _uv(arch))
+            fill(context, wheel, locked, wheels, _uv(arch))
             job = Job(
                 _dockerfile("full"),
                 context,
@@ -166,35 +167,17 @@ def build(
         with files.lock(out), files.atomic_folder(out) as temp:
             engines.store(engine, name, temp)
             image, _ = layout.load(temp / "image")
-            inputs = {base.name: base_sum, lock.name: said[labels.LOCK_SHA256]}
+            inputs = {base.name: base_sum, "lock": lock_sum}
             sbom.write(
                 temp,
                 patched,
                 target,
                 image.digest,
                 {arch: wheel},
-                packages=packages,
+                packages=locked,
                 inputs=inputs,
             )
     return Whole(out, image.digest, name)
-
-
-def lock_file(release: Release, target: Target, arch: Arch) -> Path:
-    """Return the lock of a target."""
-    file = locks.lock_file(release, target, arch)
-    if not file.is_file():
-        raise UsageError(
-            f"{release.name} has no lock for {target} on {arch}: {file} is missing",
-            f"nox -s lock -- {release.name} --target {target} --arch {arch} writes it",
-        )
-    return file
-
-
-def _locked(lock: Path) -> tuple[list[Package], list[Path]]:
-    """Return what a lock names, and the verified wheels."""
-    locked = locks.read_file(lock)
-    packages = [Package(one.name, one.version, one.wheel.sha256) for one in locked]
-    return packages, locks.gather(locked)
 
 
 def _uv(arch: Arch) -> Path:
@@ -217,7 +200,7 @@ def _arguments(target: Target, arch: Arch) -> dict[str, str]:
 def fill(
     context: Path,
     wheel: Path,
-    packages: Sequence[Package],
+    packages: Sequence[Locked],
     wheels: Sequence[Path],
     uv_wheel: Path,
 ) -> None:
@@ -225,8 +208,8 @@ def fill(
     for name in ("lock", "bin", "wheels", "wheel", "setup"):
         (context / name).mkdir()
     lines = [
-        f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n"
-        for package in sorted(packages)
+        f"{package.name}=={package.version} --hash=sha256:{package.wheel.sha256}\n"
+        for package in sorted(packages, key=lambda package: package.name)
     ]
     (context / "lock" / "requirements.lock").write_text("".join(lines))
     for path in wheels:

@@ -12,6 +12,7 @@ from patchset.errors import NotFoundError, PatchsetError
 from patchset.image import debian, engine, labels, layer, layout, skopeo, thin
 from patchset.image.layout import Image
 from patchset.image.skopeo import Reference
+from patchset.inputs import lock as locks
 from patchset.release import Target, load
 from patchset.series.patched_release import PatchedRelease
 
@@ -118,9 +119,9 @@ def _whole(
 ) -> None:
     (part,) = image.parts
     said = part.labels
-    lock = debian.lock_file(patched.pin, target, part.arch)
+    lock = locks.lock_file(patched.pin, target, part.arch)
     here = {
-        labels.LOCK_SHA256: files.sha256_file(lock),
+        labels.LOCK_SHA256: files.sha256_file(lock) if lock.is_file() else "none",
         labels.SNAPSHOT: debian.snapshot() or "none",
     }
     report.differences = _differing(said, here)

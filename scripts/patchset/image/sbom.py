@@ -9,7 +9,7 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from cyclonedx.model import HashAlgorithm, HashType, Property, XsUri
 from cyclonedx.model.bom import Bom, BomMetaData
@@ -29,6 +29,7 @@ from patchset import console, files, git, paths
 from patchset.errors import PatchsetError, UsageError
 from patchset.image import labels
 from patchset.image.layout import Part
+from patchset.inputs.lock import Locked
 from patchset.release import Arch, Release, Target
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel.archive import Wheel
@@ -42,14 +43,6 @@ BUILDER = "PATCHSET_BUILDER_ID"
 _LOCAL = "urn:vllm-mtp-patches:builder:local"
 
 
-class Package(NamedTuple):
-    """A package that an image installs: its name, version, and the wheel's sha256."""
-
-    name: str
-    version: str
-    sha256: str
-
-
 def write(
     folder: Path,
     patched: PatchedRelease,
@@ -58,7 +51,7 @@ def write(
     wheels: Mapping[Arch, Path],
     *,
     bases: Sequence[Part] = (),
-    packages: Iterable[Package] = (),
+    packages: Iterable[Locked] = (),
     inputs: Mapping[str, str] | None = None,
 ) -> None:
     """Write both files of an image into a folder.
@@ -87,7 +80,7 @@ def _bill(
     digest: str,
     wheels: Mapping[Arch, Path],
     bases: Sequence[Part],
-    packages: Iterable[Package],
+    packages: Iterable[Locked],
 ) -> Bom:
     release = patched.pin
     image = Component(
@@ -117,7 +110,7 @@ def _bill(
             version=package.version,
             bom_ref=f"pypi-{package.name}",
             purl=PackageURL("pypi", name=package.name, version=package.version),
-            hashes=_sha256(package.sha256),
+            hashes=_sha256(package.wheel.sha256),
         )
         for package in packages
     ]
