@@ -27,6 +27,7 @@ import registry
 import wheels
 from conftest import Project
 from patchset.errors import PatchsetError, UsageError
+from patchset.image import base as bases
 from patchset.image import layout, sbom, skopeo
 from patchset.release import load
 from registry import SITE, pulled, push, raw, site_files, tar
@@ -306,13 +307,18 @@ def test_the_official_image_by_digest_stays_the_same(
     digest = skopeo.digest(skopeo.parse(base))
     run = released.run("build-image", "--base", "official")
     assert f"{base} is a tag; today it is {digest}" in run.stderr
-    name(f"{base}@{digest}")
+    assert bases.pin_digest(pin) == digest
+    assert f'image = "{base}@{digest}"' in pin.read_text()
+    assert bases.pin_digest(pin) is None
     before = build(released, "official")
     push(base, [tar(site_files()), tar({"etc/moved": b""})], folder=tmp_path)
     assert build(released, "official")["digest"] == before["digest"]
     assert said(released.run("build-image"))["digest"] == before["digest"]
     name(base)
     assert build(released, "official")["digest"] != before["digest"]
+    name("127.0.0.1:1/x:v1")
+    text = pin.read_text()
+    assert bases.pin_digest(pin) is None and pin.read_text() == text
 
 
 def test_without_a_registry_debian_is_said_in_one_line(

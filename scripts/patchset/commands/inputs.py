@@ -8,6 +8,7 @@ import click
 from patchset import console
 from patchset.commands.options import arch_option, from_dir_option, release_argument
 from patchset.errors import PatchsetError
+from patchset.image import base
 from patchset.inputs import fetch, lock, pin
 from patchset.release import Arch, Target, load
 from patchset.series.stock_tree import stock_tree
@@ -30,7 +31,8 @@ def pin_command(release: str, cpu_project: str, check: bool) -> None:
     Records file name, sha256 and size of the source and of the official wheels (of
     several uploads the one with the highest build tag), and the commit and the torch
     that the source names. An existing pin is compared with the index: missing fields
-    are added, a hash is never changed.
+    are added, a hash is never changed. The official image's digest is added if its
+    registry answers.
     """
     file, added = pin.make(release, cpu_project=cpu_project, check=check)
     if added and check:
@@ -41,6 +43,8 @@ def pin_command(release: str, cpu_project: str, check: bool) -> None:
         console.note(f"  added: {', '.join(added)}")
     else:
         console.note("  the pin is complete and the index agrees")
+    if not check and (digest := base.pin_digest(file)):
+        console.note(f"  added: the digest of the official image, {digest}")
     console.result(file)
 
 

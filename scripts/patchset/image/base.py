@@ -16,9 +16,16 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
+import tomlkit
+
 from patchset import console, files, paths
-from patchset.errors import PatchsetError, UsageError
-from patchset.image import skopeo, space
+from patchset.errors import (
+    MissingToolError,
+    PatchsetError,
+    UnavailableError,
+    UsageError,
+)
+from patchset.image import layout, skopeo, space
 from patchset.image.layer import Place
 from patchset.image.layout import Image
 from patchset.image.skopeo import Reference
@@ -40,6 +47,25 @@ def official(release: Release, target: Target) -> Reference:
             "name one that has the release, --base REF, or take --base debian",
         )
     return skopeo.parse(release.image)
+
+
+def pin_digest(pin: Path) -> str | None:
+    """Write the official image's digest into a pin that has a tag alone.
+
+    Returns the digest; None if the pin has one, or no registry can be asked.
+    """
+    document = tomlkit.parse(pin.read_text(encoding="utf-8"))
+    reference = skopeo.parse(str(document["image"]))
+    if reference.digest:
+        return None
+    try:
+        digest = layout.digest(skopeo.raw(reference))
+    except (UnavailableError, MissingToolError) as error:
+        console.note(f"  the image's digest is not pinned: {error.message}")
+        return None
+    document["image"] = f"{reference}@{digest}"
+    files.write_text(pin, tomlkit.dumps(document))
+    return digest
 
 
 def check(
