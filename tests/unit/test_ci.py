@@ -14,10 +14,11 @@ import pytest
 
 from patchset import paths
 
-WORKFLOWS = sorted((paths.project_root() / "ci").glob("*.yml"))
+WORKFLOWS = sorted((paths.project_root() / ".github/workflows").glob("*.yml"))
 #: What brings nox and the programs that sessions use onto a fresh runner.
 PREPARING = re.compile(
-    r"pipx install nox|python3 -m pip install --user nox|sudo apt-get update && sudo apt-get install -y [a-z -]+"
+    r"pipx install nox|python3 -m pip install --user nox|\.ci/run|"
+    r"(?:sudo )?apt-get update && (?:sudo )?apt-get install -y [a-z -]+"
 )
 
 

@@ -39,4 +39,4 @@ def table(found: Iterable[Release]) -> str:
     wheels = [f"- {wheel.file}{what}: sha256 {wheel.sha256}" for wheel, what in pinned]
     head = "engine | right | wrong in white space only | burst-invariant"
     head += " | executes quoted calls | taken"
-    return results.table(head, rows) + "\n" + "\n".join(wheels) + "\n"
+    return results.table(head, rows) + "\n" + "\n".join(wheels) + "\n\n"
