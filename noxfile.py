@@ -140,6 +140,7 @@ commands(
         "build-wheel": "build a patched wheel: -- [RELEASE --mode overlay|source]",
         "verify": "verify a wheel: -- [FILE]",
         "doctor": "say which patches are live: -- [--python PYTHON]",
+        "export": "write one patch for an installed vLLM: -- [RELEASE]",
     },
 )
 
@@ -178,7 +179,6 @@ def proofs(session: nox.Session) -> None:
 commands(
     "Patch",
     {
-        "new-patch": "set up a new patch and its proof: -- NAME",
         "apply": "make a patched tree: -- [RELEASE --upto N]",
         "refresh": "write a tree's commits back as diffs: -- [RELEASE | --all]",
     },
@@ -193,7 +193,7 @@ commands(
     {
         "fetch": "download and verify the inputs: -- [RELEASE --from-dir DIR]",
         "pin": "pin a release from the package index: -- v0.34.0",
-        "rebase": "port the series: -- v0.34.0 [--dry-run --continue]",
+        "rebase": "port the series: -- v0.34.0 [--from RELEASE --continue]",
     },
 )
 

@@ -14,7 +14,7 @@ def _leave(number: int, frame: object) -> None:
 def main() -> None:
     """The command line. Until its modules are imported there is nothing to clear away on an interruption."""
     _signal.signal(_signal.SIGINT, _leave)
-    from patchset.commands.cli import main as run
+    from patchset.cli import main as run
 
     run()
 

@@ -11,6 +11,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +35,22 @@ def sha256_file(path: Path, on_bytes: Callable[[int], None] | None = None) -> st
             if on_bytes:
                 on_bytes(len(piece))
     return digest.hexdigest()
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """The content of a plain file of at most ``limit`` bytes.
+
+    Raises:
+        OSError: it is something else (a link, a pipe, a device), or larger.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file", str(path))
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"more than {limit} bytes", str(path))
+    return content
 
 
 #: Descriptors of the locks that this process holds.

@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from patchset import files
-from patchset.errors import MissingToolError, PatchsetError
+from patchset.errors import MissingToolError, PatchsetError, UnavailableError
 
-#: Who commits in the trees. Fixed, so that equal trees have equal commit ids everywhere.
+#: The committer in the trees. Fixed, so that equal trees have equal commit ids.
 IDENTITY = ("vllm-mtp-patches", "vllm-mtp-patches@localhost")
+
+#: Bound of one git command, in seconds.
+TIMEOUT = 1800.0
 
 _SETTINGS = (
     ("core.autocrlf", "false"),
@@ -30,7 +36,10 @@ _SETTINGS = (
     ("core.fsmonitor", "false"),
     ("core.hooksPath", os.devnull),
     ("status.showUntrackedFiles", "normal"),
-    # The checkout and the build folder may be somebody else's, as in a container; with the above they run nothing.
+    # A remote that sends less than this for a minute is given up.
+    ("http.lowSpeedLimit", "1000"),
+    ("http.lowSpeedTime", "60"),
+    # The folders may be somebody else's, as in a container; they run nothing.
     ("safe.directory", "*"),
 )
 
@@ -39,63 +48,102 @@ class GitError(PatchsetError):
     """A git command failed; ``stderr`` has its words."""
 
     def __init__(self, arguments: tuple[str, ...], stderr: str) -> None:
-        super().__init__(f"git {' '.join(arguments[:3])} failed: {stderr.strip()[-2000:]}")
+        words = stderr.strip()[-2000:] or "it said nothing"
+        super().__init__(f"git {' '.join(arguments[:3])} failed: {words}")
         self.stderr = stderr
 
 
-def run(folder: Path, *arguments: str, stdin: bytes | None = None, epoch: int | None = None) -> bytes:
+@dataclass(frozen=True)
+class Done:
+    """How a git command ended, and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(
+    folder: Path,
+    *arguments: str,
+    stdin: bytes | None = None,
+    epoch: int | None = None,
+    timeout: float = TIMEOUT,
+) -> bytes:
     """Run git in ``folder`` and return what it prints.
 
     ``epoch`` (seconds since 1970) dates a commit that the command makes.
 
     Raises:
         MissingToolError: git is not installed.
-        PatchsetError: the disk is full.
+        NoSpaceError: the disk is full.
+        UnavailableError: it did not end in time.
         GitError: it exits with another status than 0.
     """
-    done = _start(folder, arguments, stdin, epoch)
-    if done.returncode != 0:
-        words = done.stderr.decode(errors="replace")
-        # Git does not say why it cannot write a file that it checks out: with less than 16 MiB free, the disk is full.
-        unwritten = "unable to write file" in words and shutil.disk_usage(folder).free < 16 << 20
-        if unwritten or files.tells_of_no_space(words):
+    status, out, err = _start(folder, arguments, stdin, epoch, timeout)
+    if status != 0:
+        words = err.decode(errors="replace")
+        # Git does not say why it cannot write a file that it checks out.
+        unwritten = "unable to write file" in words
+        if (unwritten and shutil.disk_usage(folder).free < 16 << 20) or (
+            files.tells_of_no_space(words)
+        ):
             # A folder that is being made has a name of its own.
-            raise files.full_disk(folder.parent if folder.name.startswith(files.TEMP_PREFIX) else folder)
+            made = folder.name.startswith(files.TEMP_PREFIX)
+            raise files.full_disk(folder.parent if made else folder)
         raise GitError(arguments, words)
-    return done.stdout
+    return out
 
 
-def attempt(folder: Path, *arguments: str, stdin: bytes | None = None) -> tuple[int, str]:
-    """Run git and return its exit status and what it says on standard error."""
-    done = _start(folder, arguments, stdin)
-    return done.returncode, done.stderr.decode(errors="replace")
+def attempt(
+    folder: Path,
+    *arguments: str,
+    stdin: bytes | None = None,
+    epoch: int | None = None,
+) -> Done:
+    """Run git, whatever its exit status."""
+    status, out, err = _start(folder, arguments, stdin, epoch, TIMEOUT)
+    return Done(status, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+def text(folder: Path, *arguments: str) -> str:
+    """What git prints, as text without the last newline."""
+    return run(folder, *arguments).decode(errors="replace").removesuffix("\n")
 
 
 def blob_id(content: bytes) -> str:
-    """The name that git gives to a file's content (sha1, as in its object store)."""
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    """The name of a file's content in git's object store (sha1)."""
+    header = b"blob %d\0" % len(content)
+    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
 def name_remote(repository: Path, address: str) -> None:
-    """Call a remote "origin" in a bare repository, or in a ``.git`` folder; an address with credentials would be seen by
-    everybody as an argument of a program."""
+    """Call a remote "origin" in a bare repository, or in a ``.git`` folder.
+
+    As an argument of a program, credentials in the address would be seen by everybody.
+    """
     if any(ord(sign) < 32 for sign in address):
-        raise PatchsetError("the address of a git remote has a control character", "mend it in release.toml")
+        raise PatchsetError(
+            "the address of a git remote has a control character",
+            "correct it in release.toml",
+        )
     quoted = address.replace("\\", "\\\\").replace('"', '\\"')
     with (repository / "config").open("a", encoding="utf-8") as config:
         config.write(f'[remote "origin"]\n\turl = "{quoted}"\n')
 
 
-def text(folder: Path, *arguments: str) -> str:
-    """What git prints, as text without the last newline."""
-    return run(folder, *arguments).decode().removesuffix("\n")
-
-
 def _start(
-    folder: Path, arguments: tuple[str, ...], stdin: bytes | None, epoch: int | None = None
-) -> subprocess.CompletedProcess[bytes]:
+    folder: Path,
+    arguments: tuple[str, ...],
+    stdin: bytes | None,
+    epoch: int | None,
+    timeout: float,
+) -> tuple[int, bytes, bytes]:
     name, mail = IDENTITY
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | {
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith("GIT_")
+    } | {
+        # Not ext:: and fd::, which run programs or wait for ever.
+        "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_ATTR_NOSYSTEM": "1",
@@ -108,13 +156,42 @@ def _start(
         "GIT_COMMITTER_EMAIL": mail,
     }
     if epoch is not None:
-        environment |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"@{epoch} +0000")
+        date = f"@{epoch} +0000"
+        environment |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
     settings = [part for key, value in _SETTINGS for part in ("-c", f"{key}={value}")]
     try:
-        return subprocess.run(
-            ["git", *settings, *arguments], cwd=folder, input=stdin, capture_output=True, env=environment
+        child = subprocess.Popen(
+            ["git", *settings, *arguments],
+            cwd=folder,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            process_group=0,
         )
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         if not folder.is_dir():
             raise PatchsetError(f"{folder} is not a folder") from error
-        raise MissingToolError("git is not installed", "install it: apt-get install git") from error
+        hint = "install it: apt-get install git"
+        raise MissingToolError("git is not installed", hint) from error
+    with child:
+        try:
+            out, err = child.communicate(stdin, timeout)
+        except BaseException as error:
+            _end(child)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise UnavailableError(
+                    f"git {' '.join(arguments[:2])} did not end in {timeout:.0f} s",
+                    "look at the remote or the disk, then run the same command again",
+                ) from error
+            raise
+    return child.returncode, out, err
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End git with all that it started; a SIGTERM lets it remove its locks."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            os.killpg(child.pid, number)
+            child.wait(5)
+            return

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, cast
 from packaging.version import Version
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from patchset import files, paths
+from patchset import paths
 from patchset.errors import PatchsetError, UsageError
 
 Target = Literal["cuda", "cpu"]
@@ -106,8 +106,13 @@ def this_machine() -> Arch:
 
 def release_names() -> list[str]:
     """All releases with a pin, oldest first."""
-    files.restore_replaced(paths.patches_dir())
     names = [toml.parent.name for toml in paths.patches_dir().glob("v*/release.toml")]
+    for name in names:
+        if (paths.patches_dir() / name).is_symlink():
+            raise PatchsetError(
+                f"{paths.patches_dir() / name} is a link",
+                "a release is a folder of its own: move it there",
+            )
     return sorted(filter(_NAME.fullmatch, names), key=lambda name: Version(name.removeprefix("v")))
 
 

@@ -15,20 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from patchset import results
-from patchset.commands import cli
+from patchset import cli, results
 from patchset.inputs import index
 
 EPOCH = 1_700_000_000
 
 HEADER = """\
-Subject: {subject}
-Reason: a test needs it
-Origin: own
+From: Somebody <somebody@localhost>
+Subject: [PATCH] {subject}
+
+A test needs it.
+
 Upstream-Status: pending
 Drop-When: the test is gone
 Proof: tests/patches/test_one.py
-Last-Refresh: v1.2.0
 """
 
 PARSER = "".join(f"line {number}\n" for number in range(1, 41))

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Project, diff_line
+from conftest import Project
 from patchset import console, git, steady
 from patchset.errors import PatchsetError, UnavailableError
 from patchset.inputs import fetch, index, lock
 from patchset.release import GitSource, load
-from patchset.series.apply import patched_tree
 from test_wheel import packaged
 
 __all__ = ["packaged"]
@@ -226,15 +225,3 @@ def test_a_remote_with_quotes_is_one_remote(tmp_path: Path) -> None:
         git.name_remote(tmp_path, "x\n[core]\n\tfsmonitor = evil")
 
 
-def test_a_diff_with_other_line_ends_is_named_as_that(project: Project) -> None:
-    file = project.add_patch("0001-first.diff", diff_line(5, "five"))
-    right = file.read_bytes()
-    file.write_bytes(right.replace(b"\n", b"\r\n"))
-    with pytest.raises(PatchsetError, match="CRLF"):
-        patched_tree(load("v1.2.0"))
-    file.write_bytes(right.removesuffix(b"\n"))
-    with pytest.raises(PatchsetError, match="last newline"):
-        patched_tree(load("v1.2.0"))
-    file.write_bytes(right.replace(b"line 4\n", b"line 4\r\n"))
-    with pytest.raises(PatchsetError, match="line ends differ"):
-        patched_tree(load("v1.2.0"))

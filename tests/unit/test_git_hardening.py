@@ -18,7 +18,7 @@ from patchset import git
 from patchset.errors import PatchsetError
 from patchset.release import load
 from patchset.series.apply import changes, patched_tree
-from patchset.series.refresh import refresh
+from patchset.series.export import refresh
 from patchset.series.stock_tree import stock_tree
 
 
@@ -43,7 +43,7 @@ def test_attributes_of_the_user_change_no_diff(
     (home / ".gitconfig").write_text(f"[core]\n\tattributesFile = {home}/attributes\n")
     patched_tree(load("v1.2.0"))
     outcome = refresh(load("v1.2.0"))
-    assert (outcome.unchanged, outcome.changed) == (["0001-first.diff"], [])
+    assert outcome.lines == ["wrote v1.2.0/patched-files.sha256"]
     assert (project.folder / "0001-first.diff").read_bytes() == before
 
 
@@ -52,24 +52,9 @@ def test_what_the_user_ignores_everywhere_is_still_an_edit(project: Project, hom
     tree = patched_tree(load("v1.2.0"))
     (tree / "work.new").write_text("an hour of work\n")
     project.add_patch("0001-first.diff", diff_line(5, "five"))
-    with pytest.raises(PatchsetError, match="holds edits"):
+    with pytest.raises(PatchsetError, match="holds work"):
         patched_tree(load("v1.2.0"))
     assert (tree / "work.new").is_file()
-
-
-def test_a_replace_reference_replaces_nothing(project: Project) -> None:
-    project.add_patch("0001-first.diff", diff_line(5, "five"))
-    tree = patched_tree(load("v1.2.0"))
-    other = (
-        subprocess.run(
-            ["git", "hash-object", "-w", "--stdin"], cwd=tree, input=b"other", capture_output=True, check=True
-        )
-        .stdout.decode()
-        .strip()
-    )
-    project.git("replace", "-f", project.git("rev-parse", "HEAD:pkg/parser.py").strip(), other)
-    (change,) = changes(load("v1.2.0"))
-    assert change.content is not None and b"five" in change.content
 
 
 def with_repository(project: Project, at: str, ran: Path) -> None:
@@ -159,7 +144,7 @@ def test_apply_deletes_no_work(project: Project, act: str) -> None:
         if act == "tag":
             project.git("tag", "kept", "work")
             project.git("branch", "--quiet", "-D", "work")
-    with pytest.raises(PatchsetError, match="holds edits that no diff has: "):
+    with pytest.raises(PatchsetError, match="holds work that no diff has: "):
         patched_tree(load("v1.2.0"))
     patched_tree(load("v1.2.0"), discard=True)
     assert not (tree / "notes.txt").exists() and not project.git("stash", "list", "--all")
@@ -213,7 +198,7 @@ def test_times_that_are_none_are_no_error(project: Project, mtime: str) -> None:
 def test_a_full_disk_inside_git_is_said_with_a_way_out(
     project: Project, monkeypatch: pytest.MonkeyPatch, words: str, free: int, full: bool
 ) -> None:
-    failed = subprocess.CompletedProcess([], 128, b"", words.encode())
+    failed = (128, b"", words.encode())
     monkeypatch.setattr(git, "_start", lambda *arguments: failed)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(1 << 30, 0, free))
     tree = project.root / "build/trees/v1.2.0"

@@ -70,7 +70,7 @@ def test_a_lane_that_cannot_judge_says_why(
 
 def test_the_tool_shows_its_help_without_the_packages_of_tests() -> None:
     script = (
-        "import sys; sys.modules['pytest'] = None; from patchset.commands.cli import main; main(['--help'])"
+        "import sys; sys.modules['pytest'] = None; from patchset.cli import main; main(['--help'])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

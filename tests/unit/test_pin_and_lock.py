@@ -108,13 +108,13 @@ def test_pin_has_every_input(index: PackageIndex, project: Project) -> None:
     assert asked == [], "a wheel was downloaded whole"
 
 
-def test_rebase_pins_what_is_not_pinned_and_a_dry_run_pins_nothing(
+def test_rebase_pins_what_is_not_pinned_and_drift_pins_nothing(
     index: PackageIndex, project: Project
 ) -> None:
     new_file = "diff --git a/vllm/new.py b/vllm/new.py\nnew file mode 100644\n--- /dev/null\n+++ b/vllm/new.py\n@@ -0,0 +1 @@\n+new\n"
     project.add_patch("new-file.diff", new_file)
     folder = project.root / "patches/v1.3.0"
-    assert "ported               new-file" in project.run("rebase", "v1.3.0", "--dry-run").stdout
+    assert "new-file" in project.run("drift", "v1.3.0", "--no-proofs").stdout
     assert not folder.exists()
     project.run("rebase", "1.3.0")
     assert release.load("v1.3.0").commit == "0123abcde"

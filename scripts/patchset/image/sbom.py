@@ -138,7 +138,7 @@ def _vllm(patched: PatchedRelease, arch: Arch, wheel: Path) -> Component:
         purl=PackageURL("pypi", name=official.project, version=release.version),
         hashes=_sha256(official.sha256),
     )
-    diffs = [patch.file.relative_to(paths.project_root()) for patch in patched.patches]
+    diffs = [file.relative_to(paths.project_root()) for file in patched.files]
     return Component(
         name="vllm",
         version=version,

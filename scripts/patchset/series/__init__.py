@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ordered diffs of a release, the stock tree below them, and the patched tree."""
+"""The series: read, lint, apply (git am), export (git format-patch), rebase (git am -3), drift."""

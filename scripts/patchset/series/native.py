@@ -6,7 +6,13 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 _FOLDERS = ("csrc", "cmake", "rust", "vllm/third_party", "vllm/vllm_flash_attn")
-_FILES = ("CMakeLists.txt", "setup.py", "pyproject.toml", "rust-toolchain.toml", "build_rust.sh")
+_FILES = (
+    "CMakeLists.txt",
+    "setup.py",
+    "pyproject.toml",
+    "rust-toolchain.toml",
+    "build_rust.sh",
+)
 _SUFFIXES = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".rs", ".cmake", ".so")
 
 

@@ -240,7 +240,7 @@ def provenance(
             {
                 "name": patch.name,
                 "subject": patch.subject,
-                "sha256": sha256(patch.file.read_bytes()),
+                "sha256": sha256(patch.text().encode()),
                 "files": sorted(filter(inside_wheel, patch.paths)),
             }
             for patch in patched.patches

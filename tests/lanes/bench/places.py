@@ -58,8 +58,8 @@ def previous(pinned: Release, revision: str) -> Path:
         UsageError: there is no such revision, or it does not have the release.
     """
     root = paths.project_root()
-    code, _ = git.attempt(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    if code or revision.startswith("-"):
+    found = git.attempt(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    if found.returncode or revision.startswith("-"):
         raise UsageError(f"{revision} is no revision of this checkout", "name a commit, tag or branch")
     commit = git.text(root, "rev-parse", "--verify", f"{revision}^{{commit}}")
     export = folder() / "against" / commit[:12]

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import html
+import itertools
 
 from patchset import results
 from patchset.release import Release
-from patchset.series import order
-from patchset.series.patch import Patch
+from patchset.series.mail import Patch
+from patchset.series.read import FILES, entries, read
 
 
 def releases_table(found: list[Release]) -> str:
@@ -17,16 +18,12 @@ def releases_table(found: list[Release]) -> str:
     for release in found:
         name = f"**{release.name}** (default)" if release.default else release.name
         targets = ", ".join(
-            f"{target} ({', '.join(by_arch)})"
-            for target, by_arch in release.wheels.items()
-            if by_arch
+            f"{target} ({', '.join(by_arch)})" for target, by_arch in release.wheels.items() if by_arch
         )
-        count = str(len(order.entries(release)))
+        diffs = [line for line in entries(release) if not line.startswith(FILES)]
         version = release.built_version("cuda")
-        series = [count, version, results.patched(release.name)]
-        rows.append(
-            [name, release.tier, release.commit, release.torch, targets, *series]
-        )
+        series = [str(len(diffs)), version, results.patched(release.name)]
+        rows.append([name, release.tier, release.commit, release.torch, targets, *series])
     head = "release | tier | upstream commit | torch | official wheels | patches"
     return results.table(f"{head} | builds version | patched files", rows)
 
@@ -35,15 +32,26 @@ def patches_table(found: list[Release]) -> str:
     """One row a patch: what it does, why, and the releases that have it."""
     by_name: dict[str, list[tuple[Release, Patch]]] = {}
     for release in found:
-        for patch in order.read(release):
+        for patch in read(release).patches:
             by_name.setdefault(patch.name, []).append((release, patch))
     rows = []
     for name, users in by_name.items():
         patch = users[0][1]
-        where = order.spans([release for release, _ in users], found)
-        status = str(patch.header.get("Upstream-Status"))
+        where = spans([release for release, _ in users], found)
         # A tag in a text is shown, not rendered, and a bar ends no cell.
-        texts = (patch.subject, str(patch.header.get("Reason")))
+        texts = (patch.subject, " ".join(patch.body.split()))
         shown = (html.escape(text, quote=False).replace("|", "\\|") for text in texts)
-        rows.append([name, *shown, status, where])
+        rows.append([name, *shown, patch.status, where])
     return results.table("patch | what it does | why | upstream | releases", rows)
+
+
+def spans(users: list[Release], among: list[Release]) -> str:
+    """Names of releases, three and more neighbours as "first to last"."""
+    words: list[str] = []
+    numbers = sorted(among.index(release) for release in users)
+    # In a run of neighbours, number minus position stays the same.
+    runs = itertools.groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
+    for _, run in runs:
+        names = [among[number].name for _, number in run]
+        words += [f"{names[0]} to {names[-1]}"] if len(names) > 2 else names
+    return ", ".join(words)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 NEEDS = {
     "test_qwen_delegating_parser.py": "vllm/parser/qwen_delegating_parser.py",
     "test_delta_sequence.py": "vllm/parser/delta_sequence.py",
+    "test_item_events.py": "vllm/entrypoints/openai/responses/item_events.py",
     "test_required_calls.py": "vllm/parser/constrained_calls.py",
     "test_models.py": "vllm/parser/qwen_tool_deltas.py",
 }

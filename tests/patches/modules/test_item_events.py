@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of item-events: each output item of ``/v1/responses`` is added, filled and done before the next."""
+"""The events of output items: each item of ``/v1/responses`` is added, filled and done before the next."""
 
 from __future__ import annotations
 

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The series of a release: its own modules, and the ordered diffs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchset import files, git, paths
+from patchset.errors import PatchsetError
+from patchset.release import Release
+from patchset.series.mail import PATH, Patch, PatchFormatError, parse
+
+#: Modules of our own, by their path in vLLM's tree, below ``patches/``.
+FILES = "files/"
+#: The folders of diffs that several releases share, below ``patches/``.
+SHARED = ("core/", "extra/")
+
+_NAME = r"[0-9A-Za-z][0-9A-Za-z._-]*\.diff"
+_ENTRY = re.compile(rf"(?:core/|extra/)?{_NAME}|files/vllm/(?!.*\.\.){PATH}\.py")
+
+#: Bounds, in bytes, of a diff or module and of a list of them.
+MAX_FILE = 2_000_000
+MAX_LIST = 100_000
+
+
+@dataclass(frozen=True)
+class Series:
+    """What a release takes, in order.
+
+    ``files`` are the modules of our own: path in the tree and content. ``inputs`` are
+    the entries with git's name of each file's content.
+    """
+
+    release: Release
+    files: dict[str, bytes]
+    patches: list[Patch]
+    inputs: dict[str, str]
+
+    @property
+    def touched(self) -> list[str]:
+        """The paths that it adds or changes, sorted."""
+        return sorted(
+            {*self.files, *(p for patch in self.patches for p in patch.paths)}
+        )
+
+
+def is_entry(text: str) -> bool:
+    """Whether a text can be a line of a series."""
+    return _ENTRY.fullmatch(text) is not None
+
+
+def lines_of(
+    place: Path, fits: Callable[[str], object], what: str, hint: str
+) -> list[str]:
+    """The lines of a list below ``patches/``.
+
+    The first that is not ``what`` ends in an error; ``hint`` says how to mend it.
+    """
+    try:
+        text = files.read_regular(place, MAX_LIST).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatchsetError(f"{place} cannot be read: {error}", hint) from error
+    lines = text.removesuffix("\n").split("\n") if text else []
+    seen = set()
+    for number, line in enumerate(lines, start=1):
+        if not fits(line):
+            raise PatchsetError(f"{place}:{number}: {line[:80]!r} is not {what}", hint)
+        if line in seen:
+            raise PatchsetError(f"{place}:{number}: {line} is listed twice", hint)
+        seen.add(line)
+    return lines
+
+
+def series_file(release: Release) -> Path:
+    """``patches/<release>/series``."""
+    return release.folder / "series"
+
+
+def entries(release: Release) -> list[str]:
+    """The lines of the series."""
+    found = lines_of(
+        series_file(release),
+        is_entry,
+        "an entry of a series",
+        "one file a line: files/vllm/MODULE.py first, then core/NAME.diff, "
+        "extra/NAME.diff or NAME.diff; git checkout brings a lost file back",
+    )
+    if found != sorted(found, key=lambda entry: not entry.startswith(FILES)):
+        place = series_file(release)
+        raise PatchsetError(f"{place}: a diff comes before a module of files/")
+    return found
+
+
+def entry_file(release: Release, entry: str) -> Path:
+    """The file that a line of the series names."""
+    shared = entry.startswith((FILES, *SHARED))
+    return (paths.patches_dir() if shared else release.folder) / entry
+
+
+def read(release: Release) -> Series:
+    """The series with all its files; a patch with a fault is an error."""
+    series = Series(release, {}, [], {})
+    for entry in entries(release):
+        file = entry_file(release, entry)
+        content = content_of(file)
+        series.inputs[entry] = git.blob_id(content)
+        if entry.startswith(FILES):
+            series.files[entry.removeprefix(FILES)] = content
+            continue
+        patch = parse(content, file, entry)
+        if faults := list(patch.faults()):
+            hint = "docs/patching.md shows a whole patch"
+            raise PatchFormatError(f"{file}: {'; '.join(faults)}", hint)
+        series.patches.append(patch)
+    return series
+
+
+def content_of(file: Path) -> bytes:
+    """The content of a diff or a module, which must be a plain file."""
+    try:
+        return files.read_regular(file, MAX_FILE)
+    except OSError as error:
+        words = error.strerror or str(error)
+        hint = "git checkout brings it back; a line of the series may name it in vain"
+        raise PatchFormatError(f"{file} cannot be read: {words}", hint) from error
+
+
+def users(entry: str, among: list[Release]) -> list[Release]:
+    """The releases whose series has a line."""
+    return [release for release in among if entry in entries(release)]
+
+
+def shared_diffs() -> list[str]:
+    """The diffs in the shared folders, as a series names them."""
+    root = paths.patches_dir()
+    return sorted(
+        file.relative_to(root).as_posix()
+        for folder in SHARED
+        for file in (root / folder).glob("*.diff")
+    )
+
+
+#: The proofs that a release's stock tree must pass, because upstream has the change.
+TAKEN = "stock-must-pass"
+
+
+def taken_proofs(release: Release) -> list[str]:
+    """The proofs in ``patches/<release>/stock-must-pass``; none without the list."""
+    place = release.folder / TAKEN
+    if not place.exists():
+        return []
+    proof = re.compile(r"tests/patches/test_\w+\.py")
+    hint = "one path a line: tests/patches/test_NAME.py"
+    return lines_of(place, proof.fullmatch, "a proof", hint)

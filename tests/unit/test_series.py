@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""apply, refresh and lint on a small made-up release."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import HEADER, PARSER, Project, diff_line, make_sdist, release_toml
+from patchset.errors import PatchsetError
+from patchset.release import load
+from patchset.series.apply import changes, patched_tree
+
+MODULE = "files/vllm/own.py"
+
+
+@pytest.fixture
+def own(project: Project) -> Project:
+    """Two patches and a module of our own."""
+    module = project.root / "patches" / MODULE
+    module.parent.mkdir(parents=True)
+    module.write_text("VALUE = 1\n")
+    (project.folder / "series").write_text(f"{MODULE}\n")
+    project.add_patch("core/five.diff", diff_line(5, "five"))
+    project.add_patch("twenty.diff", diff_line(20, "twenty"))
+    project.run("refresh")
+    return project
+
+
+def next_release(project: Project, series: str) -> Path:
+    """Pin a release v1.3.0 with one more line at the top; its folder."""
+    sdist = make_sdist(project.downloads, {"pkg/parser.py": "top\n" + PARSER}, "1.3.0")
+    folder = project.root / "patches/v1.3.0"
+    folder.mkdir()
+    (folder / "release.toml").write_text(release_toml(sdist, "1.3.0", default=False))
+    (folder / "series").write_text(series)
+    return folder
+
+
+def subjects(project: Project) -> list[str]:
+    return project.git("log", "--format=%s").splitlines()
+
+
+def commit(project: Project, *arguments: str) -> None:
+    project.git("commit", "--quiet", "-a", *arguments)
+
+
+def edit(project: Project, old: str, new: str, path: str = "pkg/parser.py") -> None:
+    file = project.patched / path
+    file.write_text(file.read_text().replace(old, new))
+
+
+def test_the_tree_has_the_source_then_own_modules_then_a_commit_a_patch(
+    own: Project,
+) -> None:
+    own.run("apply")
+    assert subjects(own) == ["twenty", "core/five", "Add own modules", "stock v1.2.0"]
+    assert (own.patched / "vllm/own.py").read_text() == "VALUE = 1\n"
+    assert "\nfive\n" in (own.patched / "pkg/parser.py").read_text()
+    found = {change.path: change.stock for change in changes(load("v1.2.0"))}
+    assert found == {"pkg/parser.py": PARSER.encode(), "vllm/own.py": None}
+    head = own.git("rev-parse", "HEAD")
+    own.run("apply", "--upto", "0")
+    assert subjects(own) == ["Add own modules", "stock v1.2.0"]
+    own.run("apply", "--without", "five")
+    assert subjects(own)[:2] == ["twenty", "Add own modules"]
+    own.run("apply", "--without", "nothing", status=2)
+    own.run("apply")
+    assert own.git("rev-parse", "HEAD") == head, "equal inputs give equal commits"
+    assert own.run("lint").stdout == ""
+
+
+def test_a_conflict_is_an_ordinary_stop_of_git_am(own: Project) -> None:
+    file = own.add_patch(
+        "bad.diff", diff_line(30, "thirty").replace("line 29", "row 29")
+    )
+    own.add_patch("last.diff", diff_line(38, "last"))
+    said = own.run("apply", status=3).stderr
+    assert "bad (3. in the series of v1.2.0) conflicts" in said
+    assert "pkg/parser.py" in said and "git am --continue" in said
+    assert "git am is not finished" in own.run("refresh", status=1).stderr
+    # Without edits, the stop holds no work: a corrected diff applies.
+    edit(own, "line 30\n", "thirty\n")
+    assert "pkg/parser.py" in own.run("apply", status=1).stderr
+    own.git("add", "--all")
+    own.git("am", "--continue")
+    assert subjects(own)[:3] == ["last", "bad", "twenty"]
+    assert "changed bad.diff" in own.run("refresh").stdout
+    assert "row 29" not in file.read_text()
+    own.run("apply")
+    assert own.run("refresh").stdout == ""
+
+
+def test_fuzz_is_refused_and_an_offset_is_not(own: Project) -> None:
+    moved = diff_line(30, "thirty").replace("@@ -27,7 +27,7 @@", "@@ -12,7 +12,7 @@")
+    own.add_patch("moved.diff", moved)
+    own.run("refresh")
+    own.run("apply")
+    assert "\nthirty\n" in (own.patched / "pkg/parser.py").read_text()
+    own.add_patch("fuzz.diff", diff_line(35, "x").replace(" line 38", " row 38"))
+    own.run("apply", status=3)
+
+
+def test_a_patch_that_the_source_has_is_said(own: Project) -> None:
+    present = diff_line(10, "line 10").replace("-line 10\n", "-old\n")
+    own.add_patch("present.diff", present)
+    said = own.run("apply", status=4).stderr
+    assert "present (3. in the series) " not in said
+    assert "is already present" in said and "stock-must-pass" in said
+
+
+def test_what_is_not_as_pinned_is_refused_and_leaves_the_old_tree(own: Project) -> None:
+    own.run("apply")
+    sums = own.folder / "patched-files.sha256"
+    sums.write_text(sums.read_text().replace(sums.read_text()[:8], "0" * 8))
+    assert "not as pinned" in own.run("apply", status=1).stderr
+    assert subjects(own)[0] == "twenty"
+
+
+def commit_on_a_worktree(tree: Path, git: Callable[..., str]) -> None:
+    git("worktree", "add", "--quiet", "--detach", str(tree.parent / "second"))
+
+
+def note(tree: Path, git: Callable[..., str]) -> None:
+    git("notes", "add", "-m", "an hour of work")
+
+
+def skip_worktree(tree: Path, git: Callable[..., str]) -> None:
+    git("update-index", "--skip-worktree", "pkg/parser.py")
+    (tree / "pkg/parser.py").write_text("an hour of work\n")
+
+
+def assume_unchanged(tree: Path, git: Callable[..., str]) -> None:
+    git("update-index", "--assume-unchanged", "pkg/parser.py")
+    (tree / "pkg/parser.py").write_text("an hour of work\n")
+
+
+def remote_reference(tree: Path, git: Callable[..., str]) -> None:
+    git("update-ref", "refs/remotes/me/work", git("write-tree").strip())
+
+
+def no_stamp(tree: Path, git: Callable[..., str]) -> None:
+    (tree / ".git/patchset.json").unlink()
+
+
+def odd_stamp(tree: Path, git: Callable[..., str]) -> None:
+    (tree / ".git/patchset.json").write_text('{"head": [1], "stock": null}')
+
+
+def detached(tree: Path, git: Callable[..., str]) -> None:
+    git("checkout", "--quiet", "--detach")
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        commit_on_a_worktree,
+        note,
+        skip_worktree,
+        assume_unchanged,
+        remote_reference,
+        no_stamp,
+        odd_stamp,
+        detached,
+    ],
+)
+def test_apply_deletes_no_work_that_its_stamp_does_not_explain(
+    own: Project, act: Callable[[Path, Callable[..., str]], None]
+) -> None:
+    tree = patched_tree(load("v1.2.0"))
+    act(tree, own.git)
+    before = sorted(tree.rglob("*"))
+    own.add_patch("new.diff", diff_line(30, "thirty"))
+    with pytest.raises(PatchsetError, match="holds work that no diff has"):
+        patched_tree(load("v1.2.0"))
+    assert sorted(tree.rglob("*")) == before
+
+
+def test_refresh_takes_amended_new_dropped_and_reordered_commits(own: Project) -> None:
+    own.run("apply")
+    own.git("reset", "--quiet", "--hard", "HEAD~1")
+    edit(own, "five\n", "FIVE\n")
+    commit(own, "--amend", "--no-edit")
+    edit(own, "line 30\n", "thirty\n")
+    trailers = HEADER.split("\n\n")[2]
+    commit(own, "-m", f"Count to Thirty!\n\nIt is a number.\n\n{trailers}")
+    done = own.run("refresh").stdout.splitlines()
+    assert done == [
+        "changed core/five.diff",
+        "added count-to-thirty.diff",
+        "removed twenty.diff",
+        "wrote v1.2.0/patched-files.sha256",
+    ]
+    series = (own.folder / "series").read_text().splitlines()
+    assert series == [MODULE, "core/five.diff", "count-to-thirty.diff"]
+    assert "+FIVE" in (own.root / "patches/core/five.diff").read_text()
+    assert not (own.folder / "twenty.diff").exists()
+    assert own.run("refresh").stdout == ""
+    own.run("apply")
+    assert own.run("lint").stdout == ""
+
+
+def test_refresh_refuses_what_cannot_be_a_patch_and_writes_nothing(
+    own: Project,
+) -> None:
+    own.run("apply")
+    edit(own, "line 30\n", "thirty\n")
+    assert "not committed" in own.run("refresh", status=1).stderr
+    commit(own, "-m", "No reason")
+    said = own.run("refresh", status=1).stderr
+    assert "no trailer Proof" in said and "gives no reason" in said
+    own.git("commit", "--quiet", "--amend", "--allow-empty", "-m", "x", "--", ".")
+    own.git("reset", "--quiet", "--hard", "HEAD~1")
+    own.git("commit", "--quiet", "--allow-empty", "-m", "nothing")
+    assert "changes nothing" in own.run("refresh", status=1).stderr
+    assert sorted(file.name for file in own.folder.glob("*.diff")) == ["twenty.diff"]
+
+
+def test_refresh_of_a_partial_tree_keeps_the_rest_in_its_place(own: Project) -> None:
+    own.run("apply", "--without", "five")
+    edit(own, "twenty\n", "TWENTY\n")
+    commit(own, "--amend", "--no-edit")
+    own.run("refresh")
+    series = (own.folder / "series").read_text().splitlines()
+    assert series == [MODULE, "core/five.diff", "twenty.diff"]
+    assert "+TWENTY" in (own.folder / "twenty.diff").read_text()
+    own.run("apply")
+
+
+def test_an_edit_on_both_sides_is_refused(own: Project) -> None:
+    own.run("apply")
+    edit(own, "twenty\n", "TWENTY\n")
+    commit(own, "--amend", "--no-edit")
+    file = own.folder / "twenty.diff"
+    file.write_text(file.read_text().replace("+twenty", "+score"))
+    assert "below patches/ as well" in own.run("refresh", status=1).stderr
+    assert "+score" in file.read_text()
+
+
+def test_a_module_is_edited_as_a_file_or_in_its_commit(own: Project) -> None:
+    module = own.root / "patches" / MODULE
+    own.run("apply")
+    module.write_text("VALUE = 2\n")
+    assert own.run("refresh").stdout == "wrote v1.2.0/patched-files.sha256\n"
+    own.run("apply")
+    assert (own.patched / "vllm/own.py").read_text() == "VALUE = 2\n"
+    edit(own, "2", "3", "vllm/own.py")
+    commit(own, "--fixup", "HEAD~2")
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(
+        ["git", *identity, "rebase", "-i", "--autosquash", "--quiet", "HEAD~4"],
+        cwd=own.patched,
+        env={**os.environ, "GIT_SEQUENCE_EDITOR": "true", "GIT_EDITOR": "true"},
+        check=True,
+    )
+    assert f"changed {MODULE}" in own.run("refresh").stdout
+    assert module.read_text() == "VALUE = 3\n"
+
+
+def test_a_shared_diff_stays_shared_at_another_place(own: Project) -> None:
+    folder = next_release(own, "core/five.diff\n")
+    own.run("refresh", "v1.3.0")
+    before = (own.root / "patches/core/five.diff").read_text()
+    own.run("apply", "v1.3.0")
+    tree = own.root / "build/trees/v1.3.0/patched"
+    text = (tree / "pkg/parser.py").read_text()
+    (tree / "pkg/parser.py").write_text(text.replace("line 30\n", "thirty\n"))
+    trailers = HEADER.split("\n\n")[2]
+    message = f"Thirty\n\nWhy.\n\n{trailers}"
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    command = ["git", *identity, "commit", "--quiet", "-am", message]
+    subprocess.run(command, cwd=tree, check=True)
+    assert "added thirty.diff" in own.run("refresh", "v1.3.0").stdout
+    assert (folder / "series").read_text() == "core/five.diff\nthirty.diff\n"
+    assert (own.root / "patches/core/five.diff").read_text() == before
+
+
+def test_an_edit_of_a_shared_diff_reaches_all_releases_or_says_which_it_breaks(
+    own: Project,
+) -> None:
+    folder = next_release(own, "core/five.diff\n")
+    own.run("refresh", "--all")
+    sums = folder / "patched-files.sha256"
+    before = sums.read_text()
+    own.run("apply")
+    own.git("reset", "--quiet", "--hard", "HEAD~1")
+    edit(own, "five\n", "FIVE\n")
+    commit(own, "--amend", "--no-edit")
+    assert "wrote v1.3.0/patched-files.sha256" in own.run("refresh").stdout
+    assert sums.read_text() != before
+    shared = own.root / "patches/core/five.diff"
+    shared.write_text(shared.read_text().replace(" line 2\n", " top\n"))
+    done = own.run("refresh", "--all", status=3)
+    assert "v1.2.0" in done.stderr and "conflicts" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("series", "said"),
+    [
+        ("a/b.diff\n", "is not an entry"),
+        ("../x.diff\n", "is not an entry"),
+        ("core/../x.diff\n", "is not an entry"),
+        ("files/vllm/../x.py\n", "is not an entry"),
+        ("files/setup.py\n", "is not an entry"),
+        ("x.diff\n\n", "is not an entry"),
+        ("x.diff\nx.diff\n", "listed twice"),
+        (f"x.diff\n{MODULE}\n", "a diff comes before"),
+        ("x.diff\n" * 100_000, "more than 100000 bytes"),
+        ("gone.diff\n", "cannot be read"),
+    ],
+)
+def test_a_series_that_is_none_is_refused(own: Project, series: str, said: str) -> None:
+    (own.folder / "series").write_text(series)
+    assert said in own.run("apply", status=1).stderr
+    assert said in own.run("lint", status=1).stdout
+
+
+@pytest.mark.parametrize("place", ["series", "twenty.diff", "patched-files.sha256"])
+def test_a_pipe_or_a_link_is_no_file(own: Project, place: str, tmp_path: Path) -> None:
+    file = own.folder / place
+    outside = tmp_path / "outside"
+    outside.write_text(file.read_text())
+    file.unlink()
+    os.mkfifo(file)
+    assert "cannot be read" in own.run("apply", status=1).stderr
+    file.unlink()
+    file.symlink_to(outside)
+    assert "cannot be read" in own.run("apply", status=1).stderr
+
+
+def test_a_release_folder_that_is_a_link_is_refused(
+    own: Project, tmp_path: Path
+) -> None:
+    moved = tmp_path / "elsewhere"
+    own.folder.rename(moved)
+    own.folder.symlink_to(moved)
+    assert "is a link" in own.run("refresh", status=1).stderr
+    assert own.folder.is_symlink()
+
+
+def test_lint_names_what_no_series_has_and_what_is_not_as_stored(own: Project) -> None:
+    for name in ("files/vllm/lost.py", "core/lost.diff"):
+        (own.root / "patches" / name).write_text("")
+    (own.folder / "lost.diff").write_text("")
+    file = own.folder / "twenty.diff"
+    text = file.read_text()
+    file.write_text(text.replace("--- a/", "index 1234567..89abcde 100644\n--- a/"))
+    native = text.replace("pkg/parser.py", "csrc/x.cu").replace("] twenty", "] native")
+    (own.folder / "native.diff").write_text(native)
+    with (own.folder / "series").open("a") as lines:
+        lines.write("native.diff\n")
+    faults = own.run("lint", status=1).stdout
+    assert "files/vllm/lost.py is in no series" in faults
+    assert "core/lost.diff is in no series" in faults
+    assert "v1.2.0: lost.diff is in no series" in faults
+    assert "v1.2.0/twenty.diff: has more than" in faults
+    assert "touches csrc/x.cu (csrc/ is compiled)" in faults
+
+
+@pytest.mark.parametrize("delay", [0.4, 0.7, 1.0])
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+def test_apply_that_dies_leaves_the_next_run_right(
+    own: Project, delay: float, sign: signal.Signals
+) -> None:
+    own.run("apply", "--upto", "0")
+    command = [sys.executable, "-m", "patchset", "apply"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        command, cwd=own.root, env=env, stderr=subprocess.PIPE
+    ) as child:
+        time.sleep(delay)
+        child.send_signal(sign)
+        child.communicate()
+    assert child.returncode in (0, 130, -sign)
+    own.run("apply")
+    assert subjects(own) == ["twenty", "core/five", "Add own modules", "stock v1.2.0"]
+    left = [place.name for place in own.patched.parent.iterdir()]
+    assert not [name for name in left if name.startswith(".tmp-")]
