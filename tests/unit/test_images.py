@@ -218,27 +218,64 @@ def put(repository: str, tag: str, content: bytes) -> None:
     assert urllib.request.urlopen(request).status == 201
 
 
-def test_a_forged_layer_is_another_digest(
-    released: Project, base: str, goal: str, tmp_path: Path
+def forge(
+    goal: str,
+    folder: Path,
+    change: Callable[[dict[str, Any]], None],
+    extra: bytes = b"",
 ) -> None:
-    """The genuine labels on an image with one more layer."""
-    build(released, base)
-    released.run("publish", goal)
+    """Push the genuine image with another configuration, and perhaps one more layer."""
     genuine = skopeo.look(skopeo.parse(f"{goal}:latest")).parts[0]
-    extra = tar({"evil": b""})
-    config = json.loads(json.dumps(genuine.config))
-    config["rootfs"]["diff_ids"].append(layout.digest(extra))
-    manifest = json.loads(json.dumps(genuine.manifest))
-    manifest["layers"].append(layout.descriptor(extra, layout.LAYER))
+    config, manifest = json.loads(json.dumps([genuine.config, genuine.manifest]))
+    change(config)
+    if extra:
+        config["rootfs"]["diff_ids"].append(layout.digest(extra))
+        manifest["layers"].append(layout.descriptor(extra, layout.LAYER))
     written = layout.dump(config)
     manifest["config"] = layout.descriptor(written, layout.CONFIG)
     content = layout.dump(manifest)
     top = layout.descriptor(content, layout.MANIFEST)
-    layout.write(tmp_path / "forged", top, "x", [extra, written, content])
-    registry.skopeo("copy", "--preserve-digests", "--dest-tls-verify=false",
-                    f"oci:{tmp_path}/forged:x", f"docker://{goal}:forged")  # fmt: skip
+    place = folder / uuid.uuid4().hex
+    layout.write(place, top, "x", [extra, written, content])
+    registry.skopeo(
+        "copy", "--preserve-digests", "--dest-tls-verify=false",
+        f"oci:{place}:x", f"docker://{goal}:forged",
+    )  # fmt: skip
+
+
+def test_forged_images_are_not_reproduced(
+    released: Project, base: str, goal: str, tmp_path: Path
+) -> None:
+    build(released, base)
+    released.run("publish", goal)
+    forge(goal, tmp_path, lambda config: None, tar({"evil": b""}))
     found = released.run("reproduce", f"{goal}:forged", status=1).stdout
     assert "3 layers, 2 here" in found
+    # Labels of somebody else's making end in a message.
+    own, oci = "vllm-mtp-patches.", "org.opencontainers.image."
+    for name, value, status in (
+        (f"{own}release", "../x", 2),
+        (f"{own}release", None, 1),
+        (f"{own}target", "tpu", 1),
+        (f"{own}site", "/a/../python3.12/site-packages", 2),
+        (f"{own}base-version", "$(x)", 2),
+        (f"{own}series-sha256", "0" * 64, 1),
+        (f"{oci}base.digest", "sha256:12", 1),
+        (f"{oci}base.digest", f"sha256:{'0' * 64}", 6),
+        (f"{oci}base.digest", None, 1),
+        (f"{oci}base.name", None, 1),
+    ):
+
+        def change(
+            config: dict[str, Any], name: str = name, value: str | None = value
+        ) -> None:
+            config["config"]["Labels"][name] = value
+            if value is None:
+                del config["config"]["Labels"][name]
+
+        forge(goal, tmp_path, change)
+        run = released.run("reproduce", f"{goal}:forged", status=status)
+        assert "Traceback" not in run.stderr and "same" not in run.stdout
 
 
 def test_bases_that_are_refused(

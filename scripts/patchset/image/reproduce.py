@@ -60,7 +60,8 @@ def _common(image: Image, reference: Reference) -> dict[str, str]:
     """Return the labels of an image's first part; the others must agree on its input."""
     names = (labels.RELEASE, labels.TARGET, labels.VERSION, labels.SERIES, labels.SITE)
     first, *others = [part.labels for part in image.parts] or [{}]
-    if missing := [name for name in names[:-1] if name not in first]:
+    needed = [*names[:-1], *([labels.BASE_NAME] if labels.BASE_DIGEST in first else [])]
+    if missing := [name for name in needed if name not in first]:
         raise PatchsetError(
             f"{reference} has no label {missing[0]}",
             "only an image that nox -s publish pushed can be built again",
@@ -117,8 +118,13 @@ def _thin(
 def _whole(
     image: Image, patched: PatchedRelease, target: Target, report: Report
 ) -> None:
-    (part,) = image.parts
+    part = image.parts[0]
     said = part.labels
+    if len(image.parts) > 1 or labels.ROOTFS not in said:
+        raise PatchsetError(
+            "the image's labels say neither on which image nor on which file it is based",
+            "only an image that nox -s publish pushed can be built again",
+        )
     lock = locks.lock_file(patched.pin, target, part.arch)
     here = {
         labels.LOCK_SHA256: files.sha256_file(lock) if lock.is_file() else "none",
