@@ -264,6 +264,7 @@ def environment(
         "PATH": os.pathsep.join(programs),
         "CUDA_HOME": str(cuda),
         "CUDACXX": str(cuda / "bin" / "nvcc"),
+        "CFLAGS": " ".join(maps),
         "CXXFLAGS": " ".join(maps),
         "NVCC_APPEND_FLAGS": " ".join(f"-Xcompiler={flag}" for flag in maps),
         "NVCC_THREADS": "1",
