@@ -18,7 +18,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from patchset import console, files, guard
-from patchset.errors import MissingToolError, NoSpaceError, PatchsetError, UnavailableError
+from patchset.errors import (
+    MissingToolError,
+    NoSpaceError,
+    PatchsetError,
+    UnavailableError,
+)
 
 #: A line of the tool's own appears when the program has been silent for so many seconds.
 HEARTBEAT = 20.0

@@ -133,7 +133,9 @@ def _v1_holder(monkeypatch: Any, config: Any, prompt: list[int], params: Any, dr
 
 
 def _v1_processor(monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int) -> Enforcer:
-    from vllm.v1.sample.logits_processor.builtin import ThinkingTokenBudgetLogitsProcessor
+    from vllm.v1.sample.logits_processor.builtin import (
+        ThinkingTokenBudgetLogitsProcessor,
+    )
 
     server = SimpleNamespace(
         reasoning_config=config, scheduler_config=SimpleNamespace(max_num_seqs=1), speculative_config=None

@@ -209,7 +209,9 @@ class _Responses:
 
     async def usage(self) -> dict[str, Any]:
         """What the response's usage says; a stream's is made when its events are over."""
-        from vllm.entrypoints.openai.chat_completion.serving import RequestResponseMetadata
+        from vllm.entrypoints.openai.chat_completion.serving import (
+            RequestResponseMetadata,
+        )
         from vllm.sampling_params import SamplingParams
 
         if self._request.stream:

@@ -17,7 +17,10 @@ HARD = 'a"b\\c\n\t\u2028\U0001f600{"input": "x"}\\u00e9'
 
 
 def _processor(tools: list[Any]) -> Any:
-    from vllm.entrypoints.openai.responses.streaming_events import SimpleStreamingEventProcessor, _StateType
+    from vllm.entrypoints.openai.responses.streaming_events import (
+        SimpleStreamingEventProcessor,
+        _StateType,
+    )
 
     processor = SimpleStreamingEventProcessor(tools=tools)
     return processor, _StateType.TOOL_CALL

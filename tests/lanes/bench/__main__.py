@@ -10,7 +10,16 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from bench import SUITE_VERSION, cells, kept, places, report, runner, subjects, workloads
+from bench import (
+    SUITE_VERSION,
+    cells,
+    kept,
+    places,
+    report,
+    runner,
+    subjects,
+    workloads,
+)
 from bench.plot import draw, draw_releases
 from patchset import console, files, results, run_command
 from patchset.errors import PatchsetError

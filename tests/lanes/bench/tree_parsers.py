@@ -41,7 +41,9 @@ class TreeParsers:
 
         # A source tree has no build, hence no platform; the CPU one asks for least.
         vllm.platforms._current_platform = CpuPlatform()
-        from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+        from vllm.entrypoints.openai.chat_completion.protocol import (
+            ChatCompletionRequest,
+        )
         from vllm.parser.parser_manager import ParserManager
         from vllm.tokenizers import get_tokenizer
 

@@ -16,6 +16,8 @@ if sys.argv[:1] == ["-m"]:
 
 def build_dir() -> Path:
     """What the lane makes: environment, checkpoints, wheels, logs, results."""
-    from patchset import paths  # the checkpoint maker runs where patchset is not installed
+    from patchset import (
+        paths,  # the checkpoint maker runs where patchset is not installed
+    )
 
     return paths.build_dir() / "cpu"

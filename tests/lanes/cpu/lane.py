@@ -12,7 +12,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cpu import build_dir, checkpoints, checks, environment, metrics, results, server, transcripts
+from cpu import (
+    build_dir,
+    checkpoints,
+    checks,
+    environment,
+    metrics,
+    results,
+    server,
+    transcripts,
+)
 from cpu.asking import Lane
 from cpu.surfaces import common
 from cpu.verdict import Answers, Verdict

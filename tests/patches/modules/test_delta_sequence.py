@@ -7,7 +7,11 @@ from typing import Any
 
 
 def _deltas() -> list[Any]:
-    from vllm.entrypoints.openai.engine.protocol import DeltaFunctionCall, DeltaMessage, DeltaToolCall
+    from vllm.entrypoints.openai.engine.protocol import (
+        DeltaFunctionCall,
+        DeltaMessage,
+        DeltaToolCall,
+    )
 
     function = DeltaFunctionCall(name="f", arguments="{")
     return [

@@ -16,7 +16,11 @@ def _items() -> Any:
 
 
 def _call(index: int, name: str | None, arguments: str) -> Any:
-    from vllm.entrypoints.openai.engine.protocol import DeltaFunctionCall, DeltaMessage, DeltaToolCall
+    from vllm.entrypoints.openai.engine.protocol import (
+        DeltaFunctionCall,
+        DeltaMessage,
+        DeltaToolCall,
+    )
 
     function = DeltaFunctionCall(name=name, arguments=arguments)
     return DeltaMessage(

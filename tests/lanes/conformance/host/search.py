@@ -23,7 +23,9 @@ class ParserLevel:
     """Feeds bursts to the parser object that the release's chat serving would make for a request."""
 
     def __init__(self, judge: Any, reasoning: str) -> None:
-        from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+        from vllm.entrypoints.openai.chat_completion.protocol import (
+            ChatCompletionRequest,
+        )
 
         serving = judge.app.state.openai_serving_chat
         self.cls, self.config = getattr(serving, "parser_cls", None), serving.model_config
