@@ -25,7 +25,10 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def _declare():
     try:
-        builds = {importlib.metadata.version(name).rpartition("+")[2] for name in ("torch", "torchvision")}
+        builds = {
+            importlib.metadata.version(name).rpartition("+")[2]
+            for name in ("torch", "torchvision")
+        }
     except importlib.metadata.PackageNotFoundError:
         return
     if "cpu" not in builds or builds == {"cpu"}:

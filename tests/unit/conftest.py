@@ -12,12 +12,15 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from patchset import cli, results
 from patchset.inputs import index
 
+#: How the reason of a skipped test begins that names Debian packages.
+APT = "needs apt-get install "
 EPOCH = 1_700_000_000
 
 HEADER = """\
@@ -51,11 +54,15 @@ class Project:
         """The patched tree."""
         return self.root / "build" / "trees" / "v1.2.0" / "patched"
 
-    def add_patch(self, name: str, diff: str, header: str | None = None, *, series: bool = True) -> Path:
+    def add_patch(
+        self, name: str, diff: str, header: str | None = None, *, series: bool = True
+    ) -> Path:
         """Write a diff below a whole header and put it at the end of the series."""
         file = (self.root / "patches" if "/" in name else self.folder) / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text((header or HEADER.format(subject=name.removesuffix(".diff"))) + "\n" + diff)
+        file.write_text(
+            (header or HEADER.format(subject=name.removesuffix(".diff"))) + "\n" + diff
+        )
         if series:
             with (self.folder / "series").open("a") as lines:
                 lines.write(f"{name}\n")
@@ -65,20 +72,32 @@ class Project:
         """Run a command of the tool in this process, with the checkout as its folder, and check its exit status."""
         out, err, ended = io.StringIO(), io.StringIO(), 0
         index.pip_settings.cache_clear()
-        with contextlib.chdir(self.root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with (
+            contextlib.chdir(self.root),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
             try:
                 cli.main(list(arguments))
             except SystemExit as end:
                 ended = int(end.code or 0)
-        done = subprocess.CompletedProcess(arguments, ended, out.getvalue(), err.getvalue())
-        assert done.returncode == status, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        done = subprocess.CompletedProcess(
+            arguments, ended, out.getvalue(), err.getvalue()
+        )
+        assert done.returncode == status, (
+            f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
         return done
 
     def git(self, *arguments: str) -> str:
         """Run git in the patched tree as a user would."""
         identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"]
         done = subprocess.run(
-            ["git", *identity, *arguments], cwd=self.patched, capture_output=True, text=True, check=True
+            ["git", *identity, *arguments],
+            cwd=self.patched,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return done.stdout
 
@@ -86,7 +105,10 @@ class Project:
 def diff_line(number: int, new: str, path: str = "pkg/parser.py") -> str:
     """A diff of one hunk that replaces line ``number`` of PARSER."""
     first, last = max(number - 3, 1), min(number + 3, 40)
-    hunk = "".join(f" line {n}\n" if n != number else f"-line {n}\n+{new}\n" for n in range(first, last + 1))
+    hunk = "".join(
+        f" line {n}\n" if n != number else f"-line {n}\n+{new}\n"
+        for n in range(first, last + 1)
+    )
     size = last - first + 1
     return (
         f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -{first},{size} +{first},{size} @@"
@@ -140,7 +162,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     proof.parent.mkdir(parents=True)
     proof.touch()
     sdist = make_sdist(
-        downloads, {"pkg/parser.py": PARSER, "pkg/data.txt": "data\n", ".gitignore": "*.txt\n"}
+        downloads,
+        {"pkg/parser.py": PARSER, "pkg/data.txt": "data\n", ".gitignore": "*.txt\n"},
     )
     (made.folder / "release.toml").write_text(release_toml(sdist))
     (made.folder / "series").touch()
@@ -171,3 +194,15 @@ def sessions() -> set[str]:
     )
     commands = re.findall(r'(?m)^        "([a-z-]+)": "', text)
     return {name or function for name, function in functions} | set(commands)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say in one line what was not tested for want of programs, and what brings them."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = [str(report.longrepr[2]).partition(APT)[2] for report in skipped]
+    missing = [reason.partition(",")[0].split() for reason in reasons if reason]
+    if missing:
+        packages = sorted({name for names in missing for name in names})
+        terminalreporter.write_line(
+            f"{len(missing)} tests did not run: {APT}{' '.join(packages)}"
+        )
