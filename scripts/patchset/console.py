@@ -61,24 +61,28 @@ def step(name: str) -> Iterator[None]:
     err.print(f"[bold cyan]>[/] {escape(name)}", soft_wrap=True)
     start = time.monotonic()
     yield
-    err.print(f"  [dim]{escape(name)}: {time.monotonic() - start:.1f} s[/]", soft_wrap=True)
+    err.print(
+        f"  [dim]{escape(name)}: {time.monotonic() - start:.1f} s[/]", soft_wrap=True
+    )
 
 
 @contextlib.contextmanager
-def progress(name: str, total: int, *, unit: str = "bytes") -> Iterator[Callable[[int], None]]:
+def progress(
+    name: str, total: int, *, unit: str = "bytes"
+) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal, a line every tenth, or half a minute, in a log; the yielded function advances it.
 
     ``total`` is in ``unit``\\ s ("bytes" shows sizes and speed, any other word counts things).
     """
     if err.is_terminal:
-        columns = [DownloadColumn(), TransferSpeedColumn()] if unit == "bytes" else [MofNCompleteColumn()]
-        shown = (TextColumn("  {task.description}"), BarColumn(), *columns, TimeRemainingColumn())
+        columns = [DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()]
+        counted = columns if unit == "bytes" else [MofNCompleteColumn()]
+        shown = (TextColumn("  {task.description}"), BarColumn(), *counted)
         with Progress(*shown, console=err, transient=True) as bar:
             task = bar.add_task(escape(name), total=total)
             yield lambda count: bar.advance(task, count)
         return
-    done, told, start = 0, 0.0, time.monotonic()
-    last = start
+    done, told, last = 0, 0.0, time.monotonic()
 
     def advance(count: int) -> None:
         nonlocal done, told, last
@@ -88,7 +92,7 @@ def progress(name: str, total: int, *, unit: str = "bytes") -> Iterator[Callable
             return
         if done >= total or done / total >= told + 0.1 or now - last > 30:
             told, last = done / total, now
-            note(f"  {name}: {how_far(done, total, now - start, unit)}")
+            note(f"  {name}: {how_far(done, total, unit)}")
 
     yield advance
 
@@ -101,11 +105,10 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def how_far(done: int, total: int, seconds: float, unit: str = "bytes") -> str:
-    """How much of it is done, and how long the rest takes at the speed of these ``seconds``."""
+def how_far(done: int, total: int, unit: str = "bytes") -> str:
+    """The part that is done; how long the rest takes would be a guess."""
     scale, word = (1e9, "GB") if total >= 1e9 else (1e6, "MB")
     what = f"{done} of {total} {unit}"
     if unit == "bytes":
         what = f"{done / scale:.1f} of {total / scale:.1f} {word}"
-    left = f", about {duration(seconds / done * (total - done))} left" if 0 < done < total else ""
-    return f"{what} ({done / total:.0%}){left}"
+    return f"{what} ({done / total:.0%})"

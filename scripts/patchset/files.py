@@ -66,7 +66,9 @@ def lock(path: Path, *, briefly: bool = False) -> Iterator[None]:
     waited for in silence, and no program inherits it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path.parent / f".{path.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    handle = os.open(
+        path.parent / f".{path.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+    )
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -87,12 +89,16 @@ def atomic_file(path: Path) -> Iterator[Path]:
     """Write a temporary file and rename it to ``path`` at the end, or leave nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with explain_full_disk(path):
-        handle, name = tempfile.mkstemp(prefix=TEMP_PREFIX, suffix="-" + path.name, dir=path.parent)
+        handle, name = tempfile.mkstemp(
+            prefix=TEMP_PREFIX, suffix="-" + path.name, dir=path.parent
+        )
         os.close(handle)
         unfinished = Path(name)
         try:
             yield unfinished
-            with unfinished.open("rb") as file:  # a full disk is noticed before the file counts as done
+            with unfinished.open(
+                "rb"
+            ) as file:  # a full disk is noticed before the file counts as done
                 os.fsync(file.fileno())
             unfinished.chmod(0o644)
             unfinished.replace(path)
@@ -108,14 +114,22 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with explain_full_disk(path):
-        unfinished = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, suffix="-" + path.name, dir=path.parent))
+        unfinished = Path(
+            tempfile.mkdtemp(
+                prefix=TEMP_PREFIX, suffix="-" + path.name, dir=path.parent
+            )
+        )
         try:
             yield unfinished
             unfinished.chmod(0o755)
             if not path.exists():
                 unfinished.rename(path)
             elif not _exchange(unfinished, path):
-                old = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, suffix="-old-" + path.name, dir=path.parent))
+                old = Path(
+                    tempfile.mkdtemp(
+                        prefix=TEMP_PREFIX, suffix="-old-" + path.name, dir=path.parent
+                    )
+                )
                 path.rename(old / path.name)
                 unfinished.rename(path)
                 shutil.rmtree(old)
@@ -129,7 +143,10 @@ def _exchange(one: Path, other: Path) -> bool:
     unknown (renameat2(2): Linux, most file systems)."""
     swap = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     here, both_ways = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return swap is not None and swap(here, os.fsencode(one), here, os.fsencode(other), both_ways) == 0
+    return (
+        swap is not None
+        and swap(here, os.fsencode(one), here, os.fsencode(other), both_ways) == 0
+    )
 
 
 @contextlib.contextmanager
@@ -181,15 +198,6 @@ def remove_temp(folder: Path, name: str = "") -> None:
             shutil.rmtree(left, ignore_errors=True)
         else:
             left.unlink(missing_ok=True)
-
-
-def restore_replaced(folder: Path) -> None:
-    """Bring back what ``atomic_folder`` had moved aside in ``folder`` when its run was killed, where folders cannot
-    change places in one step."""
-    for left in folder.glob(f"{TEMP_PREFIX}*-old-*"):
-        for kept in left.iterdir():
-            if not (folder / kept.name).exists():
-                kept.rename(folder / kept.name)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import HEADER, PARSER, Project, diff_line, make_sdist, release_toml
-from test_series import own
+from test_series import dying, own
 
 __all__ = ["own"]
 
@@ -266,3 +266,18 @@ def test_a_proof_that_proves_nothing_is_found(
 ) -> None:
     (proved.root / "tests/patches/test_five.py").write_text(body)
     assert seen in proved.run("prove", status=1).stderr
+
+
+@pytest.mark.parametrize("point", [1, 2, 3])
+def test_rebase_that_dies_while_it_writes_ends_right(
+    stopped: Project, monkeypatch: pytest.MonkeyPatch, point: int
+) -> None:
+    resolve(stopped)
+    with monkeypatch.context() as patched:
+        dying(patched, point)
+        stopped.run("rebase", "v1.3.0", "--continue", status=130)
+    stopped.run("rebase", "v1.3.0", "--continue")
+    assert stopped.run("lint").stdout == ""
+    stopped.run("apply", "v1.3.0")
+    series = (stopped.root / "patches/v1.3.0/series").read_text().splitlines()
+    assert series[1:] == ["core/five.diff", "twenty.diff", "last.diff"]

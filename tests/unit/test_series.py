@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from conftest import HEADER, PARSER, Project, diff_line, make_sdist, release_toml
+from patchset import files
 from patchset.errors import PatchsetError
 from patchset.release import load
 from patchset.series.apply import changes, patched_tree
@@ -55,6 +57,18 @@ def commit(project: Project, *arguments: str) -> None:
 def edit(project: Project, old: str, new: str, path: str = "pkg/parser.py") -> None:
     file = project.patched / path
     file.write_text(file.read_text().replace(old, new))
+
+
+def dying(monkeypatch: pytest.MonkeyPatch, point: int) -> None:
+    """Interrupt a command at the file that it writes as number ``point``."""
+    write, calls = files.write_text, itertools.count(1)
+
+    def die(path: Path, text: str) -> None:
+        if next(calls) == point:
+            raise KeyboardInterrupt
+        write(path, text)
+
+    monkeypatch.setattr(files, "write_text", die)
 
 
 def test_the_tree_has_the_source_then_own_modules_then_a_commit_a_patch(
@@ -362,6 +376,27 @@ def test_lint_names_what_no_series_has_and_what_is_not_as_stored(own: Project) -
     assert "v1.2.0: lost.diff is in no series" in faults
     assert "v1.2.0/twenty.diff: has more than" in faults
     assert "touches csrc/x.cu (csrc/ is compiled)" in faults
+
+
+@pytest.mark.parametrize("point", [1, 2, 3])
+def test_refresh_that_dies_while_it_writes_ends_right(
+    own: Project, monkeypatch: pytest.MonkeyPatch, point: int
+) -> None:
+    own.run("apply")
+    edit(own, "twenty\n", "TWENTY\n")
+    commit(own, "--amend", "--no-edit")
+    edit(own, "line 30\n", "thirty\n")
+    trailers = HEADER.split("\n\n")[2]
+    commit(own, "-m", f"Thirty\n\nWhy.\n\n{trailers}")
+    with monkeypatch.context() as patched:
+        dying(patched, point)
+        own.run("refresh", status=130)
+    own.run("refresh")
+    assert own.run("lint").stdout == ""
+    assert own.run("refresh").stdout == ""
+    own.run("apply")
+    assert subjects(own)[:3] == ["Thirty", "twenty", "core/five"]
+    assert "+TWENTY" in (own.folder / "twenty.diff").read_text()
 
 
 @pytest.mark.parametrize("delay", [0.4, 0.7, 1.0])
