@@ -219,6 +219,15 @@ class Doctor:
         value = os.environ.get("VLLM_USE_RUST_FRONTEND", "0").strip()
         if value in ("", "0"):
             self.say("rust-frontend", OK, "the Rust frontend is off")
+            return
+        launcher = _read(self.site / "vllm/entrypoints/cli/serve.py") or b""
+        reader = os.environ.get("VLLM_QWEN_TOOL_READER", "1").strip()
+        if b"_leave_rust_frontend" in launcher and reader != "0":
+            text = (
+                "servers of qwen3_coder and qwen3_xml start the Python frontend, "
+                "others the Rust frontend"
+            )
+            self.say("rust-frontend", NOTE, f"VLLM_USE_RUST_FRONTEND={value}: {text}")
         else:
             text = f"VLLM_USE_RUST_FRONTEND={value}: the Rust frontend has parsers of its own, which are not patched"
             self.say("rust-frontend", WRONG, text + "; unset it")

@@ -69,6 +69,19 @@ def test_responses(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
+def test_between_a_call_and_its_result(role: str) -> None:
+    """It stands at the end of the result, and the call keeps its reasoning."""
+    late, (said, result) = {**LATE, "role": role}, _call(0)
+    behind = application().rendered([SYSTEM, USER, said, result, late], tools=TOOLS)
+    assert "thought 0" in behind
+    assert "result 0\n\nIt is late." in behind
+    messages = [SYSTEM, USER, said, late, result]
+    assert application().rendered(messages, tools=TOOLS) == behind
+    after = application().rendered([*messages, *_call(1)], tools=TOOLS)
+    assert after.startswith(behind.removesuffix("<|im_end|>\n"))
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
 def test_a_session_keeps_its_prefix(role: str) -> None:
     """Each prompt begins with the one before it, whatever system messages came in between."""
     late = [{"role": role, "content": f"reminder {number}"} for number in range(6)]

@@ -38,10 +38,11 @@ def _history(*found: dict[str, Any]) -> str:
     [
         ([FETCH], ["WebFetch"]),
         ([FETCH, SEARCH], ["WebFetch\nWebSearch"]),
-        ([TEXT, FETCH], ["Found:", "WebFetch"]),
+        ([TEXT, FETCH], ["Found:\nWebFetch"]),
+        ([TEXT, FETCH, TEXT], ["Found:\nFound:\nWebFetch"]),
         ([TEXT], ["Found:"]),
     ],
-    ids=["one", "two", "text-and-one", "text"],
+    ids=["one", "two", "text-and-one", "text-around-one", "text"],
 )
 def test_names_of_the_tools(found: list[dict[str, Any]], results: list[str]) -> None:
     turns = "".join(f"\n<tool_response>\n{result}\n</tool_response>" for result in results)

@@ -250,6 +250,20 @@ def test_the_rust_frontend(patched: Path) -> None:
     ask(patched, VLLM_USE_RUST_FRONTEND="0")
 
 
+@pytest.mark.parametrize(("reader", "healthy"), [("1", True), ("0", False)])
+def test_a_series_that_leaves_the_rust_frontend(
+    reader: str, healthy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_USE_RUST_FRONTEND", "1")
+    monkeypatch.setenv("VLLM_QWEN_TOOL_READER", reader)
+    launcher = tmp_path / "vllm/entrypoints/cli/serve.py"
+    launcher.parent.mkdir(parents=True)
+    launcher.write_text("def _leave_rust_frontend(args): ...\n")
+    looking = doctor.Doctor(tmp_path, tmp_path, {"patches": []}, inside=True)
+    looking.rust_frontend()
+    assert looking.healthy == healthy
+
+
 def test_two_owners_of_the_package(patched: Path) -> None:
     info = site(patched) / "vllm-1.2.0.dist-info"
     info.mkdir()

@@ -17,6 +17,7 @@ from vllm.logger import init_logger
 
 logger = init_logger(__name__)
 
+_SYSTEM_ROLES = ("system", "developer")
 _SYSTEM_FIRST = "System message must be at the beginning"
 _REFUSALS = (
     _SYSTEM_FIRST,
@@ -56,13 +57,14 @@ def fit_conversation(conversation: list[Any]) -> list[Any]:
     - System messages at the start become one.
     - A later one becomes a user turn.  Behind tool results it is appended to
       the last of them: a user turn there would make the template drop the
-      reasoning of the tool calls before it.
+      reasoning of the tool calls before it.  So one that stands between a call
+      and its result moves behind the result.
     - Without a user message, an empty user turn follows the system message.
     """
     fitted: list[Any] = []
-    for message in conversation:
+    for message in _behind_results(conversation):
         role = message["role"]
-        if role not in ("system", "developer"):
+        if role not in _SYSTEM_ROLES:
             fitted.append(message)
         elif all(one["role"] == "system" for one in fitted):
             first = fitted.pop()["content"] if fitted else None
@@ -77,6 +79,22 @@ def fit_conversation(conversation: list[Any]) -> list[Any]:
         start = 1 if fitted and fitted[0]["role"] == "system" else 0
         fitted.insert(start, {"role": "user", "content": ""})
     return fitted
+
+
+def _behind_results(conversation: list[Any]) -> list[Any]:
+    """Move system messages that stand between calls and a result behind it."""
+    moved: list[Any] = []
+    waiting: list[Any] = []
+    for message in conversation:
+        if message["role"] in _SYSTEM_ROLES and moved and moved[-1].get("tool_calls"):
+            waiting.append(message)
+        elif message["role"] == "tool":
+            moved += [message, *waiting]
+            waiting = []
+        else:
+            moved += [*waiting, message]
+            waiting = []
+    return moved + waiting
 
 
 def _join(first: Any, second: Any) -> Any:

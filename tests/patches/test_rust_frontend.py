@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of rust-frontend: the launcher's choice between the two frontends."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "lanes"))
+
+from conformance.host.engine import use_cpu_platform
+
+RUST, PYTHON = "rust", "python"
+
+
+@functools.cache
+def launcher() -> Any:
+    """The module of ``vllm serve``."""
+    use_cpu_platform()
+    from vllm.entrypoints.cli import serve
+
+    return serve
+
+
+def started(monkeypatch: pytest.MonkeyPatch, *options: str, **environment: str) -> str:
+    """Which frontend ``vllm serve`` starts; what it would start is not."""
+    for name in ("VLLM_USE_RUST_FRONTEND", "VLLM_RUST_FRONTEND_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    serve = launcher()
+    begun: list[str] = []
+    monkeypatch.setattr(serve, "run_server", lambda args: PYTHON)
+    monkeypatch.setattr(serve.uvloop, "run", begun.append)
+    monkeypatch.setattr(serve, "run_multi_api_server", lambda args: begun.append(RUST))
+    command = serve.ServeSubcommand()
+    parser = FlexibleArgumentParser()
+    command.subparser_init(parser.add_subparsers(dest="subparser"))
+    args = parser.parse_args(["serve", "model", *options])
+    command.validate(args)
+    command.cmd(args)
+    (one,) = begun
+    return one
+
+
+ON = {"VLLM_USE_RUST_FRONTEND": "1", "VLLM_RUST_FRONTEND_PATH": "/bin/true"}
+
+
+def tools(name: str) -> list[str]:
+    return ["--enable-auto-tool-choice", "--tool-call-parser", name]
+
+
+@pytest.mark.parametrize("name", ["qwen3_coder", "qwen3_xml"])
+def test_a_qwen_tool_parser_has_the_python_frontend(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(
+        launcher().logger, "warning", lambda text, *words: said.append(text % words)
+    )
+    assert started(monkeypatch, *tools(name), **ON) == PYTHON
+    (line,) = said
+    assert name in line
+    assert "VLLM_QWEN_TOOL_READER=0" in line
+
+
+@pytest.mark.parametrize("name", ["qwen3_coder", "qwen3_xml"])
+def test_the_off_switch_keeps_rust(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    off = {**ON, "VLLM_QWEN_TOOL_READER": "0"}
+    assert started(monkeypatch, *tools(name), **off) == RUST
+
+
+def test_other_servers_keep_rust(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert started(monkeypatch, *tools("hermes"), **ON) == RUST
+    assert started(monkeypatch, **ON) == RUST
+
+
+def test_without_the_switch_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert started(monkeypatch, *tools("qwen3_coder")) == PYTHON

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of usage-details: the usage of a response holds numbers alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from application import application
+
+
+def _numbers_alone(usage: dict[str, Any]) -> None:
+    for name in ("input_tokens_details", "output_tokens_details"):
+        assert usage[name], name
+        assert all(isinstance(value, int) for value in usage[name].values()), usage[name]
+
+
+def test_not_streamed() -> None:
+    _numbers_alone(application().json("/v1/responses", {"input": "Hello"})["usage"])
+
+
+def test_streamed() -> None:
+    body = {"input": "Hello", "stream": True}
+    status, answer = application().post("/v1/responses", body)
+    assert status == 200
+    events = [
+        json.loads(line.removeprefix("data: "))
+        for line in answer.splitlines()
+        if line.startswith("data: {")
+    ]
+    _numbers_alone(events[-1]["response"]["usage"])
+
+
+def test_a_list_that_holds_something_stays() -> None:
+    from vllm.entrypoints.openai.responses import protocol
+
+    details = protocol.OutputTokensDetails(output_tokens_per_turn=[3])
+    dumped = json.loads(details.model_dump_json())
+    assert dumped["output_tokens_per_turn"] == [3]
+    assert "tool_output_tokens_per_turn" not in dumped
