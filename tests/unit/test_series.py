@@ -112,6 +112,18 @@ def test_a_conflict_is_an_ordinary_stop_of_git_am(own: Project) -> None:
     assert own.run("refresh").stdout == ""
 
 
+def test_an_aborted_am_removes_no_patch(own: Project) -> None:
+    own.add_patch("bad.diff", diff_line(30, "thirty").replace("line 29", "row 29"))
+    own.run("apply", status=3)
+    own.git("am", "--abort")
+    own.run("refresh", status=1)
+    assert (own.folder / "twenty.diff").is_file()
+    own.run("apply", "--discard", status=3)
+    own.git("am", "--skip")
+    own.run("refresh", status=3)
+    assert (own.folder / "bad.diff").is_file()
+
+
 def test_fuzz_is_refused_and_an_offset_is_not(own: Project) -> None:
     moved = diff_line(30, "thirty").replace("@@ -27,7 +27,7 @@", "@@ -12,7 +12,7 @@")
     own.add_patch("moved.diff", moved)

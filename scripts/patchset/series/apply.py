@@ -164,6 +164,8 @@ def _build(
             am(temp, patches, series.release.source_date_epoch)
         except Stopped as stop:
             failure = _conflict(series, patches, tree, temp, stop)
+            applied = [patch.entry for patch in patches[: stop.number]]
+            stamp = {**stamp, "patches": applied, "stopped": True}
         if failure is None and patches == series.patches:
             sums = patched_files.sums_of(changes_between(temp, STOCK_REF, "HEAD"))
             patched_files.check(series.release, sums)

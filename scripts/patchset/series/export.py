@@ -233,6 +233,7 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
         if applied is not None:
             stamp = {**(read_stamp(tree) or {}), "inputs": read(release).inputs}
             stamp["patches"] = applied
+            stamp["stopped"] = False
             stamp["pinned"] = patched_files.read(release)
             stamp["head"] = git.text(tree, "rev-parse", "HEAD")
             write_stamp(tree, stamp)
@@ -290,6 +291,10 @@ def _save(release: Release, tree: Path, outcome: Outcome) -> list[str] | None:
     head = str(stamp["head"])
     if git.text(tree, "rev-parse", "HEAD") == head:
         return None
+    aborted = git.attempt(tree, "merge-base", "--is-ancestor", head, "HEAD").returncode
+    if stamp.get("stopped") and aborted:
+        what = f"{tree}: apply stopped at a conflict, and git am was aborted"
+        raise PatchsetError(what, f"nox -s apply -- {release.name} --discard")
     found = exported(tree, STOCK_REF, "HEAD")
     before = exported(tree, STOCK_REF, head)
     made = _Merge(release, stamp, before).merged(found)
