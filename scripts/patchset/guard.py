@@ -27,11 +27,17 @@ def descendants(of: int) -> set[int]:
     parents: dict[int, int] = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):
-            state, parent = place.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
+            state, parent = (
+                place.read_text(encoding="utf-8", errors="replace")
+                .rpartition(")")[2]
+                .split()[:2]
+            )
             if state != "Z":
                 parents[int(place.parent.name)] = int(parent)
     found = {of}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
+    while (
+        more := {child for child, parent in parents.items() if parent in found} - found
+    ):
         found |= more
     return found - {of}
 

@@ -57,4 +57,6 @@ def _is_own(error: BaseException) -> bool:
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    return last is not None and Path(last.tb_frame.f_code.co_filename).is_relative_to(os.environ[TESTS])
+    return last is not None and Path(last.tb_frame.f_code.co_filename).is_relative_to(
+        os.environ[TESTS]
+    )

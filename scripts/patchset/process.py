@@ -30,7 +30,8 @@ HEARTBEAT = 20.0
 #: What a program is given to clean up after itself when it is interrupted, in seconds.
 GRACE = 30.0
 _NO_NETWORK = re.compile(
-    r"in name resolution|Could not resolve host|EAI_AGAIN|Network is unreachable", re.IGNORECASE
+    r"in name resolution|Could not resolve host|EAI_AGAIN|Network is unreachable",
+    re.IGNORECASE,
 )
 
 
@@ -40,7 +41,11 @@ class ProgramError(PatchsetError):
     def __init__(self, message: str, tail: str, *, shown: bool = True) -> None:
         if not shown and tail:
             message += f"; its last words: {end_of(tail.splitlines()[-1])}"
-        hint = "its output is above" if shown else "run the same command again when that is mended"
+        hint = (
+            "its output is above"
+            if shown
+            else "run the same command again when that is mended"
+        )
         super().__init__(message, hint)
         self.tail = tail
 
@@ -83,7 +88,11 @@ def run(
     try:
         for line in _lines(child, heartbeat):
             if line is None:
-                far = progress() if progress else f"at work for {console.duration(time.monotonic() - start)}"
+                far = (
+                    progress()
+                    if progress
+                    else f"at work for {console.duration(time.monotonic() - start)}"
+                )
                 console.note(f"  {prefix}: {far}")
                 continue
             if line.strip():
@@ -97,15 +106,23 @@ def run(
         _end(child)
         raise
     if status := child.wait():
-        subcommand = next((word for word in argv[1:] if word.isalpha()), "")  # build, push
+        subcommand = next(
+            (word for word in argv[1:] if word.isalpha()), ""
+        )  # build, push
         name = f"{Path(argv[0]).name} {subcommand}".strip()
         if full := [line for line in tail if files.tells_of_no_space(line)]:
             hint = "free some space, then run the same command again"
-            raise NoSpaceError(f"the disk is full: {name} said {end_of(full[-1])!r}", hint)
+            raise NoSpaceError(
+                f"the disk is full: {name} said {end_of(full[-1])!r}", hint
+            )
         if alone := [line for line in tail if _NO_NETWORK.search(line)]:
             hint = "check the network and the proxy's variables, then run the same command again"
-            raise UnavailableError(f"{name} has no network; it said {end_of(alone[-1])!r}", hint)
-        raise ProgramError(f"{name} ended with status {status}", "\n".join(tail), shown=on_line is None)
+            raise UnavailableError(
+                f"{name} has no network; it said {end_of(alone[-1])!r}", hint
+            )
+        raise ProgramError(
+            f"{name} ended with status {status}", "\n".join(tail), shown=on_line is None
+        )
 
 
 def _lines(child: subprocess.Popen[bytes], heartbeat: float) -> Iterator[str | None]:

@@ -22,7 +22,9 @@ Arch = Literal["x86_64", "aarch64"]
 GOARCH: dict[Arch, str] = {"x86_64": "amd64", "aarch64": "arm64"}
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)]
+FileName = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)
+]
 #: Copies such as v0.33.0.bak are no releases.
 _NAME = re.compile(r"v\d+(\.\d+)+((rc|\.post)\d+)?")
 
@@ -83,7 +85,9 @@ class Release(_Pinned):
 
         vLLM takes itself for a CPU build when the version of the distribution ``vllm`` has "cpu" in it.
         """
-        return f"{self.version}+mtp.{self.revision}" + (".cpu" if target == "cpu" else "")
+        return f"{self.version}+mtp.{self.revision}" + (
+            ".cpu" if target == "cpu" else ""
+        )
 
     def wheel(self, target: Target, arch: Arch) -> Artifact:
         """The official wheel for a target and architecture."""
@@ -92,10 +96,16 @@ class Release(_Pinned):
             raise UsageError(
                 f"{self.name} has no official {target} wheel",
                 f"targets of this release: {', '.join(self.wheels)}; releases with {target}: "
-                + (", ".join(r.name for r in releases() if target in r.wheels) or "none"),
+                + (
+                    ", ".join(r.name for r in releases() if target in r.wheels)
+                    or "none"
+                ),
             )
         if arch not in by_arch:
-            raise UsageError(f"{self.name} has no {target} wheel for {arch}", f"it has {', '.join(by_arch)}")
+            raise UsageError(
+                f"{self.name} has no {target} wheel for {arch}",
+                f"it has {', '.join(by_arch)}",
+            )
         return by_arch[arch]
 
 
@@ -113,12 +123,16 @@ def release_names() -> list[str]:
                 f"{paths.patches_dir() / name} is a link",
                 "a release is a folder of its own: move it there",
             )
-    return sorted(filter(_NAME.fullmatch, names), key=lambda name: Version(name.removeprefix("v")))
+    return sorted(
+        filter(_NAME.fullmatch, names), key=lambda name: Version(name.removeprefix("v"))
+    )
 
 
 def releases() -> list[Release]:
     """All pins, oldest first."""
-    return [read(paths.patches_dir() / name / "release.toml") for name in release_names()]
+    return [
+        read(paths.patches_dir() / name / "release.toml") for name in release_names()
+    ]
 
 
 def load(name: str | None = None) -> Release:
@@ -147,14 +161,20 @@ def read(file: Path) -> Release:
     try:
         fields = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise PatchsetError(f"{file} cannot be read: {error}", "fix the file by hand") from error
+        raise PatchsetError(
+            f"{file} cannot be read: {error}", "fix the file by hand"
+        ) from error
     try:
         release = Release.model_validate({"name": file.parent.name, **fields})
     except ValidationError as error:
-        where = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        where = "; ".join(
+            f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()
+        )
         raise PatchsetError(f"{file}: {where}", "fix the file by hand") from error
     if release.name != f"v{release.version}":
-        raise PatchsetError(f"{file}: version {release.version} is in the folder {release.name}")
+        raise PatchsetError(
+            f"{file}: version {release.version} is in the folder {release.name}"
+        )
     if release.sdist is None and release.git is None:
         raise PatchsetError(f"{file}: neither sdist nor git names a source")
     return release

@@ -98,7 +98,11 @@ def _commit() -> str:
     command += ["--exclude=*"]
     try:
         done = subprocess.run(
-            command, cwd=paths.project_root(), capture_output=True, text=True, check=True
+            command,
+            cwd=paths.project_root(),
+            capture_output=True,
+            text=True,
+            check=True,
         )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

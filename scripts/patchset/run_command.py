@@ -48,7 +48,9 @@ def run_lane(
 
 
 @contextlib.contextmanager
-def _ending(failed: int, again: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+def _ending(
+    failed: int, again: str, errors: tuple[type[Exception], ...]
+) -> Iterator[None]:
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.default_int_handler)
     try:
@@ -65,13 +67,24 @@ def _ending(failed: int, again: str, errors: tuple[type[Exception], ...]) -> Ite
         told = PatchsetError("interrupted", again)
         told.exit_code = EXIT_INTERRUPTED
     except ConnectionError as error:
-        told = UnavailableError(f"the network failed: {error}", "run the same command again")
+        told = UnavailableError(
+            f"the network failed: {error}", "run the same command again"
+        )
     except ModuleNotFoundError as error:
         message = f"the Python package {error.name} is not installed here"
-        told = MissingToolError(message, "run it by its session, which installs it: nox -l names them")
+        told = MissingToolError(
+            message, "run it by its session, which installs it: nox -l names them"
+        )
     except OSError as error:
-        told = PatchsetError(str(error))
+        told = PatchsetError(
+            f"{error.strerror or error}: {error.filename or 'no file was named'}",
+            "look at that file's folder, its rights and limits (ulimit -a), then run "
+            "the same command again",
+        )
         if error.errno in files.NO_SPACE:
-            told = NoSpaceError(str(error), "free some space on that disk, then run the same command again")
+            told = NoSpaceError(
+                str(error),
+                "free some space on that disk, then run the same command again",
+            )
     console.show_error(told)
     sys.exit(failed if told.exit_code == EXIT_FAILED else told.exit_code)

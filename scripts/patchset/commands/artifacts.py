@@ -110,7 +110,8 @@ def verify_command(file: Path | None, allow_compiled: bool) -> None:
         )
         if not built:
             raise UsageError(
-                "no wheel was built here", "nox -s build-wheel makes one; or name a FILE"
+                "no wheel was built here",
+                "nox -s build-wheel makes one; or name a FILE",
             )
         file = built[-1]
     report = verify(file, allow_compiled=allow_compiled)

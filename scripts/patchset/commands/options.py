@@ -18,7 +18,9 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 release_argument = click.argument("release", required=False, metavar="[RELEASE]")
 
 
-def _set_from_dir(context: click.Context, parameter: click.Parameter, value: Path | None) -> None:
+def _set_from_dir(
+    context: click.Context, parameter: click.Parameter, value: Path | None
+) -> None:
     if value:
         os.environ["PATCHSET_FROM_DIR"] = str(value)
 
@@ -43,7 +45,11 @@ arch_option = click.option(
 def _serving_python() -> Path:
     """The first python3 on the path that is not of the environment in which this runs, if there is one."""
     own = Path(sys.prefix).resolve()
-    others = [place for place in os.get_exec_path() if not Path(place).resolve().is_relative_to(own)]
+    others = [
+        place
+        for place in os.get_exec_path()
+        if not Path(place).resolve().is_relative_to(own)
+    ]
     return Path(shutil.which("python3", path=os.pathsep.join(others)) or sys.executable)
 
 
@@ -56,5 +62,8 @@ python_option = click.option(
 )
 
 target_option = click.option(
-    "--target", type=click.Choice(["cuda", "cpu"]), default="cuda", help="What vLLM computes on."
+    "--target",
+    type=click.Choice(["cuda", "cpu"]),
+    default="cuda",
+    help="What vLLM computes on.",
 )
