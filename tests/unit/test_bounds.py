@@ -20,9 +20,6 @@ from patchset import console, git, steady
 from patchset.errors import PatchsetError, UnavailableError
 from patchset.inputs import fetch, index, lock
 from patchset.release import GitSource, load
-from test_wheel import packaged
-
-__all__ = ["packaged"]
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -94,7 +91,9 @@ def settings(url: str) -> index.Settings:
     return index.Settings((url,), timeout=5.0)
 
 
-@pytest.mark.parametrize("answer", [dribble, endless, leads_to("file:///etc/passwd"), leads_to("ftp://x/y")])
+@pytest.mark.parametrize(
+    "answer", [dribble, endless, leads_to("file:///etc/passwd"), leads_to("ftp://x/y")]
+)
 def test_an_index_that_never_ends_or_leads_elsewhere(answer: Answer) -> None:
     with server(answer) as where:
         start = time.monotonic()
@@ -103,7 +102,9 @@ def test_an_index_that_never_ends_or_leads_elsewhere(answer: Answer) -> None:
         assert time.monotonic() - start < 8
 
 
-def test_a_download_that_dribbles_is_given_up(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_that_dribbles_is_given_up(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pinned = load("v1.2.0").sdist
     assert pinned is not None
     (project.downloads / pinned.file).unlink()
@@ -120,18 +121,27 @@ def test_a_download_that_dribbles_is_given_up(project: Project, monkeypatch: pyt
             dribble(handler)
 
     with server(answer) as where:
-        monkeypatch.setattr(index, "pip_settings", lambda: settings(f"http://{where}/simple"))
+        monkeypatch.setattr(
+            index, "pip_settings", lambda: settings(f"http://{where}/simple")
+        )
         with pytest.raises(UnavailableError, match="could not be downloaded"):
             fetch.artifact(pinned)
 
 
-def test_a_wrong_pin_costs_no_good_download(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_pin_costs_no_good_download(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pinned = load("v1.2.0").sdist
     assert pinned is not None
     place = project.downloads / pinned.file
     content = place.read_bytes()
-    monkeypatch.setattr(index, "pip_settings", lambda: settings("http://127.0.0.1:1/simple"))
-    for wrong in (pinned.model_copy(update={"size": 7}), pinned.model_copy(update={"sha256": "0" * 64})):
+    monkeypatch.setattr(
+        index, "pip_settings", lambda: settings("http://127.0.0.1:1/simple")
+    )
+    for wrong in (
+        pinned.model_copy(update={"size": 7}),
+        pinned.model_copy(update={"sha256": "0" * 64}),
+    ):
         with pytest.raises(PatchsetError):
             fetch.artifact(wrong)
         assert place.read_bytes() == content
@@ -161,36 +171,60 @@ def test_a_part_that_is_a_link_is_not_followed(
         handler.wfile.write(body)
 
     with server(answer) as where:
-        monkeypatch.setattr(index, "pip_settings", lambda: settings(f"http://{where}/simple"))
+        monkeypatch.setattr(
+            index, "pip_settings", lambda: settings(f"http://{where}/simple")
+        )
         assert fetch.artifact(pinned).read_bytes() == content
     assert victim.read_text() == "mine\n"
 
 
 def test_credentials_stay_out_of_messages_and_arguments(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    project: Project,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    error = PatchsetError("https://me:hunter2@index.example/simple fails", "try git+ssh://me:hunter2@host/x")
-    assert "hunter2" not in f"{error} {error.message} {error.hint}" and "index.example" in error.message
+    error = PatchsetError(
+        "https://me:hunter2@index.example/simple fails",
+        "try git+ssh://me:hunter2@host/x",
+    )
+    assert (
+        "hunter2" not in f"{error} {error.message} {error.hint}"
+        and "index.example" in error.message
+    )
     assert PatchsetError("mail to me@example.org").message == "mail to me@example.org"
     console.note("https://me:hunter2@index.example/simple")
     with console.step("fetch from https://me:hunter2@index.example/"):
         pass
     # A program in git's place says what it is given.
-    real = subprocess.run(["sh", "-c", "command -v git"], capture_output=True, text=True).stdout.strip()
+    real = subprocess.run(
+        ["sh", "-c", "command -v git"], capture_output=True, text=True
+    ).stdout.strip()
     program = tmp_path / "bin/git"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {real} "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {real} "$@"\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
     remote = GitSource(remote="http://me:hunter2@127.0.0.1:1/x.git", commit="0" * 40)
     (tmp_path / "tree").mkdir()
     with pytest.raises(UnavailableError) as caught:
         fetch.git_source(remote, tmp_path / "tree")
-    with pytest.raises(UnavailableError) as other, server(lambda handler: handler.send_error(403)) as where:
-        index.Index(settings(f"http://me:hunter2@{where}/simple")).link("pkg", "pkg-1.tar.gz")
+    with (
+        pytest.raises(UnavailableError) as other,
+        server(lambda handler: handler.send_error(403)) as where,
+    ):
+        index.Index(settings(f"http://me:hunter2@{where}/simple")).link(
+            "pkg", "pkg-1.tar.gz"
+        )
     said = capfd.readouterr()
     everything = (
-        said.out + said.err + str(caught.value) + str(other.value) + (tmp_path / "arguments").read_text()
+        said.out
+        + said.err
+        + str(caught.value)
+        + str(other.value)
+        + (tmp_path / "arguments").read_text()
     )
     assert "hunter2" not in everything and "127.0.0.1:1/x.git" in str(caught.value)
 
@@ -206,11 +240,15 @@ def test_uv_is_given_the_index_and_its_credentials_as_variables(
         handler.send_error(403)
 
     program = tmp_path / "uv"
-    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {lock.uv()} "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {lock.uv()} "$@"\n'
+    )
     program.chmod(0o755)
     monkeypatch.setattr(lock, "uv", lambda: str(program))
     with server(refuse) as where:
-        monkeypatch.setattr(index, "pip_settings", lambda: settings(f"http://me:hunter2@{where}/simple"))
+        monkeypatch.setattr(
+            index, "pip_settings", lambda: settings(f"http://me:hunter2@{where}/simple")
+        )
         with pytest.raises(PatchsetError) as caught:
             lock._write(tmp_path / "pylock.toml", [], ["pkg"], "x86_64", upgrade=False)
     assert asked[0] == "Basic " + base64.b64encode(b"me:hunter2").decode()
@@ -223,5 +261,3 @@ def test_a_remote_with_quotes_is_one_remote(tmp_path: Path) -> None:
     assert git.text(tmp_path, "config", "remote.origin.url") == 'https://h/a"b\\c#d;e'
     with pytest.raises(PatchsetError):
         git.name_remote(tmp_path, "x\n[core]\n\tfsmonitor = evil")
-
-

@@ -19,9 +19,7 @@ import pytest
 
 from conftest import Project, diff_line
 from patchset import doctor
-from test_wheel import build, packaged
-
-__all__ = ["packaged"]
+from wheels import build
 
 
 def install(folder: Path, wheel: Path) -> Path:

@@ -66,18 +66,26 @@ def pinned() -> Artifact:
     return sdist
 
 
-def test_download_is_verified_and_done_once(index: PackageIndex, project: Project) -> None:
+def test_download_is_verified_and_done_once(
+    index: PackageIndex, project: Project
+) -> None:
     file = fetch.artifact(pinned())
     assert file.read_bytes() == index.files[NAME]
     fetch.artifact(pinned())
     assert len(index.downloads()) == 1
-    assert not [path for path in project.downloads.iterdir() if path.name.endswith(".part")]
+    assert not [
+        path for path in project.downloads.iterdir() if path.name.endswith(".part")
+    ]
 
 
 def test_cut_connection_is_resumed(index: PackageIndex) -> None:
     index.behaviour.cut = [1_000_000, 500_000]
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
-    assert [asked for _, asked in index.downloads()] == [None, "bytes=1000000-", "bytes=1500000-"]
+    assert [asked for _, asked in index.downloads()] == [
+        None,
+        "bytes=1000000-",
+        "bytes=1500000-",
+    ]
 
 
 def test_server_without_ranges_starts_over(index: PackageIndex) -> None:
@@ -85,28 +93,42 @@ def test_server_without_ranges_starts_over(index: PackageIndex) -> None:
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
 
 
-def test_server_errors_are_retried_and_bounded(index: PackageIndex, project: Project) -> None:
+def test_server_errors_are_retried_and_bounded(
+    index: PackageIndex, project: Project
+) -> None:
     index.behaviour.errors = 2
     fetch.artifact(pinned()).unlink()
     index.behaviour.errors = 1000
     with pytest.raises(UnavailableError, match="could not be downloaded") as raised:
         fetch.artifact(pinned())
-    assert (raised.value.hint or "").startswith("check the network, then run the same command again")
+    assert (raised.value.hint or "").startswith(
+        "check the network, then run the same command again"
+    )
     assert len(index.behaviour.requests) < 40
     assert not (project.downloads / NAME).exists()
 
 
-def test_wrong_content_names_both_hashes_and_is_not_kept(index: PackageIndex, project: Project) -> None:
+def test_wrong_content_names_both_hashes_and_is_not_kept(
+    index: PackageIndex, project: Project
+) -> None:
     good = index.files[NAME]
     index.files[NAME] = good[:-1] + bytes([good[-1] ^ 1])
-    with pytest.raises(PatchsetError, match=f"sha256 [0-9a-f]{{64}}, pinned is {pinned().sha256}"):
+    with pytest.raises(
+        PatchsetError, match=f"sha256 [0-9a-f]{{64}}, pinned is {pinned().sha256}"
+    ):
         fetch.artifact(pinned())
-    assert [path.name for path in project.downloads.iterdir() if not path.name.endswith(".lock")] == []
+    assert [
+        path.name
+        for path in project.downloads.iterdir()
+        if not path.name.endswith(".lock")
+    ] == []
     index.files[NAME] = good
     assert fetch.artifact(pinned()).read_bytes() == good
 
 
-def test_longer_and_shorter_files_are_refused(index: PackageIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_longer_and_shorter_files_are_refused(
+    index: PackageIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fetch, "TRIES", 2)
     good = index.files[NAME]
     index.files[NAME] = good + b"more"
@@ -123,7 +145,9 @@ def test_damaged_cache_is_fetched_again(index: PackageIndex) -> None:
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
 
 
-def test_from_dir(index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_dir(
+    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "carried"
     folder.mkdir()
     monkeypatch.setenv("PATCHSET_FROM_DIR", str(folder))
@@ -143,7 +167,9 @@ def test_extra_index_and_find_links_are_asked(
     folder = tmp_path / "links"
     folder.mkdir()
     (folder / NAME).write_bytes(index.files[NAME])
-    (tmp_path / "pip.conf").write_text(f"[global]\nfind-links = {folder}\nextra-index-url = {index.url}\n")
+    (tmp_path / "pip.conf").write_text(
+        f"[global]\nfind-links = {folder}\nextra-index-url = {index.url}\n"
+    )
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
     monkeypatch.setenv("PIP_INDEX_URL", index.url + "/nothing-here")
     pip_settings.cache_clear()
@@ -153,7 +179,9 @@ def test_extra_index_and_find_links_are_asked(
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
 
 
-def test_settings_of_pip_count_in_its_own_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_pip_count_in_its_own_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tmp_path / "pip.conf"
     config.write_text(
         "[global]\ntimeout = 7\nno-index = false\n[download]\nindex-url = https://a.example/simple\n"
@@ -184,7 +212,9 @@ def test_find_links_folder_that_is_not_there_is_passed_over(
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
 
 
-def test_a_disk_that_is_full_while_a_folder_is_copied_is_said_like_any_other(tmp_path: Path) -> None:
+def test_a_disk_that_is_full_while_a_folder_is_copied_is_said_like_any_other(
+    tmp_path: Path,
+) -> None:
     source = tmp_path / "source"
     source.mkdir()
     (source / "series").write_text("")
@@ -192,13 +222,20 @@ def test_a_disk_that_is_full_while_a_folder_is_copied_is_said_like_any_other(tmp
     def no_space(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with pytest.raises(NoSpaceError, match="the disk is full"), files.atomic_folder(tmp_path / "new") as temp:
+    with (
+        pytest.raises(NoSpaceError, match="the disk is full"),
+        files.atomic_folder(tmp_path / "new") as temp,
+    ):
         shutil.copytree(source, temp / "all", copy_function=no_space)
     assert [file.name for file in tmp_path.iterdir()] == ["source"]
 
 
-def test_a_full_disk_of_the_checkout_is_not_helped_by_another_build_folder(project: Project) -> None:
-    assert "PATCHSET_BUILD_DIR" in (files.full_disk(project.root / "build/x").hint or "")
+def test_a_full_disk_of_the_checkout_is_not_helped_by_another_build_folder(
+    project: Project,
+) -> None:
+    assert "PATCHSET_BUILD_DIR" in (
+        files.full_disk(project.root / "build/x").hint or ""
+    )
     assert (
         files.full_disk(project.root / "README.md").hint
         == "free some space there; nothing half done was left"
@@ -212,7 +249,9 @@ def test_missing_file_says_who_was_asked(index: PackageIndex) -> None:
     assert len(index.behaviour.requests) == 1, "asking again changes nothing"
 
 
-def test_wrong_rest_of_an_earlier_run_is_fetched_anew(index: PackageIndex, project: Project) -> None:
+def test_wrong_rest_of_an_earlier_run_is_fetched_anew(
+    index: PackageIndex, project: Project
+) -> None:
     (project.downloads / f".{NAME}.part").write_bytes(b"x" * 1000)
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
     assert [asked for _, asked in index.downloads()] == ["bytes=1000-", None]
@@ -221,7 +260,9 @@ def test_wrong_rest_of_an_earlier_run_is_fetched_anew(index: PackageIndex, proje
 def test_interrupted_download_goes_on(index: PackageIndex, project: Project) -> None:
     index.behaviour.pace = 0.05
     command = [sys.executable, "-m", "patchset", "fetch"]
-    run = subprocess.Popen(command, cwd=project.root, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    run = subprocess.Popen(
+        command, cwd=project.root, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     part = project.downloads / f".{NAME}.part"
     end = time.monotonic() + 30
     while not (part.is_file() and part.stat().st_size > 200_000):
@@ -241,7 +282,9 @@ def test_two_runs_at_once_download_once(index: PackageIndex, project: Project) -
     index.behaviour.pace = 0.02
     command = [sys.executable, "-m", "patchset", "fetch"]
     runs = [
-        subprocess.Popen(command, cwd=project.root, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        subprocess.Popen(
+            command, cwd=project.root, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         for _ in "ab"
     ]
     for run in runs:
@@ -252,12 +295,16 @@ def test_two_runs_at_once_download_once(index: PackageIndex, project: Project) -
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 def test_full_disk_is_said_and_leaves_nothing(
-    index: PackageIndex, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: PackageIndex,
+    project: Project,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(disk)], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(disk)],
+        capture_output=True,
     )
     if mounted.returncode != 0:
         pytest.skip(f"cannot mount here: {mounted.stderr.decode()}")
@@ -268,9 +315,14 @@ def test_full_disk_is_said_and_leaves_nothing(
         monkeypatch.setenv("PATCHSET_DOWNLOADS", str(project.downloads))
         monkeypatch.setenv("PATCHSET_BUILD_DIR", str(disk / "build"))
         message = project.run("apply", status=7).stderr
-        assert "the disk is full" in message and "set PATCHSET_BUILD_DIR to another disk" in message
+        assert (
+            "the disk is full" in message
+            and "set PATCHSET_BUILD_DIR to another disk" in message
+        )
         assert [
-            path.name for path in (disk / "build/trees/v1.2.0").iterdir() if not path.name.endswith(".lock")
+            path.name
+            for path in (disk / "build/trees/v1.2.0").iterdir()
+            if not path.name.endswith(".lock")
         ] == []
     finally:
         subprocess.run(["umount", str(disk)], check=True)
@@ -279,15 +331,27 @@ def test_full_disk_is_said_and_leaves_nothing(
 def test_git_source_gives_exactly_that_commit(tmp_path: Path) -> None:
     remote = tmp_path / "remote"
     remote.mkdir()
-    git = ["git", "-c", "user.name=n", "-c", "user.email=e@localhost", "-C", str(remote)]
+    git = [
+        "git",
+        "-c",
+        "user.name=n",
+        "-c",
+        "user.email=e@localhost",
+        "-C",
+        str(remote),
+    ]
     subprocess.run([*git, "init", "-q"], check=True)
     commits = []
     for content in ("one", "two"):
         (remote / "file").write_text(content)
         subprocess.run([*git, "add", "file"], check=True)
         subprocess.run([*git, "commit", "-q", "-m", content], check=True)
-        commits.append(subprocess.check_output([*git, "rev-parse", "HEAD"], text=True).strip())
-    subprocess.run([*git, "config", "uploadpack.allowAnySHA1InWant", "true"], check=True)
+        commits.append(
+            subprocess.check_output([*git, "rev-parse", "HEAD"], text=True).strip()
+        )
+    subprocess.run(
+        [*git, "config", "uploadpack.allowAnySHA1InWant", "true"], check=True
+    )
     folder = tmp_path / "out"
     folder.mkdir()
     fetch.git_source(GitSource(remote=remote.as_uri(), commit=commits[0]), folder)
@@ -306,7 +370,9 @@ def test_a_part_that_the_server_cannot_go_on_with_is_dropped(
     assert [asked for _, asked in index.downloads()] == ["bytes=1000-", None]
 
 
-@pytest.mark.parametrize("dead", ["http://127.0.0.1:1/simple", "http://no-such-host.invalid/simple"])
+@pytest.mark.parametrize(
+    "dead", ["http://127.0.0.1:1/simple", "http://no-such-host.invalid/simple"]
+)
 def test_a_dead_index_does_not_keep_another_from_being_asked(
     index: PackageIndex, monkeypatch: pytest.MonkeyPatch, dead: str
 ) -> None:
@@ -348,7 +414,11 @@ def test_another_name_of_a_file_is_not_written_through(
     ],
 )
 def test_a_wrong_setting_ends_in_a_message(
-    index: PackageIndex, project: Project, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+    index: PackageIndex,
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    value: str,
 ) -> None:
     monkeypatch.setattr(fetch, "TRIES", 1)
     monkeypatch.setenv(variable, value)
@@ -366,9 +436,11 @@ def archive(tmp_path: Path, *members: tuple[str, str, bytes | str]) -> Path:
                 member.size = len(content)
                 tar.addfile(member, io.BytesIO(content))
             else:
-                member.type = {"link": tarfile.SYMTYPE, "hard": tarfile.LNKTYPE, "device": tarfile.CHRTYPE}[
-                    kind
-                ]
+                member.type = {
+                    "link": tarfile.SYMTYPE,
+                    "hard": tarfile.LNKTYPE,
+                    "device": tarfile.CHRTYPE,
+                }[kind]
                 member.linkname = str(content)
                 tar.addfile(member)
     return file
@@ -387,7 +459,9 @@ def archive(tmp_path: Path, *members: tuple[str, str, bytes | str]) -> Path:
         ("beside/file", "file", b"x"),
     ],
 )
-def test_archives_cannot_leave_their_folder(tmp_path: Path, member: tuple[str, str, bytes | str]) -> None:
+def test_archives_cannot_leave_their_folder(
+    tmp_path: Path, member: tuple[str, str, bytes | str]
+) -> None:
     target = tmp_path / "target"
     target.mkdir()
     with pytest.raises(PatchsetError):
@@ -398,14 +472,20 @@ def test_archives_cannot_leave_their_folder(tmp_path: Path, member: tuple[str, s
 def test_links_cannot_lead_out_one_after_the_other(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
-    members = (("top/a/b", "file", b"fine"), ("top/here", "link", "a"), ("top/here/up", "link", "../.."))
+    members = (
+        ("top/a/b", "file", b"fine"),
+        ("top/here", "link", "a"),
+        ("top/here/up", "link", "../.."),
+    )
     with pytest.raises(PatchsetError, match="leads outside"):
         unpack.sdist(archive(tmp_path, *members), target)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar.gz", "target"]
     assert (target / "here/b").read_bytes() == b"fine"
 
 
-def test_truncated_and_oversized_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_and_oversized_archives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = archive(tmp_path, ("top/ok", "file", random.Random(2).randbytes(100_000)))
     target = tmp_path / "target"
     target.mkdir()
@@ -436,7 +516,11 @@ def test_odd_times_in_an_archive_are_no_times(tmp_path: Path, time_: str) -> Non
     file = tmp_path / "odd.tar.gz"
     with tarfile.open(file, "w:gz", format=tarfile.PAX_FORMAT) as tar:
         for name in ("top/PKG-INFO", "top/vllm/_version.py"):
-            content = b"Requires-Dist: torch==2.0\n\n" if "PKG" in name else b"__commit_id__ = 'g012345a'\n"
+            content = (
+                b"Requires-Dist: torch==2.0\n\n"
+                if "PKG" in name
+                else b"__commit_id__ = 'g012345a'\n"
+            )
             member = tarfile.TarInfo(name)
             member.size, member.pax_headers = len(content), {"mtime": time_}
             tar.addfile(member, io.BytesIO(content))
@@ -452,7 +536,9 @@ def test_odd_times_in_an_archive_are_no_times(tmp_path: Path, time_: str) -> Non
 
 
 @pytest.mark.parametrize("map_", ["x", "0,1,2", "0,-5", "9" * 5000])
-def test_a_broken_sparse_map_is_said_with_the_archives_name(tmp_path: Path, map_: str) -> None:
+def test_a_broken_sparse_map_is_said_with_the_archives_name(
+    tmp_path: Path, map_: str
+) -> None:
     file = tmp_path / "sparse.tar"
     with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as tar:
         member = tarfile.TarInfo("top/file")

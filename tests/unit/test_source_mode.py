@@ -13,7 +13,7 @@ import pytest
 import wheels
 from conftest import Project, diff_line, make_sdist, release_toml
 from patchset.errors import UsageError
-from patchset.wheel import source
+from patchset.wheel import record, source
 from patchset.wheel.archive import Wheel
 
 CMAKE = """\
@@ -85,11 +85,11 @@ def compiled(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     pin = release_toml(sdist).replace("[wheels]\n", "")
     (project.folder / "release.toml").write_text(pin)
     contents = wheels.contents("vllm")
-    record = next(name for name in contents if name.endswith("RECORD"))
+    listing = next(name for name in contents if name.endswith("RECORD"))
     for name in (f"{CUTLASS}/include/cutlass/version.h", f"{CUTLASS}/LICENSE"):
         contents[name] = VERSION_H.encode()
-        line = wheels.record.line(name, contents[name])
-        contents[record] += wheels.record.render([line])
+        line = record.line(name, contents[name])
+        contents[listing] += record.render([line])
     place = project.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
     wheels.pin(project, "cuda", wheels.write(place, contents))
     lock = 'lock-version = "1.0"\ncreated-by = "a test"\npackages = []\n'

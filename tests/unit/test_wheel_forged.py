@@ -18,9 +18,7 @@ from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import archive, overlay, record
 from patchset.wheel.archive import Member, Wheel
 from patchset.wheel.verify import verify
-from test_wheel import NAME, NEW, packaged
-
-__all__ = ["packaged"]
+from wheels import NAME, NEW
 
 INFO = "vllm-1.2.0+mtp.1.dist-info"
 CENTRAL, LOCAL = struct.Struct("<4s6H3L5H2L"), struct.Struct("<4s5H3L2H")
@@ -34,7 +32,9 @@ def contents(wheel: Path) -> dict[str, bytes]:
         return {info.filename: opened.read(info) for info in opened.infolist()}
 
 
-def packed(wheel: Path, files: dict[str, bytes | None], *, mode: int = 0o644, order: int = 1) -> None:
+def packed(
+    wheel: Path, files: dict[str, bytes | None], *, mode: int = 0o644, order: int = 1
+) -> None:
     """Write files into a wheel, or take them out, as its builder does, with a RECORD that is right."""
     found: dict[str, bytes | None] = {**contents(wheel), **files}
     lines = [
@@ -43,12 +43,19 @@ def packed(wheel: Path, files: dict[str, bytes | None], *, mode: int = 0o644, or
         if data is not None and name != f"{INFO}/RECORD"
     ]
     if f"{INFO}/RECORD" not in files:
-        found[f"{INFO}/RECORD"] = record.render([*lines, record.Line(f"{INFO}/RECORD", "", "")])
+        found[f"{INFO}/RECORD"] = record.render(
+            [*lines, record.Line(f"{INFO}/RECORD", "", "")]
+        )
     with Wheel(wheel) as old:
         members = []
         for name, data in found.items():
             info = old.members.get(name)
-            if data is not None and info is not None and name not in files and "RECORD" not in name:
+            if (
+                data is not None
+                and info is not None
+                and name not in files
+                and "RECORD" not in name
+            ):
                 members.append(Member(name, info.external_attr >> 16, source=info))
             elif data is not None:
                 members.append(Member(name, mode, data))
@@ -56,10 +63,17 @@ def packed(wheel: Path, files: dict[str, bytes | None], *, mode: int = 0o644, or
     wheel.with_suffix(".new").replace(wheel)
 
 
-def raw(wheel: Path, edit: Callable[[bytearray, int, int], None], name: str = "vllm/parser.py") -> None:
+def raw(
+    wheel: Path,
+    edit: Callable[[bytearray, int, int], None],
+    name: str = "vllm/parser.py",
+) -> None:
     """Edit the bytes; ``edit`` hears where the headers of a member are, central and local."""
     data = bytearray(wheel.read_bytes())
-    at = data.rindex(b"PK\x01\x02" + data[data.rindex(name.encode()) - 42 : data.rindex(name.encode())])
+    at = data.rindex(
+        b"PK\x01\x02"
+        + data[data.rindex(name.encode()) - 42 : data.rindex(name.encode())]
+    )
     edit(data, at, CENTRAL.unpack_from(data, at)[16])
     wheel.write_bytes(data)
 
@@ -137,7 +151,14 @@ def changed(name: str, old: bytes, new: bytes) -> Callable[[Path], None]:
 def noted(**more: object) -> Callable[[Path], None]:
     def act(wheel: Path) -> None:
         notes = json.loads(contents(wheel)[f"{INFO}/patchset.json"])
-        packed(wheel, {f"{INFO}/patchset.json": (json.dumps({**notes, **more}, indent=1) + "\n").encode()})
+        packed(
+            wheel,
+            {
+                f"{INFO}/patchset.json": (
+                    json.dumps({**notes, **more}, indent=1) + "\n"
+                ).encode()
+            },
+        )
 
     return act
 
@@ -157,7 +178,9 @@ def renamed(name: str) -> Callable[[Path], str]:
     return lambda wheel: name
 
 
-UNICODE_PATH = struct.pack("<HHBL", 0x7075, 5 + 9, 1, zlib.crc32(b"vllm/parser.py")) + b"vllm/x.py"
+UNICODE_PATH = (
+    struct.pack("<HHBL", 0x7075, 5 + 9, 1, zlib.crc32(b"vllm/parser.py")) + b"vllm/x.py"
+)
 FORGED: dict[str, Callable[[Path], object]] = {
     # the names of the file
     **{
@@ -275,30 +298,48 @@ def test_no_forged_wheel_is_accepted(packaged: Project, tmp_path: Path) -> None:
     assert accepted(wheel)
 
 
-def test_a_wheel_of_an_older_series_or_another_target(packaged: Project, tmp_path: Path) -> None:
+def test_a_wheel_of_an_older_series_or_another_target(
+    packaged: Project, tmp_path: Path
+) -> None:
     release = load("v1.2.0")
     cpu = overlay.build(PatchedRelease(release), "cpu", "x86_64")
     wheel = tmp_path / NAME
     wheel.write_bytes(cpu.read_bytes())
     assert not accepted(wheel)
-    wheel.write_bytes(overlay.build(PatchedRelease(release), "cuda", "x86_64").read_bytes())
+    wheel.write_bytes(
+        overlay.build(PatchedRelease(release), "cuda", "x86_64").read_bytes()
+    )
     (packaged.folder / "series").write_text("0001-first.diff\n")
     assert not accepted(wheel)
 
 
-def test_compiled_modules_are_taken_only_when_asked_for(packaged: Project, tmp_path: Path) -> None:
+def test_compiled_modules_are_taken_only_when_asked_for(
+    packaged: Project, tmp_path: Path
+) -> None:
     name = "vllm/_C.abi3.so"
-    wheel = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64", out=tmp_path)
+    wheel = overlay.build(
+        PatchedRelease(load("v1.2.0")), "cuda", "x86_64", out=tmp_path
+    )
     claimed(name)(wheel)
-    assert any(line.startswith(f"{name}: is not the official") for line in verify(wheel).deviations)
+    assert any(
+        line.startswith(f"{name}: is not the official")
+        for line in verify(wheel).deviations
+    )
     report = verify(wheel, allow_compiled=True)
     assert report.compiled == [name] and not report.deviations
-    for other in ("vllm/parser.abi3.so", "vllm/__init__.abi3.so", "vllm/_new.abi3.so", "vllm/table.json"):
+    for other in (
+        "vllm/parser.abi3.so",
+        "vllm/__init__.abi3.so",
+        "vllm/_new.abi3.so",
+        "vllm/table.json",
+    ):
         claimed(other)(wheel)
         assert verify(wheel, allow_compiled=True).deviations
 
 
-def test_an_official_wheel_that_has_notes_already(packaged: Project, tmp_path: Path) -> None:
+def test_an_official_wheel_that_has_notes_already(
+    packaged: Project, tmp_path: Path
+) -> None:
     official = packaged.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
     notes = {"vllm-1.2.0.dist-info/patchset.json": b"{}"}
     toml = packaged.folder / "release.toml"
@@ -308,20 +349,30 @@ def test_an_official_wheel_that_has_notes_already(packaged: Project, tmp_path: P
     lines = [record.line(name, data) for name, data in files.items() if name != info]
     files[info] = record.render([*lines, record.Line(info, "", "")])
     wheels.pin(packaged, "cuda", wheels.write(official, files))
-    wheel = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64", out=tmp_path)
+    wheel = overlay.build(
+        PatchedRelease(load("v1.2.0")), "cuda", "x86_64", out=tmp_path
+    )
     assert accepted(wheel)
     assert b'"release": "v1.2.0"' in contents(wheel)[f"{INFO}/patchset.json"]
 
 
-def test_a_series_whose_file_python_would_not_import_is_refused(packaged: Project) -> None:
+def test_a_series_whose_file_python_would_not_import_is_refused(
+    packaged: Project,
+) -> None:
     packaged.add_patch("0003-hidden.diff", NEW.replace("vllm/reader.py", "vllm/_C.py"))
-    assert "Python imports vllm/_C.abi3.so" in packaged.run("build-wheel", status=1).stderr
+    assert (
+        "Python imports vllm/_C.abi3.so" in packaged.run("build-wheel", status=1).stderr
+    )
 
 
 def test_metadata_that_is_no_text_ends_in_a_message(packaged: Project) -> None:
     official = packaged.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
     head = (packaged.folder / "release.toml").read_text().split("[wheels.")[0]
-    for name in ("vllm-1.2.0.dist-info/METADATA", "vllm-1.2.0.dist-info/WHEEL", "vllm/_version.py"):
+    for name in (
+        "vllm-1.2.0.dist-info/METADATA",
+        "vllm-1.2.0.dist-info/WHEEL",
+        "vllm/_version.py",
+    ):
         (packaged.folder / "release.toml").write_text(head)
         files = wheels.contents("vllm") | {name: b"\xff\xfe"}
         wheels.pin(packaged, "cuda", wheels.write(official, files))

@@ -11,6 +11,9 @@ from pathlib import Path
 from conftest import PARSER, Project
 from patchset.wheel import record
 
+NAME = "vllm-1.2.0+mtp.1-cp38-abi3-manylinux_2_28_x86_64.whl"
+NEW = "diff --git a/vllm/reader.py b/vllm/reader.py\nnew file mode 100644\n--- /dev/null\n+++ b/vllm/reader.py\n@@ -0,0 +1 @@\n+READ = 1\n"
+
 VERSION_FILE = """\
 from __future__ import annotations
 
@@ -42,14 +45,20 @@ SOURCE = {
 def contents(project: str) -> dict[str, bytes]:
     """The files of an official wheel, with a compiled module that the source has not."""
     info = f"{project}-1.2.0.dist-info"
-    files = {name: text.encode() for name, text in SOURCE.items() if name.startswith("vllm/")}
+    files = {
+        name: text.encode() for name, text in SOURCE.items() if name.startswith("vllm/")
+    }
     files["vllm/table.json"] = ",".join(str(n * n % 1009) for n in range(9000)).encode()
     files["vllm/_C.abi3.so"] = random.Random(3).randbytes(300_000)
     files[f"{info}/METADATA"] = METADATA.format(name=project.replace("_", "-")).encode()
-    files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-linux_x86_64\n"
+    files[f"{info}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-linux_x86_64\n"
+    )
     files[f"{info}/top_level.txt"] = b"vllm\n"
     lines = [record.line(name, content) for name, content in files.items()]
-    files[f"{info}/RECORD"] = record.render([*lines, record.Line(f"{info}/RECORD", "", "")])
+    files[f"{info}/RECORD"] = record.render(
+        [*lines, record.Line(f"{info}/RECORD", "", "")]
+    )
     return files
 
 
@@ -72,3 +81,7 @@ def pin(project: Project, target: str, file: Path, arch: str = "x86_64") -> None
         + f'\n[wheels.{target}.{arch}]\nproject = "vllm"\nfile = "{file.name}"\n'
         + f'sha256 = "{hashlib.sha256(content).hexdigest()}"\nsize = {len(content)}\n'
     )
+
+
+def build(project: Project, *arguments: str) -> Path:
+    return Path(project.run("build-wheel", *arguments).stdout.split()[1])
