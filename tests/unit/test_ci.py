@@ -8,9 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from patchset import paths
 
@@ -60,3 +64,17 @@ def test_continuous_integration_runs_the_readme_line_in_a_clean_environment(tmp_
     done = subprocess.run([".ci/run"], cwd=tmp_path, env=given, capture_output=True, text=True, check=True)
     seen = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     assert seen["PIP_INDEX_URL"] == "https://index.invalid" and "PYTHONUNBUFFERED" not in seen
+
+
+def test_the_lock_has_what_the_tool_needs() -> None:
+    root = paths.project_root()
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    lock = (root / "requirements.txt").read_text()
+    pinned = {
+        canonicalize_name(name): Version(version)
+        for name, version in re.findall(r"(?m)^([\w.-]+)==([^\s;]+)", lock)
+    }
+    for needed in map(Requirement, project["dependencies"]):
+        version = pinned.get(canonicalize_name(needed.name))
+        assert version in needed.specifier, f"{needed}: nox -s lock -- tool"
+    assert "--index-url" not in lock and "://" not in lock
