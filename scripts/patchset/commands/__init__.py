@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: five modules by subject. A command ``new-patch`` is the function ``new_patch_command``."""
+"""Commands of inputs, wheels and images; the others are in ``patchset.cli``."""

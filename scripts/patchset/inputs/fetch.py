@@ -79,6 +79,10 @@ def release_inputs(
     return [artifact(pin) for pin in pins]
 
 
+#: Bound of a fetch from a git remote, in seconds.
+_GIT_FETCH = 900.0
+
+
 def git_source(source: GitSource, folder: Path) -> None:
     """Export one commit of a git remote into an empty folder."""
     with (
@@ -91,7 +95,8 @@ def git_source(source: GitSource, folder: Path) -> None:
         git.run(bare, "init", "--quiet", "--bare")
         git.name_remote(bare, source.remote)
         try:
-            git.run(bare, "fetch", "--quiet", "--depth=1", "origin", source.commit)
+            fetch = ("fetch", "--quiet", "--depth=1", "origin", source.commit)
+            git.run(bare, *fetch, timeout=_GIT_FETCH)
         except git.GitError as error:
             raise UnavailableError(
                 f"{source.remote} does not give commit {source.commit}: "
@@ -100,6 +105,14 @@ def git_source(source: GitSource, folder: Path) -> None:
             ) from error
         checkout = ("checkout", "--quiet", "--force", source.commit, "--", ".")
         git.run(bare, f"--work-tree={folder}", *checkout)
+    for place in folder.rglob("*"):
+        inside = place.resolve().is_relative_to(folder.resolve())
+        if place.is_symlink() and not inside:
+            raise PatchsetError(
+                f"{source.remote} has a link that leads out of the tree: "
+                f"{place.relative_to(folder)}",
+                "take a commit without it, or an sdist",
+            )
 
 
 def _verify(file: Path, pinned: Artifact, origin: str) -> None:
