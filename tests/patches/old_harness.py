@@ -58,21 +58,24 @@ def _tokenizer() -> Any:
     return tokens.load()
 
 
-def script(output: str, width: int, end: str) -> Any:
+def script(output: str, width: int, end: str, stop: str | None = None) -> Any:
     """The steps of an output; one that stopped by itself ends with the end token, which adds no text."""
     from conformance.host.engine import Script
 
     ids = tokens.encode(_tokenizer(), output)
     texts = tokens.deltas(_tokenizer(), ids)
-    if end == "stop":
+    if end == "stop" and stop is None:
         ids, texts = [*ids, _tokenizer().token_to_id(tokens.EOS)], [*texts, ""]
     bursts = [
-        ("".join(texts[at : at + width]), tuple(ids[at : at + width])) for at in range(0, len(ids), width)
+        ("".join(texts[at : at + width]), tuple(ids[at : at + width]))
+        for at in range(0, len(ids), width)
     ]
-    return Script(tuple(bursts), end)
+    return Script(tuple(bursts), end, stop)
 
 
-def _body(surface: str, prompt: str, stream: bool, tools: list[dict[str, Any]]) -> dict[str, Any]:
+def _body(
+    surface: str, prompt: str, stream: bool, tools: list[dict[str, Any]]
+) -> dict[str, Any]:
     from conformance.host.engine import MODEL
 
     text = "hello" if prompt == "none" else f"hello [prompt:{prompt}]"
@@ -82,7 +85,10 @@ def _body(surface: str, prompt: str, stream: bool, tools: list[dict[str, Any]]) 
     elif surface == "responses":
         listed = [{"type": "function", "strict": False, **one} for one in functions]
     else:
-        listed = [{"name": one["name"], "input_schema": one["parameters"]} for one in functions]
+        listed = [
+            {"name": one["name"], "input_schema": one["parameters"]}
+            for one in functions
+        ]
     body: dict[str, Any] = {"model": MODEL, "stream": stream}
     if surface == "responses":
         body["input"] = text
@@ -104,13 +110,14 @@ def raw(
     parser: str = "qwen3_coder",
     prompt: str = "none",
     end: str = "stop",
+    stop: str | None = None,
     tools: list[dict[str, Any]] = TOOLS,
     **fields: Any,
 ) -> tuple[int, bytes]:
     """Status and body of one response; not streamed without a width.
 
     ``prompt`` says whether the prompt's end opened or closed the reasoning ("open", "closed", "none"), ``end`` how the
-    output ended, and ``fields`` go into the request.
+    output ended and ``stop`` at which stop string, and ``fields`` go into the request.
     """
     from vllm.parser.parser_manager import ParserManager
 
@@ -120,25 +127,33 @@ def raw(
     app = application(reasoning, parser)
     # Before v0.23.0 all applications of a process share one parser class, which the last look-up has set up.
     ParserManager.get_parser(parser, None if reasoning == "none" else reasoning, True)
-    SCRIPT.set(script(output, width or 100_000, end))
-    return _LOOP.run_until_complete(asyncio.wait_for(_post(app, SURFACES[surface].PATH, body), LIMIT))
+    SCRIPT.set(script(output, width or 100_000, end, stop))
+    return _LOOP.run_until_complete(
+        asyncio.wait_for(_post(app, SURFACES[surface].PATH, body), LIMIT)
+    )
 
 
 async def _post(app: Any, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
     # Where the application raises, a client has an error's status, or a stream that ends too early.
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://tree", timeout=None) as client:
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://tree", timeout=None
+    ) as client:
         answer = await client.post(path, json=body)
     return answer.status_code, answer.content
 
 
-def ask(output: str, width: int | None = None, *, surface: str = "chat", **options: Any) -> Reading:
+def ask(
+    output: str, width: int | None = None, *, surface: str = "chat", **options: Any
+) -> Reading:
     """What a client reads."""
     status, answer = raw(output, width, surface=surface, **options)
     if status != 200:
         return failed(status, answer)
     reader = SURFACES[surface]
-    reading: Reading = reader.read_full(answer) if width is None else reader.read_stream(answer)
+    reading: Reading = (
+        reader.read_full(answer) if width is None else reader.read_stream(answer)
+    )
     return reading
 
 

@@ -8,13 +8,13 @@ import pytest
 from harness import call
 from old_harness import arguments, ask
 
-CUT = call("read", ("path", "/a")) + "\n<tool_call>\n<function=read>\n<parameter=path>\n/b"
+CUT = call("read", ("path", "/a")) + "\nAnd"
 
 
 @pytest.mark.parametrize("width", [None, 1, 100_000])
 def test_cut(width: int | None) -> None:
     reading = ask(CUT, width, end="length")
-    assert arguments(reading) == [("read", {"path": "/a"}), ("read", {"path": "/b"})]
+    assert arguments(reading) == [("read", {"path": "/a"})]
     assert reading.finish == "length"
 
 

@@ -26,7 +26,7 @@ INTEGER = {"type": "integer"}
 def written(schema: dict[str, Any], *values: tuple[str, str], width: int = 0) -> str:
     """JSON text of a call's arguments, its values fed in pieces."""
     writer = ArgumentsWriter(ToolSchema(schema))
-    pieces = []
+    pieces = [writer.begin()]
     for key, value in values:
         pieces.append(writer.begin_parameter(key))
         step = width or len(value) or 1
@@ -172,7 +172,7 @@ def test_a_key_is_written_with_its_value() -> None:
     """What is cut in a value that does not stream leaves no key behind."""
     schema = {"properties": {"n": INTEGER, "s": STRING, "u": union(INTEGER)}}
     writer = ArgumentsWriter(ToolSchema(schema))
-    assert writer.begin_parameter("s") == '{"s": "'
+    assert writer.begin() + writer.begin_parameter("s") == '{"s": "'
     assert writer.value("a") + writer.end_value() == 'a"'
     assert writer.begin_parameter("n") + writer.value("12") == ""
     assert writer.end_value() == ', "n": 12'

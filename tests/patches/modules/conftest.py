@@ -17,7 +17,6 @@ NEEDS = {
     "test_delta_sequence.py": "vllm/parser/delta_sequence.py",
     "test_item_events.py": "vllm/entrypoints/openai/responses/item_events.py",
     "test_required_calls.py": "vllm/parser/constrained_calls.py",
-    "test_models.py": "vllm/parser/qwen_tool_deltas.py",
 }
 
 
@@ -25,11 +24,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Put the tree before an installed vLLM."""
     tree = os.environ.get("VLLM_TREE")
     if not tree or not Path(tree, "vllm").is_dir():
-        raise pytest.UsageError("VLLM_TREE must name a patched tree; nox -s proofs sets it")
+        raise pytest.UsageError(
+            "VLLM_TREE must name a patched tree; nox -s proofs sets it"
+        )
     sys.path.insert(0, tree)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave out what is for other releases."""
     needed = NEEDS.get(collection_path.name)
-    return True if needed and not Path(os.environ["VLLM_TREE"], needed).is_file() else None
+    return (
+        True if needed and not Path(os.environ["VLLM_TREE"], needed).is_file() else None
+    )

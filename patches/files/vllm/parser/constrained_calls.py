@@ -32,7 +32,7 @@ _INSIDE = re.compile(r'["\\]')
 class _Stream(Protocol):
     def feed(self, text: str) -> list[DeltaMessage]: ...
 
-    def finish(self) -> list[DeltaMessage]: ...
+    def end(self, *how: Any) -> list[DeltaMessage]: ...
 
 
 def _call_delta(index: int, name: str | None, arguments: str) -> DeltaMessage:
@@ -52,12 +52,23 @@ class NamedCall:
 
     def __init__(self, name: str) -> None:
         self._name: str | None = name
+        self._texts: list[str] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the call is not complete."""
+        try:
+            json.loads("".join(self._texts))
+        except (ValueError, RecursionError):
+            return self._name is None
+        return False
 
     def feed(self, text: str) -> list[DeltaMessage]:
         if self._name is not None:
             text = text.lstrip()
         if not text:
             return []
+        self._texts.append(text)
         name, self._name = self._name, None
         return [_call_delta(0, name, text)]
 
@@ -75,6 +86,12 @@ class CallArray:
         self._value: list[str] = []  # arguments that wait for the name
         self._depth = 0
         self._in_string = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call has begun and is not complete."""
+        between = (self._read_start, self._read_array, self._skip)
+        return self._read not in between
 
     def feed(self, text: str) -> list[DeltaMessage]:
         text = self._held + text
@@ -219,12 +236,15 @@ class ConstrainedStream:
         self._stream = stream
         name = function_name(tool_choice)
         self._calls = CallArray() if name is None else NamedCall(name)
+        self.call_is_cut = False
 
     def feed(self, text: str) -> list[DeltaMessage]:
         return self._deltas(self._stream.feed(text))
 
-    def finish(self) -> list[DeltaMessage]:
-        return self._deltas(self._stream.finish())
+    def end(self, *how: Any) -> list[DeltaMessage]:
+        deltas = self._deltas(self._stream.end(*how))
+        self.call_is_cut = self._calls.is_open
+        return deltas
 
     def _deltas(self, deltas: list[DeltaMessage]) -> list[DeltaMessage]:
         found: list[DeltaMessage] = []

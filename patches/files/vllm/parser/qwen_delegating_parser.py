@@ -67,11 +67,15 @@ class OpeningStream:
         self._stream = self._begin()
         return self._stream.feed(self._held)
 
-    def finish(self) -> list[DeltaMessage]:
+    def end(self, *how: Any) -> list[DeltaMessage]:
         if self._stream is not None:
-            return self._stream.finish()
-        stream = self._begin()
-        return stream.feed(self._held) + stream.finish()
+            return self._stream.end(*how)
+        self._stream = self._begin()
+        return self._stream.feed(self._held) + self._stream.end(*how)
+
+    @property
+    def call_is_cut(self) -> bool:
+        return self._stream is not None and self._stream.call_is_cut
 
     def _begin(self) -> QwenDeltaStream:
         start = self._held.lstrip()
@@ -180,6 +184,7 @@ class QwenDelegatingParser(DelegatingParser):
 
     _stream: QwenDeltaStream | OpeningStream | ConstrainedStream | None = None
     _calls: list[FunctionCall] | None = None
+    _finish: tuple[str | None, int | str | None] = (None, None)
     _prompt_token_ids: Sequence[int] | None = None
 
     def __init__(
@@ -209,6 +214,17 @@ class QwenDelegatingParser(DelegatingParser):
     def set_prompt_token_ids(self, prompt_token_ids: Sequence[int] | None) -> None:
         """Tell the prompt, which may have opened or closed the reasoning."""
         self._prompt_token_ids = prompt_token_ids
+
+    def set_finish_reason(
+        self, finish_reason: str | None, stop_reason: int | str | None = None
+    ) -> None:
+        """Tell why the output ends, before its last part is parsed."""
+        self._finish = finish_reason, stop_reason
+
+    @property
+    def last_call_is_cut(self) -> bool:
+        """Whether the output ended within its last call."""
+        return self._stream is not None and self._stream.call_is_cut
 
     def _begins_in_reasoning(self) -> bool | None:
         """Whether the output begins in the reasoning; ``None`` if it tells."""
@@ -263,8 +279,14 @@ class QwenDelegatingParser(DelegatingParser):
         *args: Any,
         **kwargs: Any,
     ) -> tuple[str | None, str | None, list[FunctionCall] | None]:
-        stream = self._open_stream(request)
-        return assemble(stream.feed(model_output) + stream.finish())
+        self._stream = stream = self._open_stream(request)
+        return assemble(stream.feed(model_output) + stream.end(request, *self._finish))
+
+    def extract_response_outputs(self, *args: Any, **kwargs: Any) -> list[Any]:
+        items = super().extract_response_outputs(*args, **kwargs)
+        if self.last_call_is_cut:
+            items[-1].status = "incomplete"
+        return items
 
     def extract_reasoning(
         self, model_output: str, request: Request
@@ -294,7 +316,7 @@ class QwenDelegatingParser(DelegatingParser):
             self._stream = self._open_stream(request)
         deltas = self._stream.feed(delta_text)
         if finished:
-            deltas += self._stream.finish()
+            deltas += self._stream.end(request, *self._finish)
         if not getattr(request, "include_reasoning", True):
             deltas = [delta for delta in deltas if delta.reasoning is None]
         if isinstance(self._tool_parser, QwenStreamingToolParser):

@@ -4,12 +4,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
-
-from pydantic import BaseModel
 
 from vllm.logger import init_logger
 from vllm.parser.qwen_tool_compat import (
@@ -22,6 +18,8 @@ from vllm.parser.qwen_tool_compat import (
     iter_response_function_tool_info,
 )
 from vllm.parser.qwen_tool_reader import (
+    FUNCTION_END,
+    TOOL_CALL_END,
     TOOL_CALL_START,
     Event,
     EventType,
@@ -39,8 +37,12 @@ logger = init_logger(__name__)
 
 TextDelta = Callable[[str], DeltaMessage]
 
+# Stop strings that say what the model's own end says.
+_CLOSING_TAGS = (FUNCTION_END, TOOL_CALL_END)
+_ENDS = (*_CLOSING_TAGS, "<|im_end|>", "<|endoftext|>")
+
 # Looked up once, because every piece asks.
-_VALUE, _CONTENT = EventType.VALUE, EventType.CONTENT
+_VALUE = EventType.VALUE
 
 
 def callable_tools(
@@ -66,152 +68,43 @@ def takes_undeclared_calls(request: Any) -> bool:
 
 
 def log_reader() -> None:
-    """Say, once, that this reader is in use, and of which patches this vLLM is."""
-    try:
-        notes = metadata.distribution("vllm").read_text("patchset.json")
-        names = [patch["name"] for patch in json.loads(notes or "{}")["patches"]]
-    except (metadata.PackageNotFoundError, ValueError, LookupError, TypeError):
-        names = []
+    """Say, once, that this reader is in use."""
     logger.info_once(
         "Qwen tool calls are read by QwenToolReader; VLLM_QWEN_TOOL_READER=0 brings "
-        "back the stock parser.%s",
-        f" Patches of this vLLM: {', '.join(names)}." if names else "",
+        "back the stock parser."
     )
+
+
+def is_cut(finish_reason: str | None, stop_reason: int | str | None) -> bool:
+    """Whether an output ends before the model ended it.
+
+    A stop string cuts, unless it is what a call ends with, or the model's turn.
+    """
+    if finish_reason == "stop":
+        return isinstance(stop_reason, str) and stop_reason.strip() not in _ENDS
+    return finish_reason is not None
 
 
 # ── Models ────────────────────────────────────────────────────────────
 
 
-def _validated_text_of(field: str) -> TextDelta:
-    """Makes deltas with text in *field*."""
-    return lambda text: DeltaMessage(**{field: text})
+def _content(text: str) -> DeltaMessage:
+    return DeltaMessage(content=text)
 
 
-def _validated_arguments_of(index: int) -> TextDelta:
-    """Makes deltas that go on with the arguments of the call at *index*."""
+def _reasoning(text: str) -> DeltaMessage:
+    return DeltaMessage(reasoning=text)
+
+
+def _arguments_of(index: int) -> TextDelta:
+    """Make deltas that go on with the arguments of the call at *index*."""
 
     def delta(text: str) -> DeltaMessage:
-        function = DeltaFunctionCall(arguments=text)
-        return DeltaMessage(tool_calls=[DeltaToolCall(index=index, function=function)])
+        # Validated as one, which takes less time than three models do.
+        call = {"index": index, "function": {"arguments": text}}
+        return DeltaMessage.model_validate({"tool_calls": [call]})
 
     return delta
-
-
-def _fast_models() -> tuple[Callable[[str], TextDelta], Callable[[int], TextDelta]]:
-    """The two above, as copies of a template that pydantic does not validate.
-
-    Every token of every stream becomes such models, and validating them costs
-    more than all the reading.
-
-    Raises:
-        Exception: This pydantic keeps the state of a model in another way.
-
-    """
-    slots = vars(BaseModel)
-    set_fields = slots["__dict__"].__set__
-    set_given = slots["__pydantic_fields_set__"].__set__
-    set_extra = slots["__pydantic_extra__"].__set__
-    set_private = slots["__pydantic_private__"].__set__
-    new = object.__new__
-
-    def text_of(field: str) -> TextDelta:
-        template = DeltaMessage(**{field: ""})
-        copy_fields = template.__dict__.copy
-        has_extra = template.__pydantic_extra__ is not None
-
-        def delta(text: str) -> DeltaMessage:
-            fields = copy_fields()
-            fields[field] = text
-            fields["tool_calls"] = []
-            message = new(DeltaMessage)
-            set_fields(message, fields)
-            set_given(message, {field})
-            set_extra(message, {} if has_extra else None)
-            set_private(message, None)
-            return message
-
-        return delta
-
-    def arguments_of(index: int) -> TextDelta:
-        templates = (
-            DeltaFunctionCall(arguments=""),
-            DeltaToolCall(index=index, function=DeltaFunctionCall()),
-            DeltaMessage(tool_calls=[]),
-        )
-        function_fields, call_fields, message_fields = (
-            template.__dict__.copy for template in templates
-        )
-        function_extra, call_extra, message_extra = (
-            template.__pydantic_extra__ is not None for template in templates
-        )
-
-        def delta(text: str) -> DeltaMessage:
-            fields = function_fields()
-            fields["arguments"] = text
-            function = new(DeltaFunctionCall)
-            set_fields(function, fields)
-            set_given(function, {"arguments"})
-            set_extra(function, {} if function_extra else None)
-            set_private(function, None)
-
-            fields = call_fields()
-            fields["function"] = function
-            call = new(DeltaToolCall)
-            set_fields(call, fields)
-            set_given(call, {"index", "function"})
-            set_extra(call, {} if call_extra else None)
-            set_private(call, None)
-
-            fields = message_fields()
-            fields["tool_calls"] = [call]
-            message = new(DeltaMessage)
-            set_fields(message, fields)
-            set_given(message, {"tool_calls"})
-            set_extra(message, {} if message_extra else None)
-            set_private(message, None)
-            return message
-
-        return delta
-
-    for fast, validated in (
-        (text_of("content"), _validated_text_of("content")),
-        (text_of("reasoning"), _validated_text_of("reasoning")),
-        (arguments_of(1), _validated_arguments_of(1)),
-    ):
-        if not _are_alike(fast("text"), validated("text")):
-            raise TypeError("pydantic makes these models in another way")
-    return text_of, arguments_of
-
-
-def _are_alike(model: DeltaMessage, other: DeltaMessage) -> bool:
-    """Whether two models are equal, and everything that is made of them."""
-    return (
-        model == other
-        and model.model_fields_set == other.model_fields_set
-        and repr(model) == repr(other)
-        and all(
-            model.model_dump(exclude_unset=exclude_unset)
-            == other.model_dump(exclude_unset=exclude_unset)
-            and model.model_dump_json(exclude_unset=exclude_unset)
-            == other.model_dump_json(exclude_unset=exclude_unset)
-            for exclude_unset in (False, True)
-        )
-        and model.model_copy(deep=True) == other
-    )
-
-
-try:
-    _text_of, _arguments_of = _fast_models()
-except Exception:
-    logger.warning(
-        "Deltas of Qwen outputs are validated one by one, which is slower: "
-        "this version of pydantic is not known.",
-        exc_info=True,
-    )
-    _text_of, _arguments_of = _validated_text_of, _validated_arguments_of
-
-_content = _text_of("content")
-_reasoning = _text_of("reasoning")
 
 
 # ── Deltas ────────────────────────────────────────────────────────────
@@ -232,8 +125,9 @@ class QwenDeltaStream:
 
     Attributes:
         opens_in_reasoning: Whether the output begins inside the reasoning.
-        ended_spans: Spans of reasoning that a tag or a call ended.
         quoted_calls: ``<tool_call>`` tags that are text of the reasoning.
+        call_is_cut: Whether the output ended within its last call, whose
+            arguments then end where the output did.
 
     """
 
@@ -257,8 +151,9 @@ class QwenDeltaStream:
             undeclared_calls=undeclared_calls,
         )
         self.opens_in_reasoning = reasoning
-        self.ended_spans = 0
         self.quoted_calls = 0
+        self.call_is_cut = False
+        self._call_is_open = False
         self._calls = 0
         self._more_arguments: TextDelta
         self._writer = ArgumentsWriter(ToolSchema(None))
@@ -269,25 +164,39 @@ class QwenDeltaStream:
 
     def feed(self, text: str) -> list[DeltaMessage]:
         """Read the next piece of the output."""
-        reader = self._reader
-        kind = None if "<" in text else reader.feed_plain(text)
-        if kind is _CONTENT:
-            return [_content(text)]
-        if kind is None:
-            events = reader.feed(text)
-            if len(events) != 1:
-                return self._deltas(events) if events else []
-            kind, text = events[0]
-            if kind is not _VALUE:
-                return self._deltas(events)
-        if kind is _VALUE:
-            added = self._writer.value(text)
+        events = self._reader.feed(text)
+        if len(events) == 1 and events[0][0] is _VALUE:  # as most are
+            added = self._writer.value(events[0][1])
             return [self._more_arguments(added)] if added else []
-        return [_reasoning(text)]
+        return self._deltas(events) if events else []
 
-    def finish(self) -> list[DeltaMessage]:
-        """Deliver what was held back until the output's end."""
-        return self._deltas(self._reader.finish())
+    def end(
+        self,
+        request: ChatCompletionRequest | ResponsesRequest,
+        finish_reason: str | None,
+        stop_reason: int | str | None,
+    ) -> list[DeltaMessage]:
+        """Deliver what was held back until the output's end, which engines tell."""
+        deltas: list[DeltaMessage] = []
+        if (
+            self._call_is_open
+            and finish_reason == "stop"
+            and isinstance(stop_reason, str)
+            and stop_reason.strip() in _CLOSING_TAGS
+            and not getattr(request, "include_stop_str_in_output", False)
+        ):
+            # A stop string is left out of the output, and this one ends the call.
+            deltas = self.feed(stop_reason)
+        return deltas + self.finish(is_cut(finish_reason, stop_reason))
+
+    def finish(self, cut: bool = False) -> list[DeltaMessage]:
+        """Deliver what was held back until the output's end.
+
+        Args:
+            cut: See :func:`is_cut`.
+
+        """
+        return self._deltas(self._reader.finish(cut))
 
     def _tool(self, name: str) -> ToolSchema:
         if (tool := self._tools.get(name)) is None:
@@ -302,14 +211,14 @@ class QwenDeltaStream:
         texts: list[str] = []
         for event, text in events:
             if event is EventType.REASONING_END:
-                self.ended_spans += 1
                 continue
             if event is EventType.REASONING:
                 self.quoted_calls += text.count(TOOL_CALL_START)
             elif event is EventType.CALL:
                 self._add_delta(deltas, kind, name, texts)
-                kind, name, texts = event, text, []
+                self._call_is_open = True
                 self._writer = ArgumentsWriter(self._tool(text))
+                kind, name, texts = event, text, [self._writer.begin()]
                 continue
             elif event is not EventType.CONTENT:
                 text, event = self._arguments_text(event, text), EventType.CALL
@@ -327,7 +236,13 @@ class QwenDeltaStream:
             return writer.value(text)
         if event is EventType.PARAMETER:
             return writer.begin_parameter(text)
-        return writer.end_value() if event is EventType.VALUE_END else writer.end()
+        if event is EventType.VALUE_END:
+            return writer.end_value()
+        self._call_is_open = False
+        if event is EventType.CALL_CUT:
+            self.call_is_cut = True
+            return ""
+        return writer.end()
 
     def _add_delta(
         self,

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
         ChatCompletionRequest,
     )
     from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
-    from vllm.parser.abstract_parser import Parser
     from vllm.parser.engine.parser_engine import ParserEngine
     from vllm.tokenizers import TokenizerLike
     from vllm.tool_parsers.abstract_tool_parser import Tool
@@ -59,7 +58,8 @@ class QwenToolParser(DelegatingParser):
 
     _stream: QwenDeltaStream | None = None
     _last_opened: QwenDeltaStream | None = None
-    _reasoning_count: tuple[int, int] | None = None  # ended spans, their tokens
+    _reasoning_count: int | None = None  # once the reasoning has ended
+    _finish: tuple[str | None, int | str | None] = (None, None)
     _prompt_ends_reasoning = False
     _shows_reasoning = True
 
@@ -107,6 +107,15 @@ class QwenToolParser(DelegatingParser):
         )
         return self._last_opened
 
+    def set_finish_reason(
+        self, finish_reason: str | None, stop_reason: int | str | None = None
+    ) -> None:
+        self._finish = finish_reason, stop_reason
+
+    @property
+    def last_call_is_cut(self) -> bool:
+        return self._last_opened is not None and self._last_opened.call_is_cut
+
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:
         """Count the tokens of the reasoning, its tags left out.
 
@@ -118,24 +127,24 @@ class QwenToolParser(DelegatingParser):
         stream = self._last_opened
         if stream is None:
             return self._reasoning_parser.count_reasoning_tokens(token_ids)
+        if self._reasoning_count is not None:
+            return self._reasoning_count
         vocab = self._reasoning_parser.vocab
-        think_start = vocab.get(THINK_START)
-        spans = stream.ended_spans
-        if stream.in_reasoning:
-            if not spans and stream.opens_in_reasoning and token_ids:
-                return len(token_ids) - (token_ids[0] == think_start)
-        elif self._reasoning_count is not None and self._reasoning_count[0] == spans:
-            return self._reasoning_count[1]
-        count = count_reasoning_tokens(
-            token_ids,
-            stream,
-            think_start=think_start,
-            think_end=vocab.get(THINK_END),
-            tool_call_start=vocab.get(TOOL_CALL_START),
-        )
+        begins = len(token_ids) > 0 and token_ids[0] == vocab.get(THINK_START)
+        if not (begins or stream.opens_in_reasoning):
+            return 0
+        end = len(token_ids)
         if not stream.in_reasoning:
-            self._reasoning_count = spans, count
-        return count
+            # A call ends it as well, the first one that it does not quote.
+            quoted = stream.quoted_calls
+            think_end, tool_call = vocab.get(THINK_END), vocab.get(TOOL_CALL_START)
+            for at, token_id in enumerate(token_ids):
+                if token_id == think_end or (token_id == tool_call and not quoted):
+                    end = at
+                    break
+                quoted -= token_id == tool_call
+            self._reasoning_count = end - begins
+        return end - begins
 
     def _make_call_id(self, name: str) -> str:
         state = self._stream_state
@@ -160,7 +169,7 @@ class QwenToolParser(DelegatingParser):
             )
         stream = self._open_stream(request)
         reasoning, content, calls = assemble(
-            stream.feed(model_output) + stream.finish()
+            stream.feed(model_output) + stream.end(request, *self._finish)
         )
         record_tool_parser_invocation(
             is_tool_called=bool(calls), is_streaming=False, request=request
@@ -176,7 +185,6 @@ class QwenToolParser(DelegatingParser):
         *,
         finished: bool,
     ) -> list[DeltaMessage]:
-        """Like :meth:`parse_delta`, but deltas of one kind each, in order."""
         stream = self._stream
         if stream is None:
             if self._takes_json(request):
@@ -193,7 +201,7 @@ class QwenToolParser(DelegatingParser):
             self._stream = stream = self._open_stream(request)
         deltas = stream.feed(delta_text)
         if finished:
-            deltas += stream.finish()
+            deltas += stream.end(request, *self._finish)
         if not self._shows_reasoning:
             deltas = [delta for delta in deltas if delta.reasoning is None]
         is_tool_called = False
@@ -223,47 +231,6 @@ class QwenToolParser(DelegatingParser):
                 finished=finished,
             )
         )
-
-
-def count_reasoning_tokens(
-    token_ids: Sequence[int],
-    stream: QwenDeltaStream,
-    *,
-    think_start: int | None,
-    think_end: int | None,
-    tool_call_start: int | None,
-) -> int:
-    """Count the tokens of *stream*'s reasoning among those of its output.
-
-    A ``</think>`` ends a span of it, or a ``<tool_call>`` that it does not quote.
-    """
-    count = 0
-    in_reasoning = stream.opens_in_reasoning
-    spans_left, quotes_left = stream.ended_spans, stream.quoted_calls
-    for token_id in token_ids:
-        if not in_reasoning:
-            if not spans_left and not stream.in_reasoning:
-                break
-            in_reasoning = token_id == think_start
-        elif token_id == think_end or (
-            token_id == tool_call_start and quotes_left == 0
-        ):
-            in_reasoning = False
-            spans_left -= 1
-        else:
-            quotes_left -= token_id == tool_call_start
-            count += token_id != think_start
-    return count
-
-
-def parse_deltas(parser: Parser, **step: Any) -> list[DeltaMessage]:
-    """``parser.parse_delta(**step)``, but deltas of one kind each, in the order of
-    the output, from a parser that can tell.
-    """
-    if isinstance(parser, QwenToolParser):
-        return parser.parse_deltas(**step)
-    delta = parser.parse_delta(**step)
-    return [delta] if delta else []
 
 
 class QwenReaderToolParser(Qwen3EngineToolParser):

@@ -59,6 +59,7 @@ class EventType(enum.Enum):
     VALUE = enum.auto()  # text of the parameter's value
     VALUE_END = enum.auto()
     CALL_END = enum.auto()
+    CALL_CUT = enum.auto()  # in place of the ends: the output ended within the call
 
 
 # Looked up once, because every piece asks.
@@ -488,9 +489,16 @@ class QwenToolReader:
         self._cursor.text += text
         return self._read([])
 
-    def finish(self) -> list[Event]:
-        """Decide what is still held: nothing follows."""
+    def finish(self, cut: bool = False) -> list[Event]:
+        """Decide what is still held: nothing follows.
+
+        Args:
+            cut: Whether the output ends where the model did not end it.
+
+        """
         cursor = self._cursor
+        if cut and self._undeclared is None and self._state in _CALL_STATES:
+            return [(EventType.CALL_CUT, "")]
         cursor.final = True
         events = self._read([])
         while self._undeclared is not None:

@@ -480,12 +480,16 @@ class ArgumentsWriter:
 
     def __init__(self, tool: ToolSchema) -> None:
         self._tool = tool
-        self._separator = "{"
+        self._separator = ""
         self._open(_StringValue(""))
 
     def _open(self, value: _StringValue | _LateValue) -> None:
         self._value = value
         self.value = value.text  # for every token: not through a method of ours
+
+    def begin(self) -> str:
+        # At once: empty arguments of a call that is cut would be valid to some.
+        return "{"
 
     def begin_parameter(self, key: str) -> str:
         schema = self._tool.parameter(key)
@@ -502,4 +506,4 @@ class ArgumentsWriter:
         return self._value.end()
 
     def end(self) -> str:
-        return "{}" if self._separator == "{" else "}"
+        return "}"

@@ -176,7 +176,7 @@ class _Call(_Item):
             call_id=self._call_id,
             type="function_call",
             name=self._name,
-            arguments=self.text if status == "completed" else "",
+            arguments="" if status == "in_progress" else self.text,
             status=status,
         )
 
@@ -198,6 +198,10 @@ class _Call(_Item):
             ),
             self.item_done(self._item("completed")),
         ]
+
+    def cut(self) -> list[Any]:
+        """Events of a call within which the output ended: nothing in it is done."""
+        return [self.item_done(self._item("incomplete"))]
 
 
 class ItemEvents:
@@ -226,9 +230,11 @@ class ItemEvents:
             self._fill(delta.content, logprobs, events)
         return events
 
-    def end(self) -> list[Any]:
-        """Events that complete the item under way."""
+    def end(self, cut: bool = False) -> list[Any]:
+        """Events that end the item under way; *cut* if it is a call that is cut."""
         item, self._open = self._open, None
+        if cut and isinstance(item, _Call):
+            return item.cut()
         return item.done() if item is not None else []
 
     def _begin(self, item: _Reasoning | _Message | _Call) -> list[Any]:
