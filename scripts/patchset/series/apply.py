@@ -31,9 +31,7 @@ ENTRY = "Patch-Entry"
 STOCK_REF = "refs/patchset/stock"
 
 #: What running the tree's code and tests leaves.
-_CACHES = re.compile(
-    r"(^|/| )(__pycache__|\.(pytest|mypy|ruff)_cache)(/|$)|\.pyc$|\.egg-info/$"
-)
+_CACHES = re.compile(r"(^|/| )(__pycache__|\.(pytest|mypy|ruff)_cache)(/|$)|\.pyc$")
 
 
 def patched_tree(
@@ -83,8 +81,9 @@ def locked_tree(
         if work and not discard:
             raise PatchsetError(
                 f"the patched tree {tree} holds work that no diff has: {work}",
-                f"keep it with nox -s refresh -- {release.name} (commit it first), or "
-                f"throw it away with nox -s apply -- {release.name} --discard",
+                f"commit it on {BRANCH} and keep it with nox -s refresh -- "
+                f"{release.name}; git push takes branches and notes elsewhere; "
+                f"nox -s apply -- {release.name} --discard throws all of it away",
             )
         # What a killed run left beside the tree.
         files.remove_temp(tree.parent, tree.name)
