@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # uv notes when each wheel file was written (uv_cache.json); an image must not depend on that.
 set -eu
 find /opt/venv/lib -name uv_cache.json | while read -r note; do

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # What the cpu target needs beside the locked wheels; run while the image is built.
 set -eu
 # Lets a torchvision that was built for CUDA be imported beside a CPU build of torch.

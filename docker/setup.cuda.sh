@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # What the cuda target needs beside the locked wheels; run while the image is built.
 #
 # FlashInfer, DeepGEMM, TileLang and Humming compile kernels when they are first used. The lock brings the compiler:

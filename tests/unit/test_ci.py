@@ -75,6 +75,6 @@ def test_the_lock_has_what_the_tool_needs() -> None:
         for name, version in re.findall(r"(?m)^([\w.-]+)==([^\s;]+)", lock)
     }
     for needed in map(Requirement, project["dependencies"]):
-        version = pinned.get(canonicalize_name(needed.name))
+        version = pinned[canonicalize_name(needed.name)]
         assert version in needed.specifier, f"{needed}: nox -s lock -- tool"
     assert "--index-url" not in lock and "://" not in lock

@@ -5,7 +5,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 printf '#include <Python.h>\nint answer(void) { return PY_MAJOR_VERSION; }\n' > launcher.c
-gcc -shared -fPIC $(python3 -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))') launcher.c -o launcher.so
+gcc -shared -fPIC "$(python3 -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))')" launcher.c -o launcher.so
 printf '#include <vector>\nint main() { return std::vector<int>(3).size() - 3; }\n' > inductor.cpp
 g++ -std=c++17 -fopenmp inductor.cpp -o inductor && ./inductor
 if [ "$1" = cuda ]; then
