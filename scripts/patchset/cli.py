@@ -285,7 +285,7 @@ def pin_command(release: str, cpu_project: str, check: bool) -> None:
 @click.option("--upgrade", is_flag=True, help="Take the newest versions.")
 @from_dir_option
 def lock_command(release: str | None, target: Use, arch: Arch, upgrade: bool) -> None:
-    """Lock what an image of RELEASE installs, in patches/RELEASE/pylock.TARGET-ARCH.toml.
+    """Lock an image's packages in patches/RELEASE/pylock.TARGET-ARCH.toml.
 
     uv resolves the official wheel's requirements for Debian 12. overrides.TARGET.txt
     beside the lock replaces requirements that the index cannot meet,

@@ -5,8 +5,8 @@
 One file on the standard library alone: images carry it as vllm-mtp-doctor. It never
 imports vllm. What the files must be is in the installed vllm-*.dist-info/patchset.json;
 without one, as where the combined patch was applied, in a checkout's patches/.
-Exit status: 0 all is well; 1 something is wrong, each named; 2 there is no vLLM; 3 it is
-a stock one.
+Exit status: 0 all is well; 1 something is wrong, each named; 2 there is no vLLM; 3 it
+is a stock one.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ MANIFEST = "patchset.json"
 NO_VLLM, STOCK = 2, 3
 #: Largest file that is read, in bytes.
 _LIMIT = 64 << 20
-#: The lowest driver branch of each CUDA major version (NVIDIA, CUDA Compatibility: minor version compatibility).
+#: Lowest driver branch by CUDA major version (NVIDIA, CUDA Compatibility).
 DRIVERS = {11: 450, 12: 525, 13: 580}
-#: The lowest compute capability that a CUDA major version still compiles for (NVIDIA, CUDA release notes).
+#: Lowest compute capability by CUDA major version (NVIDIA, CUDA release notes).
 CAPABILITIES = {11: (3, 5), 12: (5, 0), 13: (7, 5)}
 #: ELF's e_machine (System V ABI).
 _ELF = {62: "x86_64", 183: "aarch64"}
@@ -138,7 +138,7 @@ class Doctor:
                 self.say("shadow", WRONG, f"{text}.py; delete it")
 
     def bytecode(self) -> None:
-        """Find compiled files that Python would run in place of another text than they were made from (PEP 552)."""
+        """Find bytecode that Python would run though its source changed (PEP 552)."""
         count = 0
         for path in self.manifest["files"]:
             source = self.site / path
@@ -171,7 +171,7 @@ class Doctor:
         return (place for place in sorted(places) if place.is_file())
 
     def metadata(self) -> None:
-        """One distribution must own the package, and it must be the one that was asked about."""
+        """Check that one distribution alone owns the package."""
         others = [
             info.name
             for info in sorted(self.site.glob("vllm*.dist-info"))
@@ -186,7 +186,7 @@ class Doctor:
             self.say("metadata", OK, f"{self.info.name} in {self.site}")
 
     def shadows(self) -> None:
-        """Ask Python's own machinery which vllm an import would take; and look for further copies."""
+        """Find the vllm that an import takes, and further copies."""
         spec = importlib.util.find_spec("vllm")
         own = (self.site / "vllm" / "__init__.py").resolve()
         origin = Path(spec.origin).resolve() if spec and spec.origin else None
@@ -209,7 +209,7 @@ class Doctor:
                     self.say(
                         "shadow",
                         NOTE,
-                        f"another vllm stands in {entry}; python -m there would take it",
+                        f"another vllm is in {entry}; python -m there would take it",
                     )
         if origin == own:
             self.say("shadow", OK, "import vllm takes this one")
@@ -233,7 +233,7 @@ class Doctor:
             self.say("rust-frontend", WRONG, text + "; unset it")
 
     def prefix_caching(self) -> None:
-        """What the release does with MTP beside prefix caching on hybrid models."""
+        """Say if MTP beside prefix caching is safe on hybrid models."""
         pair = tuple(
             int(part) for part in re.findall(r"\d+", str(self.manifest["release"]))[:2]
         )
@@ -284,7 +284,7 @@ class Doctor:
             self.say("architecture", OK, f"{machine}, {len(built)} compiled modules")
 
     def torch(self) -> int | None:
-        """The installed torch against the one that the wheel requires; the CUDA major version that it is built for."""
+        """Compare torch with what the wheel requires; return its CUDA major version."""
         wanted = re.search(
             r"(?m)^Requires-Dist: torch\s*==\s*([\d.]+)", _text(self.info / "METADATA")
         )
@@ -365,10 +365,11 @@ class Doctor:
 def judge_bytecode(
     source: Path, content: bytes, compiled: Path, *, trusted: bool
 ) -> tuple[str, str] | None:
-    """What is wrong with a compiled file, or None when Python would not use it or it is of this very text.
+    """Judge a compiled file: a status and a text, or None if it does no harm.
 
-    Time and size can agree although the text is another, so a file that would be used is compared with what
-    ``content`` compiles to. That loads it as an import would, hence only where it is ``trusted`` to be imported.
+    Time and size can agree though the text differs, so a file that would be used is
+    compared with what ``content`` compiles to. That loads it as an import would: only
+    if it is ``trusted``.
     """
     data = _read(compiled) or b""
     if len(data) < _PYC_HEADER or data[:4] != importlib.util.MAGIC_NUMBER:
@@ -415,7 +416,7 @@ def judge_bytecode(
 
 
 def gpus() -> list[tuple[str, str, str]]:
-    """Name, driver version and compute capability of each GPU that the driver's own program lists."""
+    """Name, driver and compute capability of each GPU, by nvidia-smi."""
     query = [
         "nvidia-smi",
         "--query-gpu=name,driver_version,compute_cap",
@@ -439,7 +440,7 @@ def gpus() -> list[tuple[str, str, str]]:
 
 
 def find(folders: Iterable[str]) -> tuple[Path, Path] | None:
-    """The first folder of a search path that has a distribution ``vllm``, and its newest ``.dist-info``."""
+    """The first folder with a distribution ``vllm``, and its newest .dist-info."""
     for folder in folders:
         found = sorted(
             Path(folder or ".").resolve().glob("vllm-*.dist-info"),
@@ -477,7 +478,7 @@ def _sums(file: Path) -> dict[str, str]:
 
 
 def read_manifest(file: Path) -> dict[str, Any] | None:
-    """What a wheel was made of; None if that is not said in the known form."""
+    """A wheel's origins, or None if they are not said in the known form."""
     try:
         made = json.loads(_text(file))
         files, patches = made["files"], made["patches"]
@@ -495,7 +496,7 @@ def read_manifest(file: Path) -> dict[str, Any] | None:
 
 
 def recognise(site: Path, info: Path, patches: Path) -> dict[str, Any] | None:
-    """What a vLLM without a manifest must be, by a checkout's sums for its version.
+    """The manifest of a vLLM that has none, from a checkout's sums for its version.
 
     None if no file is a patched one: a stock vLLM.
     """

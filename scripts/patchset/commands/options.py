@@ -43,7 +43,7 @@ arch_option = click.option(
 
 
 def _serving_python() -> Path:
-    """The first python3 on the path that is not of the environment in which this runs, if there is one."""
+    """The first python3 on the path outside of this environment, if any."""
     own = Path(sys.prefix).resolve()
     others = [
         place

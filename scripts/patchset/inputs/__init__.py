@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs from outside: pinned by sha256, downloaded once, verified before they are read."""
+"""Inputs from outside: pinned by sha256 and verified before they are read."""

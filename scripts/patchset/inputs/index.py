@@ -55,7 +55,7 @@ _ASKED = "'pip config list' shows which are asked; --from-dir DIR uses a folder 
 
 
 class Settings(NamedTuple):
-    """What pip is told: locations in its order, certificate files, seconds to wait."""
+    """Pip's settings: locations in its order, certificate files, seconds to wait."""
 
     index_urls: tuple[str, ...] = (DEFAULT_INDEX,)
     find_links: tuple[str, ...] = ()

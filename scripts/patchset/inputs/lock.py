@@ -33,8 +33,8 @@ GLIBC = (2, 36)
 #: What a lock is for: an image on a target, or the compiler's environment.
 Use = Literal["cuda", "cpu", "build"]
 
-#: Parts of the CUDA toolkit: the compiler, what it runs, and the libraries whose headers
-#: torch's CMake files ask for.
+#: Parts of the CUDA toolkit: the compiler with its programs, and the libraries whose
+#: headers torch's CMake files ask for.
 _TOOLKIT = "nvcc,cccl,crt,nvvm,cudart,cublas,cusparse,cusolver,curand,nvtx,cupti,nvrtc,profiler"
 #: From this CUDA on, the toolkit's packages fill one folder.
 _FIRST_CUDA = 13
@@ -124,8 +124,8 @@ def make(
     """Resolve the official wheel's requirements, without extras, and write the lock.
 
     Beside it ``overrides.<use>.txt`` replaces requirements that no index can meet, and
-    ``constraints.<use>.txt`` narrows what upstream leaves open. Without ``upgrade``, the
-    versions of an existing lock are kept where the requirements allow it.
+    ``constraints.<use>.txt`` narrows what upstream leaves open. Without ``upgrade``,
+    versions of an existing lock are kept if the requirements allow it.
 
     Raises:
         UsageError: the release has no such wheel.
@@ -143,7 +143,7 @@ def make(
         for name in ("override", "constraint")
     }
     head = (
-        f"What an image of vLLM {release.name} for {use} installs on {arch} beside vLLM.",
+        f"Packages of an image of vLLM {release.name} for {use} on {arch}, beside vLLM.",
         "Made by nox -s lock from the requirements of the official wheel,",
         f"{pinned.file} sha256:{pinned.sha256};",
         *(f"{name}s in {file.name};" for name, file in local.items() if file.is_file()),

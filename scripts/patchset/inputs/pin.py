@@ -126,7 +126,7 @@ def _compare(file: Path, before: dict[str, Any], found: dict[str, Any]) -> None:
 
 
 def _found(file: Path, before: dict[str, Any], cpu_project: str) -> dict[str, Any]:
-    """What the index says of a release, by dotted names in a pin's own order."""
+    """The fields of a release as the index has them, by dotted names in order."""
     version = file.parent.name.removeprefix("v")
     source = Index()
     with console.step(f"look up {PROJECT} {version}"):

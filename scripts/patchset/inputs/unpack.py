@@ -39,15 +39,15 @@ def opened(archive: Path) -> Iterator[tarfile.TarFile]:
             raise
         raise PatchsetError(
             f"{archive.name} cannot be unpacked: {error}",
-            "one of the pinned sha256 comes again as it is: look into it; delete another to have it fetched again",
+            "delete it to have it fetched again; if it has the pinned sha256, look into it",
         ) from error
 
 
 def sdist(archive: Path, folder: Path, *, only: re.Pattern[str] | None = None) -> None:
-    """Unpack a source archive (``NAME-VERSION/...``), or ``only`` some paths of it, into ``folder`` without that top folder.
+    """Unpack a source archive without its top folder, or ``only`` some paths of it.
 
-    Modes are 644 or 755 whatever the umask; links are taken only when they stay inside; what belongs to a git
-    repository is left out, as git would read that one's configuration.
+    Modes are 644 or 755 whatever the umask. Links must stay inside ``folder``. A git
+    repository in the archive is left out: git would read its configuration.
     """
     top, size, left_out = "", 0, False
     with opened(archive) as tar:
@@ -65,12 +65,12 @@ def sdist(archive: Path, folder: Path, *, only: re.Pattern[str] | None = None) -
             top = top or parts[0]
             if parts[0] != top:
                 raise tarfile.TarError(
-                    f"{member.name!r} stands beside the top folder {top!r}"
+                    f"{member.name!r} is beside the top folder {top!r}"
                 )
             if ".git" in map(str.lower, parts):
                 if not left_out:
                     console.note(
-                        f"  {archive.name} has a git repository inside ({member.name}); it is left out"
+                        f"  {archive.name}: left out the git repository {member.name}"
                     )
                 left_out = True
             elif len(parts) > 1 and (
@@ -79,11 +79,11 @@ def sdist(archive: Path, folder: Path, *, only: re.Pattern[str] | None = None) -
                 _take(tar, member, folder, folder.joinpath(*parts[1:]))
 
 
-# Not by tarfile's own "data" filter (PEP 706): Python 3.11.2, which is Debian 12's, has none.
+# Not by tarfile's "data" filter (PEP 706), which Debian 12's Python 3.11.2 lacks.
 def _take(
     tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, place: Path
 ) -> None:
-    """Write one member to ``place``; a link's target, and the folder that links lead to, must be inside."""
+    """Write one member to ``place``, following no link out of ``folder``."""
 
     def inside(path: Path) -> Path:
         if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheel files (PEP 427) as zip archives whose members can be carried over without being compressed again."""
+"""Wheel files (PEP 427), whose members are carried over without recompression."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WheelError(PatchsetError):
 
 @dataclass(frozen=True)
 class Member:
-    """One file to be written: ``name``, and either ``content`` or the member of another wheel to carry over."""
+    """A file to write: its ``content``, or the member of a wheel to carry over."""
 
     name: str
     mode: int
@@ -125,7 +125,7 @@ class Wheel:
             ) from error
 
     def raw(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
-        """A member's compressed bytes as they stand in the archive: read as a stored member whose CRC is not known."""
+        """A member's compressed bytes: read as a stored member of unknown CRC."""
         stored = copy.copy(info)
         stored.compress_type, stored.file_size = zipfile.ZIP_STORED, info.compress_size
         del stored.CRC
@@ -140,8 +140,9 @@ def plain_mode(mode: int) -> int:
 def write(path: Path, members: list[Member], source: Wheel, epoch: int) -> None:
     """Write a wheel whose bytes depend on nothing but the arguments.
 
-    Members with ``content`` are stored uncompressed (what a compressor makes differs between its versions), the others
-    keep the compressed bytes that they have in ``source``. All carry one date, ``epoch`` in seconds since 1970.
+    Members with ``content`` are stored uncompressed, since compressors differ between
+    versions; the others keep their compressed bytes of ``source``. All carry one date,
+    ``epoch`` in seconds since 1970.
     """
     # The first and the last moment that a zip archive can name.
     date = time.gmtime(min(max(epoch, 315532800), 4354819198))[:6]
@@ -159,7 +160,7 @@ def write(path: Path, members: list[Member], source: Wheel, epoch: int) -> None:
 def _carry_over(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, old: zipfile.ZipInfo, source: Wheel
 ) -> None:
-    """Append a member as it is. zipfile has no call for it; its own bookkeeping is kept right here."""
+    """Append a member as it is, and keep zipfile's bookkeeping right."""
     file = archive.fp
     assert file is not None  # noqa: S101 - the archive is open
     file.seek(archive.start_dir)

@@ -55,7 +55,7 @@ def patched_version_file(content: bytes, version: str) -> bytes:
 
 
 def tags(wheel_name: str) -> list[str]:
-    """The compatibility tags in a wheel's file name, which may be compressed (PEP 425)."""
+    """The compatibility tags in a wheel's file name, expanded (PEP 425)."""
     parts = wheel_name.removesuffix(".whl").split("-")[-3:]
     choices = [part.split(".") for part in parts]
     return ["-".join(tag) for tag in itertools.product(*choices)]

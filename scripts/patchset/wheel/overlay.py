@@ -95,7 +95,7 @@ def refusal(path: str, mode: Mode) -> str | None:
 
 
 def inside_wheel(path: str) -> bool:
-    """Whether a file of the tree belongs into a wheel; tests and docs do not."""
+    """Tell if a file of the tree belongs into a wheel; tests and docs do not."""
     return path.startswith("vllm/")
 
 
@@ -227,7 +227,7 @@ def provenance(
     pinned: Artifact,
     compiled: Mapping[str, str | None],
 ) -> bytes:
-    """What the wheel was made of, as JSON, with the sha256 of ``compiled`` modules."""
+    """The wheel's origins as JSON, with the sha256 of ``compiled`` modules."""
     changes = [change for change in patched.changes if inside_wheel(change.path)]
     made: dict[str, object] = {
         "mode": "source" if compiled else "overlay",
@@ -259,7 +259,7 @@ def provenance(
 
 
 def changed_files(wheel: Wheel) -> dict[str, Any]:
-    """What a patched wheel says that the series changed: path to the two sha256."""
+    """The files of the series by a patched wheel's own word: path to two sha256."""
     notes = json.loads(wheel.read(f"{wheel.dist_info}/{PROVENANCE}"))
     found: dict[str, Any] = notes["files"]
     return found

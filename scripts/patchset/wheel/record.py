@@ -14,7 +14,7 @@ from patchset.wheel.archive import WheelError
 
 
 class Line(NamedTuple):
-    """One line: ``hash`` as ``sha256=<urlsafe base64, no padding>``, ``size`` in bytes, both "" for RECORD itself."""
+    """A line: ``sha256=<urlsafe base64>`` and bytes, both "" for RECORD itself."""
 
     name: str
     hash: str

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mode source: compile modules of the patched tree with vLLM's own build backend.
 
-Only vLLM's own modules are compiled. Those of other projects (flash-attention, FlashMLA,
-DeepGEMM and more), and what is made from crates, are the official wheel's.
+Only vLLM's own modules are compiled. Those of other projects (flash-attention,
+FlashMLA, DeepGEMM and more) and of crates are the official wheel's.
 """
 
 from __future__ import annotations
@@ -187,8 +187,8 @@ def complete_cuda(root: Path) -> None:
             plain.symlink_to(library.name)
     stubs = libraries / "stubs"
     stubs.mkdir()
-    # It defines all that the header names: the linker leaves out a library that it takes
-    # nothing from (--as-needed), and the module would not find the driver.
+    # It defines all that the header names: the linker leaves out a library that it
+    # takes nothing from (--as-needed), and the module would not find the driver.
     names = sorted(set(re.findall(r"\bcu[A-Z]\w*", _read(root / "include" / "cuda.h"))))
     command = [os.environ.get("CC", "gcc"), "-shared", "-x", "c", "-"]
     command += [f"-Wl,-soname,{DRIVER}", "-o", "libcuda.so"]

@@ -50,7 +50,7 @@ class Report:
 
 
 class _Expected(NamedTuple):
-    """What a file must be, its sha256 as RECORD writes it, and if it is executable."""
+    """A file's origin in words, its sha256 as in RECORD, and if it is executable."""
 
     what: str
     sha256: str
@@ -151,7 +151,7 @@ def _expected(
 
 
 def _sums(wheel: Wheel, report: Report) -> dict[str, record.Line]:
-    """What RECORD must say of each file but itself."""
+    """The lines that RECORD must have, but its own."""
     found: dict[str, record.Line] = {}
     size = sum(info.file_size for info in wheel.members.values())
     with console.progress("files", size) as advance:
@@ -231,12 +231,12 @@ def _rebuild(
         if not filecmp.cmp(again.name, file, shallow=False):
             report.deviations.append(
                 "its files are right, but the archive is not byte for byte what "
-                "build-wheel writes: headers, order, times or bytes between files differ"
+                "build-wheel writes: headers, order, times or bytes between them"
             )
 
 
 def _line(wheel: Wheel, name: str) -> record.Line:
-    """What RECORD must say of a file; one that cannot be read equals no other."""
+    """The line of a file in RECORD; one that cannot be read equals no other."""
     digest, size = hashlib.sha256(), 0
     try:
         for piece in wheel.pieces(name):
