@@ -39,16 +39,14 @@ session = functools.partial(nox.session, default=False)
 def install(session: nox.Session, *groups: str, lane: bool = False) -> None:
     """Install the tool from its lock, dependency groups, and what a vLLM tree imports.
 
-    With ``-- --help`` the tool alone: a lane that needs more cannot run then.
+    With ``-- --help`` no tree is imported.
     """
     try:
         session.install("--require-hashes", "-r", "requirements.txt")
         session.install("--no-deps", "-e", ".")
-        if HELP:
-            return
         if groups:
             session.install(*nox.project.dependency_groups(PYPROJECT, *groups))
-        if lane:
+        if lane and not HELP:
             # Nothing is computed with it; any build will do.
             session.install("torch==2.13.0")
             session.install("--no-deps", "-r", "tests/requirements.txt")
