@@ -335,7 +335,8 @@ def _held(name: str, title: str, turn: Turn) -> Scenario:
     written = {
         part.path: part.content for part in turn.parts if isinstance(part, Write)
     }
-    return Scenario(name, title, (turn, DONE), written)
+    says = all(isinstance(part, Say) for part in turn.parts)
+    return Scenario(name, title, (turn,) if says else (turn, DONE), written)
 
 
 _ALL = (
