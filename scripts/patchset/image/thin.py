@@ -23,7 +23,7 @@ from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
 
 #: A layer of patched files has no reason to be larger, in bytes.
-MAX_LAYER = 4_000_000
+MAX_LAYER = 2_000_000
 
 
 @dataclass(frozen=True)
