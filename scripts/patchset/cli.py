@@ -6,17 +6,25 @@ A command imports what it needs when it runs, so that each starts quickly.
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 from click.core import ParameterSource
 
 from patchset import console, files, paths, run_command
-from patchset.commands.options import (
+from patchset.errors import (
+    EXIT_CONFLICT,
+    EXIT_FAILED,
+    MissingToolError,
+    PatchsetError,
+    UnavailableError,
+    UsageError,
+)
+from patchset.image import space
+from patchset.options import (
     FILE,
     FOLDER,
     arch_option,
@@ -25,37 +33,13 @@ from patchset.commands.options import (
     release_argument,
     target_option,
 )
-from patchset.errors import EXIT_CONFLICT, EXIT_FAILED, PatchsetError, UsageError
-from patchset.release import Arch, Target, load, releases
+from patchset.release import Arch, Release, Target, load, releases, this_machine
 
 if TYPE_CHECKING:
     from patchset.inputs.lock import Use
 
-#: Commands that live in a module of their own; ``build-image`` is the function
-#: ``build_image_command``.
-MODULES = {
-    "build-image": "images",
-    "publish": "images",
-    "reproduce": "images",
-}
-
-
-class CommandGroup(click.Group):
-    """A group that imports a command's module when it is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*self.commands, *MODULES})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in MODULES:
-            return self.commands.get(cmd_name)
-        module = importlib.import_module(f"patchset.commands.{MODULES[cmd_name]}")
-        found: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
-        return found
-
 
 @click.group(
-    cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 def cli() -> None:
@@ -481,11 +465,198 @@ def doctor_command(
     sys.exit(done.returncode)
 
 
+def _gigabytes(target: Target) -> str:
+    size = space.with_headroom(space.BUILD[target] + space.STORAGE[target])
+    return f"{size / 1e9:.0f} GB for {target}"
+
+
+@cli.command(
+    "build-image",
+    epilog="Free disk for an image on Debian packages, headroom included: "
+    f"{_gigabytes('cuda')}, {_gigabytes('cpu')}, in the build folder "
+    "(PATCHSET_BUILD_DIR) and the engine's storage together.",
+)
+@release_argument
+@target_option
+@click.option(
+    "--arch",
+    "chosen",
+    type=click.Choice(get_args(Arch)),
+    help="The processor that the image is for. Default: this machine's; of a thin "
+    "image, all that base and release are for.",
+)
+@click.option(
+    "--base",
+    metavar="official|debian|REF",
+    help="official: the patched files as one layer on the release's official image. "
+    "REF: the same on another image that has the release. debian: a whole image, built "
+    "here from Debian packages. Default: official, or debian if no registry answers.",
+)
+@click.option(
+    "--site",
+    help="Where REF has its Python packages.",
+    show_default="where the official image has them",
+)
+@click.option(
+    "--base-version",
+    help="The version of vLLM that REF's .dist-info names; default: the release's.",
+)
+@click.option(
+    "--engine",
+    "engine_name",
+    type=click.Choice(["buildah", "docker"]),
+    help="What builds an image on Debian packages; default: the first installed.",
+)
+@click.option(
+    "--fresh-base", is_flag=True, help="Make the base again, with Debian's updates."
+)
+@from_dir_option
+def build_image_command(
+    release: str | None,
+    target: Target,
+    chosen: Arch | None,
+    base: str | None,
+    site: str | None,
+    base_version: str | None,
+    engine_name: str | None,
+    fresh_base: bool,
+) -> None:
+    """Build a container image of RELEASE with its patches.
+
+    The result is a folder in build/images: the OCI layout "image", its bill of
+    materials and its provenance. The last lines say how to publish or run it.
+    """
+    from patchset.image import base as bases
+    from patchset.image import debian, engine, skopeo, thin
+    from patchset.series.patched_release import PatchedRelease
+
+    patched = PatchedRelease(load(release))
+    if base != "debian" and (engine_name or fresh_base):
+        if base is not None:
+            raise UsageError("--engine and --fresh-base are for --base debian")
+        base = "debian"
+    if base == "debian" and (site or base_version):
+        raise UsageError("--site and --base-version are for --base REF")
+    archs = (chosen,) if chosen else get_args(Arch)
+    if base is None:
+        base = "official"
+        try:
+            skopeo.raw(bases.official(patched.pin, target))
+        except (UnavailableError, MissingToolError, UsageError) as error:
+            console.note(f"no official image ({error.message}): building --base debian")
+            base = "debian"
+    if base == "debian":
+        arch = chosen or this_machine()
+        which = engine.find(engine_name, arch)
+        whole = debian.build(patched, target, arch, which, fresh=fresh_base)
+        _show(whole.folder, whole.digest, patched.pin, target)
+        console.result(f"run     {debian.run_line(which, whole.tag, target)}")
+        return
+    official = base == "official"
+    made = thin.make(
+        patched,
+        target,
+        archs,
+        bases.official(patched.pin, target) if official else skopeo.parse(base),
+        official=official,
+        site=site,
+        version=base_version,
+    )
+    for name, (digest, size) in made.layers.items():
+        console.result(f"layer   {name} {size} bytes {digest}")
+    _show(made.folder, made.digest, patched.pin, target)
+
+
+def _show(folder: Path, digest: str, release: Release, target: Target) -> None:
+    words = ["nox", "-s", "publish", "--", "REGISTRY/NAME", release.name]
+    words += ["--target", target] if target != "cuda" else []
+    console.result(
+        f"image   {folder}", f"digest  {digest}", f"publish {' '.join(words)}"
+    )
+
+
+@cli.command(
+    "publish",
+    epilog="Logins are skopeo's: skopeo login REGISTRY, or REGISTRY_AUTH_FILE. Only a "
+    "registry on this machine is spoken to over http.",
+)
+@click.argument("repository", metavar="REGISTRY/NAME")
+@release_argument
+@target_option
+@click.option(
+    "--image",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder that build-image made; default: the thin one, else the whole one.",
+)
+@click.option(
+    "--sign/--no-sign",
+    "sign",
+    default=None,
+    help="Sign with cosign, and attach the bill of materials and the provenance; "
+    "default: if --key is given.",
+)
+@click.option(
+    "--key", envvar="COSIGN_KEY", help="A key file or KMS address of cosign's."
+)
+def publish_command(
+    repository: str,
+    release: str | None,
+    target: Target,
+    image: Path | None,
+    sign: bool | None,
+    key: str | None,
+) -> None:
+    """Publish the image of RELEASE that build-image made.
+
+    Tags: <release>-mtp.<n>, which is never moved; <release> and, for the default
+    release, latest, which are. An interrupted push goes on when the command is run again.
+    """
+    from patchset.image import publish, skopeo
+    from patchset.series.patched_release import PatchedRelease
+
+    patched = PatchedRelease(load(release))
+    folder = image or publish.built(patched.pin, target)
+    done = publish.publish(
+        skopeo.parse(repository),
+        folder,
+        patched,
+        target,
+        sign=key is not None if sign is None else sign,
+        key=key,
+    )
+    name = skopeo.parse(repository).repository
+    said = "image, provenance and bill of materials" if done.signed else "not run"
+    console.result(
+        f"image   {folder}",
+        f"cosign  {said}",
+        *(f"tag     {name}:{tag}" for tag in done.tags),
+        f"digest  {name}@{done.digest}",
+    )
+
+
+@cli.command("reproduce")
+@click.argument("image", metavar="REGISTRY/NAME:TAG")
+@from_dir_option
+def reproduce_command(image: str) -> None:
+    """Build a published image again from what its labels say, and compare digests.
+
+    Exit status 1, with what differs, if the digest is another.
+    """
+    from patchset.image import skopeo
+    from patchset.image.reproduce import reproduce
+
+    report = reproduce(skopeo.parse(image))
+    if report.same:
+        console.result(f"same     {report.rebuilt}")
+        return
+    console.result(
+        *(f"DIFFERS  {line}" for line in report.differences),
+        f"published {report.published}",
+        f"here      {report.rebuilt or 'not built: its inputs differ'}",
+    )
+    sys.exit(EXIT_FAILED)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run one command of the tool."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    # Before Ctrl-C is an exception: pydantic turns one that comes while a model is
-    # defined into an error of its own.
-    for name in arguments[:1]:
-        cli.get_command(click.Context(cli), name)
-    run_command.run(cli, arguments)
+    run_command.run(cli, sys.argv[1:] if arguments is None else arguments)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import tomllib
@@ -66,6 +67,18 @@ find . -xdev -type f -perm /0002 -exec chmod o-w {} +
 find . -xdev -type d -perm -0002 ! -perm -1000 -exec chmod o-w {} +
 echo localhost > etc/hostname
 """
+
+
+#: Models that the patches are for, small enough for one card and for a CPU.
+_MODELS: dict[Target, str] = {"cuda": "Qwen/Qwen3.5-9B", "cpu": "Qwen/Qwen3.5-0.8B"}
+#: As docs/deploying.md has them.
+_FLAGS = "--enable-auto-tool-choice --tool-call-parser qwen3_coder"
+_FLAGS += " --reasoning-parser qwen3 --no-enable-prefix-caching"
+_MORE: dict[Target, str] = {
+    "cuda": "--language-model-only --max-model-len 32768 --max-num-seqs 8 "
+    """--speculative-config '{"method":"mtp","num_speculative_tokens":3}'""",
+    "cpu": "--enforce-eager --dtype bfloat16 --max-model-len 8192",
+}
 
 
 @dataclass(frozen=True)
@@ -354,3 +367,17 @@ def _host_apt_options() -> list[str]:
     dump = engines.output("apt-config", "dump") or ""
     said = re.findall(rf'(?m)^({names}) "?([^"\n]+)"?;$', dump)
     return [f'{name} "{value}"' for name, value in dict(said).items()]
+
+
+def run_line(engine: Engine, tag: str, target: Target) -> str:
+    """Return a command that serves a model; buildah's images are podman's too."""
+    argv = ["docker" if engine == "docker" else "podman", "run", "--rm"]
+    argv += ["--publish", "127.0.0.1:8000:8000"]
+    if target == "cuda":
+        # podman finds GPUs through CDI (nvidia-ctk cdi generate).
+        docker = engine == "docker"
+        argv += ["--gpus", "all"] if docker else ["--device", "nvidia.com/gpu=all"]
+    # vLLM's workers talk through shared memory.
+    argv += ["--ipc", "host", "--volume", "vllm-models:/home/vllm/.cache/huggingface"]
+    argv += [tag, _MODELS[target], "--served-model-name", "qwen"]
+    return f"{shlex.join(argv)} {_FLAGS} {_MORE[target]}"

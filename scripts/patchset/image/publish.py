@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from patchset import console, process
 from patchset.errors import (
@@ -19,10 +20,10 @@ from patchset.errors import (
     UnavailableError,
     UsageError,
 )
-from patchset.image import labels, layout, sbom, skopeo
+from patchset.image import debian, labels, layout, sbom, skopeo, thin
 from patchset.image.layout import Image
 from patchset.image.skopeo import Reference
-from patchset.release import Release, Target
+from patchset.release import Arch, Release, Target
 from patchset.series.patched_release import PatchedRelease
 
 
@@ -43,6 +44,21 @@ def tags(release: Release, target: Target) -> list[str]:
     names = [f"{release.name}-mtp.{release.revision}", release.name]
     names += ["latest"] if release.default else []
     return [name + ("-cpu" if target == "cpu" else "") for name in names]
+
+
+def built(release: Release, target: Target) -> Path:
+    """Return the folder of a release's image in the build folder."""
+    places = [thin.folder(release, target)]
+    places += [debian.folder(release, target, arch) for arch in get_args(Arch)]
+    found = [place for place in places if place.is_dir()]
+    if not found:
+        raise UsageError(
+            f"no image of {release.name} for {target} was built here",
+            f"nox -s build-image -- {release.name} --target {target} makes one",
+        )
+    if found[0] != places[0] and len(found) > 1:
+        raise UsageError("images for two architectures were built", "name one: --image")
+    return found[0]
 
 
 def publish(

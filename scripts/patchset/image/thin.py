@@ -14,10 +14,12 @@ from typing import Any
 
 from patchset import console, files, paths
 from patchset.errors import PatchsetError, UsageError
-from patchset.image import labels, layout, sbom
+from patchset.image import base as bases
+from patchset.image import labels, layout, sbom, skopeo
 from patchset.image import layer as layers
 from patchset.image.layer import Place
 from patchset.image.layout import Image, Part
+from patchset.image.skopeo import Reference
 from patchset.release import GOARCH, Arch, Release, Target
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
@@ -38,6 +40,33 @@ class Thin:
 def folder(release: Release, target: Target) -> Path:
     """Return ``build/images/<release>-<target>-thin``."""
     return paths.images_dir() / f"{release.name}-{target}-thin"
+
+
+def make(
+    patched: PatchedRelease,
+    target: Target,
+    archs: Sequence[Arch],
+    reference: Reference,
+    *,
+    official: bool,
+    site: str | None = None,
+    version: str | None = None,
+) -> Thin:
+    """Build the thin image on a base in a registry, for those of ``archs`` that it has.
+
+    A base that is not the ``official`` image is looked into, and so is one of which
+    ``site`` or ``version`` is said.
+    """
+    where = layers.place(patched.pin, target, site, version)
+    with console.step(f"look at {reference}"):
+        found = skopeo.look(reference)
+    if not reference.digest:
+        console.note(f"  {reference} is a tag; today it is {found.digest}")
+    made = wheels(patched, target, found, archs)
+    if not official or site or version:
+        bases.check(reference, found, where, made)
+    name = str(reference.tagged(reference.tag) if reference.tag else reference)
+    return build(patched, target, made, found, name, where, folder(patched.pin, target))
 
 
 def wheels(
@@ -109,8 +138,8 @@ def build(
         with files.atomic_folder(out) as temp:
             name = f"{release.name}-mtp.{release.revision}"
             layout.write(temp / "image", top, name, blobs)
-            bases = [part for part in base.parts if part.arch in wheels]
-            sbom.write(temp, patched, target, top["digest"], wheels, bases=bases)
+            below = [part for part in base.parts if part.arch in wheels]
+            sbom.write(temp, patched, target, top["digest"], wheels, bases=below)
     return Thin(out, top["digest"], made)
 
 

@@ -10,8 +10,8 @@ import click
 
 from cpu import build_dir, lane, results, wheels
 from patchset import console, files, release, run_command
-from patchset.commands.options import from_dir_option
 from patchset.errors import PatchsetError
+from patchset.options import from_dir_option
 
 #: DFlash and DSpark draft as many.
 MOST_MTP = 15

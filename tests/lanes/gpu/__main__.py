@@ -14,9 +14,9 @@ from cpu.__main__ import mtp_range
 from gpu import build_dir, cells, composite, device, lane, pace, real, tool_eval
 from gpu.prepared import Prepared, Variant
 from patchset import console, files, release, run_command
-from patchset.commands.options import from_dir_option
 from patchset.errors import PatchsetError
 from patchset.inputs import fetch
+from patchset.options import from_dir_option
 from patchset.release import Release
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import overlay
