@@ -36,16 +36,24 @@ class Application:
         self.prompt = ""
         self._loop = asyncio.new_event_loop()
         options = ["--chat-template", str(QWEN35), "--trust-request-chat-template"]
-        app = self._loop.run_until_complete(build(str(tokens.model_folder()), "qwen3", options))
+        app = self._loop.run_until_complete(
+            build(str(tokens.model_folder()), "qwen3", options)
+        )
         self._paths = {getattr(route, "path", "") for route in app.routes}
         # What the application raises it has answered by then.
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        self._client = httpx.AsyncClient(transport=transport, base_url="http://tree", timeout=60)
+        self._client = httpx.AsyncClient(
+            transport=transport, base_url="http://tree", timeout=60
+        )
         engine = app.state.engine_client
         generate = engine.generate
 
         def recorded(prompt: Any, *args: Any, **kwargs: Any) -> Any:
-            ids = prompt["prompt_token_ids"] if isinstance(prompt, dict) else prompt.prompt_token_ids
+            ids = (
+                prompt["prompt_token_ids"]
+                if isinstance(prompt, dict)
+                else prompt.prompt_token_ids
+            )
             self.prompt = self.tokenizer.decode(list(ids), skip_special_tokens=False)
             return generate(prompt, *args, **kwargs)
 
@@ -57,10 +65,17 @@ class Application:
 
     def post(self, path: str, body: dict[str, Any], *steps: str) -> tuple[int, str]:
         """Status and body of the answer; the model says ``steps``."""
-        said = [(text, tuple(tokens.encode(self.tokenizer, text))) for text in steps or ("yes",)]
-        SCRIPT.set(Script((*said, ("", (self.tokenizer.token_to_id(tokens.EOS),))), "stop"))
+        said = [
+            (text, tuple(tokens.encode(self.tokenizer, text)))
+            for text in steps or ("yes",)
+        ]
+        SCRIPT.set(
+            Script((*said, ("", (self.tokenizer.token_to_id(tokens.EOS),))), "stop")
+        )
         self.prompt = ""
-        answer = self._loop.run_until_complete(self._client.post(path, json={"model": MODEL, **body}))
+        answer = self._loop.run_until_complete(
+            self._client.post(path, json={"model": MODEL, **body})
+        )
         return answer.status_code, answer.content.decode()
 
     def json(self, path: str, body: dict[str, Any], *steps: str) -> dict[str, Any]:

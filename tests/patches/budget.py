@@ -52,7 +52,9 @@ def reasoning_parsers() -> list[str]:
     """Names of the reasoning parsers of the release, but for the one whose budget is patched."""
     from vllm.reasoning import ReasoningParserManager
 
-    return [name for name in ReasoningParserManager.list_registered() if name != "qwen3"]
+    return [
+        name for name in ReasoningParserManager.list_registered() if name != "qwen3"
+    ]
 
 
 def takes_the_tokenizer(parser: str) -> bool:
@@ -77,8 +79,12 @@ def configuration(monkeypatch: Any, parser: str, end: str) -> Any:
     """The tree's ``ReasoningConfig`` as the server makes it from the command line."""
     from vllm.config import reasoning
 
-    monkeypatch.setattr(reasoning, "cached_tokenizer_from_config", lambda **_: tokenizer())
-    made = reasoning.ReasoningConfig(reasoning_start_str="<think>", reasoning_end_str=end)
+    monkeypatch.setattr(
+        reasoning, "cached_tokenizer_from_config", lambda **_: tokenizer()
+    )
+    made = reasoning.ReasoningConfig(
+        reasoning_start_str="<think>", reasoning_end_str=end
+    )
     if hasattr(made, "reasoning_parser"):
         made.reasoning_parser = parser
         made.initialize_token_ids(None)
@@ -95,7 +101,10 @@ def sampling_params(budget: int, tool_choice: str | None) -> Any:
 
     tools = {} if tool_choice is None else {"tools": TOOLS, "tool_choice": tool_choice}
     request = ChatCompletionRequest(
-        model="m", messages=[{"role": "user", "content": "?"}], thinking_token_budget=budget, **tools
+        model="m",
+        messages=[{"role": "user", "content": "?"}],
+        thinking_token_budget=budget,
+        **tools,
     )
     return request.to_sampling_params(4096, {})
 
@@ -103,19 +112,25 @@ def sampling_params(budget: int, tool_choice: str | None) -> Any:
 def _added(prompt: list[int], output: list[int], params: Any) -> Any:
     from vllm.v1.sample.logits_processor.interface import BatchUpdate
 
-    return BatchUpdate(batch_size=1, removed=(), added=[(0, params, prompt, output)], moved=())
+    return BatchUpdate(
+        batch_size=1, removed=(), added=[(0, params, prompt, output)], moved=()
+    )
 
 
 def _to_device(data: list[int], dtype: torch.dtype, device: Any) -> torch.Tensor:
     return torch.tensor(data, dtype=dtype)
 
 
-def _v1_holder(monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int) -> Enforcer:
+def _v1_holder(
+    monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int
+) -> Enforcer:
     from vllm.v1.sample import thinking_budget_state
     from vllm.v1.sample.thinking_budget_state import ThinkingBudgetStateHolder
 
     # The tree's own wants pinned memory, which needs a device.
-    monkeypatch.setattr(thinking_budget_state, "async_tensor_h2d", _to_device, raising=False)
+    monkeypatch.setattr(
+        thinking_budget_state, "async_tensor_h2d", _to_device, raising=False
+    )
     holder = ThinkingBudgetStateHolder(config, 1, drafts, _CPU, False)
     holder.sync_batch(_added(prompt, [], params))
     # Older samplers hand over the drafts behind the output.
@@ -132,13 +147,17 @@ def _v1_holder(monkeypatch: Any, config: Any, prompt: list[int], params: Any, dr
     return enforce
 
 
-def _v1_processor(monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int) -> Enforcer:
+def _v1_processor(
+    monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int
+) -> Enforcer:
     from vllm.v1.sample.logits_processor.builtin import (
         ThinkingTokenBudgetLogitsProcessor,
     )
 
     server = SimpleNamespace(
-        reasoning_config=config, scheduler_config=SimpleNamespace(max_num_seqs=1), speculative_config=None
+        reasoning_config=config,
+        scheduler_config=SimpleNamespace(max_num_seqs=1),
+        speculative_config=None,
     )
     processor = ThinkingTokenBudgetLogitsProcessor(server, _CPU, False)
     shared: list[int] = []
@@ -170,7 +189,9 @@ def v2(monkeypatch: Any, config: Any, prompt: list[int], params: Any) -> Enforce
     from vllm.v1.worker.gpu.sample import thinking_budget as module
 
     make_runnable(
-        module, ("_update_committed_marker_cache_kernel", "_thinking_budget_kernel"), monkeypatch.setattr
+        module,
+        ("_update_committed_marker_cache_kernel", "_thinking_budget_kernel"),
+        monkeypatch.setattr,
     )
     monkeypatch.setattr(module, "UvaBackedTensor", _Uva)
     monkeypatch.setattr(module, "async_tensor_h2d", _to_device)
@@ -206,13 +227,17 @@ def v2(monkeypatch: Any, config: Any, prompt: list[int], params: Any) -> Enforce
     return enforce
 
 
-def v1(monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int) -> Enforcer:
+def v1(
+    monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int
+) -> Enforcer:
     """The V1 runner's enforcement."""
     make = _v1_holder if has_drafts() else _v1_processor
     return make(monkeypatch, config, prompt, params, drafts)
 
 
-def decode(enforce: Enforcer, script: list[int], draft: Callable[[int], list[int]]) -> list[int]:
+def decode(
+    enforce: Enforcer, script: list[int], draft: Callable[[int], list[int]]
+) -> list[int]:
     """The output of the scripted model; ``draft(n)`` are the drafts for the positions from ``n``."""
     output: list[int] = []
     while len(output) < len(script):
@@ -222,6 +247,9 @@ def decode(enforce: Enforcer, script: list[int], draft: Callable[[int], list[int
             logits[row, script[len(output) + row]] = 1.0
         enforce(output, drafts, logits)
         chosen = logits.argmax(dim=1).tolist()
-        right = next((row for row, token in enumerate(drafts) if token != chosen[row]), len(drafts))
+        right = next(
+            (row for row, token in enumerate(drafts) if token != chosen[row]),
+            len(drafts),
+        )
         output += chosen[: right + 1]
     return output

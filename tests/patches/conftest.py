@@ -18,11 +18,15 @@ def pytest_configure(config: pytest.Config) -> None:
             "VLLM_TREE must name a vLLM source tree; nox -s proofs sets it for each proof"
         )
     sys.path.insert(0, tree)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [tree, os.environ.get("PYTHONPATH")]))
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [tree, os.environ.get("PYTHONPATH")])
+    )
 
 
 @pytest.fixture(autouse=True)
-def served_where_needed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def served_where_needed(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Let the harness ask the release's application where it cannot ask a parser alone."""
     if not {"messages", "deltas", "streamed", "whole"} & vars(request.module).keys():
         return

@@ -15,8 +15,30 @@ from typing import Any
 #: Tokens a step delivers: one, few, many, all.
 WIDTHS = (1, 2, 3, 5, 9, 100_000)
 
-_ADDED = ("<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>")
-_PAIRS = ("to", "ol", "pa", "ra", "me", "ter", "func", "tion", ">\n", "</", "\n<", "=", "para", "call")
+_ADDED = (
+    "<|im_start|>",
+    "<|im_end|>",
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+)
+_PAIRS = (
+    "to",
+    "ol",
+    "pa",
+    "ra",
+    "me",
+    "ter",
+    "func",
+    "tion",
+    ">\n",
+    "</",
+    "\n<",
+    "=",
+    "para",
+    "call",
+)
 
 
 def tool(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -26,7 +48,10 @@ def tool(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
 
 def strings(*names: str) -> dict[str, Any]:
     """Schema of an object of strings."""
-    return {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+    }
 
 
 #: The tools of most tests.
@@ -35,7 +60,9 @@ TOOLS = [tool("write", strings("path", "content")), tool("read", strings("path")
 
 def call(name: str, *parameters: tuple[str, str]) -> str:
     """A call as the chat template renders it."""
-    values = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in parameters)
+    values = "".join(
+        f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in parameters
+    )
     return f"<tool_call>\n<function={name}>\n{values}</function>\n</tool_call>"
 
 
@@ -57,7 +84,9 @@ def _parsed(arguments: str) -> dict[str, Any]:
     try:
         parsed: dict[str, Any] = json.loads(arguments)
     except ValueError as error:
-        raise AssertionError(f"the arguments of a call are no JSON: {arguments!r}") from error
+        raise AssertionError(
+            f"the arguments of a call are no JSON: {arguments!r}"
+        ) from error
     return parsed
 
 
@@ -78,7 +107,9 @@ def tokenizer() -> Any:
                 merges.append((left, character))
                 vocabulary[left + character] = None
             left += character
-    model = models.BPE(vocab={token: number for number, token in enumerate(vocabulary)}, merges=merges)
+    model = models.BPE(
+        vocab={token: number for number, token in enumerate(vocabulary)}, merges=merges
+    )
     built = Tokenizer(model)
     built.pre_tokenizer = byte_level
     built.decoder = decoders.ByteLevel()
@@ -117,7 +148,9 @@ def _request(tools: list[dict[str, Any]], stream: bool, **fields: Any) -> Any:
 def _parser(request: Any, reasoning: bool) -> Any:
     from vllm.parser.parser_manager import ParserManager
 
-    parser_cls = ParserManager.get_parser("qwen3_coder", "qwen3" if reasoning else None, True)
+    parser_cls = ParserManager.get_parser(
+        "qwen3_coder", "qwen3" if reasoning else None, True
+    )
     assert parser_cls is not None
     return parser_cls(tokenizer(), request.tools)
 
@@ -164,7 +197,10 @@ def streamed(text: str, width: int, **options: Any) -> Message:
                 if part.index == len(message.calls):
                     message.calls.append((part.function.name, ""))
                 name, arguments = message.calls[part.index]
-                message.calls[part.index] = (name, arguments + (part.function.arguments or ""))
+                message.calls[part.index] = (
+                    name,
+                    arguments + (part.function.arguments or ""),
+                )
     return message
 
 
@@ -182,7 +218,9 @@ def whole(
     if hasattr(parser, "set_prompt_token_ids"):
         parser.set_prompt_token_ids(_prompt(reasoning, prompt))
     thought, content, calls = parser.parse(text, request, enable_auto_tools=True)
-    return Message(thought or "", content or "", [(one.name, one.arguments) for one in calls or ()])
+    return Message(
+        thought or "", content or "", [(one.name, one.arguments) for one in calls or ()]
+    )
 
 
 def messages(text: str, **options: Any) -> Iterator[Message]:
@@ -194,7 +232,9 @@ def messages(text: str, **options: Any) -> Iterator[Message]:
 
 def _count(parser: Any, token_ids: list[int]) -> int:
     """Reasoning tokens, asked for as the serving code of the release asks."""
-    counter = parser if hasattr(parser, "count_reasoning_tokens") else parser.reasoning_parser
+    counter = (
+        parser if hasattr(parser, "count_reasoning_tokens") else parser.reasoning_parser
+    )
     count: int = counter.count_reasoning_tokens(tuple(token_ids))
     return count
 

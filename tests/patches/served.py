@@ -23,7 +23,9 @@ def needed() -> bool:
     return not hasattr(ParserManager.get_parser("qwen3_coder", "qwen3", True), "parse")
 
 
-def deltas(text: str, width: int, *, reasoning: bool = False, **options: Any) -> Iterator[list[Any]]:
+def deltas(
+    text: str, width: int, *, reasoning: bool = False, **options: Any
+) -> Iterator[list[Any]]:
     """The deltas of a stream."""
     from vllm.entrypoints.openai.engine.protocol import DeltaMessage
 
@@ -31,7 +33,9 @@ def deltas(text: str, width: int, *, reasoning: bool = False, **options: Any) ->
         yield [DeltaMessage(**delta)]
 
 
-def streamed(text: str, width: int, *, reasoning: bool = False, **options: Any) -> Message:
+def streamed(
+    text: str, width: int, *, reasoning: bool = False, **options: Any
+) -> Message:
     """The message that a stream of steps of ``width`` tokens adds up to."""
     return _message(text, width, reasoning, **options)
 
@@ -47,7 +51,11 @@ def _start(reasoning: bool) -> dict[str, str]:
 
 def _message(text: str, width: int | None, reasoning: bool, **options: Any) -> Message:
     reading = ask(text, width, **_start(reasoning), **options)
-    errors = [broken for broken in reading.broken if broken.startswith(("http-status", "error-event"))]
+    errors = [
+        broken
+        for broken in reading.broken
+        if broken.startswith(("http-status", "error-event"))
+    ]
     assert not errors, f"the server answers with an error: {errors}"
     calls = [(one.name, one.text or "") for one in reading.calls]
     return Message(reading.reasoning, reading.content, calls)

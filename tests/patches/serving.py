@@ -14,7 +14,9 @@ from typing import Any
 from harness import TOOLS, _parser, _prompt, _request, steps, tokenizer
 
 
-def _outputs(text: str, width: int, prompt: list[int], finish_reason: str, cumulative: bool) -> Iterator[Any]:
+def _outputs(
+    text: str, width: int, prompt: list[int], finish_reason: str, cumulative: bool
+) -> Iterator[Any]:
     """Engine outputs of each step, or of all of them at once."""
     from vllm.outputs import CompletionOutput, RequestOutput
 
@@ -107,7 +109,12 @@ def _arguments(
 
 
 def chat_chunks(
-    text: str, width: int, *, reasoning: bool = False, finish_reason: str = "stop", **fields: Any
+    text: str,
+    width: int,
+    *,
+    reasoning: bool = False,
+    finish_reason: str = "stop",
+    **fields: Any,
 ) -> list[dict[str, Any]]:
     """The choices that ``/v1/chat/completions`` streams."""
     request = _request(fields.pop("tools", TOOLS), True, **fields)
@@ -117,7 +124,12 @@ def chat_chunks(
     generator = serving.chat_completion_stream_generator
 
     async def run() -> list[str]:
-        return [line async for line in generator(**_arguments(serving, request, parser, outputs, generator))]
+        return [
+            line
+            async for line in generator(
+                **_arguments(serving, request, parser, outputs, generator)
+            )
+        ]
 
     lines = [line.removeprefix("data: ").strip() for line in asyncio.run(run())]
     assert lines.pop() == "[DONE]"
@@ -140,7 +152,9 @@ def chat_answer(
     serving = _serving_chat(type(parser))
     outputs = _outputs(text, 0, _prompt(reasoning, prompt), finish_reason, True)
     generator = serving.chat_completion_full_generator
-    response = asyncio.run(generator(**_arguments(serving, request, parser, outputs, generator)))
+    response = asyncio.run(
+        generator(**_arguments(serving, request, parser, outputs, generator))
+    )
     choice: dict[str, Any] = response.model_dump()["choices"][0]
     return choice
 
@@ -152,7 +166,9 @@ def response_events(text: str, width: int, *, reasoning: bool = False) -> list[A
 
 def response_usage(text: str, width: int | None) -> dict[str, Any]:
     """The usage that ``/v1/responses`` tells, streamed in steps of ``width`` tokens or not streamed; the prompt opens reasoning."""
-    return asyncio.run(_Responses(text, width or 0, True, stream=width is not None).usage())
+    return asyncio.run(
+        _Responses(text, width or 0, True, stream=width is not None).usage()
+    )
 
 
 class _Responses:
@@ -163,8 +179,12 @@ class _Responses:
         from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
         from vllm.entrypoints.openai.responses.serving import OpenAIServingResponses
 
-        tools = [{"type": "function", **tool["function"], "strict": None} for tool in TOOLS]
-        self._request = ResponsesRequest(model="qwen", input="hello", tools=tools, stream=stream, store=False)
+        tools = [
+            {"type": "function", **tool["function"], "strict": None} for tool in TOOLS
+        ]
+        self._request = ResponsesRequest(
+            model="qwen", input="hello", tools=tools, stream=stream, store=False
+        )
         parser = _parser(self._request, reasoning)
         self._serving = OpenAIServingResponses.__new__(OpenAIServingResponses)
         settings = {

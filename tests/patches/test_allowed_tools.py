@@ -20,13 +20,25 @@ WANTED = [("read", {"path": "/a"}), ("read", {"path": "/b"})]
 
 
 def body(**fields: Any) -> dict[str, Any]:
-    choice = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "read"}]}
-    return {"input": "go", "tools": [TOOL], "tool_choice": choice, "store": False, **fields}
+    choice = {
+        "type": "allowed_tools",
+        "mode": "auto",
+        "tools": [{"type": "function", "name": "read"}],
+    }
+    return {
+        "input": "go",
+        "tools": [TOOL],
+        "tool_choice": choice,
+        "store": False,
+        **fields,
+    }
 
 
 def calls(items: list[dict[str, Any]]) -> list[tuple[str, Any]]:
     return [
-        (item["name"], json.loads(item["arguments"])) for item in items if item["type"] == "function_call"
+        (item["name"], json.loads(item["arguments"]))
+        for item in items
+        if item["type"] == "function_call"
     ]
 
 
@@ -42,6 +54,10 @@ def test_streamed(width: int) -> None:
     steps = [SAID[at : at + width] for at in range(0, len(SAID), width)]
     status, answer = application().post("/v1/responses", body(stream=True), *steps)
     assert status == 200, answer
-    events = [json.loads(line[6:]) for line in answer.splitlines() if line.startswith("data: {")]
+    events = [
+        json.loads(line[6:])
+        for line in answer.splitlines()
+        if line.startswith("data: {")
+    ]
     assert events[-1]["type"] == "response.completed", events[-1]
     assert calls(events[-1]["response"]["output"]) == WANTED

@@ -37,16 +37,24 @@ def counter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
 
 
 def record(request: object, called: bool | Exception, streaming: bool) -> None:
-    metrics.record_tool_parser_invocation(is_tool_called=called, is_streaming=streaming, request=request)
+    metrics.record_tool_parser_invocation(
+        is_tool_called=called, is_streaming=streaming, request=request
+    )
 
 
 def counts(counter: Counter) -> dict[tuple[str, ...], float]:
     """Values by request type, mode and outcome, of the model ``proof``."""
     return {
-        (sample.labels["request_type"], sample.labels["mode"], sample.labels["outcome"]): sample.value
+        (
+            sample.labels["request_type"],
+            sample.labels["mode"],
+            sample.labels["outcome"],
+        ): sample.value
         for metric in counter.collect()
         for sample in metric.samples
-        if sample.name.endswith("_total") and sample.labels["model_name"] == "proof" and sample.value
+        if sample.name.endswith("_total")
+        and sample.labels["model_name"] == "proof"
+        and sample.value
     }
 
 
@@ -65,7 +73,9 @@ def test_each_kind_is_counted_apart(counter: Counted) -> None:
         record(object(), ValueError("of a parser"), False)
     after = counts(counter.counter)
     assert {
-        kind: value - before.get(kind, 0) for kind, value in after.items() if value != before.get(kind)
+        kind: value - before.get(kind, 0)
+        for kind, value in after.items()
+        if value != before.get(kind)
     } == {
         ("chat_completions", "streaming", "no_tool_call"): 2,
         ("chat_completions", "streaming", "tool_call"): 2,
@@ -81,4 +91,6 @@ def test_another_model_is_counted_under_its_name(counter: Counted) -> None:
     made = metrics._tool_call_parser_invocations
     assert made is not None
     samples = [s for metric in made.collect() for s in metric.samples]
-    assert any(s.labels.get("model_name") == "another" and s.value >= 1 for s in samples)
+    assert any(
+        s.labels.get("model_name") == "another" and s.value >= 1 for s in samples
+    )

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from conformance.reading import sse
-from harness import call, tool
-from old_harness import TOOLS, ask, raw
+from harness import TOOLS, call, tool
+from old_harness import ask, raw
 
 WIDTHS = (None, 1, 3, 100_000)
 #: How the engine says that it ended, and what each surface makes of it: chat, messages.

@@ -25,8 +25,20 @@ def _call(number: int) -> list[dict[str, Any]]:
     """A call and its result."""
     function = {"name": "read", "arguments": json.dumps({"path": f"{number}"})}
     call = {"id": f"call_{number}", "type": "function", "function": function}
-    said = {"role": "assistant", "content": "", "reasoning": f"thought {number}", "tool_calls": [call]}
-    return [said, {"role": "tool", "tool_call_id": f"call_{number}", "content": f"result {number}"}]
+    said = {
+        "role": "assistant",
+        "content": "",
+        "reasoning": f"thought {number}",
+        "tool_calls": [call],
+    }
+    return [
+        said,
+        {
+            "role": "tool",
+            "tool_call_id": f"call_{number}",
+            "content": f"result {number}",
+        },
+    ]
 
 
 START, HELLO = _turn("system", "Be brief."), _turn("user", "Hello")
@@ -39,32 +51,65 @@ BOTH = _turn("system", "Be brief.\n\nIt is late.")
         ([SYSTEM, LATE, USER], BOTH + HELLO),
         ([SYSTEM, USER, LATE], START + HELLO + _turn("user", "It is late.")),
         ([USER, LATE, USER], HELLO + _turn("user", "It is late.") + HELLO),
-        ([SYSTEM, USER, ANSWER, LATE, USER], START + HELLO + _turn("assistant", "Hi") + _turn("user", "It is late.") + HELLO),
+        (
+            [SYSTEM, USER, ANSWER, LATE, USER],
+            START
+            + HELLO
+            + _turn("assistant", "Hi")
+            + _turn("user", "It is late.")
+            + HELLO,
+        ),
         ([SYSTEM], START + _turn("user", "")),
         ([SYSTEM, LATE], BOTH + _turn("user", "")),
-        ([SYSTEM, ANSWER], START + _turn("user", "") + _turn("assistant", "<think>\n\n</think>\n\nHi")),
+        (
+            [SYSTEM, ANSWER],
+            START + _turn("user", "") + _turn("assistant", "<think>\n\n</think>\n\nHi"),
+        ),
     ],
-    ids=["second", "last", "middle", "behind-answer", "system-alone", "systems-alone", "no-user"],
-)  # fmt: skip
+    ids=[
+        "second",
+        "last",
+        "middle",
+        "behind-answer",
+        "system-alone",
+        "systems-alone",
+        "no-user",
+    ],
+)
 @pytest.mark.parametrize("role", ["system", "developer"])
-def test_refused_order_is_rendered(messages: list[dict[str, Any]], expected: str, role: str) -> None:
-    messages = [{**one, "role": role} if one["role"] == "system" else one for one in messages]
+def test_refused_order_is_rendered(
+    messages: list[dict[str, Any]], expected: str, role: str
+) -> None:
+    messages = [
+        {**one, "role": role} if one["role"] == "system" else one for one in messages
+    ]
     assert application().rendered(messages) == expected
-    as_parts = [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in messages]
+    as_parts = [
+        {**one, "content": [{"type": "text", "text": one["content"]}]}
+        for one in messages
+    ]
     assert application().rendered(as_parts) == expected
 
 
 def _item(role: str, text: str) -> dict[str, Any]:
     """An input item as Codex sends it."""
-    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+    return {
+        "type": "message",
+        "role": role,
+        "content": [{"type": "input_text", "text": text}],
+    }
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_responses(role: str) -> None:
     hello, late = _item("user", "Hello"), _item(role, "It is late.")
-    application().json("/v1/responses", {"input": [_item(role, "Be brief."), hello, late, hello]})
+    application().json(
+        "/v1/responses", {"input": [_item(role, "Be brief."), hello, late, hello]}
+    )
     assert application().history == START + HELLO + _turn("user", "It is late.") + HELLO
-    application().json("/v1/responses", {"instructions": "Be brief.", "input": [late, hello]})
+    application().json(
+        "/v1/responses", {"instructions": "Be brief.", "input": [late, hello]}
+    )
     assert application().history == BOTH + HELLO
 
 
@@ -102,15 +147,21 @@ def test_tool_result_as_parts() -> None:
     parts = {**result, "content": [{"type": "text", "text": "result 1"}]}
     prompt = application().rendered([USER, said, parts, LATE], tools=TOOLS)
     assert prompt == application().rendered([USER, said, result, LATE], tools=TOOLS)
-    assert prompt.endswith("<tool_response>\nresult 1\n\nIt is late.\n</tool_response><|im_end|>\n")
+    assert prompt.endswith(
+        "<tool_response>\nresult 1\n\nIt is late.\n</tool_response><|im_end|>\n"
+    )
 
 
 def test_what_the_template_takes_is_untouched() -> None:
     coder = QWEN3_CODER.read_text()
-    prompt = application().rendered([SYSTEM, LATE, USER, ANSWER, LATE], chat_template=coder)
+    prompt = application().rendered(
+        [SYSTEM, LATE, USER, ANSWER, LATE], chat_template=coder
+    )
     late = _turn("system", "It is late.")
     assert prompt == START + late + HELLO + _turn("assistant", "Hi") + late
-    assert application().rendered([ANSWER], chat_template=coder) == _turn("assistant", "Hi")
+    assert application().rendered([ANSWER], chat_template=coder) == _turn(
+        "assistant", "Hi"
+    )
 
 
 def test_other_refusals_stay() -> None:
@@ -131,12 +182,18 @@ def test_the_template_is_qwens() -> None:
 
     def render(text: str, messages: list[dict[str, Any]], **fields: Any) -> str:
         try:
-            return str(_compile_jinja_template(text).render(messages=messages, **fields))
+            return str(
+                _compile_jinja_template(text).render(messages=messages, **fields)
+            )
         except TemplateError as error:
             return f"refused: {error}"
 
     said, result = _call(1)
-    said["tool_calls"][0]["function"]["arguments"] = {"path": "1", "lines": [1, 2], "wrap": True}
+    said["tool_calls"][0]["function"]["arguments"] = {
+        "path": "1",
+        "lines": [1, 2],
+        "wrap": True,
+    }
     answer = {**ANSWER, "content": "<think>\nthought\n</think>\n\nHi"}
     last = {**USER, "content": [{"type": "text", "text": " Bye "}]}
     pool = [SYSTEM, USER, answer, said, result, last, {**SYSTEM, "role": "developer"}]
@@ -149,4 +206,6 @@ def test_the_template_is_qwens() -> None:
                         "tools": tools,
                         "add_generation_prompt": True,
                     }
-                    assert render(QWEN35.read_text(), **fields) == render(original.read_text(), **fields)
+                    assert render(QWEN35.read_text(), **fields) == render(
+                        original.read_text(), **fields
+                    )

@@ -29,7 +29,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.parametrize(("reasoning", "engines"), [(False, 0), (True, 1)])
-def test_a_stream_makes_no_engine_for_its_tools(made: list[Any], reasoning: bool, engines: int) -> None:
+def test_a_stream_makes_no_engine_for_its_tools(
+    made: list[Any], reasoning: bool, engines: int
+) -> None:
     text = ("Hm.</think>" if reasoning else "") + CALL
     message = streamed(text, 3, reasoning=reasoning)
     assert message.arguments == [("read", {"path": "/a"})]

@@ -25,11 +25,19 @@ def test_no_copies(monkeypatch: pytest.MonkeyPatch, reasoning: str) -> None:
         counted: int = before.count_reasoning_tokens(self, token_ids)
         return counted
 
-    monkeypatch.setattr(service, "parser_cls", type("Asked", (before,), {"count_reasoning_tokens": count}))
+    monkeypatch.setattr(
+        service,
+        "parser_cls",
+        type("Asked", (before,), {"count_reasoning_tokens": count}),
+    )
     steps = script("some words of an answer " * 40, 4, "stop")
     SCRIPT.set(Script(steps.bursts, "stop"))
     status, answer = _LOOP.run_until_complete(
-        post(application(reasoning), SURFACES["chat"].PATH, _body("chat", reasoning, True, []))
+        post(
+            application(reasoning),
+            SURFACES["chat"].PATH,
+            _body("chat", reasoning, True, []),
+        )
     )
     assert status == 200
     assert b"words" in answer

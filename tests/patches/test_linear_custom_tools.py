@@ -31,10 +31,14 @@ def _stream(arguments: list[str], custom: bool = True) -> tuple[list[Any], float
     from openai.types.responses import CustomTool
     from vllm.entrypoints.generate.base import protocol as messages
 
-    processor, state = _processor([CustomTool(type="custom", name="edit")] if custom else [])
+    processor, state = _processor(
+        [CustomTool(type="custom", name="edit")] if custom else []
+    )
 
     def delta(text: str, **fields: Any) -> Any:
-        call = messages.DeltaToolCall(index=0, function=messages.DeltaFunctionCall(arguments=text, **fields))
+        call = messages.DeltaToolCall(
+            index=0, function=messages.DeltaFunctionCall(arguments=text, **fields)
+        )
         return messages.DeltaMessage(tool_calls=[call])
 
     first = delta("", name="edit")
@@ -57,7 +61,11 @@ def _cut(text: str, random_: random.Random, longest: int = 5) -> list[str]:
 
 def _inputs(events: list[Any]) -> tuple[str, str]:
     """The deltas of the input together, and the input of the item at the end."""
-    deltas = [event.delta for event in events if event.type == "response.custom_tool_call_input.delta"]
+    deltas = [
+        event.delta
+        for event in events
+        if event.type == "response.custom_tool_call_input.delta"
+    ]
     return "".join(deltas), events[-1].item.input
 
 
@@ -66,7 +74,9 @@ def test_cost_is_that_of_a_function() -> None:
     custom, custom_time = _stream(pieces)
     _, function_time = _stream(pieces, custom=False)
     assert _inputs(custom) == (PATCH, PATCH)
-    assert custom_time < 3 * function_time + 0.5, f"{custom_time:.2f} s, a function {function_time:.2f} s"
+    assert custom_time < 3 * function_time + 0.5, (
+        f"{custom_time:.2f} s, a function {function_time:.2f} s"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "x", HARD, "\ud83d", "\ude00\ud83d", "a\n" * 50])
@@ -74,7 +84,11 @@ def test_cost_is_that_of_a_function() -> None:
 def test_deltas_are_the_input(text: str, ascii_only: bool) -> None:
     arguments = json.dumps({"input": text}, ensure_ascii=ascii_only)
     random_ = random.Random(2)
-    for pieces in (list(arguments), [arguments], *(_cut(arguments, random_) for _ in range(50))):
+    for pieces in (
+        list(arguments),
+        [arguments],
+        *(_cut(arguments, random_) for _ in range(50)),
+    ):
         assert _inputs(_stream(pieces)[0]) == (text, text)
 
 

@@ -27,9 +27,13 @@ def stream() -> None:
     from conformance.host.engine import SCRIPT, Script
 
     steps = script(PROSE, 4, "stop")
-    SCRIPT.set(Script(tuple((CountedText(text), ids) for text, ids in steps.bursts), "stop"))
+    SCRIPT.set(
+        Script(tuple((CountedText(text), ids) for text, ids in steps.bursts), "stop")
+    )
     status, answer = _LOOP.run_until_complete(
-        post(application("none"), SURFACES["chat"].PATH, _body("chat", "none", True, []))
+        post(
+            application("none"), SURFACES["chat"].PATH, _body("chat", "none", True, [])
+        )
     )
     assert status == 200
     assert b"words" in answer
@@ -56,4 +60,8 @@ def test_the_log_has_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "enable_log_outputs", True)
     monkeypatch.setattr(serving, "request_logger", Logger())
     stream()
-    assert [one["outputs"] for one in logged if one.get("finish_reason") == "streaming_complete"] == [PROSE]
+    assert [
+        one["outputs"]
+        for one in logged
+        if one.get("finish_reason") == "streaming_complete"
+    ] == [PROSE]

@@ -31,14 +31,20 @@ def test_no_copies() -> None:
     from vllm.outputs import CompletionOutput, RequestOutput
 
     serving = application("none").state.openai_serving_chat
-    fields: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": TOOLS}
+    fields: dict[str, Any] = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "x"}],
+        "tools": TOOLS,
+    }
     request = ChatCompletionRequest(stream=True, **fields)
     bursts = script(call("write", ("content", "some text\n" * 60)), 4, "stop").bursts
 
     async def outputs() -> AsyncIterator[Any]:
         for number, (text, ids) in enumerate(bursts, start=1):
             finish = "stop" if number == len(bursts) else None
-            one = CompletionOutput(0, text, CountedIds(ids), None, None, finish_reason=finish)
+            one = CompletionOutput(
+                0, text, CountedIds(ids), None, None, finish_reason=finish
+            )
             yield RequestOutput("r", None, [1], None, [one], finish is not None)
 
     async def chunks() -> list[str]:

@@ -14,10 +14,14 @@ from harness import TOOLS, Message, call, messages
 def test_in_reasoning(tools: list[dict[str, Any]]) -> None:
     text = "I could write <tool_call> here, but why?</think>The answer is 42."
     for message in messages(text, tools=tools, reasoning=True):
-        assert message == Message("I could write <tool_call> here, but why?", "The answer is 42.")
+        assert message == Message(
+            "I could write <tool_call> here, but why?", "The answer is 42."
+        )
 
 
-@pytest.mark.parametrize("reasoning", [True, False], ids=["qwen3", "no reasoning parser"])
+@pytest.mark.parametrize(
+    "reasoning", [True, False], ids=["qwen3", "no reasoning parser"]
+)
 @pytest.mark.parametrize("tools", [TOOLS, []], ids=["tools", "no tools"])
 def test_in_prose(tools: list[dict[str, Any]], reasoning: bool) -> None:
     prose = "A call begins with <tool_call> and ends with </tool_call>. That is all."
@@ -27,7 +31,9 @@ def test_in_prose(tools: list[dict[str, Any]], reasoning: bool) -> None:
 
 
 def test_before_a_real_call() -> None:
-    text = "First a <tool_call> in prose, then one that counts.\n" + call("read", ("path", "/a"))
+    text = "First a <tool_call> in prose, then one that counts.\n" + call(
+        "read", ("path", "/a")
+    )
     for message in messages(text):
         assert message.content == "First a <tool_call> in prose, then one that counts."
         assert message.arguments == [("read", {"path": "/a"})]

@@ -33,11 +33,14 @@ def test_deep_arguments_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", ['{"path": "/a', "not JSON", '{"a": 1}{"b": 2}', "[1]", "7", "", '{"path": "/a"}']
+    "arguments",
+    ['{"path": "/a', "not JSON", '{"a": 1}{"b": 2}', "[1]", "7", "", '{"path": "/a"}'],
 )
 def test_request_is_served(arguments: str) -> None:
     try:
         reading = ask("Fine.", messages=_history(arguments))
-    except ValueError as error:  # releases before v0.24.0 raise it where later ones answer 400
+    except (
+        ValueError
+    ) as error:  # releases before v0.24.0 raise it where later ones answer 400
         raise AssertionError(f"the history fails the request: {error}") from error
     assert (reading.broken, reading.content) == ([], "Fine.")

@@ -20,7 +20,9 @@ from tokens.engine import Engine, Setting
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_cut_prompt_leaves_no_wrong_state(mtp: int, ahead: bool) -> None:
     """Stock: "the state after 8 tokens is one after 5 of them"."""
-    engine = Engine(Setting(mtp, block_size=8, blocks=100, batched_tokens=17, ahead=ahead))
+    engine = Engine(
+        Setting(mtp, block_size=8, blocks=100, batched_tokens=17, ahead=ahead)
+    )
     engine.add([0] * 12, 4)  # leaves the second prompt five tokens of the first step
     second = engine.add([1] * 14, 12)
     engine.finish()

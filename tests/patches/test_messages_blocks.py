@@ -22,5 +22,8 @@ def test_messages(width: int | None) -> None:
     reading = ask(OUTPUT, width, surface="messages", reasoning="qwen3", prompt="open")
     # The stream's end is another patch's matter.
     reading.broken = [one for one in reading.broken if "[DONE]" not in one]
-    assert arguments(reading) == [("read", {"path": "/a"}), ("write", {"content": "x\n"})]
+    assert arguments(reading) == [
+        ("read", {"path": "/a"}),
+        ("write", {"content": "x\n"}),
+    ]
     assert (reading.reasoning, reading.content) == ("Hm.", "First.\nThen.")

@@ -24,7 +24,9 @@ def _event(data: str) -> dict[str, Any]:
 def test_every_event_is_json(width: int) -> None:
     from conformance.reading import sse
 
-    status, answer = raw("Well.\n" + call("read", ("path", "/a")), width, surface="messages")
+    status, answer = raw(
+        "Well.\n" + call("read", ("path", "/a")), width, surface="messages"
+    )
     assert status == 200
     events = [_event(data) for _, data in sse(answer)]
     assert events[-1]["type"] == "message_stop"

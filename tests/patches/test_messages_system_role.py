@@ -12,10 +12,20 @@ from application import application
 USER = {"role": "user", "content": "Hello"}
 CALL = {
     "role": "assistant",
-    "content": [{"type": "tool_use", "id": "call_1", "name": "read", "input": {"path": "1"}}],
+    "content": [
+        {"type": "tool_use", "id": "call_1", "name": "read", "input": {"path": "1"}}
+    ],
 }
-RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "done"}]}
-TOOLS = [{"name": "read", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}}]
+RESULT = {
+    "role": "user",
+    "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "done"}],
+}
+TOOLS = [
+    {
+        "name": "read",
+        "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}},
+    }
+]
 
 TEXT = {"role": "system", "content": "It is late."}
 BLOCKS = {"role": "system", "content": [{"type": "text", "text": "It is late."}]}
@@ -27,7 +37,13 @@ def _turn(text: str) -> str:
 
 def _prompt(messages: list[dict[str, Any]]) -> str:
     application().json(
-        "/v1/messages", {"system": "Be brief.", "messages": messages, "tools": TOOLS, "max_tokens": 100}
+        "/v1/messages",
+        {
+            "system": "Be brief.",
+            "messages": messages,
+            "tools": TOOLS,
+            "max_tokens": 100,
+        },
     )
     return application().history
 

@@ -26,7 +26,12 @@ def test_two_calls_of_one_name(width: int | None) -> None:
 
 @pytest.mark.parametrize("width", [None, *WIDTHS])
 def test_call_ends_the_reasoning(width: int | None) -> None:
-    reading = ask("I read it.\n" + call("read", ("path", "/a")), width, reasoning="qwen3", prompt="open")
+    reading = ask(
+        "I read it.\n" + call("read", ("path", "/a")),
+        width,
+        reasoning="qwen3",
+        prompt="open",
+    )
     assert arguments(reading) == [("read", {"path": "/a"})]
     assert (reading.reasoning, reading.content) == ("I read it.", "")
 
@@ -34,7 +39,10 @@ def test_call_ends_the_reasoning(width: int | None) -> None:
 @pytest.mark.parametrize("width", [None, *WIDTHS])
 def test_reasoning_of_the_step_that_ends_it(width: int | None) -> None:
     reading = ask(
-        "Let me\nsee.</think>" + call("read", ("path", "/a")), width, reasoning="qwen3", prompt="open"
+        "Let me\nsee.</think>" + call("read", ("path", "/a")),
+        width,
+        reasoning="qwen3",
+        prompt="open",
     )
     assert arguments(reading) == [("read", {"path": "/a"})]
     assert (reading.reasoning, reading.content) == ("Let me\nsee.", "")
@@ -44,7 +52,9 @@ def test_string_argument_streams() -> None:
     text = "".join(f"line {number}\n" for number in range(60))
     deltas = chat_deltas(call("write", ("path", "/a"), ("content", text)), 4)
     pieces = [
-        one["tool_calls"][0]["function"].get("arguments") or "" for one in deltas if "tool_calls" in one
+        one["tool_calls"][0]["function"].get("arguments") or ""
+        for one in deltas
+        if "tool_calls" in one
     ]
     assert json.loads("".join(pieces)) == {"path": "/a", "content": text}
     assert max(map(len, pieces)) < 60
@@ -57,9 +67,14 @@ def test_record_of_what_was_streamed() -> None:
     from harness import TOOLS
 
     for name in ("qwen3_coder", "qwen3_xml"):
-        request = ChatCompletionRequest(model="m", messages=[{"role": "user", "content": "x"}], tools=TOOLS)
+        request = ChatCompletionRequest(
+            model="m", messages=[{"role": "user", "content": "x"}], tools=TOOLS
+        )
         parser = ToolParserManager.get_tool_parser(name)(tokenizer())
         parser.extract_tool_calls_streaming("", TWO, TWO, [], [1], [1], request)
         parser.finish_streaming()
-        assert [json.loads(one) for one in parser.streamed_args_for_tool] == [{"path": "/a"}, {"path": "/b"}]
+        assert [json.loads(one) for one in parser.streamed_args_for_tool] == [
+            {"path": "/a"},
+            {"path": "/b"},
+        ]
         assert [one["name"] for one in parser.prev_tool_call_arr] == ["read", "read"]

@@ -9,7 +9,11 @@ from harness import call
 from old_harness import WIDTHS, arguments, ask, chat_deltas
 
 OUTPUT = (
-    "Hm.</think>First.\n" + call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b")) + "\nThen."
+    "Hm.</think>First.\n"
+    + call("read", ("path", "/a"))
+    + "\n"
+    + call("read", ("path", "/b"))
+    + "\nThen."
 )
 
 
@@ -28,6 +32,8 @@ def test_text_after_the_calls(width: int) -> None:
 
 
 def test_one_call_only_where_the_request_says_so() -> None:
-    reading = ask(OUTPUT, 100_000, reasoning="qwen3", prompt="open", parallel_tool_calls=False)
+    reading = ask(
+        OUTPUT, 100_000, reasoning="qwen3", prompt="open", parallel_tool_calls=False
+    )
     assert arguments(reading) == [("read", {"path": "/a"})]
     assert reading.content == "First.\nThen."

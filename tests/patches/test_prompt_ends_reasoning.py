@@ -10,7 +10,9 @@ CLOSED = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
 
 
 def test_content() -> None:
-    assert streamed("The answer.", 1, reasoning=True, prompt=CLOSED) == Message("", "The answer.")
+    assert streamed("The answer.", 1, reasoning=True, prompt=CLOSED) == Message(
+        "", "The answer."
+    )
     message = chat_answer("The answer.", reasoning=True, prompt=CLOSED)["message"]
     assert message["content"] == "The answer."
     assert not message["reasoning"]

@@ -38,7 +38,9 @@ def parsers(*names: str, **environment: str) -> dict[str, list[str]]:
         timeout=300,
         check=False,
     )
-    lines = [line.split(",") for line in run.stdout.splitlines() if line.startswith(names)]
+    lines = [
+        line.split(",") for line in run.stdout.splitlines() if line.startswith(names)
+    ]
     return {line[0]: line[2:] for line in lines}
 
 
@@ -50,13 +52,17 @@ def test_registered_names_have_the_reader(name: str) -> None:
 def test_stock_parsers_keep_names_of_their_own() -> None:
     stock = parsers(*(f"{name}_stock" for name in NAMES))
     assert set(stock) == {f"{name}_stock" for name in NAMES}
-    assert not any("qwen_" in module for modules in stock.values() for module in modules)
+    assert not any(
+        "qwen_" in module for modules in stock.values() for module in modules
+    )
 
 
 def test_off_switch() -> None:
     off = parsers(*NAMES, VLLM_QWEN_TOOL_READER="0")
     stock = parsers(*(f"{name}_stock" for name in NAMES))
-    assert [off[name] for name in NAMES] == [stock.get(f"{name}_stock") for name in NAMES]
+    assert [off[name] for name in NAMES] == [
+        stock.get(f"{name}_stock") for name in NAMES
+    ]
 
 
 def test_the_variable_is_known_and_recompiles_nothing() -> None:

@@ -50,7 +50,9 @@ def test_no_reasoning(prompt: str) -> None:
     assert set(reasoning_counts("Done." + CALL, 3, prompt=prompt)) == {0}
 
 
-def test_counting_at_every_step_reads_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_at_every_step_reads_nothing_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from vllm.parser.engine import streaming_parser_engine
 
     fed: list[int] = []

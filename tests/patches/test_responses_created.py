@@ -9,7 +9,10 @@ import pytest
 
 from old_harness import WIDTHS, arguments, ask
 
-CALLS = [{"name": "read", "parameters": {"path": "/a"}}, {"name": "read", "parameters": {"path": "/b"}}]
+CALLS = [
+    {"name": "read", "parameters": {"path": "/a"}},
+    {"name": "read", "parameters": {"path": "/b"}},
+]
 
 
 @pytest.mark.parametrize("width", [None, *WIDTHS])

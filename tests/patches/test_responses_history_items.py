@@ -19,7 +19,12 @@ def _history(item: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {"type": "message", "role": "user", "content": "hello"},
         item,
-        {"type": "function_call", "call_id": "c", "name": "read", "arguments": '{"path": "/a"}'},
+        {
+            "type": "function_call",
+            "call_id": "c",
+            "name": "read",
+            "arguments": '{"path": "/a"}',
+        },
         {"type": "function_call_output", "call_id": "c", "output": "x"},
     ]
 
@@ -31,13 +36,23 @@ def _history(item: dict[str, Any]) -> list[dict[str, Any]]:
         {**REASONING, "id": "rs_1", "status": "in_progress"},
         {**REASONING, "id": "rs_1", "status": "completed", "encrypted_content": None},
         {**REASONING, "id": "rs_1", "content": None},
-        {**REASONING, "id": "rs_1", "content": [{"type": "reasoning_text", "text": "I read it."}]},
+        {
+            **REASONING,
+            "id": "rs_1",
+            "content": [{"type": "reasoning_text", "text": "I read it."}],
+        },
         REASONING,
         {**MESSAGE, "content": [TEXT]},
         {**MESSAGE, "content": [ANNOTATED]},
         {**MESSAGE, "content": [ANNOTATED], "id": "msg_1"},
         {**MESSAGE, "content": [TEXT], "id": "msg_1", "status": "completed"},
-        {**MESSAGE, "content": [TEXT, TEXT], "id": "msg_1", "status": "completed", "phase": "commentary"},
+        {
+            **MESSAGE,
+            "content": [TEXT, TEXT],
+            "id": "msg_1",
+            "status": "completed",
+            "phase": "commentary",
+        },
         {**MESSAGE, "content": "I read it."},
         {**MESSAGE, "content": []},
         {**MESSAGE, "content": [{"type": "input_text", "text": "I read it."}]},

@@ -20,5 +20,8 @@ OUTPUT = (
 @pytest.mark.parametrize("width", [None, *WIDTHS])
 def test_responses(width: int | None) -> None:
     reading = ask(OUTPUT, width, surface="responses", reasoning="qwen3", prompt="open")
-    assert arguments(reading) == [("read", {"path": "/a"}), ("write", {"content": "x\n"})]
+    assert arguments(reading) == [
+        ("read", {"path": "/a"}),
+        ("write", {"content": "x\n"}),
+    ]
     assert (reading.reasoning, reading.content) == ("Hm.", "First.\nThen.")

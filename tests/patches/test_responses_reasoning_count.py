@@ -12,7 +12,9 @@ CALL = call("read", ("path", "/a"))
 
 
 @pytest.mark.parametrize("width", [None, *WIDTHS])
-@pytest.mark.parametrize("thought", ["So it is.\n", "The tag <tool_call> begins a call.\n"])
+@pytest.mark.parametrize(
+    "thought", ["So it is.\n", "The tag <tool_call> begins a call.\n"]
+)
 def test_usage(thought: str, width: int | None) -> None:
     wanted = sum(len(ids) for _, ids in steps(thought, 1))
     usage = response_usage(thought + "</think>\n\n" + CALL, width)

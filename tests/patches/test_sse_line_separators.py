@@ -26,7 +26,10 @@ ASKED: dict[str, dict[str, Any]] = {
         "messages": CHAT["messages"],
         "max_tokens": 1000,
         "tools": [
-            {"name": tool["function"]["name"], "input_schema": tool["function"]["parameters"]}
+            {
+                "name": tool["function"]["name"],
+                "input_schema": tool["function"]["parameters"],
+            }
             for tool in TOOLS
         ],
     },
@@ -61,5 +64,7 @@ def test_every_line_of_the_stream_is_whole(path: str) -> None:
 
 @pytest.mark.parametrize("path", ASKED)
 def test_other_text_goes_out_as_it_was(path: str) -> None:
-    _, answer = application().post(path, {**ASKED[path], "stream": True}, "</think>\n\n", "é \U0001f600\x7f")
+    _, answer = application().post(
+        path, {**ASKED[path], "stream": True}, "</think>\n\n", "é \U0001f600\x7f"
+    )
     assert "é \U0001f600\x7f" in answer

@@ -15,25 +15,43 @@ LONG = "nulls and words, " * 40
 
 @pytest.mark.parametrize(
     "schema",
-    [{"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": ["null", "string"]}, {}],
+    [
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        {"type": ["null", "string"]},
+        {},
+    ],
     ids=["anyOf", "type list", "no type"],
 )
 def test_streams(schema: dict[str, Any]) -> None:
     value = "Some " + LONG
     tools = [tool("f", {"type": "object", "properties": {"text": schema}})]
     text = call("f", ("text", value))
-    assert all(message.arguments == [("f", {"text": value})] for message in messages(text, tools=tools))
+    assert all(
+        message.arguments == [("f", {"text": value})]
+        for message in messages(text, tools=tools)
+    )
     sent, arguments = 0, ""
     for step in deltas(text, 1, tools=tools):
-        parts = [part.function.arguments or "" for delta in step for part in delta.tool_calls or ()]
+        parts = [
+            part.function.arguments or ""
+            for delta in step
+            for part in delta.tool_calls or ()
+        ]
         arguments += "".join(parts)
         sent += any(parts)
     assert json.loads(arguments) == {"text": value}
     assert sent > len(value) // 4, "the value came in few large pieces"
 
 
-@pytest.mark.parametrize(("value", "expected"), [("null", None), ("nul", "nul"), ("null\n", "null\n")])
+@pytest.mark.parametrize(
+    ("value", "expected"), [("null", None), ("nul", "nul"), ("null\n", "null\n")]
+)
 def test_null_is_not_sent_too_early(value: str, expected: str | None) -> None:
-    tools = [tool("f", {"type": "object", "properties": {"text": {"type": ["string", "null"]}}})]
+    tools = [
+        tool(
+            "f",
+            {"type": "object", "properties": {"text": {"type": ["string", "null"]}}},
+        )
+    ]
     for message in messages(call("f", ("text", value)), tools=tools):
         assert message.arguments == [("f", {"text": expected})]

@@ -28,5 +28,7 @@ def test_trimmed(function: str, parameter: str) -> None:
 def test_value_in_the_tag(tag: str, expected: dict[str, str]) -> None:
     tools = [tool("bash", strings("command", "other=x"))]
     tag = tag.replace("\n1\n", "\n1x\n")
-    for message in messages(f"<tool_call>\n<function=bash>\n{tag}\n</function>\n</tool_call>", tools=tools):
+    for message in messages(
+        f"<tool_call>\n<function=bash>\n{tag}\n</function>\n</tool_call>", tools=tools
+    ):
         assert message.arguments == [("bash", expected)]

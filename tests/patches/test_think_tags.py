@@ -21,13 +21,17 @@ def test_spans_one_behind_the_other_are_reasoning() -> None:
 
 def test_tags_in_a_value() -> None:
     value = "a </think> b <think> c"
-    for message in messages("Hm.</think>" + call("write", ("content", value)), reasoning=True):
+    for message in messages(
+        "Hm.</think>" + call("write", ("content", value)), reasoning=True
+    ):
         assert message.reasoning == "Hm."
         assert message.arguments == [("write", {"content": value})]
 
 
 def test_span_before_a_call() -> None:
-    for message in messages("a</think><think>b</think>" + call("read", ("path", "/a")), reasoning=True):
+    for message in messages(
+        "a</think><think>b</think>" + call("read", ("path", "/a")), reasoning=True
+    ):
         assert message.reasoning == "ab"
         assert message.content == ""
         assert message.arguments == [("read", {"path": "/a"})]

@@ -66,7 +66,9 @@ def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Deco
             enforce = v2(monkeypatch, config, ids(prompt), params)
         else:
             enforce = v1(monkeypatch, config, ids(prompt), params, drafts)
-        return decode(enforce, script, draft or (lambda begin: script[begin : begin + drafts]))
+        return decode(
+            enforce, script, draft or (lambda begin: script[begin : begin + drafts])
+        )
 
     return decoded
 
@@ -84,7 +86,10 @@ def test_call_is_whole(run: Decode, left: int, drafts: int) -> None:
 @pytest.mark.parametrize("left", [3, 4, 6, 12])
 def test_reasoning_opened_by_the_model(run: Decode, left: int, drafts: int) -> None:
     script = ids("<think>\n") + THOUGHT + CALL
-    assert run(script, len(THOUGHT) + left, drafts, prompt="<|im_start|>assistant\n") == script
+    assert (
+        run(script, len(THOUGHT) + left, drafts, prompt="<|im_start|>assistant\n")
+        == script
+    )
 
 
 @pytest.mark.parametrize("drafts", [0, 2, 5])
@@ -119,7 +124,9 @@ def test_prompt_inside_a_call(run: Decode, drafts: int) -> None:
 @pytest.mark.parametrize("drafts", [0, 3])
 def test_call_of_an_earlier_turn(run: Decode, drafts: int) -> None:
     """What the prompt says before the reasoning opens ends nothing."""
-    prompt = "<|im_start|>assistant\n" + call("read", ("path", "/a")) + "<|im_end|>\n" + OPEN
+    prompt = (
+        "<|im_start|>assistant\n" + call("read", ("path", "/a")) + "<|im_end|>\n" + OPEN
+    )
     output = run(THOUGHT * 4, len(THOUGHT) + 1, drafts, prompt=prompt)
     assert end_of(output) == len(THOUGHT)
 
@@ -151,7 +158,9 @@ def test_no_call_to_make(run: Decode, drafts: int, tool_choice: str | None) -> N
 
 
 def test_required_call(run: Decode) -> None:
-    assert run(THOUGHT + CALL, len(THOUGHT) + 4, tool_choice="required") == THOUGHT + CALL
+    assert (
+        run(THOUGHT + CALL, len(THOUGHT) + 4, tool_choice="required") == THOUGHT + CALL
+    )
 
 
 def test_other_parsers(run: Decode) -> None:
@@ -162,7 +171,11 @@ def test_other_parsers(run: Decode) -> None:
         if takes_the_tokenizer(parser)
     }
     assert len(seen) >= 5
-    assert {name: end_of(output) for name, output in seen.items() if end_of(output) != len(THOUGHT) + 3} == {}
+    assert {
+        name: end_of(output)
+        for name, output in seen.items()
+        if end_of(output) != len(THOUGHT) + 3
+    } == {}
 
 
 @pytest.mark.parametrize("value", ["0", "00"])

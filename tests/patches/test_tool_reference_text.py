@@ -15,13 +15,20 @@ TOOLS = [
     {"name": "WebFetch", "input_schema": SCHEMA, "defer_loading": True},
     {"name": "WebSearch", "input_schema": SCHEMA, "defer_loading": True},
 ]
-FETCH, SEARCH = ({"type": "tool_reference", "tool_name": name} for name in ("WebFetch", "WebSearch"))
+FETCH, SEARCH = (
+    {"type": "tool_reference", "tool_name": name} for name in ("WebFetch", "WebSearch")
+)
 TEXT = {"type": "text", "text": "Found:"}
 
 
 def _history(*found: dict[str, Any]) -> str:
     """The prompt's turns behind the user's, when the tool search found this."""
-    use = {"type": "tool_use", "id": "call_1", "name": "ToolSearch", "input": {"url": "x"}}
+    use = {
+        "type": "tool_use",
+        "id": "call_1",
+        "name": "ToolSearch",
+        "input": {"url": "x"},
+    }
     result = {"type": "tool_result", "tool_use_id": "call_1", "content": list(found)}
     messages = [
         {"role": "user", "content": "Hello"},
@@ -45,7 +52,9 @@ def _history(*found: dict[str, Any]) -> str:
     ids=["one", "two", "text-and-one", "text-around-one", "text"],
 )
 def test_names_of_the_tools(found: list[dict[str, Any]], results: list[str]) -> None:
-    turns = "".join(f"\n<tool_response>\n{result}\n</tool_response>" for result in results)
+    turns = "".join(
+        f"\n<tool_response>\n{result}\n</tool_response>" for result in results
+    )
     assert _history(*found) == f"<|im_start|>user{turns}<|im_end|>\n"
     assert '"WebFetch"' in application().prompt, "the tool stands among the tools"
 
@@ -57,4 +66,6 @@ def test_a_template_of_text_gets_the_name_too() -> None:
         {"role": "tool", "tool_call_id": "call_1", "content": result},
     ]
     prompt = application().rendered(messages, chat_template=QWEN3_CODER.read_text())
-    assert prompt.endswith("<tool_response>\nFound:\nWebFetch\n</tool_response>\n<|im_end|>\n")
+    assert prompt.endswith(
+        "<tool_response>\nFound:\nWebFetch\n</tool_response>\n<|im_end|>\n"
+    )

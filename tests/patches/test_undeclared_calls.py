@@ -13,8 +13,12 @@ UNKNOWN = call("unknown", ("x", "1"))
 FENCED = f"```xml\n{UNKNOWN}\n```"
 
 
-@pytest.mark.parametrize("before", ["", "I look it up.\n\n"], ids=["alone", "after text"])
-@pytest.mark.parametrize("behind", ["", "\n  \n"], ids=["at the end", "white space behind"])
+@pytest.mark.parametrize(
+    "before", ["", "I look it up.\n\n"], ids=["alone", "after text"]
+)
+@pytest.mark.parametrize(
+    "behind", ["", "\n  \n"], ids=["at the end", "white space behind"]
+)
 def test_whole_block_at_the_end_is_a_call(before: str, behind: str) -> None:
     for message in messages(before + UNKNOWN + behind):
         assert message.arguments == [("unknown", {"x": 1})]
@@ -27,7 +31,9 @@ def test_declared_call_behind_decides_it() -> None:
         assert message.content == ""
 
 
-@pytest.mark.parametrize("text", [FENCED, f"Write {UNKNOWN}", UNKNOWN[:-12], UNKNOWN + " is a call."])
+@pytest.mark.parametrize(
+    "text", [FENCED, f"Write {UNKNOWN}", UNKNOWN[:-12], UNKNOWN + " is a call."]
+)
 def test_quoted_or_cut_block_is_text(text: str) -> None:
     for message in messages(text):
         assert message == Message("", text)
@@ -44,7 +50,9 @@ def test_undeclared_name_is_text() -> None:
         assert message == Message("", text)
 
 
-@pytest.mark.parametrize("opening", ["<function=unknown>", "<tool_call>\n<function=>", "<function=write"])
+@pytest.mark.parametrize(
+    "opening", ["<function=unknown>", "<tool_call>\n<function=>", "<function=write"]
+)
 def test_no_name_of_a_tool(opening: str) -> None:
     text = f"See {opening} for that."
     for message in messages(text):
@@ -52,7 +60,12 @@ def test_no_name_of_a_tool(opening: str) -> None:
 
 
 def test_quoted_in_the_reasoning_then_real() -> None:
-    text = "The format is\n" + UNKNOWN + "\nas I know.\n</think>\n\n" + call("read", ("path", "/a"))
+    text = (
+        "The format is\n"
+        + UNKNOWN
+        + "\nas I know.\n</think>\n\n"
+        + call("read", ("path", "/a"))
+    )
     for message in messages(text, reasoning=True):
         assert message.reasoning == "The format is\n" + UNKNOWN + "\nas I know.\n"
         assert message.arguments == [("read", {"path": "/a"})]

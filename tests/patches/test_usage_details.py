@@ -12,7 +12,9 @@ from application import application
 def _numbers_alone(usage: dict[str, Any]) -> None:
     for name in ("input_tokens_details", "output_tokens_details"):
         assert usage[name], name
-        assert all(isinstance(value, int) for value in usage[name].values()), usage[name]
+        assert all(isinstance(value, int) for value in usage[name].values()), usage[
+            name
+        ]
 
 
 def test_not_streamed() -> None:

@@ -26,7 +26,11 @@ BLOCK = call("read", ("path", "/y"))
     ],
 )
 def test_value_is_kept(value: str) -> None:
-    text = call("write", ("path", "/a"), ("content", value)) + "\n" + call("read", ("path", "/b"))
+    text = (
+        call("write", ("path", "/a"), ("content", value))
+        + "\n"
+        + call("read", ("path", "/b"))
+    )
     expected = [("write", {"path": "/a", "content": value}), ("read", {"path": "/b"})]
     for message in messages(text):
         assert message.arguments == expected

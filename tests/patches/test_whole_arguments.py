@@ -24,7 +24,7 @@ READ = call("read", ("path", "/b"))
         ("<parameter=path>\n/a\n</parameter>\n</tool_call>", {"path": "/a"}),
         ("<parameter=path>\n/a\n</parameter>\n</function>", {"path": "/a"}),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("then", ["", "\n" + READ], ids=["end", "call"])
 def test_forgotten_closers(inside: str, arguments: dict[str, str], then: str) -> None:
     expected = [("write", arguments)] + [("read", {"path": "/b"})] * bool(then)
@@ -36,7 +36,10 @@ def test_forgotten_closers(inside: str, arguments: dict[str, str], then: str) ->
 @pytest.mark.parametrize(
     ("cut", "arguments"),
     [
-        ("<parameter=path>\n/a\n</parameter>\n<parameter=content>\nabc", {"path": "/a", "content": "abc"}),
+        (
+            "<parameter=path>\n/a\n</parameter>\n<parameter=content>\nabc",
+            {"path": "/a", "content": "abc"},
+        ),
         ("<parameter=content>\nabc\n</para", {"content": "abc"}),
         ("<parameter=content>\nabc\n</parameter>", {"content": "abc"}),
         ("<parameter=content>\n", {"content": ""}),

@@ -63,7 +63,10 @@ class _Kernel:
 
     def __getitem__(self, grid: tuple[int]) -> Callable[..., None]:
         def launch(*arguments: Any, **constants: Any) -> None:
-            given = [_Pointer(one.numpy().reshape(-1)) if hasattr(one, "numpy") else one for one in arguments]
+            given = [
+                _Pointer(one.numpy().reshape(-1)) if hasattr(one, "numpy") else one
+                for one in arguments
+            ]
             for program in range(grid[0]):
                 self._module.tl = _words(program)
                 self._function(*given, **constants)
@@ -71,12 +74,20 @@ class _Kernel:
         return launch
 
 
-def make_runnable(module: Any, kernels: tuple[str, ...], set_attribute: Callable[..., None]) -> None:
+def make_runnable(
+    module: Any, kernels: tuple[str, ...], set_attribute: Callable[..., None]
+) -> None:
     """Put runnable kernels into a module; ``set_attribute`` is pytest's ``monkeypatch.setattr``.
 
     ``kernels`` are those that are launched; every other function of the module that is jitted is called by them.
     """
-    plain = {name: getattr(one, "fn", one) for name, one in vars(module).items() if callable(one)}
+    plain = {
+        name: getattr(one, "fn", one)
+        for name, one in vars(module).items()
+        if callable(one)
+    }
     set_attribute(module, "tl", _words(0))
     for name, function in plain.items():
-        set_attribute(module, name, _Kernel(module, function) if name in kernels else function)
+        set_attribute(
+            module, name, _Kernel(module, function) if name in kernels else function
+        )

@@ -32,7 +32,9 @@ class Misbehaviour:
 class PackageIndex:
     """Serves files below ``/simple/<project>/``, by the project in their names; with ``hashes`` it states sha256."""
 
-    def __init__(self, project: str, files: dict[str, bytes], *, hashes: bool = False) -> None:
+    def __init__(
+        self, project: str, files: dict[str, bytes], *, hashes: bool = False
+    ) -> None:
         self.hashes = hashes
         self.project, self.files, self.behaviour = project, files, Misbehaviour()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -40,17 +42,26 @@ class PackageIndex:
 
     def downloads(self) -> list[tuple[str, str | None]]:
         """Requests for files so far: the path, and the Range header."""
-        return [request for request in self.behaviour.requests if request[0].startswith("/files/")]
+        return [
+            request
+            for request in self.behaviour.requests
+            if request[0].startswith("/files/")
+        ]
 
     def page(self, path: str) -> dict[str, str] | None:
         """The links of a project's page, None where there is no such project."""
         project = path.removeprefix("/simple/").rstrip("/")
         found = {
-            name: f"/files/{name}" + (f"#sha256={hashlib.sha256(content).hexdigest()}" if self.hashes else "")
+            name: f"/files/{name}"
+            + (f"#sha256={hashlib.sha256(content).hexdigest()}" if self.hashes else "")
             for name, content in self.files.items()
             if canonicalize_name(name.partition("-")[0]) == project
         }
-        return found if path.startswith("/simple/") and (found or project == self.project) else None
+        return (
+            found
+            if path.startswith("/simple/") and (found or project == self.project)
+            else None
+        )
 
     def _handler(index) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
@@ -63,8 +74,15 @@ class PackageIndex:
                     behaviour.errors -= 1
                     self.send_error(500)
                 elif (page := index.page(self.path)) is not None:
-                    links = "".join(f'<a href="{link}">{name}</a><br/>' for name, link in page.items())
-                    self._send(200, f"<!DOCTYPE html><html><body>{links}</body></html>".encode(), "text/html")
+                    links = "".join(
+                        f'<a href="{link}">{name}</a><br/>'
+                        for name, link in page.items()
+                    )
+                    self._send(
+                        200,
+                        f"<!DOCTYPE html><html><body>{links}</body></html>".encode(),
+                        "text/html",
+                    )
                 elif (name := self.path.removeprefix("/files/")) in index.files:
                     self._send_file(index.files[name])
                 else:
@@ -87,13 +105,20 @@ class PackageIndex:
                     return
                 if behaviour.ranges and (asked := self.headers.get("Range")):
                     first, _, last = asked.removeprefix("bytes=").partition("-")
-                    start, status = int(first) if first else max(0, end - int(last)), 206
+                    start, status = (
+                        int(first) if first else max(0, end - int(last)),
+                        206,
+                    )
                     end = min(int(last) + 1, end) if first and last else end
                 cut = behaviour.cut.pop(0) if behaviour.cut else None
-                self.content_range = f"bytes {start}-{end - 1}/{len(content)}" if status == 206 else None
+                self.content_range = (
+                    f"bytes {start}-{end - 1}/{len(content)}" if status == 206 else None
+                )
                 self._send(status, content[start:end], "application/octet-stream", cut)
 
-            def _send(self, status: int, body: bytes, kind: str, cut: int | None = None) -> None:
+            def _send(
+                self, status: int, body: bytes, kind: str, cut: int | None = None
+            ) -> None:
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
@@ -102,7 +127,11 @@ class PackageIndex:
                 self.end_headers()
                 with contextlib.suppress(OSError):
                     for at in range(0, len(body) if cut is None else cut, 65536):
-                        self.wfile.write(body[at : min(at + 65536, len(body) if cut is None else cut)])
+                        self.wfile.write(
+                            body[
+                                at : min(at + 65536, len(body) if cut is None else cut)
+                            ]
+                        )
                         time.sleep(index.behaviour.pace)
                 if cut is not None:
                     self.close_connection = True
@@ -114,7 +143,9 @@ class PackageIndex:
 
 
 @contextlib.contextmanager
-def serving(project: str, files: dict[str, bytes], *, hashes: bool = False) -> Iterator[PackageIndex]:
+def serving(
+    project: str, files: dict[str, bytes], *, hashes: bool = False
+) -> Iterator[PackageIndex]:
     """A running index; it stops at the end of the block."""
     index = PackageIndex(project, files, hashes=hashes)
     thread = threading.Thread(target=index.server.serve_forever, daemon=True)

@@ -92,15 +92,22 @@ def push(
         platform = {"architecture": GOARCH[arch], "os": "linux"}
         unpacked = [layout.digest(layer) for layer in layers]
         settings = {"User": "2000:0", "Labels": {"kept": "yes"}}
-        config = layout.dump({
-            **platform, "config": settings, "history": [{"created_by": arch}],
-            "rootfs": {"type": "layers", "diff_ids": unpacked},
-        })  # fmt: skip
-        manifest = layout.dump({
-            "schemaVersion": 2, "mediaType": layout.MANIFEST,
-            "config": layout.descriptor(config, layout.CONFIG),
-            "layers": [layout.descriptor(layer, layout.LAYER) for layer in layers],
-        })  # fmt: skip
+        config = layout.dump(
+            {
+                **platform,
+                "config": settings,
+                "history": [{"created_by": arch}],
+                "rootfs": {"type": "layers", "diff_ids": unpacked},
+            }
+        )
+        manifest = layout.dump(
+            {
+                "schemaVersion": 2,
+                "mediaType": layout.MANIFEST,
+                "config": layout.descriptor(config, layout.CONFIG),
+                "layers": [layout.descriptor(layer, layout.LAYER) for layer in layers],
+            }
+        )
         blobs += [config, manifest]
         entries.append(layout.descriptor(manifest, layout.MANIFEST, platform=platform))
     top = entries[0]
@@ -110,8 +117,14 @@ def push(
         top = layout.descriptor(blobs[-1], layout.INDEX)
     place = folder / f"push-{len(list(folder.iterdir()))}"
     layout.write(place, top, "v1", blobs)
-    skopeo("copy", "--all", "--preserve-digests", "--dest-tls-verify=false",
-           f"oci:{place}:v1", f"docker://{reference}")  # fmt: skip
+    skopeo(
+        "copy",
+        "--all",
+        "--preserve-digests",
+        "--dest-tls-verify=false",
+        f"oci:{place}:v1",
+        f"docker://{reference}",
+    )
     shutil.rmtree(place)
     return str(top["digest"])
 
@@ -132,8 +145,13 @@ def raw(reference: str) -> dict[str, Any]:
 
 def pulled(reference: str, folder: Path, arch: str = "amd64") -> Path:
     """Pull an image, and unpack it by umoci; its root file system."""
-    skopeo("copy", f"--override-arch={arch}", "--src-tls-verify=false",
-           f"docker://{reference}", f"oci:{folder / 'pulled'}:it")  # fmt: skip
+    skopeo(
+        "copy",
+        f"--override-arch={arch}",
+        "--src-tls-verify=false",
+        f"docker://{reference}",
+        f"oci:{folder / 'pulled'}:it",
+    )
     argv = ["umoci", "unpack", "--rootless", "--image", "pulled:it", "bundle"]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -58,13 +58,21 @@ def test_no_ratio_of_nothing(above: list[float], below: list[float]) -> None:
         ratio(above, below)
 
 
-@pytest.mark.parametrize("name", [*workloads.NAMES, "string+reasoning", "prose+reasoning"])
+@pytest.mark.parametrize(
+    "name", [*workloads.NAMES, "string+reasoning", "prose+reasoning"]
+)
 def test_a_workload_says_what_its_output_holds(name: str) -> None:
     one, again = workloads.build(name, 500, words), workloads.build(name, 500, words)
     assert one == again
     called = {tool for tool, _ in one.calls}
-    assert sum(one.output.count(f"<function={tool}>\n") for tool in called) == len(one.calls)
-    assert all(f"\n{value}\n</parameter>" in one.output for _, all_ in one.calls for _, value in all_)
+    assert sum(one.output.count(f"<function={tool}>\n") for tool in called) == len(
+        one.calls
+    )
+    assert all(
+        f"\n{value}\n</parameter>" in one.output
+        for _, all_ in one.calls
+        for _, value in all_
+    )
     assert one.content in one.output
     assert one.output.startswith(one.reasoning)
     assert one.thinks == ("+reasoning" in name)
@@ -95,21 +103,32 @@ def test_steps_are_the_output_cut(width: int) -> None:
 
 
 def test_a_grid_has_each_cell_once_and_the_shortest_first() -> None:
-    found = cells.grid(("parser", "memory"), ("string", "streams256"), (4_000, 1_000), (1, 4))
+    found = cells.grid(
+        ("parser", "memory"), ("string", "streams256"), (4_000, 1_000), (1, 4)
+    )
     assert len(found) == len(set(found))
     lengths = [cell.tokens for cell in found if cell.family == ("parser", "string", 4)]
     assert lengths == [1_000, 4_000]
-    assert [cell.tokens for cell in found if cell.workload == "streams256"] == [1_000, 1_000]
+    assert [cell.tokens for cell in found if cell.workload == "streams256"] == [
+        1_000,
+        1_000,
+    ]
     assert {cell.width for cell in found if cell.path == "memory"} == {4}
 
 
 def test_long_outputs_can_have_widths_of_their_own() -> None:
     found = cells.grid(("parser",), ("string",), (4_000, 64_000), (1, 4), (4,))
-    assert [(cell.tokens, cell.width) for cell in found] == [(4_000, 1), (4_000, 4), (64_000, 4)]
+    assert [(cell.tokens, cell.width) for cell in found] == [
+        (4_000, 1),
+        (4_000, 4),
+        (64_000, 4),
+    ]
 
 
 def test_custom_tools_are_a_matter_of_responses_alone() -> None:
-    found = cells.grid(("parser", "responses"), ("string", "custom", "prose"), (1_000,), (4,))
+    found = cells.grid(
+        ("parser", "responses"), ("string", "custom", "prose"), (1_000,), (4,)
+    )
     assert [(c.path, c.workload) for c in found] == [
         ("parser", "string"),
         ("parser", "prose"),
@@ -119,7 +138,10 @@ def test_custom_tools_are_a_matter_of_responses_alone() -> None:
 
 
 def calls_of(*parts: tuple[int, str | None, str]) -> Any:
-    made = [SimpleNamespace(index=i, function=SimpleNamespace(name=n, arguments=a)) for i, n, a in parts]
+    made = [
+        SimpleNamespace(index=i, function=SimpleNamespace(name=n, arguments=a))
+        for i, n, a in parts
+    ]
     return SimpleNamespace(reasoning=None, content=None, tool_calls=made)
 
 
@@ -142,14 +164,22 @@ def test_the_wait_of_a_value_is_counted_in_steps() -> None:
     name, arguments = workload.calls[0]
     start = workload.first_value or 0
     rest = json.dumps(dict(arguments)).partition('"content": "')[2]
-    steps = [(workload.output[:start], [1]), (workload.output[start : start + 3], [2]), ("", [3]),
-             (workload.output[start + 3 :], [4])]  # fmt: skip
+    steps = [
+        (workload.output[:start], [1]),
+        (workload.output[start : start + 3], [2]),
+        ("", [3]),
+        (workload.output[start + 3 :], [4]),
+    ]
 
     def opener() -> Any:
-        said = iter([
-            [calls_of((0, name, '{"path": "/src/main.py", "content": "'))], [], [calls_of((0, None, rest[:3]))],
-            [calls_of((0, None, rest[3:]))],
-        ])  # fmt: skip
+        said = iter(
+            [
+                [calls_of((0, name, '{"path": "/src/main.py", "content": "'))],
+                [],
+                [calls_of((0, None, rest[:3]))],
+                [calls_of((0, None, rest[3:]))],
+            ]
+        )
         return lambda text, ids, finished: next(said)
 
     assert measure.first_delta(opener, workload, steps) == {"waits": 1, "right": True}
@@ -186,8 +216,14 @@ def test_what_is_slow_by_nature_may_take_longer() -> None:
 
     there: Any = {"stock": Noting()}
     plan = cells.grid(("parser", "memory"), ("string", "streams256"), (64_000,), (4,))
-    rows = runner.measure(plan, [Subject("stock", "stock")], there, rounds=3, budget=2.0)
-    assert budgets == {"parser string": 2.0, "parser streams256": 8.0, "memory string": 8.0}
+    rows = runner.measure(
+        plan, [Subject("stock", "stock")], there, rounds=3, budget=2.0
+    )
+    assert budgets == {
+        "parser string": 2.0,
+        "parser streams256": 8.0,
+        "memory string": 8.0,
+    }
     assert report.cost(rows[-1].document()["subjects"]["stock"]) == "given up at 64000"
 
 
@@ -198,7 +234,9 @@ def test_a_pass_within_its_budget_is_timed_whole() -> None:
         seen.append(finished)
         return []
 
-    sample = measure.timed(lambda: feed, workloads.build("prose", 10, words), [("x", [1])] * 700, 1, 5.0)
+    sample = measure.timed(
+        lambda: feed, workloads.build("prose", 10, words), [("x", [1])] * 700, 1, 5.0
+    )
     assert sample["seconds"] > 0
     assert sum(seen) == sample["passes"]
     assert len(seen) == 700 * sample["passes"]
@@ -243,13 +281,20 @@ def test_growth_is_measured_within_a_round() -> None:
             self.name = str(cell.tokens)
             return super().ask(cell, parser, budget)
 
-    there: Any = {"patched": Noting("", asked, {4_000: 0.004, 64_000: 0.064, 256_000: 0.512})}
-    subjects = [Subject("patched", "patched"), Subject("short", "patched", tokens=4_000)]
+    there: Any = {
+        "patched": Noting("", asked, {4_000: 0.004, 64_000: 0.064, 256_000: 0.512})
+    }
+    subjects = [
+        Subject("patched", "patched"),
+        Subject("short", "patched", tokens=4_000),
+    ]
     plan = cells.grid(("parser", "memory"), ("string",), (64_000, 256_000), (4,))
     rows = runner.measure(plan, subjects, there, rounds=3, budget=9.0)
     assert {cell.tokens for cell in plan if subjects[1].takes(cell)} == {256_000}
     assert asked == ["64000"] * 4 + ["256000", "4000"] * 4 + ["64000"]
-    assert [row.ratios()["short"].value for row in rows if "short" in row.ratios()] == [2.0]
+    assert [row.ratios()["short"].value for row in rows if "short" in row.ratios()] == [
+        2.0
+    ]
 
 
 def test_what_was_given_up_is_not_begun_at_a_greater_length() -> None:
@@ -265,10 +310,18 @@ def test_what_was_given_up_is_not_begun_at_a_greater_length() -> None:
 
 def test_samples_are_compared_within_their_round() -> None:
     """The warm-up of one side counts, as it took long, that of the other does not: rounds must not slip."""
-    row = runner.Row(cells.Cell("parser", "string", 1000, 4), {
-        "patched": runner.Series([{"seconds": s, "tokens": 1} for s in (1.0, 8.0, 8.0)], [1, 2, 3]),
-        "stock": runner.Series([{"seconds": s, "tokens": 1} for s in (16.0, 2.0, 16.0, 16.0)], [0, 1, 2, 3]),
-    })  # fmt: skip
+    row = runner.Row(
+        cells.Cell("parser", "string", 1000, 4),
+        {
+            "patched": runner.Series(
+                [{"seconds": s, "tokens": 1} for s in (1.0, 8.0, 8.0)], [1, 2, 3]
+            ),
+            "stock": runner.Series(
+                [{"seconds": s, "tokens": 1} for s in (16.0, 2.0, 16.0, 16.0)],
+                [0, 1, 2, 3],
+            ),
+        },
+    )
     found = row.ratios()["stock"]
     assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
 
@@ -287,7 +340,9 @@ def test_a_long_cell_has_fewer_rounds() -> None:
     assert runner.LEAST_ROUNDS + 1 <= len(asked) < 10
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no such call")
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity"), reason="the system has no such call"
+)
 def test_all_processes_stay_on_one_processor() -> None:
     class Telling(Place):
         def command(self) -> list[str]:
@@ -305,17 +360,30 @@ def test_all_processes_stay_on_one_processor() -> None:
 def test_growth_and_cells_above_stock_are_told() -> None:
     def row(tokens: int, mine: float, value: float) -> dict[str, Any]:
         return {
-            "path": "parser", "workload": "string", "tokens": tokens, "width": 4,
-            "subjects": {"patched": {"us_per_token": [mine, mine, mine]}, "stock": {"us_per_token": [1, 1, 1]}},
+            "path": "parser",
+            "workload": "string",
+            "tokens": tokens,
+            "width": 4,
+            "subjects": {
+                "patched": {"us_per_token": [mine, mine, mine]},
+                "stock": {"us_per_token": [1, 1, 1]},
+            },
             "ratios": {
                 "stock": {"value": value, "low": value, "high": value},
-                **({"short": {"value": 1.5, "low": 1.4, "high": 1.6}} if tokens == 256_000 else {}),
+                **(
+                    {"short": {"value": 1.5, "low": 1.4, "high": 1.6}}
+                    if tokens == 256_000
+                    else {}
+                ),
             },
-        }  # fmt: skip
+        }
 
     told = report.notes([row(4_000, 1.0, 0.5), row(256_000, 1.5, 1.4)])
     assert "at most 1.50" in told[0]
-    assert "parser over stock: 0 of 2 cells at most 0.25; at most 1.40 (parser string 256000 width 4)" in told
+    assert (
+        "parser over stock: 0 of 2 cells at most 0.25; at most 1.40 (parser string 256000 width 4)"
+        in told
+    )
     assert [line for line in told if "above stock" in line] == [
         "parser string 256000 width 4: above stock, 1.40 (1.40–1.40)"
     ]
@@ -324,32 +392,61 @@ def test_growth_and_cells_above_stock_are_told() -> None:
 def test_an_upper_limit_above_a_promise_decides_nothing() -> None:
     def row(value: float) -> dict[str, Any]:
         return {
-            "path": "serving", "workload": "string", "tokens": 256_000, "width": 4,
-            "ratios": {"stock": {"value": value, "low": value, "high": value, "at_most": True}},
-        }  # fmt: skip
+            "path": "serving",
+            "workload": "string",
+            "tokens": 256_000,
+            "width": 4,
+            "ratios": {
+                "stock": {"value": value, "low": value, "high": value, "at_most": True}
+            },
+        }
 
     service = next(one for one in report.PROMISES if one.title == "service over stock")
     assert report.keeping(service, [row(2.31)]) is None
-    assert "1 of 1 cells at most 1.0" in (report.keeping(service, [row(2.31), row(0.4)]) or "")
+    assert "1 of 1 cells at most 1.0" in (
+        report.keeping(service, [row(2.31), row(0.4)]) or ""
+    )
 
 
 def test_what_failed_is_told_with_its_cell() -> None:
     row = {
-        "path": "parser", "workload": "string", "tokens": 1_000, "width": 4,
-        "subjects": {"patched": {"us_per_token": [1, 1, 1]}, "stock": {"error": "TypeError: finished"}}, "ratios": {},
-    }  # fmt: skip
+        "path": "parser",
+        "workload": "string",
+        "tokens": 1_000,
+        "width": 4,
+        "subjects": {
+            "patched": {"us_per_token": [1, 1, 1]},
+            "stock": {"error": "TypeError: finished"},
+        },
+        "ratios": {},
+    }
     told = "parser string 1000 width 4: stock failed: TypeError: finished"
     assert report.failures([row]) == [told]
     assert told in report.notes([row])
 
 
-def test_a_table_in_a_log_keeps_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
-    names = ["patched", "stock", "previous", "nothing", "qwen3_xml", "sglang", "lmdeploy"]
+def test_a_table_in_a_log_keeps_every_figure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = [
+        "patched",
+        "stock",
+        "previous",
+        "nothing",
+        "qwen3_xml",
+        "sglang",
+        "lmdeploy",
+    ]
     row = {
-        "path": "parser", "workload": "string+reasoning", "tokens": 256_000, "width": 4,
+        "path": "parser",
+        "workload": "string+reasoning",
+        "tokens": 256_000,
+        "width": 4,
         "subjects": {name: {"us_per_token": [1.23, 1.11, 1.34]} for name in names},
-        "ratios": {name: {"value": 0.17, "low": 0.15, "high": 0.19} for name in names[1:]},
-    }  # fmt: skip
+        "ratios": {
+            name: {"value": 0.17, "low": 0.15, "high": 0.19} for name in names[1:]
+        },
+    }
     console.table(report.table("v0.33.0", [row], names))
     shown = capsys.readouterr().out
     assert "…" not in shown
@@ -382,13 +479,22 @@ def test_a_plot_is_the_same_twice_and_shows_what_was_given_up(tmp_path: Path) ->
     def cell_of(tokens: int, cost: float, **more: int) -> dict[str, Any]:
         subjects = {"stock": {"us_per_token": [cost] * 3, **more}}
         return {
-            "path": "parser", "workload": "string", "tokens": tokens, "width": 4, "subjects": subjects, "ratios": {},
-        }  # fmt: skip
+            "path": "parser",
+            "workload": "string",
+            "tokens": tokens,
+            "width": 4,
+            "subjects": subjects,
+            "ratios": {},
+        }
 
     cells_ = [cell_of(4_000, 9.0, bounded_at=4_000), cell_of(1_000, 2.0)]
-    assert plot.points(cells_, "parser", "string", 4) == {"stock": [(1_000, 2.0, False), (4_000, 9.0, True)]}
+    assert plot.points(cells_, "parser", "string", 4) == {
+        "stock": [(1_000, 2.0, False), (4_000, 9.0, True)]
+    }
     one = [place.read_bytes() for place in plot.draw("v0", cells_, tmp_path / "one")]
-    assert one == [place.read_bytes() for place in plot.draw("v0", cells_, tmp_path / "two")]
+    assert one == [
+        place.read_bytes() for place in plot.draw("v0", cells_, tmp_path / "two")
+    ]
     assert b"given up" in one[1]
     run = {"v0.33.0": cells_, "v0.32.0": cells_[1:], "v0.1.0": cells_}
     drawn = plot.draw_releases(run, tmp_path / "cost.svg").read_text()
@@ -426,5 +532,7 @@ def test_a_process_that_dies_is_an_error_of_its_cell_and_is_replaced() -> None:
         first = there["one"].pid
         time.sleep(0.5)  # it ends by itself
         answer = there["one"].ask(cell, "qwen3_coder", 1.0)
-        assert answer == {"error": "the measuring process died or hung; it said: no module of that name"}
+        assert answer == {
+            "error": "the measuring process died or hung; it said: no module of that name"
+        }
         assert there["one"].pid != first

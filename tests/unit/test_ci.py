@@ -46,13 +46,18 @@ def test_inputs_of_people_never_become_shell_text() -> None:
 
 def test_publish_tags_what_the_workflow_reproduces() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "patchset", "publish", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "patchset", "publish", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     for option in ("--sign", "--target"):
         assert option in done.stdout
 
 
-def test_continuous_integration_runs_the_readme_line_in_a_clean_environment(tmp_path: Path) -> None:
+def test_continuous_integration_runs_the_readme_line_in_a_clean_environment(
+    tmp_path: Path,
+) -> None:
     for folder in (".ci", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy(paths.project_root() / ".ci/run", tmp_path / ".ci/run")
@@ -60,10 +65,19 @@ def test_continuous_integration_runs_the_readme_line_in_a_clean_environment(tmp_
     program = tmp_path / ".venv/bin/nox"
     program.write_text("#!/bin/sh\nenv\n")
     program.chmod(0o755)
-    given = {"PATH": os.defpath, "PIP_INDEX_URL": "https://index.invalid", "PYTHONUNBUFFERED": "1"}
-    done = subprocess.run([".ci/run"], cwd=tmp_path, env=given, capture_output=True, text=True, check=True)
+    given = {
+        "PATH": os.defpath,
+        "PIP_INDEX_URL": "https://index.invalid",
+        "PYTHONUNBUFFERED": "1",
+    }
+    done = subprocess.run(
+        [".ci/run"], cwd=tmp_path, env=given, capture_output=True, text=True, check=True
+    )
     seen = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-    assert seen["PIP_INDEX_URL"] == "https://index.invalid" and "PYTHONUNBUFFERED" not in seen
+    assert (
+        seen["PIP_INDEX_URL"] == "https://index.invalid"
+        and "PYTHONUNBUFFERED" not in seen
+    )
 
 
 def test_the_lock_has_what_the_tool_needs() -> None:

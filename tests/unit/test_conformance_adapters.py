@@ -51,7 +51,12 @@ class Stub(TreeAdapter):
 
 
 def job(name: str) -> adapters.Job:
-    return {"name": name, "case": {"class": "must", "output": ""}, "surfaces": ["chat"], "starts": ["plain"]}
+    return {
+        "name": name,
+        "case": {"class": "must", "output": ""},
+        "surfaces": ["chat"],
+        "starts": ["plain"],
+    }
 
 
 def test_a_host_that_dies_or_hangs_is_replaced_and_its_case_is_wrong(
@@ -60,7 +65,9 @@ def test_a_host_that_dies_or_hangs_is_replaced_and_its_case_is_wrong(
     monkeypatch.setattr(adapters, "JOB_LIMIT_S", 1.0)
     results = {
         r["name"]: r
-        for r in Stub(tree, workers=1).run([job("a"), job("dies"), job("b"), job("hangs"), job("c")])
+        for r in Stub(tree, workers=1).run(
+            [job("a"), job("dies"), job("b"), job("hangs"), job("c")]
+        )
     }
     assert set(results) == {"a", "dies", "b", "hangs", "c"}
     assert results["a"]["results"] == []
@@ -82,7 +89,9 @@ def test_a_run_that_ends_early_leaves_no_host_and_starts_none(
 
     adapter = Stub(tree, workers=2)
     monkeypatch.setattr(adapter, "_start", lambda: start(adapter))
-    results = adapter.run([job("a"), *(job("dies") for _ in range(50))])  # each death starts another host
+    results = adapter.run(
+        [job("a"), *(job("dies") for _ in range(50))]
+    )  # each death starts another host
     next(results)
     results.close()
     count = len(started)
@@ -106,10 +115,21 @@ def test_what_is_no_tree_is_refused(tmp_path: Path) -> None:
 def test_a_surface_or_a_release_that_does_not_know_the_request_is_not_asked() -> None:
     case = cases.read(cases.CASES / "requests/namespace.json")
     names = ["chat", "responses", "messages"]
-    jobs = adapters.jobs_for([case], surfaces=names, reasoning=None, pattern=None, names=None, full=False, seeds=1,
-                             starts=cases.STARTS)  # fmt: skip
+    jobs = adapters.jobs_for(
+        [case],
+        surfaces=names,
+        reasoning=None,
+        pattern=None,
+        names=None,
+        full=False,
+        seeds=1,
+        starts=cases.STARTS,
+    )
     assert [job["surfaces"] for job in jobs] == [["responses"]]
-    assert [knows(release, case.since) for release in ("0.20.2", "0.25.0", "0.25.1", "0.33.0", "dev")] == [
+    assert [
+        knows(release, case.since)
+        for release in ("0.20.2", "0.25.0", "0.25.1", "0.33.0", "dev")
+    ] == [
         False,
         False,
         True,

@@ -25,7 +25,9 @@ def test_what_went_wrong_is_remarked_and_what_is_right_is_not() -> None:
         "two": {"calls": [["write", whole]], "content": ""},
     }
     one, two = before_after.shown(answers).split("from two:")
-    assert "not valid JSON" in one and "only quoted" in one and r'text    "left\n"' in one
+    assert (
+        "not valid JSON" in one and "only quoted" in one and r'text    "left\n"' in one
+    )
     assert "<-" not in two and "text    " not in two
 
 
@@ -39,12 +41,21 @@ def test_the_readme_shows_the_example() -> None:
 def test_documented_lines_are_read_with_their_continuations_and_defaults() -> None:
     text = "```console\n$ A=1 vllm serve M --x \\\n    --y '{\"a\": 1}'\n$ vllm bench\n```\n"
     assert documented.lines(text) == [["M", "--x", "--y", '{"a": 1}']]
-    assert documented.in_manifest("services: {v: {command: ['${MODEL:-M}', --x]}}") == [["M", "--x"]]
+    assert documented.in_manifest("services: {v: {command: ['${MODEL:-M}', --x]}}") == [
+        ["M", "--x"]
+    ]
     run = "$ docker run --rm \\\n  --ipc host localhost/vllm-mtp-patches:v1-cuda \\\n  M --x\n"
     assert documented.lines(run) == [["M", "--x"]]
     assert documented.lines(run.replace("M --x", "MODEL FLAGS")) == []
     found = documented.documented()
-    assert {"README.md", "docs/deploying.md", "docker/compose.yaml", "docker/kubernetes/vllm.yaml"} <= set(
-        found
+    assert {
+        "README.md",
+        "docs/deploying.md",
+        "docker/compose.yaml",
+        "docker/kubernetes/vllm.yaml",
+    } <= set(found)
+    assert all(
+        "--tool-call-parser" in " ".join(line)
+        for some in found.values()
+        for line in some
     )
-    assert all("--tool-call-parser" in " ".join(line) for some in found.values() for line in some)

@@ -81,7 +81,15 @@ def test_descriptions_say_something_and_no_two_cases_are_the_same() -> None:
     assert all(
         any(
             n.startswith(p)
-            for p in ("examples/", "prose/", "cut/", "no-tools/", "calls/", "forgotten/", "reasoning/")
+            for p in (
+                "examples/",
+                "prose/",
+                "cut/",
+                "no-tools/",
+                "calls/",
+                "forgotten/",
+                "reasoning/",
+            )
         )
         for n in twins
     ), twins
@@ -93,7 +101,12 @@ def test_descriptions_say_something_and_no_two_cases_are_the_same() -> None:
         ({"class": "should"}, "class"),
         ({"expected": {"finish_reason": "tool_calls"}}, "finishes with"),
         (
-            {"expected": {"calls": [{"name": "nope", "arguments": {}}], "finish_reason": "tool_calls"}},
+            {
+                "expected": {
+                    "calls": [{"name": "nope", "arguments": {}}],
+                    "finish_reason": "tool_calls",
+                }
+            },
             "without tools",
         ),
         ({"end": "length"}, "cut by length"),
@@ -116,7 +129,9 @@ def test_a_wrong_case_is_refused(change: dict[str, Any], message: str) -> None:
         cases.parse({**good, **change}, "a/b")
 
 
-def test_the_start_thought_adds_reasoning_and_the_gap_only_before_text(tmp_path: Path) -> None:
+def test_the_start_thought_adds_reasoning_and_the_gap_only_before_text(
+    tmp_path: Path,
+) -> None:
     text = cases.parse(
         {
             "description": "text case",
@@ -129,8 +144,15 @@ def test_the_start_thought_adds_reasoning_and_the_gap_only_before_text(tmp_path:
     )
     run = text.run("thought")
     assert run.output == "Let me think.\n</think>\n\nHi"
-    assert (run.expected.reasoning, run.expected.content) == ("Let me think.\n", "\n\nHi")
-    call = next(c for c in ALL if c.opens_with == "call" and "thought" in c.starts and not c.expected.content)
+    assert (run.expected.reasoning, run.expected.content) == (
+        "Let me think.\n",
+        "\n\nHi",
+    )
+    call = next(
+        c
+        for c in ALL
+        if c.opens_with == "call" and "thought" in c.starts and not c.expected.content
+    )
     assert call.run("thought").expected.content == ""
 
 
@@ -139,5 +161,7 @@ def test_required_calls_are_json_where_the_release_constrains_them() -> None:
     assert len(required) >= 3
     for case in required:
         said = json.loads(case.run("plain", json_calls=True).output)
-        assert said == [{"name": c.name, "parameters": c.arguments} for c in case.expected.calls]
+        assert said == [
+            {"name": c.name, "parameters": c.arguments} for c in case.expected.calls
+        ]
         assert case.run("plain").output.startswith("<tool_call>")

@@ -15,9 +15,11 @@ from conformance.case import Call, Expected
 from conformance.surfaces import chat, messages, responses
 
 WANT = Expected(
-    reasoning="Hm.", content="One.\nTwo.", finish_reason="tool_calls",
+    reasoning="Hm.",
+    content="One.\nTwo.",
+    finish_reason="tool_calls",
     calls=(Call(name="f", arguments={"a": "x"}), Call(name="g", arguments={})),
-)  # fmt: skip
+)
 Events = list[dict[str, Any]]
 
 
@@ -28,15 +30,31 @@ def chat_events() -> Events:
         first = {"id": f"c{index}", "type": "function"} if "name" in function else {}
         return {"tool_calls": [{"index": index, **first, "function": function}]}
 
-    deltas = [{"role": "assistant", "content": ""}, {"reasoning": "Hm"}, {"reasoning": "."}, {"content": "One."}, tool(0, name="f", arguments=""),
-              tool(0, arguments='{"a": '), tool(0, arguments='"x"}'), tool(1, name="g", arguments="{}"), {"content": "\nTwo."}]  # fmt: skip
-    out = [{"choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in deltas]
-    return [*out, {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}, {"done": True}]
+    deltas = [
+        {"role": "assistant", "content": ""},
+        {"reasoning": "Hm"},
+        {"reasoning": "."},
+        {"content": "One."},
+        tool(0, name="f", arguments=""),
+        tool(0, arguments='{"a": '),
+        tool(0, arguments='"x"}'),
+        tool(1, name="g", arguments="{}"),
+        {"content": "\nTwo."},
+    ]
+    out = [
+        {"choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in deltas
+    ]
+    return [
+        *out,
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+        {"done": True},
+    ]
 
 
 def chat_bytes(events: Events) -> bytes:
     return "".join(
-        "data: [DONE]\n\n" if "done" in e else f"data: {json.dumps(e)}\n\n" for e in events
+        "data: [DONE]\n\n" if "done" in e else f"data: {json.dumps(e)}\n\n"
+        for e in events
     ).encode()
 
 
@@ -44,20 +62,36 @@ def message_events() -> Events:
     """A right stream of /v1/messages."""
 
     def block(index: int, start: dict[str, Any], *deltas: dict[str, Any]) -> Events:
-        return [{"type": "content_block_start", "index": index, "content_block": start},
-                *({"type": "content_block_delta", "index": index, "delta": d} for d in deltas), {"type": "content_block_stop", "index": index}]  # fmt: skip
+        return [
+            {"type": "content_block_start", "index": index, "content_block": start},
+            *(
+                {"type": "content_block_delta", "index": index, "delta": d}
+                for d in deltas
+            ),
+            {"type": "content_block_stop", "index": index},
+        ]
 
     return [
-        {"type": "message_start", "message": {}}, *block(0, {"type": "thinking"}, {"type": "thinking_delta", "thinking": "Hm."}),
+        {"type": "message_start", "message": {}},
+        *block(0, {"type": "thinking"}, {"type": "thinking_delta", "thinking": "Hm."}),
         *block(1, {"type": "text"}, {"type": "text_delta", "text": "One."}),
-        *block(2, {"type": "tool_use", "id": "t0", "name": "f"}, {"type": "input_json_delta", "partial_json": '{"a"'}, {"type": "input_json_delta", "partial_json": ': "x"}'}),
-        *block(3, {"type": "tool_use", "id": "t1", "name": "g"}), *block(4, {"type": "text"}, {"type": "text_delta", "text": "\nTwo."}),
-        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"},
-    ]  # fmt: skip
+        *block(
+            2,
+            {"type": "tool_use", "id": "t0", "name": "f"},
+            {"type": "input_json_delta", "partial_json": '{"a"'},
+            {"type": "input_json_delta", "partial_json": ': "x"}'},
+        ),
+        *block(3, {"type": "tool_use", "id": "t1", "name": "g"}),
+        *block(4, {"type": "text"}, {"type": "text_delta", "text": "\nTwo."}),
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+        {"type": "message_stop"},
+    ]
 
 
 def event_bytes(events: Events) -> bytes:
-    return "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events).encode()
+    return "".join(
+        f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events
+    ).encode()
 
 
 def response_events() -> Events:
@@ -67,12 +101,36 @@ def response_events() -> Events:
         {"type": "response.in_progress", "response": {}},
     ]
     items: list[dict[str, Any]] = [
-        {"type": "reasoning", "id": "r", "content": [{"type": "reasoning_text", "text": "Hm."}]},
-        {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "One."}]},
-        {"type": "function_call", "id": "f0", "call_id": "c0", "name": "f", "arguments": '{"a": "x"}'},
-        {"type": "function_call", "id": "f1", "call_id": "c1", "name": "g", "arguments": "{}"},
-        {"type": "message", "id": "m2", "content": [{"type": "output_text", "text": "\nTwo."}]},
-    ]  # fmt: skip
+        {
+            "type": "reasoning",
+            "id": "r",
+            "content": [{"type": "reasoning_text", "text": "Hm."}],
+        },
+        {
+            "type": "message",
+            "id": "m",
+            "content": [{"type": "output_text", "text": "One."}],
+        },
+        {
+            "type": "function_call",
+            "id": "f0",
+            "call_id": "c0",
+            "name": "f",
+            "arguments": '{"a": "x"}',
+        },
+        {
+            "type": "function_call",
+            "id": "f1",
+            "call_id": "c1",
+            "name": "g",
+            "arguments": "{}",
+        },
+        {
+            "type": "message",
+            "id": "m2",
+            "content": [{"type": "output_text", "text": "\nTwo."}],
+        },
+    ]
     kinds = {
         "reasoning": "reasoning_text",
         "message": "output_text",
@@ -85,7 +143,9 @@ def response_events() -> Events:
             {
                 "type": "response.output_item.added",
                 "output_index": i,
-                "item": {k: v for k, v in item.items() if k not in ("content", "arguments")},
+                "item": {
+                    k: v for k, v in item.items() if k not in ("content", "arguments")
+                },
             }
         )
         out += [
@@ -100,8 +160,15 @@ def response_events() -> Events:
                 **base,
             }
         )
-        out.append({"type": "response.output_item.done", "output_index": i, "item": item})
-    out.append({"type": "response.completed", "response": {"status": "completed", "output": items}})
+        out.append(
+            {"type": "response.output_item.done", "output_index": i, "item": item}
+        )
+    out.append(
+        {
+            "type": "response.completed",
+            "response": {"status": "completed", "output": items},
+        }
+    )
     for number, event in enumerate(out):
         event["sequence_number"] = number
     return out
@@ -112,10 +179,16 @@ def custom_events() -> Events:
     events = response_events()
     for event in events:
         if event.get("item_id") == "f0":
-            event["type"] = event["type"].replace("function_call_arguments", "custom_tool_call_input")
+            event["type"] = event["type"].replace(
+                "function_call_arguments", "custom_tool_call_input"
+            )
             if "arguments" in event:
                 event["input"] = event.pop("arguments")
-    for item in (i for e in events for i in [e.get("item", {}), *e.get("response", {}).get("output", [])]):
+    for item in (
+        i
+        for e in events
+        for i in [e.get("item", {}), *e.get("response", {}).get("output", [])]
+    ):
         if item.get("id") == "f0":
             item["type"] = "custom_tool_call"
             if "arguments" in item:
@@ -128,10 +201,18 @@ def custom_events() -> Events:
 def test_custom_tools_and_namespaces_are_read_as_the_model_says_them() -> None:
     reading = responses.read_stream(event_bytes(custom_events()))
     assert reading.broken == []
-    assert [(c.name, c.parsed) for c in reading.calls] == [("f", {"input": '{"a": "x"}'}), ("n__g", {})]
+    assert [(c.name, c.parsed) for c in reading.calls] == [
+        ("f", {"input": '{"a": "x"}'}),
+        ("n__g", {}),
+    ]
     events = custom_events()
-    next(e for e in events if e["type"] == "response.custom_tool_call_input.done")["input"] = "x"
-    assert any(b.startswith("done-text") for b in responses.read_stream(event_bytes(events)).broken)
+    next(e for e in events if e["type"] == "response.custom_tool_call_input.done")[
+        "input"
+    ] = "x"
+    assert any(
+        b.startswith("done-text")
+        for b in responses.read_stream(event_bytes(events)).broken
+    )
 
 
 def test_a_case_s_own_fields_stand_in_the_request() -> None:
@@ -146,13 +227,19 @@ def test_a_case_s_own_fields_stand_in_the_request() -> None:
         "user",
     ]
     assert (
-        messages.request(case, cases.STARTS["closed"], stream=True, model="m")["system"][0]["type"] == "text"
+        messages.request(case, cases.STARTS["closed"], stream=True, model="m")[
+            "system"
+        ][0]["type"]
+        == "text"
     )
 
 
 def test_right_streams_are_right() -> None:
-    for reading in (chat.read_stream(chat_bytes(chat_events())), messages.read_stream(event_bytes(message_events())),
-                    responses.read_stream(event_bytes(response_events()))):  # fmt: skip
+    for reading in (
+        chat.read_stream(chat_bytes(chat_events())),
+        messages.read_stream(event_bytes(message_events())),
+        responses.read_stream(event_bytes(response_events())),
+    ):
         assert reading.broken == []
         assert check.compare(reading, WANT) == []
 
@@ -163,13 +250,17 @@ def _delta(at: int, **change: Any) -> Callable[[Events], None]:
 
 CHAT_FAULTS: dict[str, Callable[[Events], Any]] = {
     "one-kind": _delta(2, content="x"),
-    "name-first": lambda e: e[5]["choices"][0]["delta"]["tool_calls"][0]["function"].update(name="f"),
-    "name-first: call 0 begins": lambda e: e[4]["choices"][0]["delta"]["tool_calls"][0]["function"].pop(
-        "name"
-    ),
+    "name-first": lambda e: e[5]["choices"][0]["delta"]["tool_calls"][0][
+        "function"
+    ].update(name="f"),
+    "name-first: call 0 begins": lambda e: e[4]["choices"][0]["delta"]["tool_calls"][0][
+        "function"
+    ].pop("name"),
     "call-id": lambda e: e[7]["choices"][0]["delta"]["tool_calls"][0].update(id="c0"),
     "index": lambda e: e[7]["choices"][0]["delta"]["tool_calls"][0].update(index=2),
-    "index: a call delta": lambda e: e[5]["choices"][0]["delta"]["tool_calls"][0].pop("index"),
+    "index: a call delta": lambda e: e[5]["choices"][0]["delta"]["tool_calls"][0].pop(
+        "index"
+    ),
     "content-inside-call": lambda e: e.insert(
         5, {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": None}]}
     ),
@@ -192,7 +283,14 @@ def late_thinking(events: Events) -> None:
 
 MESSAGE_FAULTS: dict[str, Callable[[Events], Any]] = {
     "block-nesting: a block starts": lambda e: e.pop(3),
-    "content-inside-call": lambda e: e.insert(8, {"type": "content_block_delta", "index": 2, "delta": {"type": "text_delta", "text": "x"}}),
+    "content-inside-call": lambda e: e.insert(
+        8,
+        {
+            "type": "content_block_delta",
+            "index": 2,
+            "delta": {"type": "text_delta", "text": "x"},
+        },
+    ),
     "index": lambda e: e[4].update(index=7),
     "event-order": lambda e: e.insert(0, e.pop(1)),
     "terminal-event": lambda e: e.pop(),
@@ -200,7 +298,7 @@ MESSAGE_FAULTS: dict[str, Callable[[Events], Any]] = {
     "valid-json": lambda e: e.pop(9),
     "error-event": lambda e: e.insert(3, {"type": "error", "error": {}}),
     "order": late_thinking,
-}  # fmt: skip
+}
 
 
 def _of(events: Events, kind: str, nth: int = 0) -> int:
@@ -210,16 +308,25 @@ def _of(events: Events, kind: str, nth: int = 0) -> int:
 RESPONSE_FAULTS: dict[str, Callable[[Events], Any]] = {
     "sequence-number": lambda e: e[3].update(sequence_number=9),
     "item-order": lambda e: e.pop(_of(e, "response.output_item.done")),
-    "index": lambda e: e[_of(e, "response.output_item.added", 1)].update(output_index=5),
-    "name-first": lambda e: e[_of(e, "response.output_item.added", 2)]["item"].pop("name"),
-    "done-text": lambda e: e[_of(e, "response.function_call_arguments.done")].update(arguments="{}"),
-    "content-inside-call": lambda e: e.insert(_of(e, "response.function_call_arguments.delta") + 1, {"type": "response.output_text.delta", "output_index": 2, "delta": "x"}),
+    "index": lambda e: e[_of(e, "response.output_item.added", 1)].update(
+        output_index=5
+    ),
+    "name-first": lambda e: e[_of(e, "response.output_item.added", 2)]["item"].pop(
+        "name"
+    ),
+    "done-text": lambda e: e[_of(e, "response.function_call_arguments.done")].update(
+        arguments="{}"
+    ),
+    "content-inside-call": lambda e: e.insert(
+        _of(e, "response.function_call_arguments.delta") + 1,
+        {"type": "response.output_text.delta", "output_index": 2, "delta": "x"},
+    ),
     "final-output": lambda e: e[-1]["response"]["output"].pop(),
     "terminal-event": lambda e: e.pop(),
     "terminal-event: response.created": lambda e: e.append(e.pop(0)),
     "error-event": lambda e: e.insert(4, {"type": "error", "message": "x"}),
     "item-id": lambda e: e[_of(e, "response.output_text.delta")].update(item_id="zz"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -232,7 +339,12 @@ def test_a_planted_fault_is_reported(surface: str, fault: str) -> None:
     make, write, read, faults = {
         "chat": (chat_events, chat_bytes, chat.read_stream, CHAT_FAULTS),
         "messages": (message_events, event_bytes, messages.read_stream, MESSAGE_FAULTS),
-        "responses": (response_events, event_bytes, responses.read_stream, RESPONSE_FAULTS),
+        "responses": (
+            response_events,
+            event_bytes,
+            responses.read_stream,
+            RESPONSE_FAULTS,
+        ),
     }[surface]
     events = copy.deepcopy(make())
     faults[fault](events)
@@ -243,17 +355,33 @@ def test_a_planted_fault_is_reported(surface: str, fault: str) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"reasoning": "Hm"}, "reasoning: matched 'Hm', then came '.', expected the end"),
-        ({"content": "One.\nTwo.\n"}, "content: matched 'One.\\nTwo.', then came the end, expected '\\n'"),
-        ({"finish_reason": "length"}, "finish reason: got tool_calls, expected length"),
-        ({"calls": (Call(name="f", arguments={"a": "x"}),)}, "calls: got ['f', 'g'], expected ['f']"),
         (
-            {"calls": (Call(name="f", arguments={"a": 1}), Call(name="g", arguments={}))},
+            {"reasoning": "Hm"},
+            "reasoning: matched 'Hm', then came '.', expected the end",
+        ),
+        (
+            {"content": "One.\nTwo.\n"},
+            "content: matched 'One.\\nTwo.', then came the end, expected '\\n'",
+        ),
+        ({"finish_reason": "length"}, "finish reason: got tool_calls, expected length"),
+        (
+            {"calls": (Call(name="f", arguments={"a": "x"}),)},
+            "calls: got ['f', 'g'], expected ['f']",
+        ),
+        (
+            {
+                "calls": (
+                    Call(name="f", arguments={"a": 1}),
+                    Call(name="g", arguments={}),
+                )
+            },
             "arguments of call 0: matched '{\"a\": '",
         ),
     ],
 )
-def test_a_difference_says_what_matched_and_what_came(change: dict[str, Any], says: str) -> None:
+def test_a_difference_says_what_matched_and_what_came(
+    change: dict[str, Any], says: str
+) -> None:
     reading = chat.read_stream(chat_bytes(chat_events()))
     problems = check.compare(reading, WANT.model_copy(update=change))
     assert any(p.startswith(says) for p in problems), problems
@@ -274,9 +402,34 @@ def test_frame_text_is_reported_unless_expected() -> None:
 
 
 def test_streamed_and_whole_must_agree() -> None:
-    whole = chat.read_full(json.dumps({"choices": [{"finish_reason": "tool_calls", "message": {
-        "reasoning": "Hm.", "content": "One.\nTwo.", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": '{"a": "x"}'}},
-                                                                    {"id": "b", "function": {"name": "g", "arguments": "{}"}}]}}]}).encode())  # fmt: skip
+    whole = chat.read_full(
+        json.dumps(
+            {
+                "choices": [
+                    {
+                        "finish_reason": "tool_calls",
+                        "message": {
+                            "reasoning": "Hm.",
+                            "content": "One.\nTwo.",
+                            "tool_calls": [
+                                {
+                                    "id": "a",
+                                    "function": {
+                                        "name": "f",
+                                        "arguments": '{"a": "x"}',
+                                    },
+                                },
+                                {
+                                    "id": "b",
+                                    "function": {"name": "g", "arguments": "{}"},
+                                },
+                            ],
+                        },
+                    }
+                ]
+            }
+        ).encode()
+    )
     streamed = chat.read_stream(chat_bytes(chat_events()))
     assert whole.broken == []
     assert check.same(streamed, whole) == []
@@ -286,5 +439,9 @@ def test_streamed_and_whole_must_agree() -> None:
 
 def test_a_response_that_differs_in_white_space_only_is_known_as_such() -> None:
     reading = chat.read_stream(chat_bytes(chat_events()))
-    assert check.only_white_space(reading, WANT.model_copy(update={"content": "One.\nTwo.\n\n"}))
-    assert not check.only_white_space(reading, WANT.model_copy(update={"content": "One.Two."}))
+    assert check.only_white_space(
+        reading, WANT.model_copy(update={"content": "One.\nTwo.\n\n"})
+    )
+    assert not check.only_white_space(
+        reading, WANT.model_copy(update={"content": "One.Two."})
+    )

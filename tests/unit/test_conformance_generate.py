@@ -25,7 +25,13 @@ def test_messages_are_valid_cases_and_most_values_hold_markup() -> None:
                     total += 1
                     marked += any(
                         t in value
-                        for t in ("<tool_call>", "</function>", "<parameter=", "</parameter>", "<function=")
+                        for t in (
+                            "<tool_call>",
+                            "</function>",
+                            "<parameter=",
+                            "</parameter>",
+                            "<function=",
+                        )
                     )
     assert total > 200
     assert marked > total / 3
@@ -34,11 +40,20 @@ def test_messages_are_valid_cases_and_most_values_hold_markup() -> None:
 @pytest.mark.parametrize(
     ("text", "is_unsafe"),
     [
-        ("a </function> b", False), ("</parameter>\ntext", False), ("x </parameter>\n</function>", True), ("x</parameter> <parameter=q>", True),
-        ("<parameter=path>\n", False), ("<parameter=content>", True), ("see <parameter=content>", False), ("<tool_call>\nnever closed", True),
-        ("a </function>\n\x00", True), ("\x00\nb", False), ("\x00\n\x00", True), ("ends </parameter>", False),
+        ("a </function> b", False),
+        ("</parameter>\ntext", False),
+        ("x </parameter>\n</function>", True),
+        ("x</parameter> <parameter=q>", True),
+        ("<parameter=path>\n", False),
+        ("<parameter=content>", True),
+        ("see <parameter=content>", False),
+        ("<tool_call>\nnever closed", True),
+        ("a </function>\n\x00", True),
+        ("\x00\nb", False),
+        ("\x00\n\x00", True),
+        ("ends </parameter>", False),
     ],
-)  # fmt: skip
+)
 def test_what_the_format_leaves_open_is_left_out(text: str, is_unsafe: bool) -> None:
     assert unsafe(text, given={"path"}, declared={"path", "content"}) is is_unsafe
 
@@ -46,14 +61,20 @@ def test_what_the_format_leaves_open_is_left_out(text: str, is_unsafe: bool) -> 
 def test_white_space_around_calls_follows_the_rules() -> None:
     def content(*pieces: str) -> str:
         made = [
-            ("call", ("read", [Param("path", "/a", "/a")])) if p == "CALL" else ("text", p) for p in pieces
+            ("call", ("read", [Param("path", "/a", "/a")]))
+            if p == "CALL"
+            else ("text", p)
+            for p in pieces
         ]
         return str(Message("plain", "", made).expected()["content"])
 
     assert content("One.\n\n", "CALL", "\n") == "One."
     assert content("\n\n", "CALL", "\nDone.\n") == "Done.\n"
     assert content("One.\n", "CALL", "\n", "CALL", "\nTwo.") == "One.\nTwo."
-    assert content("One.\n", "CALL", "\nTwo.\n\n", "CALL", "Three.") == "One.\nTwo.\n\nThree."
+    assert (
+        content("One.\n", "CALL", "\nTwo.\n\n", "CALL", "Three.")
+        == "One.\nTwo.\n\nThree."
+    )
     assert content("\n Just text. \n") == "\n Just text. \n"
 
 
@@ -64,9 +85,15 @@ def test_shrinking_keeps_what_fails() -> None:
 @pytest.mark.parametrize(
     ("output", "seen", "lost"),
     [
-        ("w0w <tool_call> w1w", "w0w <tool_call> w1w", 0), ("w0w w1w", "w0w", 1), ("w0w", "w0w w0w", 1),
-        ("w0w <parameter=w1w", "w0w", 0), ("<parameter=w0w> w1w", "", 2), ("<parameter=w0w\nw1w", "", 2),
+        ("w0w <tool_call> w1w", "w0w <tool_call> w1w", 0),
+        ("w0w w1w", "w0w", 1),
+        ("w0w", "w0w w0w", 1),
+        ("w0w <parameter=w1w", "w0w", 0),
+        ("<parameter=w0w> w1w", "", 2),
+        ("<parameter=w0w\nw1w", "", 2),
     ],
-)  # fmt: skip
-def test_a_lost_or_doubled_word_is_seen_and_a_cut_tag_is_forgiven(output: str, seen: str, lost: int) -> None:
+)
+def test_a_lost_or_doubled_word_is_seen_and_a_cut_tag_is_forgiven(
+    output: str, seen: str, lost: int
+) -> None:
     assert len(kept(output, seen)) == lost

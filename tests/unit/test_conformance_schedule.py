@@ -10,7 +10,9 @@ from conformance import schedule
 
 
 @given(st.integers(1, 200), st.integers(1, 15), st.integers())
-def test_irregular_widths_add_up_and_stay_within_k_plus_one(count: int, k: int, seed: int) -> None:
+def test_irregular_widths_add_up_and_stay_within_k_plus_one(
+    count: int, k: int, seed: int
+) -> None:
     widths = schedule.irregular(count, k, seed)
     assert sum(widths) == count
     assert all(1 <= w <= k + 1 for w in widths)
@@ -26,7 +28,9 @@ def test_a_default_run_has_every_kind_and_full_has_all_splits() -> None:
     assert {f"split@{i}" for i in range(1, len(texts))} <= full
 
 
-@pytest.mark.parametrize("name", ["w1", "w7", "whole", "split@3", "mtp2#0", "cuts:3,4,3"])
+@pytest.mark.parametrize(
+    "name", ["w1", "w7", "whole", "split@3", "mtp2#0", "cuts:3,4,3"]
+)
 def test_a_name_means_the_same_widths_again(name: str) -> None:
     one = schedule.named(name, 10)
     assert sum(one.widths) == 10
@@ -34,7 +38,9 @@ def test_a_name_means_the_same_widths_again(name: str) -> None:
     assert one.column in (*schedule.COLUMNS, "whole")
 
 
-@pytest.mark.parametrize("name", ["split@0", "split@10", "cuts:3,3", "nonsense", "w", "cuts:10,0"])
+@pytest.mark.parametrize(
+    "name", ["split@0", "split@10", "cuts:3,3", "nonsense", "w", "cuts:10,0"]
+)
 def test_an_impossible_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError):  # every impossible name is a plain ValueError
         schedule.named(name, 10)

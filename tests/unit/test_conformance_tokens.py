@@ -17,7 +17,9 @@ def tokenizer() -> Any:
 
 def test_ids_are_those_of_the_models(tokenizer: Any) -> None:
     # Qwen3's published ids; a wrong rank table or order of added tokens shows here.
-    assert tokens.encode(tokenizer, "<tool_call></tool_call><think></think><|im_end|>") == [
+    assert tokens.encode(
+        tokenizer, "<tool_call></tool_call><think></think><|im_end|>"
+    ) == [
         151657,
         151658,
         151667,
@@ -29,7 +31,15 @@ def test_ids_are_those_of_the_models(tokenizer: Any) -> None:
 
 def test_frame_tags_are_cut_where_they_are_in_production(tokenizer: Any) -> None:
     ids = tokens.encode(tokenizer, "</parameter>\n<parameter=path>")
-    assert [tokenizer.decode([i]) for i in ids] == ["</", "parameter", ">\n", "<", "parameter", "=path", ">"]
+    assert [tokenizer.decode([i]) for i in ids] == [
+        "</",
+        "parameter",
+        ">\n",
+        "<",
+        "parameter",
+        "=path",
+        ">",
+    ]
 
 
 def test_an_unfinished_character_is_held_back(tokenizer: Any) -> None:
@@ -42,4 +52,6 @@ def test_every_case_survives_the_tokenizer(tokenizer: Any) -> None:
     for case in cases.load():
         for start in case.starts:
             ids = tokens.encode(tokenizer, case.run(start).output)
-            assert "".join(tokens.deltas(tokenizer, ids)) == case.run(start).output, case.name
+            assert "".join(tokens.deltas(tokenizer, ids)) == case.run(start).output, (
+                case.name
+            )

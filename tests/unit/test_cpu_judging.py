@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics, differences, results: what the lane's figures are made with."""
 
-
 import click
 import pytest
 
@@ -46,25 +45,39 @@ def test_drafts_are_read_from_the_metrics() -> None:
         ((80, 80, 20), "no burst of 2 tokens"),
     ],
 )
-def test_bursts_that_prove_nothing_are_complained_of(by_position: tuple[int, ...], complaint: str) -> None:
+def test_bursts_that_prove_nothing_are_complained_of(
+    by_position: tuple[int, ...], complaint: str
+) -> None:
     drafts = metrics.Drafts(100, 300, sum(by_position), by_position)
     assert any(text.startswith(complaint) for text in drafts.complaints())
 
 
 def test_a_deep_draft_is_judged_by_its_first_five_tokens() -> None:
-    deep = tuple(round(1000 * 0.8**n) for n in range(1, 16))  # right four times in five: 26 % of all 15
+    deep = tuple(
+        round(1000 * 0.8**n) for n in range(1, 16)
+    )  # right four times in five: 26 % of all 15
     drafts = metrics.Drafts(1000, 15_000, sum(deep), deep)
     assert drafts.acceptance < metrics.LEAST_ACCEPTANCE
     assert drafts.complaints() == []
-    rare = (*deep[:13], deep[14], deep[14])  # 14 tokens at a time never came up, which says nothing
+    rare = (
+        *deep[:13],
+        deep[14],
+        deep[14],
+    )  # 14 tokens at a time never came up, which says nothing
     assert metrics.Drafts(1000, 15_000, sum(rare), rare).complaints() == []
     never = (*deep[:14], 0)
-    assert metrics.Drafts(1000, 15_000, sum(never), never).complaints() == ["no burst of 16 tokens"]
+    assert metrics.Drafts(1000, 15_000, sum(never), never).complaints() == [
+        "no burst of 16 tokens"
+    ]
     poor = tuple(round(1000 * 0.4**n) + 16 - n for n in range(1, 16))
-    assert metrics.Drafts(1000, 15_000, sum(poor), poor).complaints() == ["acceptance is 14%, not 40% to 90%"]
+    assert metrics.Drafts(1000, 15_000, sum(poor), poor).complaints() == [
+        "acceptance is 14%, not 40% to 90%"
+    ]
 
 
-WANTED = Message("hm\n", "Done.", (Call("write", {"path": "/a", "n": 1}),), "tool_calls")
+WANTED = Message(
+    "hm\n", "Done.", (Call("write", {"path": "/a", "n": 1}),), "tool_calls"
+)
 
 
 def got(**changed: object) -> Got:
@@ -105,7 +118,9 @@ def test_space_alone_is_told_apart() -> None:
     assert not only_space(WANTED, got(content="Done. ", finish="stop"))
 
 
-def verdict(kind: str, surface: str = "chat", transcript: str = "a", check: str = "everywhere") -> Verdict:
+def verdict(
+    kind: str, surface: str = "chat", transcript: str = "a", check: str = "everywhere"
+) -> Verdict:
     return Verdict(kind, check, surface, False, transcript, None, bursts=(1, 3, 3))  # type: ignore[arg-type]
 
 
@@ -130,7 +145,13 @@ def test_a_result_counts_by_surface_group_and_check() -> None:
 
 def test_the_table_says_what_was_not_run() -> None:
     summary = results.summary([verdict("right")], {"a": "plain"})
-    result = {**summary, "variant": "stock", "mtp": 2, "acceptance": 0.5, "burst_widths": {1: 3, 2: 1, 3: 4}}
+    result = {
+        **summary,
+        "variant": "stock",
+        "mtp": 2,
+        "acceptance": 0.5,
+        "burst_widths": {1: 3, 2: 1, 3: 4},
+    }
     head, _, row = results.table([result]).splitlines()
     assert head.startswith("| wheel | k | chat | chat streamed |")
     assert row.startswith("| stock | 2 | 1/1 | not run |")

@@ -38,7 +38,9 @@ def environment(folder: Path, program: str) -> Environment:
 
 
 def test_a_server_is_stopped_with_all_its_processes(tmp_path: Path) -> None:
-    with server.running(environment(tmp_path, SERVER), tmp_path, 2, tmp_path / "logs") as running:
+    with server.running(
+        environment(tmp_path, SERVER), tmp_path, 2, tmp_path / "logs"
+    ) as running:
         assert running.healthy()
         child = int(running.log.read_text().split()[1])
         assert psutil.pid_exists(child)
@@ -53,7 +55,9 @@ def test_a_server_is_stopped_with_all_its_processes(tmp_path: Path) -> None:
 def test_a_server_is_stopped_when_the_checks_fail(tmp_path: Path) -> None:
     with (
         pytest.raises(KeyboardInterrupt),
-        server.running(environment(tmp_path, SERVER), tmp_path, 0, tmp_path / "logs") as running,
+        server.running(
+            environment(tmp_path, SERVER), tmp_path, 0, tmp_path / "logs"
+        ) as running,
     ):
         raise KeyboardInterrupt
     assert running.process.poll() is not None
@@ -98,7 +102,11 @@ def test_the_tap_writes_what_passes_and_changes_nothing(tmp_path: Path) -> None:
         "E2E_TAP": str(tmp_path / "tap"),
     }
     ended = subprocess.run(
-        [sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert ended.stdout.strip() == "[[5], [6, 7], []]"
     running = server.Server("", 1, tmp_path / "log", tmp_path / "tap", None)  # type: ignore[arg-type]

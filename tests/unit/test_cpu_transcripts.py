@@ -17,7 +17,9 @@ def test_text_and_message_of_a_call_with_text_before_it() -> None:
         "I will save it for you.\n\n<tool_call>\n<function=write>\n<parameter=path>\n/home/ada/list.txt\n</parameter>\n"
         "<parameter=content>\nbread\nmilk\nsix apples\n</parameter>\n</function>\n</tool_call>"
     )
-    call = Call("write", {"path": "/home/ada/list.txt", "content": "bread\nmilk\nsix apples"})
+    call = Call(
+        "write", {"path": "/home/ada/list.txt", "content": "bread\nmilk\nsix apples"}
+    )
     assert made.message == Message("", "I will save it for you.", (call,), "tool_calls")
 
 
@@ -35,7 +37,9 @@ def test_values_that_quote_markup_stay_one_value() -> None:
 
 
 @pytest.mark.parametrize("made", ALL.values(), ids=lambda made: made.id)
-def test_every_transcript_asks_for_tools_that_exist_and_expects_them(made: Transcript) -> None:
+def test_every_transcript_asks_for_tools_that_exist_and_expects_them(
+    made: Transcript,
+) -> None:
     schemas = transcripts.tool_schemas(made.tools)
     assert {call.name for call in made.message.calls} <= set(schemas)
     assert made.tool_choice in ("auto", "required", "none", *made.tools)
@@ -65,7 +69,10 @@ def cut_after(text: str) -> Message:
 
 def test_text_cut_before_a_call_began_is_content() -> None:
     assert cut_after("Storing").content == "Storing"
-    assert cut_after("<tool_call>\n<func").content == "Storing it now.\n\n<tool_call>\n<func"
+    assert (
+        cut_after("<tool_call>\n<func").content
+        == "Storing it now.\n\n<tool_call>\n<func"
+    )
     assert cut_after("<function=write").calls == ()
 
 
@@ -81,7 +88,12 @@ def test_a_cut_value_keeps_what_cannot_be_frame() -> None:
     assert cut_after("looking <").calls[0].arguments["content"].endswith("looking ")
     assert cut_after("looking <b").calls[0].arguments["content"].endswith("looking <b")
     assert cut_after("harbor.\n").calls[0].arguments["content"].endswith("harbor.")
-    assert cut_after("harbor.\n\n</para").calls[0].arguments["content"].endswith("harbor.\n")
+    assert (
+        cut_after("harbor.\n\n</para")
+        .calls[0]
+        .arguments["content"]
+        .endswith("harbor.\n")
+    )
 
 
 def test_every_cut_grows_out_of_the_one_before_it() -> None:
@@ -91,7 +103,10 @@ def test_every_cut_grows_out_of_the_one_before_it() -> None:
         message = CUT.cut(length)
         assert message.finish == "length"
         now = message.calls[0].arguments if message.calls else {}
-        assert all(now[key].startswith(value) or value.startswith(now[key]) for key, value in before.items())
+        assert all(
+            now[key].startswith(value) or value.startswith(now[key])
+            for key, value in before.items()
+        )
         assert all(whole[key].startswith(value) for key, value in now.items())
         before = now
     assert before == whole
@@ -105,5 +120,7 @@ def test_a_malformed_call_cannot_be_cut() -> None:
 def test_a_second_turn_sends_the_call_and_its_result() -> None:
     history = transcripts.chat_messages(ALL["turn-answer"], ALL)
     assert [message["role"] for message in history] == ["user", "assistant", "tool"]
-    assert json.loads(history[1]["tool_calls"][0]["function"]["arguments"]) == {"path": "/home/ada/notes.txt"}
+    assert json.loads(history[1]["tool_calls"][0]["function"]["arguments"]) == {
+        "path": "/home/ada/notes.txt"
+    }
     assert history[1]["tool_calls"][0]["id"] == history[2]["tool_call_id"]

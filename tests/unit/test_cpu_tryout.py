@@ -11,7 +11,9 @@ import pytest
 from cpu import transcripts, tryout
 
 
-def answer(name: str, arguments: dict[str, str], finish: str = "tool_calls") -> dict[str, Any]:
+def answer(
+    name: str, arguments: dict[str, str], finish: str = "tool_calls"
+) -> dict[str, Any]:
     call = {"function": {"name": name, "arguments": json.dumps(arguments)}}
     return {"choices": [{"message": {"tool_calls": [call]}, "finish_reason": finish}]}
 
@@ -28,11 +30,15 @@ def test_only_the_taught_call_is_right() -> None:
     assert not tryout.right(answer("write", {**taught, "content": "a "}))
     assert not tryout.right(answer("read", taught))
     assert not tryout.right(answer("write", taught, finish="length"))
-    assert not tryout.right({"choices": [{"message": {"content": "no"}, "finish_reason": "stop"}]})
+    assert not tryout.right(
+        {"choices": [{"message": {"content": "no"}, "finish_reason": "stop"}]}
+    )
 
 
 @pytest.mark.parametrize("words", [["--mtp", "6"], ["--nonsense"]])
-def test_wrong_command_lines_are_refused_before_anything_is_made(words: list[str]) -> None:
+def test_wrong_command_lines_are_refused_before_anything_is_made(
+    words: list[str],
+) -> None:
     from click.testing import CliRunner
 
     assert CliRunner().invoke(tryout.command, words).exit_code == 2

@@ -64,8 +64,11 @@ def ask(python: Path, *arguments: str, status: int = 0, **env: str) -> dict[str,
     """What the program that images carry says, run as there: with nothing of this project."""
     done = subprocess.run(
         [python, doctor.__file__, "--json", *arguments],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "", **env}, cwd=python.parent,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": "", **env},
+        cwd=python.parent,
+    )
     assert done.returncode == status, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     assert found["healthy"] == (status == 0)
@@ -119,10 +122,19 @@ def test_each_patch_is_judged_by_its_own_files(patched: Path) -> None:
 
 def test_stale_bytecode_of_a_same_length_same_time_edit(patched: Path) -> None:
     source = site(patched) / "vllm/reader.py"
-    compiled = Path(subprocess.run(
-        [patched, "-c", "import sys, importlib.util; print(importlib.util.cache_from_source(sys.argv[1]))", source],
-        capture_output=True, text=True, check=True,
-    ).stdout.strip())  # fmt: skip
+    compiled = Path(
+        subprocess.run(
+            [
+                patched,
+                "-c",
+                "import sys, importlib.util; print(importlib.util.cache_from_source(sys.argv[1]))",
+                source,
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    )
     right, before = source.read_text(), source.stat()
     source.write_text(right.replace("1", "7"))
     os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -8,29 +8,48 @@ from engines.peers import read
 
 CASE = parse(
     {
-        "description": "a call that is quoted", "class": "must-not", "source": "this test",
+        "description": "a call that is quoted",
+        "class": "must-not",
+        "source": "this test",
         "tools": [{"name": "read", "parameters": {"type": "object"}}],
-        "output": "Say <function=read>.", "expected": {"content": "Say <function=read>.", "finish_reason": "stop"},
+        "output": "Say <function=read>.",
+        "expected": {"content": "Say <function=read>.", "finish_reason": "stop"},
     },
     "test/quoted",
-)  # fmt: skip
+)
 RIGHT = Reading(content="Say <function=read>.", finish="stop")
-CALLED = Reading(content="Say ", calls=[ReadCall("read", "1", "{}", {})], finish="tool_calls")
+CALLED = Reading(
+    content="Say ", calls=[ReadCall("read", "1", "{}", {})], finish="tool_calls"
+)
 
 
 def test_a_call_that_was_quoted_and_a_cut_that_matters_are_counted_by_case() -> None:
     counted = judged(
-        [(CASE, {"full": RIGHT, "w1": RIGHT, "whole": CALLED}), (CASE, {"full": RIGHT, "w1": RIGHT})]
+        [
+            (CASE, {"full": RIGHT, "w1": RIGHT, "whole": CALLED}),
+            (CASE, {"full": RIGHT, "w1": RIGHT}),
+        ]
     )
     assert counted == {
-        "all": 5, "right": 4, "white_space_only": 0, "cases": 2, "burst_dependent": 1, "quoted_executed": 1,
-    }  # fmt: skip
+        "all": 5,
+        "right": 4,
+        "white_space_only": 0,
+        "cases": 2,
+        "burst_dependent": 1,
+        "quoted_executed": 1,
+    }
 
 
-def test_white_space_at_the_ends_is_counted_apart_and_the_response_that_is_not_streamed_is_no_cut() -> None:
+def test_white_space_at_the_ends_is_counted_apart_and_the_response_that_is_not_streamed_is_no_cut() -> (
+    None
+):
     near = Reading(content="Say <function=read>.\n", finish="stop")
     counted = judged([(CASE, {"full": near, "w1": RIGHT})])
-    assert (counted["right"], counted["white_space_only"], counted["burst_dependent"]) == (1, 1, 0)
+    assert (
+        counted["right"],
+        counted["white_space_only"],
+        counted["burst_dependent"],
+    ) == (1, 1, 0)
 
 
 def test_deltas_of_a_peer_are_put_together_by_the_index_of_their_call() -> None:
@@ -41,6 +60,11 @@ def test_deltas_of_a_peer_are_put_together_by_the_index_of_their_call() -> None:
     ]
     reading = read(deltas, "stop")
     assert reading.content == "ab"
-    assert [(call.name, call.text) for call in reading.calls] == [("read", '{"p": 1}'), ("write", "{")]
+    assert [(call.name, call.text) for call in reading.calls] == [
+        ("read", '{"p": 1}'),
+        ("write", "{"),
+    ]
     assert reading.calls[0].parsed == {"p": 1}
-    assert any(broken.startswith("valid-json") for broken in reading.broken), "the second call is no JSON"
+    assert any(broken.startswith("valid-json") for broken in reading.broken), (
+        "the second call is no JSON"
+    )

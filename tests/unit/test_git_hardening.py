@@ -32,7 +32,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("attributes", ["* diff=python\n", "* -diff\n", "* binary\n", "* eol=crlf\n"])
+@pytest.mark.parametrize(
+    "attributes", ["* diff=python\n", "* -diff\n", "* binary\n", "* eol=crlf\n"]
+)
 @pytest.mark.parametrize("place", [".config/git/attributes", "attributes"])
 def test_attributes_of_the_user_change_no_diff(
     project: Project, home: Path, attributes: str, place: str
@@ -47,7 +49,9 @@ def test_attributes_of_the_user_change_no_diff(
     assert (project.folder / "0001-first.diff").read_bytes() == before
 
 
-def test_what_the_user_ignores_everywhere_is_still_an_edit(project: Project, home: Path) -> None:
+def test_what_the_user_ignores_everywhere_is_still_an_edit(
+    project: Project, home: Path
+) -> None:
     (home / ".config/git/ignore").write_text("*.new\n")
     tree = patched_tree(load("v1.2.0"))
     (tree / "work.new").write_text("an hour of work\n")
@@ -68,9 +72,13 @@ def with_repository(project: Project, at: str, ran: Path) -> None:
     (folder / "file.txt").write_text("x\n")
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run(["git", *identity, "add", "."], cwd=folder, check=True)
-    subprocess.run(["git", *identity, "commit", "--quiet", "-m", "x"], cwd=folder, check=True)
+    subprocess.run(
+        ["git", *identity, "commit", "--quiet", "-m", "x"], cwd=folder, check=True
+    )
     with (folder / ".git/config").open("a") as config:
-        config.write(f"[core]\n\tfsmonitor = {program}\n\thooksPath = {program.parent}\n")
+        config.write(
+            f"[core]\n\tfsmonitor = {program}\n\thooksPath = {program.parent}\n"
+        )
     file = project.downloads / "pkg-1.2.0.tar.gz"
     with tarfile.open(file, "w:gz") as archive:
         member = tarfile.TarInfo("pkg-1.2.0/pkg/parser.py")
@@ -91,7 +99,11 @@ def test_a_repository_inside_an_archive_is_left_out_and_said(
     patched_tree(load("v1.2.0"))
     assert stock_tree(load("v1.2.0")) == tree
     assert not ran.exists()
-    inner = [path for path in tree.rglob("*") if path.name.lower() == ".git" and path != tree / ".git"]
+    inner = [
+        path
+        for path in tree.rglob("*")
+        if path.name.lower() == ".git" and path != tree / ".git"
+    ]
     assert not inner and (tree / "pkg/parser.py").is_file()
     assert "a git repository inside" in capsys.readouterr().err
 
@@ -110,7 +122,13 @@ def test_hooks_of_a_tree_do_not_run(project: Project, tmp_path: Path) -> None:
     project.add_patch("0001-first.diff", diff_line(5, "five"))
     tree = patched_tree(load("v1.2.0"))
     ran = tmp_path / "ran"
-    for name in ("post-checkout", "post-commit", "pre-commit", "reference-transaction", "post-index-change"):
+    for name in (
+        "post-checkout",
+        "post-commit",
+        "pre-commit",
+        "reference-transaction",
+        "post-index-change",
+    ):
         hook = tree / ".git/hooks" / name
         hook.parent.mkdir(exist_ok=True)
         hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
@@ -120,7 +138,9 @@ def test_hooks_of_a_tree_do_not_run(project: Project, tmp_path: Path) -> None:
     assert not ran.exists()
 
 
-@pytest.mark.parametrize("act", ["stash", "branch", "ignored", "tag", "untracked", "commit"])
+@pytest.mark.parametrize(
+    "act", ["stash", "branch", "ignored", "tag", "untracked", "commit"]
+)
 def test_apply_deletes_no_work(project: Project, act: str) -> None:
     tree = patched_tree(load("v1.2.0"))
     (tree / "pkg/__pycache__").mkdir()
@@ -147,7 +167,9 @@ def test_apply_deletes_no_work(project: Project, act: str) -> None:
     with pytest.raises(PatchsetError, match="holds work that no diff has: "):
         patched_tree(load("v1.2.0"))
     patched_tree(load("v1.2.0"), discard=True)
-    assert not (tree / "notes.txt").exists() and not project.git("stash", "list", "--all")
+    assert not (tree / "notes.txt").exists() and not project.git(
+        "stash", "list", "--all"
+    )
 
 
 def test_an_amended_stock_tree_is_refused(project: Project) -> None:
@@ -155,7 +177,9 @@ def test_an_amended_stock_tree_is_refused(project: Project) -> None:
     (tree / "pkg/parser.py").write_text("amended\n")
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run(
-        ["git", *identity, "commit", "--quiet", "-a", "--amend", "-m", "stock v1.2.0"], cwd=tree, check=True
+        ["git", *identity, "commit", "--quiet", "-a", "--amend", "-m", "stock v1.2.0"],
+        cwd=tree,
+        check=True,
     )
     with pytest.raises(PatchsetError, match="was changed"):
         stock_tree(load("v1.2.0"))
@@ -164,14 +188,19 @@ def test_an_amended_stock_tree_is_refused(project: Project) -> None:
 def test_a_series_is_read_under_the_lock_of_its_tree(project: Project) -> None:
     """Another run that makes the tree anew, with fewer patches, waits for the one that reads it."""
     for number in range(1, 9):
-        project.add_patch(f"000{number}-x.diff", diff_line(number * 4, f"number {number}"))
+        project.add_patch(
+            f"000{number}-x.diff", diff_line(number * 4, f"number {number}")
+        )
     release = load("v1.2.0")
     patched_tree(release)
     with ThreadPoolExecutor() as pool:
         fewer = [pool.submit(patched_tree, release, upto=n % 3) for n in range(6)]
         whole = [pool.submit(changes, release) for _ in range(6)]
         counts = [
-            change.content.count(b"number") for run in whole for change in run.result() if change.content
+            change.content.count(b"number")
+            for run in whole
+            for change in run.result()
+            if change.content
         ]
     assert counts == [8] * 6 and all(run.result() for run in fewer)
 
@@ -190,9 +219,21 @@ def test_times_that_are_none_are_no_error(project: Project, mtime: str) -> None:
 @pytest.mark.parametrize(
     ("words", "free", "full"),
     [
-        ("fatal: unable to write loose object file: No space left on device", 1 << 30, True),
-        ("error: unable to write file a.py\nfatal: unable to checkout working tree", 4096, True),
-        ("error: unable to write file a.py\nfatal: unable to checkout working tree", 1 << 30, False),
+        (
+            "fatal: unable to write loose object file: No space left on device",
+            1 << 30,
+            True,
+        ),
+        (
+            "error: unable to write file a.py\nfatal: unable to checkout working tree",
+            4096,
+            True,
+        ),
+        (
+            "error: unable to write file a.py\nfatal: unable to checkout working tree",
+            1 << 30,
+            False,
+        ),
     ],
 )
 def test_a_full_disk_inside_git_is_said_with_a_way_out(
@@ -200,11 +241,14 @@ def test_a_full_disk_inside_git_is_said_with_a_way_out(
 ) -> None:
     failed = (128, b"", words.encode())
     monkeypatch.setattr(git, "_start", lambda *arguments: failed)
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(1 << 30, 0, free))
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(1 << 30, 0, free)
+    )
     tree = project.root / "build/trees/v1.2.0"
     with pytest.raises(PatchsetError) as raised:
         git.run(tree / ".tmp-x-stock", "clone")
     assert ("the disk is full" in raised.value.message) == full
     assert not full or (
-        str(tree) in raised.value.message and "PATCHSET_BUILD_DIR" in (raised.value.hint or "")
+        str(tree) in raised.value.message
+        and "PATCHSET_BUILD_DIR" in (raised.value.hint or "")
     )

@@ -15,12 +15,18 @@ def test_the_composite_checkpoint_holds_the_same_weights(tmp_path: Path) -> None
     header = json.dumps(
         {
             "__metadata__": {"format": "pt"},
-            "model.embed_tokens.weight": {"dtype": "U8", "shape": [32], "data_offsets": [0, 32]},
+            "model.embed_tokens.weight": {
+                "dtype": "U8",
+                "shape": [32],
+                "data_offsets": [0, 32],
+            },
             "lm_head.weight": {"dtype": "U8", "shape": [16], "data_offsets": [32, 48]},
             "mtp.fc.weight": {"dtype": "U8", "shape": [16], "data_offsets": [48, 64]},
         }
     ).encode()
-    (source / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + data)
+    (source / "model.safetensors").write_bytes(
+        len(header).to_bytes(8, "little") + header + data
+    )
     text = {
         "architectures": ["Qwen3_5ForCausalLM"],
         "model_type": "qwen3_5_text",
@@ -43,5 +49,8 @@ def test_the_composite_checkpoint_holds_the_same_weights(tmp_path: Path) -> None
     assert {"lm_head.weight", "mtp.fc.weight", "__metadata__"} < set(names)
     config = json.loads((out / "config.json").read_text())
     assert config["architectures"] == ["Qwen3_5ForConditionalGeneration"]
-    assert config["text_config"]["hidden_size"] == 192 and config["mtp_num_hidden_layers"] == 1
+    assert (
+        config["text_config"]["hidden_size"] == 192
+        and config["mtp_num_hidden_layers"] == 1
+    )
     assert (out / "answers.json").is_file()

@@ -37,14 +37,23 @@ place.write_text(json.dumps({
 
 
 def prepared(wheel: dict[str, str] = WHEEL) -> Prepared:
-    return Prepared("v0.26.0", {"patched": Variant("/nowhere", wheel)}, checkpoint="/nowhere/made")
+    return Prepared(
+        "v0.26.0", {"patched": Variant("/nowhere", wheel)}, checkpoint="/nowhere/made"
+    )
 
 
 def program(out: Path, seconds: float = 0.0, wheel: dict[str, str] = WHEEL) -> Command:
     out.mkdir(exist_ok=True)
 
     def command(job: Job) -> list[str]:
-        words = [str(out), job.name("v0.26.0"), job.variant, job.cell.name, str(job.mtp), str(seconds)]
+        words = [
+            str(out),
+            job.name("v0.26.0"),
+            job.variant,
+            job.cell.name,
+            str(job.mtp),
+            str(seconds),
+        ]
         return [sys.executable, "-c", PROGRAM, *words, json.dumps(wheel)]
 
     return command
@@ -60,35 +69,67 @@ def begun(out: Path) -> list[str]:
 
 
 def test_all_cells_run_once(tmp_path: Path) -> None:
-    outcome = lane.run(prepared(), jobs(), tmp_path / "o", program(tmp_path / "o"), servers=3, seconds=None)
+    outcome = lane.run(
+        prepared(),
+        jobs(),
+        tmp_path / "o",
+        program(tmp_path / "o"),
+        servers=3,
+        seconds=None,
+    )
     assert sorted(result["mtp"] for result in outcome.results) == [0, 1, 2]
     assert not outcome.bad() and not outcome.left
-    again = lane.run(prepared(), jobs(), tmp_path / "o", program(tmp_path / "o"), servers=3, seconds=None)
+    again = lane.run(
+        prepared(),
+        jobs(),
+        tmp_path / "o",
+        program(tmp_path / "o"),
+        servers=3,
+        seconds=None,
+    )
     assert len(again.results) == 3
     assert len(begun(tmp_path / "o")) == 3  # nothing was run twice
 
 
 def test_another_wheel_is_another_run(tmp_path: Path) -> None:
     other = {"file": "vllm.whl", "sha256": "1" * 64}
-    lane.run(prepared(), jobs(), tmp_path / "o", program(tmp_path / "o"), servers=1, seconds=None)
+    lane.run(
+        prepared(),
+        jobs(),
+        tmp_path / "o",
+        program(tmp_path / "o"),
+        servers=1,
+        seconds=None,
+    )
     command = program(tmp_path / "o", wheel=other)
-    outcome = lane.run(prepared(other), jobs(), tmp_path / "o", command, servers=1, seconds=None)
+    outcome = lane.run(
+        prepared(other), jobs(), tmp_path / "o", command, servers=1, seconds=None
+    )
     assert [result["wheel"] for result in outcome.results] == [other] * 3
     assert len(begun(tmp_path / "o")) == 6
 
 
 def test_a_failed_cell_says_why_and_is_run_again(tmp_path: Path) -> None:
     out = tmp_path / "o"
-    outcome = lane.run(prepared(), jobs("eager", (0,)), out, program(out), servers=1, seconds=None)
+    outcome = lane.run(
+        prepared(), jobs("eager", (0,)), out, program(out), servers=1, seconds=None
+    )
     assert outcome.bad() == ["patched eager k=0"]
-    assert "no kernel for this" in (out / "failed" / "v0.26.0-patched-eager-k0.txt").read_text()
-    lane.run(prepared(), jobs("eager", (0,)), out, program(out), servers=1, seconds=None)
+    assert (
+        "no kernel for this"
+        in (out / "failed" / "v0.26.0-patched-eager-k0.txt").read_text()
+    )
+    lane.run(
+        prepared(), jobs("eager", (0,)), out, program(out), servers=1, seconds=None
+    )
     assert len(begun(out)) == 2
 
 
 def test_no_cell_is_begun_that_would_not_end_in_time(tmp_path: Path) -> None:
     out = tmp_path / "o"
-    outcome = lane.run(prepared(), jobs(), out, program(out), servers=1, seconds=lane.FIRST_GUESS)
+    outcome = lane.run(
+        prepared(), jobs(), out, program(out), servers=1, seconds=lane.FIRST_GUESS
+    )
     assert len(outcome.left) == 3
     assert begun(out) == []
 
@@ -101,12 +142,16 @@ def test_what_runs_when_the_time_is_up_is_stopped_and_resumed(
     out = tmp_path / "o"
     others = set(psutil.Process().children())  # of other tests
     start = time.monotonic()
-    outcome = lane.run(prepared(), jobs(ks=(0, 1)), out, program(out, 60), servers=1, seconds=2.5)
+    outcome = lane.run(
+        prepared(), jobs(ks=(0, 1)), out, program(out, 60), servers=1, seconds=2.5
+    )
     assert time.monotonic() - start < 15
     assert [job.mtp for job in outcome.left] == [1, 0]
     left = set(psutil.Process().children()) - others
     assert not [child for child in left if child.status() != psutil.STATUS_ZOMBIE]
-    resumed = lane.run(prepared(), jobs(ks=(0, 1)), out, program(out), servers=2, seconds=None)
+    resumed = lane.run(
+        prepared(), jobs(ks=(0, 1)), out, program(out), servers=2, seconds=None
+    )
     assert len(resumed.results) == 2 and not resumed.left
 
 
@@ -119,10 +164,17 @@ def test_the_plan_begins_with_what_tells_most() -> None:
         ("graphs", "stock", 3),
     ]
     assert [job.mtp for job in planned if job.cell.name == "eager"] == [3, 0, 3, 0]
-    everything = cells.plan(cells.chosen(",".join(cells.CELLS)), ["patched", "stock"], range(6))
+    everything = cells.plan(
+        cells.chosen(",".join(cells.CELLS)), ["patched", "stock"], range(6)
+    )
     assert [job.mtp for job in everything[:6]] == [3, 5, 1, 0, 2, 4]
-    assert [job.cell.name for job in everything if job.variant == "stock"][::6][:2] == ["graphs", "prefix"]
-    real = cells.plan(cells.chosen("graphs"), ["patched"], (0, 3, 5), control_first=True)
+    assert [job.cell.name for job in everything if job.variant == "stock"][::6][:2] == [
+        "graphs",
+        "prefix",
+    ]
+    real = cells.plan(
+        cells.chosen("graphs"), ["patched"], (0, 3, 5), control_first=True
+    )
     assert [job.mtp for job in real] == [0, 3, 5]
     with pytest.raises(UsageError, match="no cell is called grafs"):
         cells.chosen("grafs")
@@ -139,18 +191,34 @@ def test_without_a_gpu_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) 
         gpu_tests.main([], standalone_mode=False)
 
 
-def test_results_that_come_back_are_kept_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "file", lambda lane, release: tmp_path / lane / f"{release}.json")
+def test_results_that_come_back_are_kept_in_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        store, "file", lambda lane, release: tmp_path / lane / f"{release}.json"
+    )
     result = {
-        "lane": "gpu", "release": "v0.26.0", "variant": "patched", "cell": "graphs", "mtp": 3, "right": 1,
-        "requests": 1, "by_check": {}, "acceptance": 0.5, "wheel": WHEEL,
-        "model": "the cpu lane's checkpoint", "checkpoint": {"key": "made"}, "wrong": ["long"],
-    }  # fmt: skip
+        "lane": "gpu",
+        "release": "v0.26.0",
+        "variant": "patched",
+        "cell": "graphs",
+        "mtp": 3,
+        "right": 1,
+        "requests": 1,
+        "by_check": {},
+        "acceptance": 0.5,
+        "wheel": WHEEL,
+        "model": "the cpu lane's checkpoint",
+        "checkpoint": {"key": "made"},
+        "wrong": ["long"],
+    }
     real = result | {"checkpoint": None, "model": "/models/Some Model"}
     results = tmp_path / "results.json"
     results.write_text(json.dumps([result, real]))
     gpu_tests.main(["--import", str(results)], standalone_mode=False)
-    kept = json.loads((tmp_path / "gpu" / "v0.26.0.json").read_text())["patched graphs k3"]
+    kept = json.loads((tmp_path / "gpu" / "v0.26.0.json").read_text())[
+        "patched graphs k3"
+    ]
     assert kept["right"] == 1 and "wrong" not in kept
     assert (tmp_path / "gpu" / "models-Some-Model" / "v0.26.0.json").is_file()
     results.write_text(json.dumps([result | {"release": "../../v0.26.0"}]))

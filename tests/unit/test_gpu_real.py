@@ -16,10 +16,25 @@ from gpu import real
 DRAFTS = metrics.Drafts(10, 30, 20, (9, 7, 4))
 
 
-def asked(got: Got | None, id: str = "read-three", *, streamed: bool = False, surface: str = "chat") -> Asked:
+def asked(
+    got: Got | None,
+    id: str = "read-three",
+    *,
+    streamed: bool = False,
+    surface: str = "chat",
+) -> Asked:
     transcript = real.prompts()[id]
     nothing = Message("", "", (), "stop")
-    return Asked("real weights", surface, streamed, transcript, 4096, nothing, got, "" if got else "refused")
+    return Asked(
+        "real weights",
+        surface,
+        streamed,
+        transcript,
+        4096,
+        nothing,
+        got,
+        "" if got else "refused",
+    )
 
 
 def call(text: str, name: str = "read", finish: str = "tool_calls") -> Got:
@@ -63,19 +78,41 @@ def test_a_call_that_its_schema_does_not_allow_is_wrong(got: Got, why: str) -> N
 
 
 def test_the_last_call_of_a_cut_answer_is_let_be() -> None:
-    assert real.report([asked(call('{"pa', finish="length"))], [[1]], {}, 0, DRAFTS)["right"] == 1
+    assert (
+        real.report([asked(call('{"pa', finish="length"))], [[1]], {}, 0, DRAFTS)[
+            "right"
+        ]
+        == 1
+    )
 
 
 def test_the_first_token_that_differs_from_k0_is_told_and_no_fault() -> None:
-    said = real.report([asked(call('{"path": "a"}'))], [[5, 6, 8]], {"read-three": [5, 6, 7, 9]}, 3, DRAFTS)
+    said = real.report(
+        [asked(call('{"path": "a"}'))],
+        [[5, 6, 8]],
+        {"read-three": [5, 6, 7, 9]},
+        3,
+        DRAFTS,
+    )
     assert said["right"] == 1
     assert said["prompts_differing_from_k0"] == {
-        "read-three": {"first_differing_token": 2, "at_k0": [7], "here": [8], "lengths": [4, 3]}
+        "read-three": {
+            "first_differing_token": 2,
+            "at_k0": [7],
+            "here": [8],
+            "lengths": [4, 3],
+        }
     }
     json.dumps(said)
 
 
 def test_a_refused_request_is_wrong_and_a_silent_prompt_is_named() -> None:
-    said = real.report([asked(None), asked(Got(content="hi", finish="stop"))], [None, [1]], {}, 0, DRAFTS)
+    said = real.report(
+        [asked(None), asked(Got(content="hi", finish="stop"))],
+        [None, [1]],
+        {},
+        0,
+        DRAFTS,
+    )
     assert said["by_kind"] == {"request": 1, "right": 1}
     assert said["prompts_without_a_call"] == ["read-three"]

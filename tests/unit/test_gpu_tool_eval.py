@@ -27,7 +27,9 @@ class Model(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.asked.append(body)
         if "AAPL" in body["messages"][1]["content"]:
-            self.answer(400, b'{"error": {"message": "no such parser"}}', "application/json")
+            self.answer(
+                400, b'{"error": {"message": "no such parser"}}', "application/json"
+            )
             return
         if body["messages"][-1]["role"] == "tool":
             deltas: list[dict[str, Any]] = [
@@ -44,12 +46,19 @@ class Model(BaseHTTPRequestHandler):
             }
             parts = [self.arguments[:9], self.arguments[9:]]
             deltas = [{"tool_calls": [first]}]
-            deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in parts]
+            deltas += [
+                {"tool_calls": [{"index": 0, "function": {"arguments": part}}]}
+                for part in parts
+            ]
             finish = "tool_calls"
-        chunks: list[Any] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+        chunks: list[Any] = [
+            {"choices": [{"index": 0, "delta": delta}]} for delta in deltas
+        ]
         chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
         lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
-        self.answer(200, "".join([*lines, "data: [DONE]\n\n"]).encode(), "text/event-stream")
+        self.answer(
+            200, "".join([*lines, "data: [DONE]\n\n"]).encode(), "text/event-stream"
+        )
 
     def answer(self, status: int, body: bytes, kind: str) -> None:
         self.send_response(status)
@@ -89,9 +98,14 @@ def test_there_are_97_scenarios() -> None:
 
 
 @pytest.mark.usefixtures("package")
-@pytest.mark.parametrize("arguments", [ARGUMENTS, ARGUMENTS[:-1]], ids=["whole", "mended by the package"])
+@pytest.mark.parametrize(
+    "arguments", [ARGUMENTS, ARGUMENTS[:-1]], ids=["whole", "mended by the package"]
+)
 def test_the_package_judges_what_the_server_said(
-    server: tuple[str, type[Model]], arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: tuple[str, type[Model]],
+    arguments: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     url, model = server
@@ -107,12 +121,27 @@ def test_the_package_judges_what_the_server_said(
 
 
 def result(variant: str, points: int, **verdicts: str) -> dict[str, Any]:
-    said = {"points": [points, 4], "verdicts": verdicts, "failed_by_server": {"TC-09": "timeout"}}
-    return {"release": "v0.26.0", "variant": variant, "cell": "graphs", "mtp": 3, "tool_eval": said}
+    said = {
+        "points": [points, 4],
+        "verdicts": verdicts,
+        "failed_by_server": {"TC-09": "timeout"},
+    }
+    return {
+        "release": "v0.26.0",
+        "variant": variant,
+        "cell": "graphs",
+        "mtp": 3,
+        "tool_eval": said,
+    }
 
 
 def test_patched_is_shown_beside_stock_scenario_by_scenario() -> None:
-    stock, ours = result("stock", 2, a="pass", b="fail"), result("patched", 4, a="pass", b="pass")
-    assert tool_eval.compared([stock, ours, {**ours, "mtp": 5}, {"tool_eval": None}]) == [
+    stock, ours = (
+        result("stock", 2, a="pass", b="fail"),
+        result("patched", 4, a="pass", b="pass"),
+    )
+    assert tool_eval.compared(
+        [stock, ours, {**ours, "mtp": 5}, {"tool_eval": None}]
+    ) == [
         "v0.26.0 graphs k=3: tool-eval-bench 2/4 (1 failed by the server) stock, 4/4 (1 failed by the server) patched; b fail → pass"
     ]

@@ -101,10 +101,15 @@ def test_one_layer_of_what_differs(
     assert {name for name in found if name.startswith(info)} == {
         f"{info}/{name}"
         for name in (
-            "METADATA", "WHEEL", "RECORD", "INSTALLER", "REQUESTED", "patchset.json",
+            "METADATA",
+            "WHEEL",
+            "RECORD",
+            "INSTALLER",
+            "REQUESTED",
+            "patchset.json",
             "top_level.txt",
         )
-    }  # fmt: skip
+    }
     assert not any(name.startswith("vllm-1.2.0.dist-info") for name in found)
     assert "vllm/__pycache__/parser.cpython-312.pyc" not in found
     assert b"five" in found["vllm/parser.py"] and "vllm/reader.py" in found
@@ -235,9 +240,12 @@ def forge(
     place = folder / uuid.uuid4().hex
     layout.write(place, top, "x", [extra, written, content])
     registry.skopeo(
-        "copy", "--preserve-digests", "--dest-tls-verify=false",
-        f"oci:{place}:x", f"docker://{goal}:forged",
-    )  # fmt: skip
+        "copy",
+        "--preserve-digests",
+        "--dest-tls-verify=false",
+        f"oci:{place}:x",
+        f"docker://{goal}:forged",
+    )
 
 
 def test_forged_images_are_not_reproduced(
@@ -525,10 +533,17 @@ def test_publishing_needs_the_login_that_skopeo_has(
 @pytest.mark.parametrize(
     "text",
     [
-        "", "x y", "UPPER/x", "host.example/x:tag:tag", "host.example/x@sha256:12",
-        "-/x", "host.example/x:", "host.example/" + "x" * 300, "host.example/a//b",
+        "",
+        "x y",
+        "UPPER/x",
+        "host.example/x:tag:tag",
+        "host.example/x@sha256:12",
+        "-/x",
+        "host.example/x:",
+        "host.example/" + "x" * 300,
+        "host.example/a//b",
     ],
-)  # fmt: skip
+)
 def test_references_that_are_none(text: str) -> None:
     with pytest.raises(UsageError):
         skopeo.parse(text)
@@ -561,9 +576,13 @@ AMD64 = {"platform": {"os": "linux", "architecture": "amd64"}}
     ],
 )
 def test_malformed_manifests_are_named(change: dict[str, Any], complaint: str) -> None:
-    config = layout.dump({
-        "architecture": "amd64", "os": "linux", "rootfs": {"diff_ids": ["x"]},
-    })  # fmt: skip
+    config = layout.dump(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "rootfs": {"diff_ids": ["x"]},
+        }
+    )
     manifest = {
         "config": layout.descriptor(config, layout.CONFIG),
         "layers": [layout.descriptor(b"", layout.LAYER)],
@@ -615,9 +634,12 @@ def test_what_was_killed_ends_right_when_run_again(
         command = ["publish", goal]
     started = subprocess.Popen(
         [sys.executable, "-m", "patchset", *command],
-        cwd=released.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=released.root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+    )
     assert started.stderr is not None
     assert any(point in line for line in started.stderr), point
     started.send_signal(number)

@@ -38,26 +38,43 @@ TESTS = Path(__file__).parents[1] / "lanes"
             7,
             ("error: [Errno 28]", "next:  free some space"),
         ),
-        (files.full_disk(TESTS), 7, ("error: the disk is full", "next:  free some space")),
+        (
+            files.full_disk(TESTS),
+            7,
+            ("error: the disk is full", "next:  free some space"),
+        ),
         (
             ModuleNotFoundError(name="torch"),
             5,
             ("error: the Python package torch is not", "next:  run it by its session"),
         ),
-        (UsageError("unknown release v9", "known: v1"), 2, ("error: unknown release v9", "next:  known: v1")),
+        (
+            UsageError("unknown release v9", "known: v1"),
+            2,
+            ("error: unknown release v9", "next:  known: v1"),
+        ),
     ],
 )
 def test_a_lane_that_cannot_judge_says_why(
-    error: BaseException, status: int, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    error: BaseException,
+    status: int,
+    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def main() -> int:
         raise error
 
     ends: list[Callable[[], None]] = [lambda: run_command.run_lane(main, AdapterError)]
-    if status not in (3, 130):  # the same words and statuses, whichever way a lane is run
+    if status not in (
+        3,
+        130,
+    ):  # the same words and statuses, whichever way a lane is run
         ends.append(lambda: run_command.run(click.Command("lane", callback=main), []))
     for end in ends:
-        handlers = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        handlers = {
+            sign: signal.getsignal(sign)
+            for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        }
         try:
             with pytest.raises(SystemExit) as ended:
                 end()
@@ -69,18 +86,24 @@ def test_a_lane_that_cannot_judge_says_why(
 
 
 def test_the_tool_shows_its_help_without_the_packages_of_tests() -> None:
-    script = (
-        "import sys; sys.modules['pytest'] = None; from patchset.cli import main; main(['--help'])"
+    script = "import sys; sys.modules['pytest'] = None; from patchset.cli import main; main(['--help'])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("package", ["conformance", "bfcl", "engines", "tokens", "cpu", "gpu"])
+@pytest.mark.parametrize(
+    "package", ["conformance", "bfcl", "engines", "tokens", "cpu", "gpu"]
+)
 @pytest.mark.parametrize("program", ["-m", "/usr/bin/pytest"])
-def test_an_interruption_while_modules_are_imported_is_no_traceback(package: str, program: str) -> None:
+def test_an_interruption_while_modules_are_imported_is_no_traceback(
+    package: str, program: str
+) -> None:
     script = f"import sys, os; sys.argv = [{program!r}]; import {package}; os.kill(os.getpid(), 2)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=TESTS, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=TESTS, capture_output=True, text=True
+    )
     if program == "-m":
         again = "error: interrupted\nnext:  run the same command again\n"
         assert (done.returncode, done.stderr) == (
@@ -91,7 +114,9 @@ def test_an_interruption_while_modules_are_imported_is_no_traceback(package: str
         assert done.returncode == -signal.SIGINT
 
 
-def test_a_result_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*arguments: object, **more: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -109,7 +134,9 @@ def test_a_triton_that_cannot_be_installed_is_unavailable(
 
     monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path))
     monkeypatch.setattr(process, "run", pip)
-    with pytest.raises(UnavailableError, match=r"triton \S+ could not be installed") as raised:
+    with pytest.raises(
+        UnavailableError, match=r"triton \S+ could not be installed"
+    ) as raised:
         kernels._triton(load())
     assert "check the network" in (raised.value.hint or "")
 
@@ -123,9 +150,17 @@ def test_a_program_whose_output_is_not_shown_has_its_last_words_in_the_error() -
     with pytest.raises(process.ProgramError) as shown:
         process.run([sys.executable, "-c", script], prefix="pip")
     with pytest.raises(process.ProgramError) as hidden:
-        process.run([sys.executable, "-c", script], prefix="pip", on_line=lambda line: None)
-    assert "No matching" not in shown.value.message and shown.value.hint == "its output is above"
-    assert "its last words: ERROR: No matching distribution found for torch" in hidden.value.message
+        process.run(
+            [sys.executable, "-c", script], prefix="pip", on_line=lambda line: None
+        )
+    assert (
+        "No matching" not in shown.value.message
+        and shown.value.hint == "its output is above"
+    )
+    assert (
+        "its last words: ERROR: No matching distribution found for torch"
+        in hidden.value.message
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,18 +171,19 @@ def test_a_program_whose_output_is_not_shown_has_its_last_words_in_the_error() -
     ],
 )
 def test_a_program_without_a_network_is_unavailable(words: str) -> None:
-    script = (
-        f"print({words!r}, flush=True); raise SystemExit('ERROR: No matching distribution found for torch')"
-    )
+    script = f"print({words!r}, flush=True); raise SystemExit('ERROR: No matching distribution found for torch')"
     with pytest.raises(
         UnavailableError, match="has no network; it said .*" + re.escape(words[-20:])
     ) as raised:
-        process.run([sys.executable, "-c", script], prefix="pip", on_line=lambda line: None)
+        process.run(
+            [sys.executable, "-c", script], prefix="pip", on_line=lambda line: None
+        )
     assert "check the network" in (raised.value.hint or "")
 
 
 @pytest.mark.parametrize(
-    "words", ["OSError: [Errno 28] No space left on device", "write x: no space left on device"]
+    "words",
+    ["OSError: [Errno 28] No space left on device", "write x: no space left on device"],
 )
 def test_a_program_that_finds_the_disk_full_is_said_to(words: str) -> None:
     script = f"import sys; sys.exit({words!r})"

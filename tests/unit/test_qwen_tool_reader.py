@@ -15,7 +15,9 @@ import pytest
 
 from harness import call
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "patches" / "files" / "vllm" / "parser"))
+sys.path.insert(
+    0, str(Path(__file__).parents[2] / "patches" / "files" / "vllm" / "parser")
+)
 
 import qwen_tool_reader
 from qwen_tool_reader import Event, QwenToolReader
@@ -60,7 +62,11 @@ def test_reads_a_call() -> None:
 def test_every_two_way_cut(reasoning: bool) -> None:
     text = "Let me <think> of a <tool_call>.\n</think>\n\nSo:\n" * reasoning
     text += (
-        "Two:\n" + call("write", ("content", "a < b\n\n")) + "\n" + call("read", ("path", "/x")) + "\ndone\n"
+        "Two:\n"
+        + call("write", ("content", "a < b\n\n"))
+        + "\n"
+        + call("read", ("path", "/x"))
+        + "\ndone\n"
     )
     expected = events([text], reasoning=reasoning)
     assert [name for kind, name in expected if kind == "CALL"] == ["write", "read"]
@@ -70,15 +76,32 @@ def test_every_two_way_cut(reasoning: bool) -> None:
 
 
 def test_random_markup_and_cuts() -> None:
-    tags = ["<tool_call>", "</tool_call>", "<function=write>", "<function=no>", "<function=", "</function>"]
-    tags += ["<parameter=path>", "<parameter=q>", "<parameter=", "</parameter>", "<think>", "</think>"]
+    tags = [
+        "<tool_call>",
+        "</tool_call>",
+        "<function=write>",
+        "<function=no>",
+        "<function=",
+        "</function>",
+    ]
+    tags += [
+        "<parameter=path>",
+        "<parameter=q>",
+        "<parameter=",
+        "</parameter>",
+        "<think>",
+        "</think>",
+    ]
     tags += ["\n", "\n", "\n", " ", "a", "<", "</", ">", "</para", "<func", "é"]
     random_ = random.Random(20260901)
     for _ in range(1500):
         text = "".join(random_.choices(tags, k=random_.randint(1, 24)))
         if random_.random() < 0.6:
             text = "<tool_call>\n<function=write>\n<parameter=content>\n" + text
-        options = {"reasoning": random_.random() < 0.4, "think_tags": random_.random() < 0.7}
+        options = {
+            "reasoning": random_.random() < 0.4,
+            "think_tags": random_.random() < 0.7,
+        }
         expected = events([text], **options)
         for longest in (1, 3, 9):
             pieces = []
@@ -121,7 +144,10 @@ UNKNOWN = call("unknown", ("x", "1"))
         ("<tool_call>\n<function=write>\n<parameter=path>\n", "value_start"),
         ("<tool_call>\n<function=write>\n<parameter=path>\n/a", "value"),
         ("<tool_call>\n<function=write>\n<parameter=path>\n/a\n</parameter>", "value"),
-        ("<tool_call>\n<function=write>\n<parameter=path>\n/a\n</parameter>\n</function>", "after_call"),
+        (
+            "<tool_call>\n<function=write>\n<parameter=path>\n/a\n</parameter>\n</function>",
+            "after_call",
+        ),
         (call("write", ("path", "/a")), "after_call"),
         ("<tool_call>\n<function=unknown>", "undeclared_call"),
         (UNKNOWN, "after_undeclared_call"),
@@ -136,7 +162,9 @@ def test_state_of_a_prefix(text: str, state: str) -> None:
 
 
 @pytest.mark.parametrize("reasoning", [False, True])
-def test_short_way_equals_the_long_one(reasoning: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_way_equals_the_long_one(
+    reasoning: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = [
         "a",
         " b",
@@ -170,7 +198,17 @@ def test_undeclared_calls_and_cuts() -> None:
         "a </function> b",
         "```\n",
     ]
-    words += ["\n", "a", " ", "<tool_call>", call("read", ("path", "/a")), "</think>", "<think>", "<", "</"]
+    words += [
+        "\n",
+        "a",
+        " ",
+        "<tool_call>",
+        call("read", ("path", "/a")),
+        "</think>",
+        "<think>",
+        "<",
+        "</",
+    ]
     random_ = random.Random(20261122)
     for _ in range(1500):
         text = "".join(random_.choices(words, k=random_.randint(1, 12)))
@@ -201,7 +239,9 @@ def test_undeclared_calls_and_cuts() -> None:
     ],
 )
 @pytest.mark.parametrize("width", [4, 1_000_000])
-def test_adversarial_output_is_read_in_linear_time(repeated: str, opening: str, width: int) -> None:
+def test_adversarial_output_is_read_in_linear_time(
+    repeated: str, opening: str, width: int
+) -> None:
     def seconds(length: int) -> float:
         text = opening + repeated * (length // len(repeated))
         pieces = [text[at : at + width] for at in range(0, len(text), width)]
@@ -219,7 +259,8 @@ def test_adversarial_output_is_read_in_linear_time(repeated: str, opening: str, 
 def test_nested_openings_are_read_in_linear_time() -> None:
     def seconds(count: int) -> float:
         text = (
-            "\n<tool_call>\n<function=u>\n<parameter=x>\n" * count + "</parameter>\n</function>\nX\n" * count
+            "\n<tool_call>\n<function=u>\n<parameter=x>\n" * count
+            + "</parameter>\n</function>\nX\n" * count
         )
         best = float("inf")
         for _ in range(3):
@@ -235,7 +276,12 @@ def test_what_is_held_back_is_bounded() -> None:
     reader = QwenToolReader(TOOLS)
     for piece in ["Hello " * 100, "<tool_call>", "\n" * 200, "<function=", "x" * 200]:
         reader.feed(piece)
-    limit = len("<tool_call>") + qwen_tool_reader.MAX_GAP + len("<function=") + qwen_tool_reader.MAX_NAME
+    limit = (
+        len("<tool_call>")
+        + qwen_tool_reader.MAX_GAP
+        + len("<function=")
+        + qwen_tool_reader.MAX_NAME
+    )
     assert 0 < reader.most_held <= limit + 200
 
 
@@ -249,7 +295,11 @@ def test_a_reader_and_its_text_are_freed_with_the_request() -> None:
     kept = weakref.ref(reader)
     del reader
     assert kept() is None
-    known = [value for value in vars(qwen_tool_reader).values() if isinstance(value, BaseException)]
+    known = [
+        value
+        for value in vars(qwen_tool_reader).values()
+        if isinstance(value, BaseException)
+    ]
     assert not known, "it would be raised again"
 
 
@@ -257,7 +307,10 @@ def test_a_reader_and_its_text_are_freed_with_the_request() -> None:
     ("value", "is_open"),
     [
         ("<tool_call>\n<function=read>\n<parameter=path>\na </function> b", True),
-        ("<tool_call>\n<function=read>\n<parameter=path>\na </function>\n</tool_call>", False),
+        (
+            "<tool_call>\n<function=read>\n<parameter=path>\na </function>\n</tool_call>",
+            False,
+        ),
         ("<tool_call>\n<function=read>\n<parameter=path>\na\n</function>", False),
         ("<function=read>\n<parameter=path>\na\n</parameter>\nb </function>", False),
         ("<function=read> takes <parameter=path> and </function>", False),

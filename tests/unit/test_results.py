@@ -85,8 +85,6 @@ def test_what_is_no_result_is_refused(
 def test_marked_tables_are_filled_and_unknown_ones_refused() -> None:
     text = "a\n<!-- table: one -->\nold\n<!-- end of table -->\nb\n"
     made = results.fill(text, {"one": lambda: "| new |\n"})
-    assert (
-        made == "a\n<!-- table: one -->\n| new |\n<!-- end of table -->\nb\n"
-    )
+    assert made == "a\n<!-- table: one -->\n| new |\n<!-- end of table -->\nb\n"
     with pytest.raises(PatchsetError, match="names no table"):
         results.fill(text, {})

@@ -98,9 +98,21 @@ def test_bfcl_counts_what_can_be_right(rows: Path) -> None:
 
 def test_an_engine_is_invariant_or_the_cases_are_counted(rows: Path) -> None:
     run: dict[str, Any] = {"right": 5, "all": 9, "white_space_only": 1, "cases": 3}
-    one: dict[str, Any] = {"engine": "One 1.0", "burst_dependent": 0, "quoted_executed": 2}
-    two: dict[str, Any] = {"engine": "Two 2.0", "burst_dependent": 1, "quoted_executed": 0}
-    write(rows, NEW, {"stock one": row(NEW, **run, **one), "stock rust": row(NEW, **run, **two)})
+    one: dict[str, Any] = {
+        "engine": "One 1.0",
+        "burst_dependent": 0,
+        "quoted_executed": 2,
+    }
+    two: dict[str, Any] = {
+        "engine": "Two 2.0",
+        "burst_dependent": 1,
+        "quoted_executed": 0,
+    }
+    write(
+        rows,
+        NEW,
+        {"stock one": row(NEW, **run, **one), "stock rust": row(NEW, **run, **two)},
+    )
     text = engines.table([load(NEW)])
     assert "| One 1.0 | 5/9 | 1 | yes | yes: 2 of 3 cases |" in text
     assert "| Two 2.0 | 5/9 | 1 | no: 1 of 3 cases | no |" in text
@@ -136,7 +148,9 @@ def test_servers_show_what_was_run_and_the_soak_beside_it(rows: Path) -> None:
 
 
 def test_the_gpu_lane_has_a_row_for_each_cell(rows: Path) -> None:
-    assert {name: cell.mtp for name, cell in cells.CELLS.items()} == servers.CELLS["gpu"]
+    assert {name: cell.mtp for name, cell in cells.CELLS.items()} == servers.CELLS[
+        "gpu"
+    ]
     found = servers.table([load(NEW)]).splitlines()[2:]
     assert [each.split(" | ")[0] for each in found[::2]] == [
         f"| gpu {cell}" for cell in servers.CELLS["gpu"]

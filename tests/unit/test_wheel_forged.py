@@ -186,13 +186,19 @@ FORGED: dict[str, Callable[[Path], object]] = {
     **{
         f"named {tags}": renamed(f"vllm-1.2.0+mtp.1-{tags}.whl")
         for tags in (
-            "cp38-abi3-manylinux_2_17_x86_64", "cp38-abi3-linux_x86_64", "py3-none-any", "cp312-cp312-win_amd64",
-            "1-cp38-abi3-manylinux_2_28_x86_64", "cp38-abi3-manylinux_2_28_x86_64.linux_x86_64",
+            "cp38-abi3-manylinux_2_17_x86_64",
+            "cp38-abi3-linux_x86_64",
+            "py3-none-any",
+            "cp312-cp312-win_amd64",
+            "1-cp38-abi3-manylinux_2_28_x86_64",
+            "cp38-abi3-manylinux_2_28_x86_64.linux_x86_64",
         )
     },
     # bytes around the members
     "a byte at the end": lambda wheel: wheel.write_bytes(wheel.read_bytes() + b"\0"),
-    "a program at the end": lambda wheel: wheel.write_bytes(wheel.read_bytes() + b"#!/bin/sh\n"),
+    "a program at the end": lambda wheel: wheel.write_bytes(
+        wheel.read_bytes() + b"#!/bin/sh\n"
+    ),
     "a byte at the start": lambda wheel: wheel.write_bytes(b"\0" + wheel.read_bytes()),
     "a comment": lambda wheel: wheel.write_bytes(wheel.read_bytes()[:-2] + b"\4\0more"),
     "bytes before the directory": inserted(start_of_directory, b"PK\3\4" + bytes(26)),
@@ -201,7 +207,9 @@ FORGED: dict[str, Callable[[Path], object]] = {
     "a comment of a member": attributes(lambda info: setattr(info, "comment", b"x")),
     "another name in Unicode": attributes(extra(UNICODE_PATH)),
     "an extra field": attributes(extra(struct.pack("<HH", 0xCAFE, 0))),
-    "another time": attributes(lambda info: setattr(info, "date_time", (2024, 1, 1, 0, 0, 0))),
+    "another time": attributes(
+        lambda info: setattr(info, "date_time", (2024, 1, 1, 0, 0, 0))
+    ),
     "the time of one member": field(C_TIME, 1),
     "another time in the local header": field(L_TIME, 1, local=True),
     "another system": field(C_SYSTEM, 20),
@@ -219,25 +227,38 @@ FORGED: dict[str, Callable[[Path], object]] = {
     "another CRC in the local header": field(L_CRC, 7, local=True),
     "another size in the local header": field(L_SIZE, 7, local=True),
     "another name in the local header": lambda wheel: raw(
-        wheel, lambda data, central, start: data.__setitem__(slice(start + 30, start + 44), b"vllm/evil_x.py")
+        wheel,
+        lambda data, central, start: data.__setitem__(
+            slice(start + 30, start + 44), b"vllm/evil_x.py"
+        ),
     ),
     # members in another order, or packed in another way
     "another order": lambda wheel: packed(wheel, {}, order=-1),
-    "everything stored": attributes(lambda info: setattr(info, "compress_type", zipfile.ZIP_STORED)),
-    "everything packed": attributes(lambda info: setattr(info, "compress_type", zipfile.ZIP_DEFLATED)),
+    "everything stored": attributes(
+        lambda info: setattr(info, "compress_type", zipfile.ZIP_STORED)
+    ),
+    "everything packed": attributes(
+        lambda info: setattr(info, "compress_type", zipfile.ZIP_DEFLATED)
+    ),
     # contents, with a RECORD that fits
     "another official file": changed("vllm/__init__.py", b"import", b"import os;"),
-    "another binary": lambda wheel: packed(wheel, {"vllm/_C.abi3.so": b"\x7fELF"}, mode=0o755),
+    "another binary": lambda wheel: packed(
+        wheel, {"vllm/_C.abi3.so": b"\x7fELF"}, mode=0o755
+    ),
     "another patched file": changed("vllm/parser.py", b"five", b"six6"),
     "another version": changed("vllm/_version.py", b"mtp.1", b"mtp.2"),
-    "another dependency": changed(f"{INFO}/METADATA", b"Requires-Dist", b"Requires-Dist: evil\nRequires-Dist"),
+    "another dependency": changed(
+        f"{INFO}/METADATA", b"Requires-Dist", b"Requires-Dist: evil\nRequires-Dist"
+    ),
     "another text below METADATA": changed(f"{INFO}/METADATA", b"stays", b"goes "),
     "another tag": changed(f"{INFO}/WHEEL", b"Tag: cp38", b"Tag: cp39"),
     "purelib": changed(f"{INFO}/WHEEL", b"false", b"true"),
     "a new file": put(files={"vllm/evil.py": b"x"}),
     "a .pth file": put(files={"evil.pth": b"import os"}),
     "a script": put(files={"vllm-1.2.0+mtp.1.data/scripts/evil": b"#!python"}),
-    "entry points": put(files={f"{INFO}/entry_points.txt": b"[console_scripts]\nvllm = evil:main\n"}),
+    "entry points": put(
+        files={f"{INFO}/entry_points.txt": b"[console_scripts]\nvllm = evil:main\n"}
+    ),
     "a stray file in .dist-info": put(files={f"{INFO}/direct_url.json": b"{}"}),
     "bytecode": put(files={"vllm/__pycache__/parser.cpython-311.pyc": b"x"}),
     "the name in capitals": put(files={"vllm/PARSER.py": b"x"}),
@@ -252,10 +273,12 @@ FORGED: dict[str, Callable[[Path], object]] = {
     # RECORD
     "an empty RECORD": put(files={f"{INFO}/RECORD": b""}),
     "a RECORD that ends its lines in another way": lambda wheel: packed(
-        wheel, {f"{INFO}/RECORD": contents(wheel)[f"{INFO}/RECORD"].replace(b"\n", b"\r\n")}
+        wheel,
+        {f"{INFO}/RECORD": contents(wheel)[f"{INFO}/RECORD"].replace(b"\n", b"\r\n")},
     ),
     "a RECORD with a line twice": lambda wheel: packed(
-        wheel, {f"{INFO}/RECORD": contents(wheel)[f"{INFO}/RECORD"] + b"vllm/parser.py,,\n"}
+        wheel,
+        {f"{INFO}/RECORD": contents(wheel)[f"{INFO}/RECORD"] + b"vllm/parser.py,,\n"},
     ),
     "a RECORD that is not text": put(files={f"{INFO}/RECORD": b"\xff\xfe"}),
     # what the wheel says of itself
@@ -263,15 +286,19 @@ FORGED: dict[str, Callable[[Path], object]] = {
     "a new module": claimed("vllm/_evil.abi3.so"),
     "a module that hides a patched file": claimed("vllm/parser.abi3.so"),
     "a module that hides the package": claimed("vllm/__init__.abi3.so"),
-    "a package that hides a patched file": put(files={"vllm/parser/__init__.py": b"evil"}),
+    "a package that hides a patched file": put(
+        files={"vllm/parser/__init__.py": b"evil"}
+    ),
     "a file that is called compiled": claimed("vllm/table.json"),
     "compiled, with no files": noted(mode="source", compiled={}),
     "a vendored file": claimed("vllm/third_party/evil.py"),
-    "another METADATA": changed(f"{INFO}/METADATA", b"Requires-Dist", b"Requires-Dist: evil\nRequires-Dist"),
+    "another METADATA": changed(
+        f"{INFO}/METADATA", b"Requires-Dist", b"Requires-Dist: evil\nRequires-Dist"
+    ),
     "called source": noted(mode="source"),
     "a note more": noted(more=1),
     "notes that are none": put(files={f"{INFO}/patchset.json": b"[" * 50_000}),
-}  # fmt: skip
+}
 
 
 def accepted(wheel: Path) -> bool:

@@ -76,7 +76,12 @@ def grid(
             for width in widths:
                 for tokens in sorted(lengths):
                     cell = _cell(path, workload, tokens, width)
-                    thin = cell and long_widths and cell.tokens > LONG and cell.width not in long_widths
+                    thin = (
+                        cell
+                        and long_widths
+                        and cell.tokens > LONG
+                        and cell.width not in long_widths
+                    )
                     if cell is not None and not thin:
                         found[cell] = None
     return list(found)

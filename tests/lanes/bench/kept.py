@@ -52,7 +52,9 @@ def keep(run: dict[str, Any]) -> Path:
     earlier = read(run["release"])
     run = {**run, "machine": _machine()}
     if earlier and all(earlier.get(field) == run.get(field) for field in _SAME):
-        run["cells"] = list((_by_key(earlier["cells"]) | _by_key(run["cells"])).values())
+        run["cells"] = list(
+            (_by_key(earlier["cells"]) | _by_key(run["cells"])).values()
+        )
     lines = (json.dumps(cell, ensure_ascii=False) for cell in run.pop("cells"))
     cells = ",\n".join(f"  {line}" for line in lines)
     head = json.dumps(run, ensure_ascii=False).removesuffix("}")
@@ -127,7 +129,9 @@ def _figures(cells: list[Cell]) -> list[str]:
 
 
 def _of(cells: list[Cell], path: str) -> list[Cell]:
-    return [cell for cell in cells if (cell["path"], cell["workload"]) == (path, WORKLOAD)]
+    return [
+        cell for cell in cells if (cell["path"], cell["workload"]) == (path, WORKLOAD)
+    ]
 
 
 def _growth(by: dict[tuple[str, str, int, int], Cell], path: str) -> str:

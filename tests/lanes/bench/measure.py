@@ -21,7 +21,12 @@ _LOOK = 256
 
 
 def run(
-    path: str, opener: Callable[[], Feed], workload: Workload, steps: list[Step], streams: int, budget: float
+    path: str,
+    opener: Callable[[], Feed],
+    workload: Workload,
+    steps: list[Step],
+    streams: int,
+    budget: float,
 ) -> dict[str, Any]:
     """One sample of what ``path`` names. ``budget`` is in seconds."""
     if path == "first-delta":
@@ -37,7 +42,11 @@ def run(
 
 
 def timed(
-    opener: Callable[[], Feed], workload: Workload, steps: list[Step], streams: int, budget: float
+    opener: Callable[[], Feed],
+    workload: Workload,
+    steps: list[Step],
+    streams: int,
+    budget: float,
 ) -> dict[str, Any]:
     """Seconds of one pass over all steps, opening the parsers included; or how far one pass came in ``budget`` seconds."""
     passes, spent, opening = 0, 0.0, 0.0
@@ -52,9 +61,21 @@ def timed(
         )
         ended = time.thread_time()
         if done < len(steps):
-            return {"bounded": True, "seconds": ended - began, "done": done / len(steps)}
-        passes, spent, opening = passes + 1, spent + ended - began, opening + opened - began
-    return {"seconds": spent / passes, "open_seconds": opening / passes, "passes": passes}
+            return {
+                "bounded": True,
+                "seconds": ended - began,
+                "done": done / len(steps),
+            }
+        passes, spent, opening = (
+            passes + 1,
+            spent + ended - began,
+            opening + opened - began,
+        )
+    return {
+        "seconds": spent / passes,
+        "open_seconds": opening / passes,
+        "passes": passes,
+    }
 
 
 def _alone(feed: Feed, steps: list[Step], limit: float) -> int:
@@ -87,7 +108,9 @@ def read(opener: Callable[[], Feed], steps: list[Step]) -> Message:
     return message
 
 
-def first_delta(opener: Callable[[], Feed], workload: Workload, steps: list[Step]) -> dict[str, Any]:
+def first_delta(
+    opener: Callable[[], Feed], workload: Workload, steps: list[Step]
+) -> dict[str, Any]:
     """Steps from the one that delivers the longest value's first character to its first delta: 0 is the same step.
 
     Also whether the message is right in the end. ``None`` steps: no delta of it ever came.
@@ -109,7 +132,9 @@ def first_delta(opener: Callable[[], Feed], workload: Workload, steps: list[Step
     }
 
 
-def memory(opener: Callable[[], Feed], steps: list[Step], budget: float) -> dict[str, Any]:
+def memory(
+    opener: Callable[[], Feed], steps: list[Step], budget: float
+) -> dict[str, Any]:
     """Bytes that Python allocates for one stream: held when nine tenths of it have come, and at most in between.
 
     The steps themselves are not counted. Lone objects of C libraries are not seen (tracemalloc); the parsers have none.

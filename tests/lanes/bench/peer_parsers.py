@@ -59,7 +59,9 @@ def _lmdeploy(folder: Path) -> Callable[[], Feed]:
     parser_cls = ResponseParserManager.get("default")
     parser_cls.set_parsers(tool_parser_name="qwen3coder")
     messages = [{"role": "user", "content": "hello"}]
-    request = ChatCompletionRequest(model="scripted", messages=messages, tools=TOOLS, stream=True)
+    request = ChatCompletionRequest(
+        model="scripted", messages=messages, tools=TOOLS, stream=True
+    )
 
     def open_stream() -> Feed:
         parse = parser_cls(request).stream_chunk
@@ -68,4 +70,7 @@ def _lmdeploy(folder: Path) -> Callable[[], Feed]:
     return open_stream
 
 
-PEERS: dict[str, Callable[[Path], Callable[[], Feed]]] = {"sglang": _sglang, "lmdeploy": _lmdeploy}
+PEERS: dict[str, Callable[[Path], Callable[[], Feed]]] = {
+    "sglang": _sglang,
+    "lmdeploy": _lmdeploy,
+}

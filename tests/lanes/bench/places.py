@@ -29,14 +29,19 @@ def folder() -> Path:
     return paths.build_dir() / "bench"
 
 
-def of_release(pinned: Release, against: str | None, peers: bool) -> tuple[list[Subject], dict[str, Place]]:
+def of_release(
+    pinned: Release, against: str | None, peers: bool
+) -> tuple[list[Subject], dict[str, Place]]:
     """The subjects of one release, the measured one first, and their processes.
 
     Raises:
         UsageError: ``against`` names no revision, or one without this release.
     """
     patched = patched_tree(pinned)
-    places = {"patched": Place(patched), "stock": Place(paths.trees_dir(pinned.name) / "stock")}
+    places = {
+        "patched": Place(patched),
+        "stock": Place(paths.trees_dir(pinned.name) / "stock"),
+    }
     short = Subject(SHORT, "patched", tokens=SHORT_TOKENS)
     subjects = [Subject("patched", "patched"), short, Subject("stock", "stock")]
     if against:
@@ -58,22 +63,35 @@ def previous(pinned: Release, revision: str) -> Path:
         UsageError: there is no such revision, or it does not have the release.
     """
     root = paths.project_root()
-    found = git.attempt(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    found = git.attempt(
+        root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"
+    )
     if found.returncode or revision.startswith("-"):
-        raise UsageError(f"{revision} is no revision of this checkout", "name a commit, tag or branch")
+        raise UsageError(
+            f"{revision} is no revision of this checkout",
+            "name a commit, tag or branch",
+        )
     commit = git.text(root, "rev-parse", "--verify", f"{revision}^{{commit}}")
     export = folder() / "against" / commit[:12]
     if not export.is_dir():
         with files.atomic_folder(export) as unfinished:
             content = git.run(
-                root, "archive", "--format=tar", "--prefix=all/", commit, "patches", "noxfile.py"
+                root,
+                "archive",
+                "--format=tar",
+                "--prefix=all/",
+                commit,
+                "patches",
+                "noxfile.py",
             )
             with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
                 archive.write(content)
                 archive.flush()
                 unpack.sdist(Path(archive.name), unfinished)
     if not (export / "patches" / pinned.name / "release.toml").is_file():
-        raise UsageError(f"{revision} has no {pinned.name}", "leave --against away for this release")
+        raise UsageError(
+            f"{revision} has no {pinned.name}", "leave --against away for this release"
+        )
     environment = {
         **os.environ,
         "PATCHSET_ROOT": str(export),
@@ -82,17 +100,27 @@ def previous(pinned: Release, revision: str) -> Path:
     }
     done = subprocess.run(
         [sys.executable, "-m", "patchset", "apply", pinned.name],
-        env=environment, stdout=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     if done.returncode:
-        raise PatchsetError(f"the patches of {revision} could not be applied to {pinned.name}")
+        raise PatchsetError(
+            f"the patches of {revision} could not be applied to {pinned.name}"
+        )
     return Path(done.stdout.strip().splitlines()[-1])
 
 
 def pinned_peers() -> dict[str, Artifact]:
     """The peers' wheels, by name."""
-    listed = tomllib.loads((Path(__file__).parent / "peers.toml").read_text(encoding="utf-8"))
-    return {name: Artifact.model_validate(fields) for name, fields in listed["wheels"].items()}
+    listed = tomllib.loads(
+        (Path(__file__).parent / "peers.toml").read_text(encoding="utf-8")
+    )
+    return {
+        name: Artifact.model_validate(fields)
+        for name, fields in listed["wheels"].items()
+    }
 
 
 def peer(name: str) -> Path:
@@ -118,9 +146,16 @@ def unpack_python(archive: Path, target: Path) -> None:
         PatchsetError: the wheel is larger than the bounds, or a member leads outside ``target``.
     """
     with zipfile.ZipFile(archive) as wheel:
-        members = [member for member in wheel.infolist() if member.filename.endswith(".py")]
-        if len(members) > _MAX_MEMBERS or sum(member.file_size for member in members) > _MAX_BYTES:
-            raise PatchsetError(f"{archive.name} is larger than {_MAX_MEMBERS} files or {_MAX_BYTES} bytes")
+        members = [
+            member for member in wheel.infolist() if member.filename.endswith(".py")
+        ]
+        if (
+            len(members) > _MAX_MEMBERS
+            or sum(member.file_size for member in members) > _MAX_BYTES
+        ):
+            raise PatchsetError(
+                f"{archive.name} is larger than {_MAX_MEMBERS} files or {_MAX_BYTES} bytes"
+            )
         for member in members:
             if member.filename.startswith("/") or ".." in Path(member.filename).parts:
                 raise PatchsetError(
@@ -135,4 +170,8 @@ def chosen(names: tuple[str, ...]) -> list[Release]:
     Raises:
         UsageError: one is unknown.
     """
-    return [release.load(name) for name in names] if names else list(reversed(release.releases()))
+    return (
+        [release.load(name) for name in names]
+        if names
+        else list(reversed(release.releases()))
+    )

@@ -31,7 +31,9 @@ def points(cells: list[dict[str, Any]], path: str, workload: str, width: int) ->
         for name, subject in cell["subjects"].items():
             if "us_per_token" in subject and name in COLOURS:
                 bounded = subject.get("bounded_at") is not None
-                found.setdefault(name, []).append((cell["tokens"], subject["us_per_token"][0], bounded))
+                found.setdefault(name, []).append(
+                    (cell["tokens"], subject["us_per_token"][0], bounded)
+                )
     return {name: sorted(some) for name, some in found.items()}
 
 
@@ -39,7 +41,9 @@ def points(cells: list[dict[str, Any]], path: str, workload: str, width: int) ->
 RELEASES = {"v0.33.0": "#D55E00", "v0.32.0": "#009E73", "v0.23.0": "#0072B2"}
 
 
-def draw(release: str, cells: list[dict[str, Any]], folder: Path, width: int = 4) -> list[Path]:
+def draw(
+    release: str, cells: list[dict[str, Any]], folder: Path, width: int = 4
+) -> list[Path]:
     """Write ``<release>.png`` and ``.svg`` into ``folder``; repeatable byte for byte with the same figures.
 
     Raises:
@@ -47,18 +51,24 @@ def draw(release: str, cells: list[dict[str, Any]], folder: Path, width: int = 4
     """
     figure = _figure(release, 9)
     for axes, (path, title) in zip(
-        figure.subplots(1, 2), (("parser", "parser alone"), ("serving", "whole serving path")), strict=True
+        figure.subplots(1, 2),
+        (("parser", "parser alone"), ("serving", "whole serving path")),
+        strict=True,
     ):
         found = points(cells, path, "string", width)
         for name, colour in COLOURS.items():
             _line(axes, found.get(name, []), name, color=colour)
         _scales(axes, found)
         axes.set_title(title, fontsize=10)
-    figure.suptitle(f"vLLM {release}: one string argument, {width} tokens a step", fontsize=11)
+    figure.suptitle(
+        f"vLLM {release}: one string argument, {width} tokens a step", fontsize=11
+    )
     return [_save(figure, folder / f"{release}.{kind}") for kind in ("png", "svg")]
 
 
-def draw_releases(runs: dict[str, list[dict[str, Any]]], place: Path, width: int = 4) -> Path:
+def draw_releases(
+    runs: dict[str, list[dict[str, Any]]], place: Path, width: int = 4
+) -> Path:
     """Write one plot of the parser's cost in ``RELEASES``: stock dashed, patched solid.
 
     Raises:
@@ -81,7 +91,9 @@ def _figure(salt: str, inches: float) -> Any:
     try:
         import matplotlib
     except ImportError as error:
-        raise MissingToolError("matplotlib is not installed", "nox -s bench installs it") from error
+        raise MissingToolError(
+            "matplotlib is not installed", "nox -s bench installs it"
+        ) from error
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = salt
     matplotlib.rcParams["svg.fonttype"] = "none"
@@ -93,11 +105,18 @@ def _figure(salt: str, inches: float) -> Any:
 def _save(figure: Any, place: Path) -> Path:
     kind = place.suffix[1:]
     with files.atomic_file(place) as unfinished:
-        figure.savefig(unfinished, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+        figure.savefig(
+            unfinished,
+            format=kind,
+            dpi=110,
+            metadata={"Date": None} if kind == "svg" else None,
+        )
     return place
 
 
-def _line(axes: Any, some: list[tuple[int, float, bool]], label: str, **style: Any) -> None:
+def _line(
+    axes: Any, some: list[tuple[int, float, bool]], label: str, **style: Any
+) -> None:
     """Draw what was measured. An arrow up ends the line where a longer output was given up.
 
     Lower bounds are not drawn as points: they fall with length, and the cost does not.
@@ -108,7 +127,13 @@ def _line(axes: Any, some: list[tuple[int, float, bool]], label: str, **style: A
     given_up = len(whole) < len(some)
     label += " (longer: given up)" if given_up else ""
     axes.plot(
-        [x for x, _ in whole], [y for _, y in whole], "o", label=label, ms=4, lw=1.5, **{"ls": "-"} | style
+        [x for x, _ in whole],
+        [y for _, y in whole],
+        "o",
+        label=label,
+        ms=4,
+        lw=1.5,
+        **{"ls": "-"} | style,
     )
     if given_up:
         x, y = whole[-1]
@@ -123,11 +148,16 @@ def _scales(axes: Any, found: Points) -> None:
     axes.set_yscale("log")
     shown = [(x, y) for some in found.values() for x, y, bounded in some if not bounded]
     lengths = sorted({x for x, _ in shown})
-    axes.set_xticks(lengths, [f"{length // 1000}k" if length >= 1000 else str(length) for length in lengths])
+    axes.set_xticks(
+        lengths,
+        [f"{length // 1000}k" if length >= 1000 else str(length) for length in lengths],
+    )
     axes.xaxis.set_minor_locator(ticker.NullLocator())
     costs = [y for _, y in shown]
     near = bool(costs) and max(costs) < 10 * min(costs)
-    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 3, 5, 7) if near else (1,)))
+    axes.yaxis.set_major_locator(
+        ticker.LogLocator(subs=(1, 1.5, 2, 3, 5, 7) if near else (1,))
+    )
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: f"{y:g}"))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     axes.set_xlabel("tokens of the argument")
@@ -135,4 +165,6 @@ def _scales(axes: Any, found: Points) -> None:
     axes.grid(True, lw=0.3, alpha=0.6)
     if costs:
         axes.set_ylim(top=4 * max(costs))
-        axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+        axes.legend(
+            fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5)
+        )

@@ -28,11 +28,17 @@ class Message:
             for call in delta.calls:
                 self._call(call.tool_index, call.name, call.parameters)
             return
-        self.reasoning += getattr(delta, "reasoning", None) or getattr(delta, "reasoning_content", None) or ""
+        self.reasoning += (
+            getattr(delta, "reasoning", None)
+            or getattr(delta, "reasoning_content", None)
+            or ""
+        )
         self.content += delta.content or ""
         for call in delta.tool_calls or ():
             self._call(
-                call.index, call.function and call.function.name, call.function and call.function.arguments
+                call.index,
+                call.function and call.function.name,
+                call.function and call.function.arguments,
             )
 
     def _call(self, index: int, name: str | None, arguments: str | None) -> None:
@@ -43,8 +49,13 @@ class Message:
 
     def has_value(self, workload: Workload) -> bool:
         """Whether any of the workload's longest value has arrived."""
-        value = max((v for _, arguments in workload.calls for _, v in arguments), key=len)
-        return any(value[:1] in arguments.partition('"content": "')[2] for _, arguments in self.calls)
+        value = max(
+            (v for _, arguments in workload.calls for _, v in arguments), key=len
+        )
+        return any(
+            value[:1] in arguments.partition('"content": "')[2]
+            for _, arguments in self.calls
+        )
 
     def right(self, workload: Workload) -> bool:
         """Whether it is what the workload's output says. White space around the text does not count."""

@@ -31,12 +31,20 @@ PROMISES = (
     Promise("parser over stock", "stock", 0.25, lambda cell: cell["path"] == "parser"),
     Promise("service over stock", "stock", 1.0, lambda cell: cell["path"] == "serving"),
     Promise(
-        "prose over doing nothing, in the service", "nothing", 1.05, lambda cell: cell["path"] == "serving"
+        "prose over doing nothing, in the service",
+        "nothing",
+        1.05,
+        lambda cell: cell["path"] == "serving",
     ),
     Promise(
-        "prose over doing nothing, in the parser", "nothing", 1.05, lambda cell: cell["path"] == "parser"
+        "prose over doing nothing, in the parser",
+        "nothing",
+        1.05,
+        lambda cell: cell["path"] == "parser",
     ),
-    Promise("1 000 tokens over SGLang", "sglang", 1.0, lambda cell: cell["tokens"] == 1_000),
+    Promise(
+        "1 000 tokens over SGLang", "sglang", 1.0, lambda cell: cell["tokens"] == 1_000
+    ),
 )
 
 
@@ -57,7 +65,11 @@ def cost(subject: Document | None) -> str:
 
 def _other(subject: Document) -> str:
     if "peak_bytes" in subject:
-        held = f"{subject['held_bytes'] / 1000:.0f} kB held, " if "held_bytes" in subject else ""
+        held = (
+            f"{subject['held_bytes'] / 1000:.0f} kB held, "
+            if "held_bytes" in subject
+            else ""
+        )
         return f"{held}{subject['peak_bytes'] / 1000:.0f} kB at most"
     waits = "never" if subject.get("waits") is None else f"{subject['waits']} steps"
     return waits if subject.get("right") else f"{waits}, wrong"
@@ -72,7 +84,9 @@ def compared(found: Document) -> str:
 
 def table(release: str, rows: list[Document], subjects: list[str]) -> Table:
     """One line a cell: µs a token of every subject (median, least, greatest), then the ratios."""
-    out = Table(title=f"{release}: µs per token; patched over the others: median ratio (95 % interval)")
+    out = Table(
+        title=f"{release}: µs per token; patched over the others: median ratio (95 % interval)"
+    )
     for name in ("path", "workload", "tokens", "width"):
         out.add_column(name)
     others = [name for name in subjects if name != "patched"]
@@ -82,17 +96,26 @@ def table(release: str, rows: list[Document], subjects: list[str]) -> Table:
         out.add_column(f"/ {name}")
     for row in rows:
         out.add_row(
-            row["path"], row["workload"], str(row["tokens"]), str(row["width"]),
+            row["path"],
+            row["workload"],
+            str(row["tokens"]),
+            str(row["width"]),
             *(cost(row["subjects"].get(name)) for name in subjects),
-            *(compared(row["ratios"][name]) if name in row["ratios"] else "" for name in others),
-        )  # fmt: skip
+            *(
+                compared(row["ratios"][name]) if name in row["ratios"] else ""
+                for name in others
+            ),
+        )
     return out
 
 
 def growth(rows: list[Document]) -> list[tuple[str, float]]:
     """For each patched family: its name, and the cost per token at 256 000 over that at 4 000 in the same rounds."""
     return [
-        (f"{row['path']} {row['workload']} width {row['width']}", row["ratios"][SHORT]["value"])
+        (
+            f"{row['path']} {row['workload']} width {row['width']}",
+            row["ratios"][SHORT]["value"],
+        )
         for row in rows
         if SHORT in row["ratios"]
     ]
@@ -103,7 +126,9 @@ def notes(rows: list[Document]) -> list[str]:
     out = []
     if grown := growth(rows):
         name, worst = max(grown, key=lambda pair: pair[1])
-        out.append(f"patched, 256 000 over 4 000 tokens: at most {worst:.2f} ({name}; promised {LINEAR})")
+        out.append(
+            f"patched, 256 000 over 4 000 tokens: at most {worst:.2f} ({name}; promised {LINEAR})"
+        )
     out += [line for promise in PROMISES if (line := keeping(promise, rows))]
     for row in rows:
         where = f"{row['path']} {row['workload']} {row['tokens']} width {row['width']}"
@@ -124,7 +149,11 @@ def keeping(promise: Promise, rows: list[Document]) -> str | None:
     found = []
     for row in rows:
         ratio = row["ratios"].get(promise.other)
-        if ratio and promise.about(row) and not (ratio.get("at_most") and ratio["value"] > promise.most):
+        if (
+            ratio
+            and promise.about(row)
+            and not (ratio.get("at_most") and ratio["value"] > promise.most)
+        ):
             found.append((ratio["value"], row))
     if not found:
         return None

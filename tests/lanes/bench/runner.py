@@ -33,7 +33,11 @@ class Series:
     @property
     def costs(self) -> list[float]:
         """Microseconds per token of each sample, of a bounded one what it had cost so far: a lower bound."""
-        return [sample["seconds"] / sample["tokens"] * 1e6 for sample in self.samples if "seconds" in sample]
+        return [
+            sample["seconds"] / sample["tokens"] * 1e6
+            for sample in self.samples
+            if "seconds" in sample
+        ]
 
     def document(self) -> dict[str, Any]:
         """Median and extremes, as JSON."""
@@ -87,14 +91,22 @@ class Row:
         """As JSON."""
         ratios = {
             name: {
-                "value": round(found.value, 4), "low": round(found.low, 4), "high": round(found.high, 4),
-                **({"at_most": True} if self.series[name].bounded_at is not None else {}),
+                "value": round(found.value, 4),
+                "low": round(found.low, 4),
+                "high": round(found.high, 4),
+                **(
+                    {"at_most": True}
+                    if self.series[name].bounded_at is not None
+                    else {}
+                ),
             }
             for name, found in self.ratios().items()
-        }  # fmt: skip
+        }
         return {
             **self.cell.document(),
-            "subjects": {name: series.document() for name, series in self.series.items()},
+            "subjects": {
+                name: series.document() for name, series in self.series.items()
+            },
             "ratios": ratios,
         }
 
@@ -116,7 +128,10 @@ def measure(
     given_up: dict[tuple[Any, ...], int] = {}
     rows = []
     for cell in cells:
-        row = Row(cell, {subject.name: Series() for subject in subjects if subject.takes(cell)})
+        row = Row(
+            cell,
+            {subject.name: Series() for subject in subjects if subject.takes(cell)},
+        )
         once = cell.path not in ("parser", "serving")
         began = time.monotonic()
         for number in range(1 if once else rounds + 1):
@@ -130,8 +145,14 @@ def measure(
                 if family in given_up:
                     series.bounded_at = given_up[family]
                     continue
-                asked = cell if subject.tokens is None else replace(cell, tokens=subject.tokens)
-                sample = workers[subject.worker].ask(asked, subject.parser, budget * cell.patience)
+                asked = (
+                    cell
+                    if subject.tokens is None
+                    else replace(cell, tokens=subject.tokens)
+                )
+                sample = workers[subject.worker].ask(
+                    asked, subject.parser, budget * cell.patience
+                )
                 if "error" in sample:
                     series.error = sample["error"]
                 elif sample.get("bounded"):

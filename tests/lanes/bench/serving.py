@@ -67,15 +67,26 @@ class Serving:
             if cell["path"] == "serving-memory":
                 return self._memory(app, workload, steps, budget)
             if cell["path"] == "serving-once":
-                self._loop.run_until_complete(self._all(app, workload, steps, 1, float("inf")))
+                self._loop.run_until_complete(
+                    self._all(app, workload, steps, 1, float("inf"))
+                )
                 return {}
-            return self._timed(app, workload, steps, streams, budget, responses=cell["path"] == "responses")
+            return self._timed(
+                app,
+                workload,
+                steps,
+                streams,
+                budget,
+                responses=cell["path"] == "responses",
+            )
 
     def _app(self, reasoning: str) -> Any:
         if reasoning not in self._apps:
             from conformance.host.engine import build
 
-            self._apps[reasoning] = self._loop.run_until_complete(build(self._folder, reasoning, []))
+            self._apps[reasoning] = self._loop.run_until_complete(
+                build(self._folder, reasoning, [])
+            )
         return self._apps[reasoning]
 
     def _timed(
@@ -92,16 +103,26 @@ class Serving:
         while passes == 0 or spent < LEAST_SECONDS:
             began = time.thread_time()
             done = self._loop.run_until_complete(
-                self._all(app, workload, steps, streams, began + budget, responses=responses)
+                self._all(
+                    app, workload, steps, streams, began + budget, responses=responses
+                )
             )
             ended = time.thread_time()
             if done < len(steps) * streams:
-                return {"bounded": True, "seconds": ended - began, "done": done / (len(steps) * streams)}
+                return {
+                    "bounded": True,
+                    "seconds": ended - began,
+                    "done": done / (len(steps) * streams),
+                }
             passes, spent = passes + 1, spent + ended - began
         return {"seconds": spent / passes, "passes": passes}
 
-    def _memory(self, app: Any, workload: Workload, steps: list[Step], budget: float) -> dict[str, Any]:
-        self._loop.run_until_complete(self._all(app, workload, steps[:64], 1, float("inf")))
+    def _memory(
+        self, app: Any, workload: Workload, steps: list[Step], budget: float
+    ) -> dict[str, Any]:
+        self._loop.run_until_complete(
+            self._all(app, workload, steps[:64], 1, float("inf"))
+        )
         tracemalloc.start()
         try:
             before, _ = tracemalloc.get_traced_memory()
@@ -112,7 +133,9 @@ class Serving:
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        return {"peak_bytes": peak - before} if done == len(steps) else {"bounded": True}
+        return (
+            {"peak_bytes": peak - before} if done == len(steps) else {"bounded": True}
+        )
 
     async def _all(
         self,
@@ -127,7 +150,10 @@ class Serving:
         scripts = [_Bursts(steps, limit) for _ in range(streams)]
         # Each in a task: with a context of its own, which is where the engine finds what to say.
         await asyncio.gather(
-            *(asyncio.create_task(_ask(app, workload, one, streams > 1, responses)) for one in scripts)
+            *(
+                asyncio.create_task(_ask(app, workload, one, streams > 1, responses))
+                for one in scripts
+            )
         )
         return sum(script.done for script in scripts)
 
@@ -136,16 +162,30 @@ def _request(workload: Workload, responses: bool) -> tuple[str, dict[str, Any]]:
     """A streamed request: its path and its body."""
     from conformance.host.engine import MODEL
 
-    asked = [{"role": "user", "content": "hello [prompt:open]" if workload.thinks else "hello"}]
+    asked = [
+        {
+            "role": "user",
+            "content": "hello [prompt:open]" if workload.thinks else "hello",
+        }
+    ]
     body = {"model": MODEL, "stream": True, "tool_choice": "auto"}
     if responses:
-        tools = [{"type": "function", "strict": False, **tool["function"]} for tool in TOOLS]
+        tools = [
+            {"type": "function", "strict": False, **tool["function"]} for tool in TOOLS
+        ]
         custom = [CUSTOM] if workload.name.startswith("custom") else []
-        return "/v1/responses", {**body, "store": False, "input": asked, "tools": [*tools, *custom]}
+        return "/v1/responses", {
+            **body,
+            "store": False,
+            "input": asked,
+            "tools": [*tools, *custom],
+        }
     return "/v1/chat/completions", {**body, "messages": asked, "tools": TOOLS}
 
 
-async def _ask(app: Any, workload: Workload, bursts: _Bursts, take_turns: bool, responses: bool) -> None:
+async def _ask(
+    app: Any, workload: Workload, bursts: _Bursts, take_turns: bool, responses: bool
+) -> None:
     """One request; the response is counted and dropped, as a socket would take it."""
     from conformance.host.engine import SCRIPT, Script
 
@@ -176,12 +216,24 @@ async def _ask(app: Any, workload: Workload, bursts: _Bursts, take_turns: bool, 
             await asyncio.sleep(0)
 
     scope = {
-        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1", "method": "POST",
-        "scheme": "http", "path": path, "raw_path": path.encode(), "root_path": "",
-        "query_string": b"", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "state": {},
-        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json"),
-                    (b"content-length", str(len(payload)).encode())],
-    }  # fmt: skip
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+        "state": {},
+        "headers": [
+            (b"host", b"localhost"),
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(payload)).encode()),
+        ],
+    }
     await app(scope, receive, send)
     if (b"response.completed" if responses else b"[DONE]") not in last:
         raise RuntimeError(f"the response ends with {last[-200:]!r}")
@@ -196,15 +248,21 @@ def _idle_parser(app: Any) -> Iterator[None]:
     before = service.parser_cls
     count = _counter()
 
-    def parse_delta(self: Any, delta_text: str, *_: Any, request: Any = None, **__: Any) -> Any:
+    def parse_delta(
+        self: Any, delta_text: str, *_: Any, request: Any = None, **__: Any
+    ) -> Any:
         count(is_tool_called=False, is_streaming=True, request=request)
         return DeltaMessage(content=delta_text)
 
-    def parse_deltas(self: Any, delta_text: str, *_: Any, request: Any = None, **__: Any) -> list[Any]:
+    def parse_deltas(
+        self: Any, delta_text: str, *_: Any, request: Any = None, **__: Any
+    ) -> list[Any]:
         count(is_tool_called=False, is_streaming=True, request=request)
         return [DeltaMessage(content=delta_text)]
 
-    service.parser_cls = type("Idle", (before,), {"parse_delta": parse_delta, "parse_deltas": parse_deltas})
+    service.parser_cls = type(
+        "Idle", (before,), {"parse_delta": parse_delta, "parse_deltas": parse_deltas}
+    )
     try:
         yield
     finally:

@@ -38,8 +38,14 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
         raise ValueError("a ratio needs samples above 0 on both sides")
     rounds = [a / b for a, b in zip(above, below, strict=True)]
     rng = random.Random(len(rounds))
-    drawn = sorted(statistics.median(rng.choices(rounds, k=len(rounds))) for _ in range(DRAWS))
-    return Ratio(statistics.median(rounds), drawn[int(0.025 * DRAWS)], drawn[int(0.975 * DRAWS) - 1])
+    drawn = sorted(
+        statistics.median(rng.choices(rounds, k=len(rounds))) for _ in range(DRAWS)
+    )
+    return Ratio(
+        statistics.median(rounds),
+        drawn[int(0.025 * DRAWS)],
+        drawn[int(0.975 * DRAWS) - 1],
+    )
 
 
 def spread(samples: Sequence[float]) -> tuple[float, float, float]:

@@ -45,7 +45,10 @@ class Subject:
         if self.tokens is not None:
             return cell.path in ("parser", "serving") and cell.tokens == LENGTHS[-1]
         if self.name == "nothing":
-            return cell.workload.startswith("prose") and cell.path in ("parser", "serving")
+            return cell.workload.startswith("prose") and cell.path in (
+                "parser",
+                "serving",
+            )
         if self.name in (*PEERS, "qwen3_xml"):
             thinks = cell.workload.endswith("+reasoning")  # a parser for calls alone
             service = cell.path.startswith(("serving", "responses"))
@@ -68,8 +71,14 @@ class Place:
 
     def environment(self) -> dict[str, str]:
         """The process's environment: the tree comes first, and no setting of vLLM is inherited."""
-        env = {key: value for key, value in os.environ.items() if not key.startswith("VLLM_")}
-        inherited = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
+        env = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith("VLLM_")
+        }
+        inherited = [
+            path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path
+        ]
         env["PYTHONPATH"] = os.pathsep.join(
             [*([str(self.tree)] if self.tree else []), str(TESTS), *inherited]
         )
@@ -83,7 +92,9 @@ class Place:
 class Worker:
     """A process that measures; replaced when it dies or hangs."""
 
-    def __init__(self, place: Place, log: Path | None, under: Sequence[str] = ()) -> None:
+    def __init__(
+        self, place: Place, log: Path | None, under: Sequence[str] = ()
+    ) -> None:
         self._place, self._log, self._under = place, log, under
         self._process: subprocess.Popen[str] | None = None
         self._sink: IO[bytes] | None = None
@@ -97,7 +108,10 @@ class Worker:
         watch.start()
         try:
             process.stdin.write(
-                json.dumps({"cell": cell.document(), "parser": parser, "budget": budget}) + "\n"
+                json.dumps(
+                    {"cell": cell.document(), "parser": parser, "budget": budget}
+                )
+                + "\n"
             )
             process.stdin.flush()
             line = process.stdout.readline()
@@ -110,7 +124,9 @@ class Worker:
             return answer
         self.stop()
         said = self._last_line()
-        return {"error": f"the measuring process died or hung{f'; it said: {said}' if said else ''}"}
+        return {
+            "error": f"the measuring process died or hung{f'; it said: {said}' if said else ''}"
+        }
 
     def _last_line(self) -> str:
         """What the process wrote last, of what it printed; empty when nothing was kept or written."""
@@ -119,7 +135,9 @@ class Worker:
         self._sink.seek(0, os.SEEK_END)
         self._sink.seek(max(0, self._sink.tell() - 2000))
         lines = self._sink.read().decode("utf-8", "replace").split("\n")
-        return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
+        return next(
+            (line.strip()[:300] for line in reversed(lines) if line.strip()), ""
+        )
 
     @property
     def pid(self) -> int:
@@ -129,11 +147,20 @@ class Worker:
     def _live(self) -> subprocess.Popen[str]:
         if self._process is None:
             if self._sink is None:
-                self._sink = self._log.open("a+b") if self._log else tempfile.TemporaryFile()  # noqa: SIM115 - close() does
+                # close() closes it.
+                self._sink = (
+                    self._log.open("a+b") if self._log else tempfile.TemporaryFile()  # noqa: SIM115
+                )
             self._process = subprocess.Popen(
-                [*self._under, *self._place.command()], cwd=TESTS, env=self._place.environment(), text=True, encoding="utf-8",
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._sink,
-            )  # fmt: skip
+                [*self._under, *self._place.command()],
+                cwd=TESTS,
+                env=self._place.environment(),
+                text=True,
+                encoding="utf-8",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._sink,
+            )
             assert self._process.stdout
             self._process.stdout.readline()
         return self._process

@@ -24,7 +24,9 @@ _REQUEST = {
 def _serving_calls_parse_deltas() -> bool:
     for name in ("stream_processor", "serving"):
         try:
-            module = importlib.import_module(f"vllm.entrypoints.openai.chat_completion.{name}")
+            module = importlib.import_module(
+                f"vllm.entrypoints.openai.chat_completion.{name}"
+            )
         except ImportError:
             continue
         if hasattr(module, "parse_deltas"):
@@ -69,7 +71,9 @@ class TreeParsers:
             return lambda: self._two_parsers(name, reasoning, prompt)
         if self._many and hasattr(parser_cls, "parse_deltas"):
             return lambda: self._many_deltas(parser_cls, prompt)
-        if "finished" not in inspect.signature(parser_cls.parse_delta).parameters:  # before v0.23
+        if (
+            "finished" not in inspect.signature(parser_cls.parse_delta).parameters
+        ):  # before v0.23
             return lambda: self._one_delta_unfinished(parser_cls, prompt)
         return lambda: self._one_delta(parser_cls, prompt)
 
@@ -84,20 +88,35 @@ class TreeParsers:
         """The joint parser's class; ``None`` if serving holds two parsers itself, as releases before v0.20 do."""
         if (name, reasoning) not in self._classes:
             made = self._manager.get_parser(name, reasoning, True)
-            self._classes[name, reasoning] = made if hasattr(made, "parse_delta") else None
+            self._classes[name, reasoning] = (
+                made if hasattr(made, "parse_delta") else None
+            )
         return self._classes[name, reasoning]
 
     def _one_delta(self, parser_cls: Any, prompt: list[int]) -> Feed:
-        parse, request = parser_cls(self._tokenizer, self._request.tools).parse_delta, self._request
-        return lambda text, ids, finished: (parse(text, ids, request, prompt, finished=finished),)
+        parse, request = (
+            parser_cls(self._tokenizer, self._request.tools).parse_delta,
+            self._request,
+        )
+        return lambda text, ids, finished: (
+            parse(text, ids, request, prompt, finished=finished),
+        )
 
     def _one_delta_unfinished(self, parser_cls: Any, prompt: list[int]) -> Feed:
-        parse, request = parser_cls(self._tokenizer, self._request.tools).parse_delta, self._request
+        parse, request = (
+            parser_cls(self._tokenizer, self._request.tools).parse_delta,
+            self._request,
+        )
         return lambda text, ids, finished: (parse(text, ids, request, prompt),)
 
     def _many_deltas(self, parser_cls: Any, prompt: list[int]) -> Feed:
-        parse, request = parser_cls(self._tokenizer, self._request.tools).parse_deltas, self._request
-        return lambda text, ids, finished: parse(text, ids, request, prompt, finished=finished)
+        parse, request = (
+            parser_cls(self._tokenizer, self._request.tools).parse_deltas,
+            self._request,
+        )
+        return lambda text, ids, finished: parse(
+            text, ids, request, prompt, finished=finished
+        )
 
     def _two_parsers(self, name: str, reasoning: str | None, prompt: list[int]) -> Feed:
         tool_cls = self._manager.get_tool_parser(name, True)
@@ -114,7 +133,9 @@ class TreeParsers:
 class TwoParsers:
     """What serving does at each step of a stream with ``tool_choice`` "auto" in releases without a joint parser."""
 
-    def __init__(self, tools: Any, reasoning: Any, request: Any, prompt: list[int]) -> None:
+    def __init__(
+        self, tools: Any, reasoning: Any, request: Any, prompt: list[int]
+    ) -> None:
         self._tools, self._reasoning, self._request = tools, reasoning, request
         self._text, self._ids = "", list[int]()
         self._thought = reasoning is None or reasoning.is_reasoning_end(prompt)
@@ -127,17 +148,30 @@ class TwoParsers:
         now_ids = before_ids + ids if before_ids else ids
         delta = None
         if not self._thought:
-            delta = self._reasoning.extract_reasoning_streaming(before, now, text, before_ids, now_ids, ids)
+            delta = self._reasoning.extract_reasoning_streaming(
+                before, now, text, before_ids, now_ids, ids
+            )
             if self._reasoning.is_reasoning_end(ids):
                 self._thought = True
                 now_ids = self._reasoning.extract_content_ids(ids)
                 now = delta.content if delta and delta.content else ""
         if self._thought:
             if not self._handed_over:
-                self._handed_over, before, before_ids, text, ids = True, "", [], now, now_ids
+                self._handed_over, before, before_ids, text, ids = (
+                    True,
+                    "",
+                    [],
+                    now,
+                    now_ids,
+                )
             delta = self._tools.extract_tool_calls_streaming(
-                previous_text=before, current_text=now, delta_text=text, previous_token_ids=before_ids,
-                current_token_ids=now_ids, delta_token_ids=ids, request=self._request,
-            )  # fmt: skip
+                previous_text=before,
+                current_text=now,
+                delta_text=text,
+                previous_token_ids=before_ids,
+                current_token_ids=now_ids,
+                delta_token_ids=ids,
+                request=self._request,
+            )
         self._text, self._ids = now, now_ids
         return (delta,)

@@ -70,7 +70,11 @@ class Bench:
             from bench.tree_parsers import TreeParsers
 
             self._tree = TreeParsers(self._folder)
-        return self._tree.nothing if parser == "nothing" else self._tree.opener(parser, workload)
+        return (
+            self._tree.nothing
+            if parser == "nothing"
+            else self._tree.opener(parser, workload)
+        )
 
     def run(self, job: dict[str, Any]) -> dict[str, Any]:
         """One sample of a cell."""
@@ -88,10 +92,17 @@ class Bench:
                 from bench.serving import Serving
 
                 self._serving = Serving(self._folder)
-            sample = self._serving.run(cell, parser, workload, steps, streams, job["budget"])
+            sample = self._serving.run(
+                cell, parser, workload, steps, streams, job["budget"]
+            )
         else:
             sample = measure.run(
-                cell["path"], self.opener(parser, workload), workload, steps, streams, job["budget"]
+                cell["path"],
+                self.opener(parser, workload),
+                workload,
+                steps,
+                streams,
+                job["budget"],
             )
         return {"tokens": len(ids) * streams, "steps": len(steps) * streams, **sample}
 

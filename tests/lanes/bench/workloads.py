@@ -26,7 +26,12 @@ TOOLS: list[dict[str, Any]] = [
 ]
 
 #: A custom tool of /v1/responses, whose input is a text: Codex's apply_patch is one.
-CUSTOM = {"type": "custom", "name": "edit", "description": "", "format": {"type": "text"}}
+CUSTOM = {
+    "type": "custom",
+    "name": "edit",
+    "description": "",
+    "format": {"type": "text"},
+}
 
 #: Share of reasoning in front of an output that has some, in tokens of reasoning a token of output.
 REASONING_SHARE = 0.25
@@ -105,7 +110,9 @@ def markup_line(rng: random.Random) -> str:
     return rng.choice(_MARKUP).format(rng.choice(_NAMES), rng.choice(_NAMES))
 
 
-def text_of(tokens: int, line: Callable[[random.Random], str], count: Callable[[str], int]) -> str:
+def text_of(
+    tokens: int, line: Callable[[random.Random], str], count: Callable[[str], int]
+) -> str:
     """Whole lines of at least ``tokens`` tokens, as few as can be, beginning with a letter and ending with one."""
     rng = random.Random(tokens)
     parts = ["Text\n"]
@@ -118,11 +125,15 @@ def text_of(tokens: int, line: Callable[[random.Random], str], count: Callable[[
 
 
 def _call(name: str, *arguments: tuple[str, str]) -> str:
-    values = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in arguments)
+    values = "".join(
+        f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in arguments
+    )
     return f"<tool_call>\n<function={name}>\n{values}</function>\n</tool_call>"
 
 
-def _string(name: str, tokens: int, line: Callable[[random.Random], str], count: Any) -> Workload:
+def _string(
+    name: str, tokens: int, line: Callable[[random.Random], str], count: Any
+) -> Workload:
     arguments = (("path", "/src/main.py"), ("content", text_of(tokens, line, count)))
     return Workload(name, _call("write", *arguments), calls=(("write", arguments),))
 
@@ -134,8 +145,14 @@ def _custom(tokens: int, count: Any) -> Workload:
 
 def _calls(tokens: int, count: Any) -> Workload:
     value = text_of(max(8, tokens // CALLS), source_line, count)
-    calls = tuple(("write", (("path", f"/src/{n}.py"), ("content", value))) for n in range(CALLS))
-    return Workload("calls64", "\n".join(_call(name, *arguments) for name, arguments in calls), calls=calls)
+    calls = tuple(
+        ("write", (("path", f"/src/{n}.py"), ("content", value))) for n in range(CALLS)
+    )
+    return Workload(
+        "calls64",
+        "\n".join(_call(name, *arguments) for name, arguments in calls),
+        calls=calls,
+    )
 
 
 def _prose(tokens: int, count: Any) -> Workload:
@@ -149,7 +166,9 @@ _KINDS: dict[str, Callable[[int, Any], Workload]] = {
     "custom": _custom,
     "calls64": _calls,
     "prose": _prose,
-    "streams256": lambda tokens, count: _string("streams256", tokens, source_line, count),
+    "streams256": lambda tokens, count: _string(
+        "streams256", tokens, source_line, count
+    ),
 }
 
 #: Names of all workloads; one with reasoning in front is called NAME+reasoning.
@@ -164,16 +183,21 @@ def build(name: str, tokens: int, count: Callable[[str], int]) -> Workload:
     """
     kind, _, mode = name.partition("+")
     if kind not in _KINDS or mode not in ("", "reasoning"):
-        raise ValueError(f"no workload {name!r}; there are {', '.join(NAMES)}, each also with +reasoning")
+        raise ValueError(
+            f"no workload {name!r}; there are {', '.join(NAMES)}, each also with +reasoning"
+        )
     made = _KINDS[kind](tokens, count)
     if not mode:
         return made
     thought = text_of(max(16, int(tokens * REASONING_SHARE)), prose_line, count) + "."
-    return Workload(name, f"{thought}\n</think>\n\n{made.output}", thought, made.content, made.calls)
+    return Workload(
+        name, f"{thought}\n</think>\n\n{made.output}", thought, made.content, made.calls
+    )
 
 
 def steps_of(texts: list[str], ids: list[int], width: int) -> list[Step]:
     """Steps of ``width`` tokens each: what they add to the text, and their token ids."""
     return [
-        ("".join(texts[at : at + width]), ids[at : at + width]) for at in range(0, len(ids), max(1, width))
+        ("".join(texts[at : at + width]), ids[at : at + width])
+        for at in range(0, len(ids), max(1, width))
     ]

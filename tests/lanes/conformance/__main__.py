@@ -19,27 +19,53 @@ SURFACES = ("chat", "responses", "messages")
 def options(argv: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="conformance", description="Tool-call conformance of vLLM trees and servers."
+        prog="conformance",
+        description="Tool-call conformance of vLLM trees and servers.",
     )
     parser.add_argument(
-        "targets", nargs="*", metavar="TREE", help="source tree, or release name below --trees"
+        "targets",
+        nargs="*",
+        metavar="TREE",
+        help="source tree, or release name below --trees",
     )
     parser.add_argument(
-        "--trees", type=Path, help="folder with trees: <release>/stock, <release>/patched or vllm-<version>"
-    )
-    parser.add_argument("--stock", action="store_true", help="names mean stock trees (else patched ones)")
-    parser.add_argument("--url", action="append", default=[], help="a running server instead of a tree")
-    parser.add_argument("--model", default="scripted", help="model name to ask the server for")
-    parser.add_argument(
-        "--header", action="append", default=[], metavar="NAME:VALUE", help="request header for --url"
+        "--trees",
+        type=Path,
+        help="folder with trees: <release>/stock, <release>/patched or vllm-<version>",
     )
     parser.add_argument(
-        "--python", default=sys.executable, help="interpreter that has the release's dependencies"
+        "--stock",
+        action="store_true",
+        help="names mean stock trees (else patched ones)",
     )
-    parser.add_argument("--case", action="append", default=[], help="name, glob, group, or a case file")
-    parser.add_argument("--surface", action="append", choices=SURFACES, help="default: all three")
     parser.add_argument(
-        "--reasoning", choices=("qwen3", "none"), help="only starts with this reasoning parser"
+        "--url", action="append", default=[], help="a running server instead of a tree"
+    )
+    parser.add_argument(
+        "--model", default="scripted", help="model name to ask the server for"
+    )
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME:VALUE",
+        help="request header for --url",
+    )
+    parser.add_argument(
+        "--python",
+        default=sys.executable,
+        help="interpreter that has the release's dependencies",
+    )
+    parser.add_argument(
+        "--case", action="append", default=[], help="name, glob, group, or a case file"
+    )
+    parser.add_argument(
+        "--surface", action="append", choices=SURFACES, help="default: all three"
+    )
+    parser.add_argument(
+        "--reasoning",
+        choices=("qwen3", "none"),
+        help="only starts with this reasoning parser",
     )
     parser.add_argument("--start", choices=tuple(cases.STARTS), help="only this start")
     parser.add_argument(
@@ -48,9 +74,14 @@ def options(argv: list[str]) -> argparse.Namespace:
         help="w1, w4, whole, split@17, mtp3#0, cuts:1,2,3, or full (not streamed)",
     )
     parser.add_argument(
-        "--mtp", type=int, metavar="K", help="only what speculation depth K does (0: one token a step)"
+        "--mtp",
+        type=int,
+        metavar="K",
+        help="only what speculation depth K does (0: one token a step)",
     )
-    parser.add_argument("--seeds", type=int, default=1, help="irregular schedules for each k")
+    parser.add_argument(
+        "--seeds", type=int, default=1, help="irregular schedules for each k"
+    )
     parser.add_argument("--full", action="store_true", help="all two-way splits")
     parser.add_argument(
         "--quick",
@@ -66,9 +97,15 @@ def options(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--html", metavar="FILE")
     parser.add_argument("--log", type=Path, help="what the releases write")
-    parser.add_argument("--failures", type=int, default=10, metavar="N", help="failures to print")
     parser.add_argument(
-        "--runs", type=int, default=0, metavar="N", help="random search with this budget instead of the cases"
+        "--failures", type=int, default=10, metavar="N", help="failures to print"
+    )
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=0,
+        metavar="N",
+        help="random search with this budget instead of the cases",
     )
     parser.add_argument(
         "--fuzz",
@@ -84,7 +121,9 @@ def options(argv: list[str]) -> argparse.Namespace:
         metavar="PORT",
         help="serve the tree with scripted answers on this port, for --url",
     )
-    parser.add_argument("--list", action="store_true", help="print the cases' names and classes")
+    parser.add_argument(
+        "--list", action="store_true", help="print the cases' names and classes"
+    )
     return parser.parse_args(argv)
 
 
@@ -95,8 +134,14 @@ def resolve(name: str, trees: Path | None, stock: bool) -> Path:
     version = name.removeprefix("v")
     for root in [trees] if trees else []:
         kind = "stock" if stock else "patched"
-        places = [root / f"v{version}" / kind, root / version / kind, root / kind / f"v{version}"]
-        places += [root / f"vllm-{version}"] if stock else [root / f"vllm-{version}-patched"]
+        places = [
+            root / f"v{version}" / kind,
+            root / version / kind,
+            root / kind / f"v{version}",
+        ]
+        places += (
+            [root / f"vllm-{version}"] if stock else [root / f"vllm-{version}-patched"]
+        )
         for place in places:
             if (place / "vllm").is_dir():
                 return place
@@ -105,20 +150,37 @@ def resolve(name: str, trees: Path | None, stock: bool) -> Path:
     )
 
 
-def adapters(opts: argparse.Namespace) -> list[tuple[TreeAdapter | UrlAdapter, str, str]]:
+def adapters(
+    opts: argparse.Namespace,
+) -> list[tuple[TreeAdapter | UrlAdapter, str, str]]:
     """(adapter, kind, the command's beginning that repeats it)."""
     base = f"{Path(sys.executable).name} -m conformance"
     out: list[tuple[TreeAdapter | UrlAdapter, str, str]] = []
     for name in opts.targets:
         tree = resolve(name, opts.trees, opts.stock)
-        python = "" if opts.python == sys.executable else f" --python {shlex.quote(opts.python)}"
+        python = (
+            ""
+            if opts.python == sys.executable
+            else f" --python {shlex.quote(opts.python)}"
+        )
         adapter = TreeAdapter(tree, python=opts.python, workers=opts.jobs, log=opts.log)
-        out.append((adapter, "stock" if opts.stock else "tree", f"{base} {shlex.quote(str(tree))}{python}"))
+        out.append(
+            (
+                adapter,
+                "stock" if opts.stock else "tree",
+                f"{base} {shlex.quote(str(tree))}{python}",
+            )
+        )
     headers = dict(h.split(":", 1) for h in opts.header)
     for url in opts.url:
         reasoning = opts.reasoning or "qwen3"
-        out.append((UrlAdapter(url, opts.model, reasoning, headers=headers), "server",
-                    f"{base} --url {shlex.quote(url)} --model {shlex.quote(opts.model)} --reasoning {reasoning}"))  # fmt: skip
+        out.append(
+            (
+                UrlAdapter(url, opts.model, reasoning, headers=headers),
+                "server",
+                f"{base} --url {shlex.quote(url)} --model {shlex.quote(opts.model)} --reasoning {reasoning}",
+            )
+        )
     return out
 
 
@@ -135,8 +197,17 @@ def run(opts: argparse.Namespace) -> int:
     pattern = r"w1|whole|mtp\d+#.*" if opts.quick else None
     if opts.mtp is not None:
         pattern = "w1" if opts.mtp == 0 else rf"mtp{opts.mtp}#.*"
-    jobs = jobs_for(chosen, surfaces=opts.surface or list(SURFACES), reasoning=opts.reasoning, pattern=pattern, names=opts.schedule,
-                    full=opts.full, seeds=opts.seeds, start=opts.start, starts=cases.STARTS)  # fmt: skip
+    jobs = jobs_for(
+        chosen,
+        surfaces=opts.surface or list(SURFACES),
+        reasoning=opts.reasoning,
+        pattern=pattern,
+        names=opts.schedule,
+        full=opts.full,
+        seeds=opts.seeds,
+        start=opts.start,
+        starts=cases.STARTS,
+    )
     targets, reports = adapters(opts), []
     if not targets:
         print("nothing to judge: give a tree or --url", file=sys.stderr)
@@ -151,7 +222,13 @@ def run(opts: argparse.Namespace) -> int:
         from conformance.search import drive
 
         return max(
-            drive(adapter, runs=opts.runs, fuzz=opts.fuzz, seed=opts.seed, workers=opts.jobs)
+            drive(
+                adapter,
+                runs=opts.runs,
+                fuzz=opts.fuzz,
+                seed=opts.seed,
+                workers=opts.jobs,
+            )
             for adapter, _, _ in targets
         )
     for adapter, kind, repeat in targets:

@@ -56,13 +56,23 @@ class TreeAdapter:
     """Judges a vLLM source tree (stock or patched) in ``workers`` subprocesses that share the jobs."""
 
     def __init__(
-        self, tree: Path, *, python: str = sys.executable, workers: int = 2, log: Path | None = None
+        self,
+        tree: Path,
+        *,
+        python: str = sys.executable,
+        workers: int = 2,
+        log: Path | None = None,
     ) -> None:
         if not (tree / "vllm" / "__init__.py").is_file():
             raise AdapterError(
                 f"{tree} is no vLLM source tree; nox -s apply -- RELEASE makes those of a release"
             )
-        self.tree, self.python, self.workers, self.log = tree.resolve(), python, workers, log
+        self.tree, self.python, self.workers, self.log = (
+            tree.resolve(),
+            python,
+            workers,
+            log,
+        )
         self.release = "?"
 
     def label(self) -> str:
@@ -71,9 +81,19 @@ class TreeAdapter:
 
     def serve(self, port: int, reasoning: str, names: list[str]) -> int:
         """Serve the tree with scripted answers on a loopback port until interrupted; returns the exit code."""
-        command = [self.python, "-m", "conformance.host.serve", "--port", str(port), "--reasoning", reasoning]
+        command = [
+            self.python,
+            "-m",
+            "conformance.host.serve",
+            "--port",
+            str(port),
+            "--reasoning",
+            reasoning,
+        ]
         command += [word for name in names for word in ("--case", name)]
-        return subprocess.run(command, cwd=TESTS, env=self.environment(), check=False).returncode
+        return subprocess.run(
+            command, cwd=TESTS, env=self.environment(), check=False
+        ).returncode
 
     def environment(self) -> dict[str, str]:
         """Of a process that runs this tree's code."""
@@ -81,30 +101,44 @@ class TreeAdapter:
         env["PYTHONPATH"] = f"{self.tree}{os.pathsep}{TESTS}"
         env.setdefault("OMP_NUM_THREADS", "1")
         if "PYTHONPYCACHEPREFIX" not in env:
-            env["PYTHONDONTWRITEBYTECODE"] = "1"  # a pristine tree stays as it was unpacked
+            env["PYTHONDONTWRITEBYTECODE"] = (
+                "1"  # a pristine tree stays as it was unpacked
+            )
         return env
 
     def _start(self) -> subprocess.Popen[str]:
         env = self.environment()
-        sink = self.log.open("a") if self.log else subprocess.DEVNULL  # the child owns it
+        sink = (
+            self.log.open("a") if self.log else subprocess.DEVNULL
+        )  # the child owns it
         return subprocess.Popen(
-            [self.python, "-m", "conformance.host"], cwd=TESTS, env=env, text=True, encoding="utf-8",
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink,
-        )  # fmt: skip
+            [self.python, "-m", "conformance.host"],
+            cwd=TESTS,
+            env=env,
+            text=True,
+            encoding="utf-8",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=sink,
+        )
 
     def run(self, jobs: list[Job]) -> Generator[Result, None, None]:
         """Results in the order in which they come. Raises AdapterError when a process dies."""
         todo: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         done: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
         # The longest first, so that no worker is left with a long one at the end.
-        for job in sorted(jobs, key=lambda j: -len(j.get("case", {}).get("output", ""))):
+        for job in sorted(
+            jobs, key=lambda j: -len(j.get("case", {}).get("output", ""))
+        ):
             todo.put(job)
         count = min(self.workers, max(1, len(jobs)))
         for _ in range(count):
             todo.put(None)
         hosts = _Hosts(self._start)
         for _ in range(count):
-            threading.Thread(target=self._work, args=(hosts, todo, done), daemon=True).start()
+            threading.Thread(
+                target=self._work, args=(hosts, todo, done), daemon=True
+            ).start()
         try:
             for _ in jobs:
                 result = done.get()
@@ -121,7 +155,9 @@ class TreeAdapter:
         ready = json.loads(process.stdout.readline() or "{}")
         if Path(ready.get("tree", "/")).resolve() != self.tree:
             where = f"; see {self.log}" if self.log else "; give --log FILE to see why"
-            raise AdapterError(f"{self.tree} could not be started{where}: {ready or 'no answer'}")
+            raise AdapterError(
+                f"{self.tree} could not be started{where}: {ready or 'no answer'}"
+            )
         self.release = ready["ready"]
         return process
 
@@ -159,17 +195,39 @@ class TreeAdapter:
 def _dead(job: Job) -> Result:
     """The result of a job that killed its host: wrong from every start."""
     if "search" in job:
-        return {**job["search"], "search": job["search"]["kind"], "failed": job["search"]["runs"], "served": 0, "found": [],
-                "error": "the host died or hung"}  # fmt: skip
+        return {
+            **job["search"],
+            "search": job["search"]["kind"],
+            "failed": job["search"]["runs"],
+            "served": 0,
+            "found": [],
+            "error": "the host died or hung",
+        }
     bad = {"full": [f"hang: the host died, or gave no answer in {JOB_LIMIT_S:.0f} s"]}
     from conformance.case import STARTS
 
     results = [
-        {"case": job["name"], "class": job["case"]["class"], "start": start, "reasoning": STARTS[start].reasoning, "surface": surface,
-         "tokens": 0, "right": [], "wrong": bad, "near": [], "differs": {}}
-        for surface in job["surfaces"] for start in job["starts"]
-    ]  # fmt: skip
-    return {"name": job["name"], "results": results, "streams": 0, "seconds": JOB_LIMIT_S}
+        {
+            "case": job["name"],
+            "class": job["case"]["class"],
+            "start": start,
+            "reasoning": STARTS[start].reasoning,
+            "surface": surface,
+            "tokens": 0,
+            "right": [],
+            "wrong": bad,
+            "near": [],
+            "differs": {},
+        }
+        for surface in job["surfaces"]
+        for start in job["starts"]
+    ]
+    return {
+        "name": job["name"],
+        "results": results,
+        "streams": 0,
+        "seconds": JOB_LIMIT_S,
+    }
 
 
 class UrlAdapter:
@@ -180,9 +238,18 @@ class UrlAdapter:
     """
 
     def __init__(
-        self, url: str, model: str, reasoning: str, *, headers: dict[str, str] | None = None
+        self,
+        url: str,
+        model: str,
+        reasoning: str,
+        *,
+        headers: dict[str, str] | None = None,
     ) -> None:
-        self.url, self.model, self.reasoning = url.rstrip("/").removesuffix("/v1"), model, reasoning
+        self.url, self.model, self.reasoning = (
+            url.rstrip("/").removesuffix("/v1"),
+            model,
+            reasoning,
+        )
         self.headers = headers or {}
 
     def label(self) -> str:
@@ -201,9 +268,17 @@ class UrlAdapter:
 
 
 def jobs_for(
-    cases: list[Any], *, surfaces: list[str], reasoning: str | None, pattern: str | None, names: list[str] | None, full: bool,
-    seeds: int, start: str | None = None, starts: dict[str, Any],
-) -> list[Job]:  # fmt: skip
+    cases: list[Any],
+    *,
+    surfaces: list[str],
+    reasoning: str | None,
+    pattern: str | None,
+    names: list[str] | None,
+    full: bool,
+    seeds: int,
+    start: str | None = None,
+    starts: dict[str, Any],
+) -> list[Job]:
     """One job a case and surface, as the host takes it."""
     from conformance.case import dump
 
@@ -212,13 +287,22 @@ def jobs_for(
         chosen = [
             s
             for s in case.starts
-            if (not reasoning or starts[s].reasoning == reasoning) and (not start or s == start)
+            if (not reasoning or starts[s].reasoning == reasoning)
+            and (not start or s == start)
         ]
         if chosen:
             out += [
-                {"name": case.name, "case": json.loads(dump(case)), "surfaces": [surface], "starts": chosen,
-                 "schedules": names, "pattern": pattern, "full": full, "seeds": seeds}
+                {
+                    "name": case.name,
+                    "case": json.loads(dump(case)),
+                    "surfaces": [surface],
+                    "starts": chosen,
+                    "schedules": names,
+                    "pattern": pattern,
+                    "full": full,
+                    "seeds": seeds,
+                }
                 for surface in surfaces
                 if not case.request or surface in case.request
-            ]  # fmt: skip
+            ]
     return out

@@ -23,7 +23,9 @@ EXAMPLE = Path(__file__).with_name("before_after.json")
 README = TESTS.parents[1] / "README.md"
 #: Speculative decoding with three draft tokens.
 SCHEDULE = "mtp3#0"
-BLOCK = re.compile(r"(<!-- before and after -->\n).*?(<!-- end of before and after -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"(<!-- before and after -->\n).*?(<!-- end of before and after -->)", re.DOTALL
+)
 
 
 async def ask() -> dict[str, Any]:
@@ -38,7 +40,9 @@ async def ask() -> dict[str, Any]:
     judge = Judge(await build(str(tokens.model_folder()), "none", []))
     run = case.run(case.starts[0])
     ids, texts = judge.pieces(run, case)
-    script = judge.script(ids, texts, schedule.named(SCHEDULE, len(ids)).widths, case.end)
+    script = judge.script(
+        ids, texts, schedule.named(SCHEDULE, len(ids)).widths, case.end
+    )
     reading = await judge.ask(surfaces()["chat"], case, run, script, stream=True)
     return {
         "calls": [[call.name, call.text] for call in reading.calls],
@@ -55,8 +59,13 @@ def answer(tree: Path) -> dict[str, Any]:
     }
     done = subprocess.run(
         [sys.executable, "-m", "conformance.before_after", "--ask"],
-        cwd=TESTS, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=300,
-    )  # fmt: skip
+        cwd=TESTS,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=300,
+    )
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -65,11 +74,20 @@ def shown(answers: dict[str, dict[str, Any]]) -> str:
     """The model's output, and what each client received of it, as the README shows them."""
     case = json.loads(EXAMPLE.read_text(encoding="utf-8"))
     wanted = [call["name"] for call in case["expected"]["calls"]]
-    lines = ["The model says:", "```xml", case["output"], "```", "An agent receives:", "```text"]
+    lines = [
+        "The model says:",
+        "```xml",
+        case["output"],
+        "```",
+        "An agent receives:",
+        "```text",
+    ]
     for name, got in answers.items():
         lines += [f"from {name}:"]
         for at, (call, text) in enumerate(got["calls"]):
-            lines += [f"  call    {call} {text}{_remark(call, text, wanted[at : at + 1])}"]
+            lines += [
+                f"  call    {call} {text}{_remark(call, text, wanted[at : at + 1])}"
+            ]
         if got["content"]:
             lines += [f"  text    {json.dumps(got['content'])}"]
     return "\n".join([*lines, "```"]) + "\n"
@@ -87,16 +105,29 @@ def _remark(call: str, text: str, wanted: list[str]) -> str:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="conformance.before_after", description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "trees", nargs="*", type=Path, metavar="TREE", help="the stock tree and the patched one"
+    parser = argparse.ArgumentParser(
+        prog="conformance.before_after", description=__doc__.split("\n")[0]
     )
     parser.add_argument(
-        "--names", nargs=2, default=["stock vLLM", "the patched vLLM"], help="what the trees are called"
+        "trees",
+        nargs="*",
+        type=Path,
+        metavar="TREE",
+        help="the stock tree and the patched one",
+    )
+    parser.add_argument(
+        "--names",
+        nargs=2,
+        default=["stock vLLM", "the patched vLLM"],
+        help="what the trees are called",
     )
     way = parser.add_mutually_exclusive_group()
-    way.add_argument("--write", action="store_true", help="put the example into the README")
-    way.add_argument("--check", action="store_true", help="fail when the README shows something else")
+    way.add_argument(
+        "--write", action="store_true", help="put the example into the README"
+    )
+    way.add_argument(
+        "--check", action="store_true", help="fail when the README shows something else"
+    )
     way.add_argument("--ask", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ask:
@@ -120,7 +151,9 @@ def show(options: argparse.Namespace) -> int:
     if options.write:
         files.write_text(README, made)
     elif options.check and made != readme:
-        sys.exit(f"README.md shows another answer; nox -s tables -- --example --write updates it\n\n{text}")
+        sys.exit(
+            f"README.md shows another answer; nox -s tables -- --example --write updates it\n\n{text}"
+        )
     else:
         print(text)
     return 0

@@ -122,7 +122,9 @@ class Case(_Strict):
             )
         if self.end == "length" and self.expected.finish_reason != "length":
             raise ValueError("an output cut by length finishes with `length`")
-        if self.end == "stop" and (self.expected.finish_reason == "tool_calls") != bool(self.expected.calls):
+        if self.end == "stop" and (self.expected.finish_reason == "tool_calls") != bool(
+            self.expected.calls
+        ):
             raise ValueError(
                 "an output that stopped finishes with `tool_calls` when there are calls, else with `stop`"
             )
@@ -134,7 +136,11 @@ class Case(_Strict):
             raise ValueError("output constrained to JSON has no reasoning before it")
         if self.opens_with == "call" and not self.expected.calls:
             raise ValueError("no call to open with")
-        if self.expected.calls and not self.tools and not any("tools" in r for r in self.request.values()):
+        if (
+            self.expected.calls
+            and not self.tools
+            and not any("tools" in r for r in self.request.values())
+        ):
             raise ValueError("a request without tools has no calls")
         return self
 
@@ -142,16 +148,26 @@ class Case(_Strict):
         """The case from the named start; ``json_calls``: the release constrains required calls to JSON."""
         state = STARTS[start]
         if start != "thought":
-            output = self.output_as_json if json_calls and self.output_as_json else self.output
+            output = (
+                self.output_as_json
+                if json_calls and self.output_as_json
+                else self.output
+            )
             return Run(start=state, output=output, expected=self.expected)
         gap = THOUGHT_GAP if self.opens_with == "text" else ""
         expected = self.expected.model_copy(
             update={
                 "reasoning": THOUGHT,
-                "content": gap + self.expected.content if gap else self.expected.content,
+                "content": gap + self.expected.content
+                if gap
+                else self.expected.content,
             }
         )
-        return Run(start=state, output=f"{THOUGHT}</think>{THOUGHT_GAP}{self.output}", expected=expected)
+        return Run(
+            start=state,
+            output=f"{THOUGHT}</think>{THOUGHT_GAP}{self.output}",
+            expected=expected,
+        )
 
 
 def parse(document: dict[str, Any], name: str) -> Case:
@@ -207,4 +223,11 @@ def dump(case: Case) -> str:
         "min_argument_deltas",
         "expected",
     ]
-    return json.dumps({k: document[k] for k in order if k in document}, ensure_ascii=False, indent=1) + "\n"
+    return (
+        json.dumps(
+            {k: document[k] for k in order if k in document},
+            ensure_ascii=False,
+            indent=1,
+        )
+        + "\n"
+    )

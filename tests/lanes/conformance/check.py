@@ -12,7 +12,8 @@ from conformance.reading import FRAME_TAGS, Reading
 def _diverge(what: str, got: str, want: str) -> str:
     """Where two texts part: what matched, what came next, what was expected."""
     at = next(
-        (i for i, (a, b) in enumerate(zip(got, want, strict=False)) if a != b), min(len(got), len(want))
+        (i for i, (a, b) in enumerate(zip(got, want, strict=False)) if a != b),
+        min(len(got), len(want)),
     )
     before = want[max(0, at - 40) : at]
     return f"{what}: matched {before!r}, then came {_next(got, at)}, expected {_next(want, at)}"
@@ -50,10 +51,16 @@ def compare(reading: Reading, want: Expected) -> list[str]:
         out.append(f"calls: got {got}, expected {expected}")
     for i, (a, b) in enumerate(zip(reading.calls, want.calls, strict=False)):
         if canonical(a.parsed) != canonical(b.arguments):
-            seen = a.text if a.text is not None and a.parsed is None else canonical(a.parsed)
+            seen = (
+                a.text
+                if a.text is not None and a.parsed is None
+                else canonical(a.parsed)
+            )
             out.append(_diverge(f"arguments of call {i}", seen, canonical(b.arguments)))
     if reading.finish != want.finish_reason:
-        out.append(f"finish reason: got {reading.finish}, expected {want.finish_reason}")
+        out.append(
+            f"finish reason: got {reading.finish}, expected {want.finish_reason}"
+        )
     for tag in FRAME_TAGS:
         for what, text, allowed in (
             ("content", reading.content, want.content),
@@ -70,20 +77,31 @@ def same(streamed: Reading, whole: Reading) -> list[str]:
     for what in ("reasoning", "content"):
         if getattr(streamed, what) != getattr(whole, what):
             out.append(
-                _diverge(f"streamed and not streamed, {what}", getattr(streamed, what), getattr(whole, what))
+                _diverge(
+                    f"streamed and not streamed, {what}",
+                    getattr(streamed, what),
+                    getattr(whole, what),
+                )
             )
     a = [
         (c.name, c.text if c.text is not None and _text(whole) else canonical(c.parsed))
         for c in streamed.calls
     ]
     b = [
-        (c.name, c.text if c.text is not None and _text(streamed) else canonical(c.parsed))
+        (
+            c.name,
+            c.text if c.text is not None and _text(streamed) else canonical(c.parsed),
+        )
         for c in whole.calls
     ]
     if a != b:
-        out.append(f"streamed and not streamed, calls: {str(a)[:160]} and {str(b)[:160]}")
+        out.append(
+            f"streamed and not streamed, calls: {str(a)[:160]} and {str(b)[:160]}"
+        )
     if streamed.finish != whole.finish:
-        out.append(f"streamed and not streamed, finish reason: {streamed.finish} and {whole.finish}")
+        out.append(
+            f"streamed and not streamed, finish reason: {streamed.finish} and {whole.finish}"
+        )
     return out
 
 

@@ -34,7 +34,9 @@ def in_manifest(text: str) -> list[list[str]]:
 
     found = []
     for document in yaml.safe_load_all(_DEFAULT.sub(r"\1", text)):
-        found += [service["command"] for service in document.get("services", {}).values()]
+        found += [
+            service["command"] for service in document.get("services", {}).values()
+        ]
         pod = document.get("spec", {}).get("template", {}).get("spec", {})
         found += [container["args"] for container in pod.get("containers", [])]
     return found
@@ -43,7 +45,9 @@ def in_manifest(text: str) -> list[list[str]]:
 def documented() -> dict[str, list[list[str]]]:
     """All of them, by file."""
     found = {place: lines(place.read_text(encoding="utf-8")) for place in DOCUMENTS}
-    found |= {place: in_manifest(place.read_text(encoding="utf-8")) for place in MANIFESTS}
+    found |= {
+        place: in_manifest(place.read_text(encoding="utf-8")) for place in MANIFESTS
+    }
     return {str(place.relative_to(ROOT)): some for place, some in found.items() if some}
 
 
@@ -57,7 +61,10 @@ def parse() -> None:
         for command in commands:
             print(f"{place}: vllm serve {shlex.join(command)}", flush=True)
             parsed = parser.parse_args(command)
-            assert parsed.tool_call_parser == "qwen3_coder" and parsed.enable_auto_tool_choice
+            assert (
+                parsed.tool_call_parser == "qwen3_coder"
+                and parsed.enable_auto_tool_choice
+            )
 
 
 def main() -> None:
@@ -68,8 +75,10 @@ def main() -> None:
         sys.exit("usage: python -m conformance.documented TREE")
     done = subprocess.run(
         [sys.executable, "-m", "conformance.documented", "--parse"],
-        cwd=TESTS, env=TreeAdapter(Path(sys.argv[1])).environment(), check=False,
-    )  # fmt: skip
+        cwd=TESTS,
+        env=TreeAdapter(Path(sys.argv[1])).environment(),
+        check=False,
+    )
     if done.returncode:
         sys.exit("the release does not take the last line above; correct the document")
 

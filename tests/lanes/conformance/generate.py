@@ -49,17 +49,74 @@ WORDS = [
     "|",
     "\u2028",
 ]
-TAGS = ("<tool_call>", "</tool_call>", "<function=read>", "<function=write>", "<function=search>", "</function>", "<parameter=path>", "<parameter=x>",
-        "<parameter=content>", "</parameter>", "<think>", "</think>", "<tool_response>")  # fmt: skip
-PARTS = ("<tool_", "</tool_call", "<func", "<function=", "<function=read", "</func", "<param", "<parameter=", "<parameter=pa", "</para", "</parameter",
-         "</thin", "</", "<")  # fmt: skip
+TAGS = (
+    "<tool_call>",
+    "</tool_call>",
+    "<function=read>",
+    "<function=write>",
+    "<function=search>",
+    "</function>",
+    "<parameter=path>",
+    "<parameter=x>",
+    "<parameter=content>",
+    "</parameter>",
+    "<think>",
+    "</think>",
+    "<tool_response>",
+)
+PARTS = (
+    "<tool_",
+    "</tool_call",
+    "<func",
+    "<function=",
+    "<function=read",
+    "</func",
+    "<param",
+    "<parameter=",
+    "<parameter=pa",
+    "</para",
+    "</parameter",
+    "</thin",
+    "</",
+    "<",
+)
 TOOLS = [
-    {"name": "write", "parameters": {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}, "mode": {"type": "integer"}}}},
-    {"name": "read", "parameters": {"type": "object", "properties": {"path": {"type": "string"}, "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}},
-    {"name": "edit", "parameters": {"type": "object", "properties": {"old": {"type": "string"}, "new": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-                                                                     "opts": {"type": "object"}, "lines": {"type": "array"}, "all": {"type": "boolean"}}}},
+    {
+        "name": "write",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "content": {"type": "string"},
+                "mode": {"type": "integer"},
+            },
+        },
+    },
+    {
+        "name": "read",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            },
+        },
+    },
+    {
+        "name": "edit",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "old": {"type": "string"},
+                "new": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                "opts": {"type": "object"},
+                "lines": {"type": "array"},
+                "all": {"type": "boolean"},
+            },
+        },
+    },
     {"name": "ping", "parameters": {"type": "object", "properties": {}}},
-]  # fmt: skip
+]
 
 _CLOSER_THEN = re.compile(
     r"(</parameter>|</function>|</tool_call>)\s*(<tool_call>|<function=|<parameter=|</function>|</tool_call>)"
@@ -92,8 +149,12 @@ class Message:
         for kind, piece in self.pieces:
             if kind == "call":
                 name, params = piece
-                body = "".join(f"<parameter={p.key}>\n{p.text}\n</parameter>\n" for p in params)
-                out += f"<tool_call>\n<function={name}>\n{body}</function>\n</tool_call>"
+                body = "".join(
+                    f"<parameter={p.key}>\n{p.text}\n</parameter>\n" for p in params
+                )
+                out += (
+                    f"<tool_call>\n<function={name}>\n{body}</function>\n</tool_call>"
+                )
             else:
                 out += piece
         return f"{self.reasoning}</think>{out}" if self.start == "open" else out
@@ -104,21 +165,38 @@ class Message:
         for kind, piece in self.pieces:
             if kind == "call":
                 name, params = piece
-                calls.append({"name": name, "arguments": {p.key: p.value for p in params}})
+                calls.append(
+                    {"name": name, "arguments": {p.key: p.value for p in params}}
+                )
                 tail = content[len(content.rstrip()) :]
-                content, held, after = content.rstrip(), held + tail if content.strip() else "", True
+                content, held, after = (
+                    content.rstrip(),
+                    held + tail if content.strip() else "",
+                    True,
+                )
             else:
                 text = piece.lstrip() if after else piece
                 if text:
                     content += (held if content else "") + text
                     held, after = "", False
-        return {"reasoning": self.reasoning if self.start == "open" else "", "content": content, "calls": calls,
-                "finish_reason": "tool_calls" if calls else "stop"}  # fmt: skip
+        return {
+            "reasoning": self.reasoning if self.start == "open" else "",
+            "content": content,
+            "calls": calls,
+            "finish_reason": "tool_calls" if calls else "stop",
+        }
 
     def document(self, description: str) -> dict[str, Any]:
         """As a case file."""
-        return {"description": description, "class": "must", "source": "random search", "tools": TOOLS, "starts": [self.start], "output": self.output(),
-                "expected": self.expected()}  # fmt: skip
+        return {
+            "description": description,
+            "class": "must",
+            "source": "random search",
+            "tools": TOOLS,
+            "starts": [self.start],
+            "output": self.output(),
+            "expected": self.expected(),
+        }
 
 
 def unsafe(text: str, given: set[str], declared: set[str]) -> bool:
@@ -133,7 +211,9 @@ def unsafe(text: str, given: set[str], declared: set[str]) -> bool:
     # Two documented calls with only white space between are left to a hand-written case.
     if re.search(rf"{_BLOCK}\s*{_BLOCK}", text) or _LINE_OPENS.search(text):
         return True
-    return any(m[1].strip(" \"'") in declared - given for m in _LINE_PARAMETER.finditer(text))
+    return any(
+        m[1].strip(" \"'") in declared - given for m in _LINE_PARAMETER.finditer(text)
+    )
 
 
 class Generator:
@@ -145,8 +225,14 @@ class Generator:
     def line(self, markup: float) -> str:
         """A line of text that does not begin with a tag more often than by chance."""
         rng = self.rng
-        bits = [rng.choice(TAGS) if rng.random() < markup else rng.choice(PARTS) if rng.random() < markup / 2 else rng.choice(WORDS)
-                for _ in range(rng.randint(1, 8))]  # fmt: skip
+        bits = [
+            rng.choice(TAGS)
+            if rng.random() < markup
+            else rng.choice(PARTS)
+            if rng.random() < markup / 2
+            else rng.choice(WORDS)
+            for _ in range(rng.randint(1, 8))
+        ]
         return rng.choice((" ", " ", "")).join(bits)
 
     def value(self, given: set[str], declared: set[str]) -> str:
@@ -195,7 +281,9 @@ class Generator:
             out.append(Param(key, text, value))
         return out
 
-    def typed(self, schema: dict[str, Any], given: set[str], declared: set[str]) -> tuple[str, Any]:
+    def typed(
+        self, schema: dict[str, Any], given: set[str], declared: set[str]
+    ) -> tuple[str, Any]:
         """(text, value) for a schema."""
         rng = self.rng
         kinds = {s.get("type") for s in schema.get("anyOf", [schema])}
@@ -208,14 +296,18 @@ class Generator:
             number = rng.choice((0, 1, -5, 10**20, rng.randint(0, 10**6)))
             return str(number), number
         if "boolean" in kinds:
-            return rng.choice((("true", True), ("false", False), ("True", True), ("False", False)))
+            return rng.choice(
+                (("true", True), ("false", False), ("True", True), ("False", False))
+            )
         words = [rng.choice((*WORDS, *TAGS)) for _ in range(rng.randint(0, 3))]
         value: Any = (
             {w: rng.choice((1, None, True, "s", [w])) for w in words}
             if "object" in kinds
             else [*words, 1, None]
         )
-        text = json.dumps(value, ensure_ascii=rng.random() < 0.5, indent=rng.choice((None, None, 2)))
+        text = json.dumps(
+            value, ensure_ascii=rng.random() < 0.5, indent=rng.choice((None, None, 2))
+        )
         return text, json.loads(text)
 
     def prose(self) -> str:
@@ -254,7 +346,9 @@ class Generator:
             pieces.append(("text", rng.choice(("", "\n", "\n\n")) + self.prose()))
         # Two texts in a row, or a prefix that a text before a call would join to a tag, cannot be: gaps and calls alternate.
         start = rng.choice(("plain", "closed", "open"))
-        reasoning = (self.prose() + rng.choice(("\n", "", "\n\n"))) if start == "open" else ""
+        reasoning = (
+            (self.prose() + rng.choice(("\n", "", "\n\n"))) if start == "open" else ""
+        )
         return Message(start, reasoning, pieces)
 
     def malformed(self) -> list[str]:
@@ -270,7 +364,21 @@ class Generator:
                 out.append(f"w{word}w")
                 word += 1
             else:
-                out.append(rng.choice(("\n", "\n\n", " ", "\r\n", "🙂", "漢", "<|im_start|>"[:2], '"', "\\")))
+                out.append(
+                    rng.choice(
+                        (
+                            "\n",
+                            "\n\n",
+                            " ",
+                            "\r\n",
+                            "🙂",
+                            "漢",
+                            "<|im_start|>"[:2],
+                            '"',
+                            "\\",
+                        )
+                    )
+                )
         return out
 
 
@@ -284,10 +392,14 @@ def kept(output: str, seen: str) -> list[str]:
     exempt = set(re.findall(r"w\d+w", cut[0])) if cut else set()
     counts = {w: seen.count(w) for w in re.findall(r"w\d+w", output)}
     return [
-        f"text: {w} appears {n} times" for w, n in counts.items() if n != 1 and not (n == 0 and w in exempt)
+        f"text: {w} appears {n} times"
+        for w, n in counts.items()
+        if n != 1 and not (n == 0 and w in exempt)
     ]
 
 
 def _blocks_on_lines(text: str) -> bool:
     """Whether every documented call stands on lines of its own (a block opens where a line starts with its tag)."""
-    return all(line == _BLOCK for line in text.replace("\r", "").split("\n") if _BLOCK in line)
+    return all(
+        line == _BLOCK for line in text.replace("\r", "").split("\n") if _BLOCK in line
+    )

@@ -30,11 +30,19 @@ pre { background: var(--soft); padding: .6rem; overflow-x: auto; border-radius: 
 def _cell(cell: Cell) -> str:
     if not cell.all:
         return '<td class="dim">–</td>'
-    style = "ok" if cell.right == cell.all else "near" if cell.right + cell.near == cell.all else "bad"
+    style = (
+        "ok"
+        if cell.right == cell.all
+        else "near"
+        if cell.right + cell.near == cell.all
+        else "bad"
+    )
     right, near = 100 * cell.right / cell.all, 100 * cell.near / cell.all
     title = f"{cell.right} right, {cell.near} wrong in white space only, {cell.all - cell.right - cell.near} wrong"
-    return (f'<td class="{style}" title="{title}">{cell.right}/{cell.all}'
-            f'<span class="bar"><i style="width:{right:.1f}%"></i><b style="width:{near:.1f}%"></b></span></td>')  # fmt: skip
+    return (
+        f'<td class="{style}" title="{title}">{cell.right}/{cell.all}'
+        f'<span class="bar"><i style="width:{right:.1f}%"></i><b style="width:{near:.1f}%"></b></span></td>'
+    )
 
 
 def _target(report: Report) -> str:
@@ -82,4 +90,4 @@ def write_html(path: str, reports: list[Report]) -> None:
         f"<style>{_STYLE}</style><h1>Tool-call conformance</h1><p>Right responses of all, by surface and by how the token stream was cut: "
         "<i>k</i> is the speculation depth, <i>split</i> two bursts, <i>whole</i> one.</p>"
         f"{body}</html>",
-    )  # fmt: skip
+    )

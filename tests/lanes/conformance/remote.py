@@ -39,16 +39,35 @@ class RemoteJudge(Judge):
             for surface in job["surfaces"]:
                 for start in job["starts"]:
                     if cases.STARTS[start].reasoning == reasoning:
-                        out.append(await self.run(ways[surface], case, start, names=names, full=job["full"], seeds=job["seeds"],
-                                                  pattern=job.get("pattern")))  # fmt: skip
-        return {"name": case.name, "results": out, "streams": self.streams - before, "seconds": 0.0}
+                        out.append(
+                            await self.run(
+                                ways[surface],
+                                case,
+                                start,
+                                names=names,
+                                full=job["full"],
+                                seeds=job["seeds"],
+                                pattern=job.get("pattern"),
+                            )
+                        )
+        return {
+            "name": case.name,
+            "results": out,
+            "streams": self.streams - before,
+            "seconds": 0.0,
+        }
 
-    async def ask(self, surface: Any, case: Case, run: Run, script: Any, *, stream: bool) -> Reading:
+    async def ask(
+        self, surface: Any, case: Case, run: Run, script: Any, *, stream: bool
+    ) -> Reading:
         """One request over HTTP."""
         self.streams += 1
         widths = ",".join(str(len(ids)) for _, ids in script.bursts)
         body = surface.request(case, run.start, stream=stream, model=self.model)
-        headers = {"x-conformance-start": run.start.name, "x-conformance-schedule": f"cuts:{widths}"}
+        headers = {
+            "x-conformance-start": run.start.name,
+            "x-conformance-schedule": f"cuts:{widths}",
+        }
         try:
             response = await self.client.post(surface.PATH, json=body, headers=headers)
         except httpx.TimeoutException:
@@ -58,7 +77,11 @@ class RemoteJudge(Judge):
         if response.status_code != 200:
             return failed(response.status_code, response.content)
         try:
-            return surface.read_stream(response.content) if stream else surface.read_full(response.content)
+            return (
+                surface.read_stream(response.content)
+                if stream
+                else surface.read_full(response.content)
+            )
         except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
             return _raised("unreadable", f"{type(error).__name__}: {error}")
 

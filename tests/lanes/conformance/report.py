@@ -40,7 +40,9 @@ class Report:
 
     def matrix(self) -> dict[tuple[str, str], dict[str, Cell]]:
         """Cells by (surface, reasoning parser) and column."""
-        out: dict[tuple[str, str], dict[str, Cell]] = defaultdict(lambda: defaultdict(Cell))
+        out: dict[tuple[str, str], dict[str, Cell]] = defaultdict(
+            lambda: defaultdict(Cell)
+        )
         for result in self.results:
             row = out[(result["surface"], result["reasoning"])]
             for name in result["right"]:
@@ -50,20 +52,33 @@ class Report:
                 cell = row[column(name)]
                 cell.all, cell.near = cell.all + 1, cell.near + (name in result["near"])
         order = {"chat": 0, "responses": 1, "messages": 2}
-        return {k: dict(out[k]) for k in sorted(out, key=lambda k: (order.get(k[0], 9), k[1]))}
+        return {
+            k: dict(out[k])
+            for k in sorted(out, key=lambda k: (order.get(k[0], 9), k[1]))
+        }
 
     def failures(self) -> list[dict[str, Any]]:
         """One entry for each case, start and surface that went wrong: how often, and the first schedule's problems."""
         out = []
-        for result in sorted(self.results, key=lambda r: (r["case"], r["surface"], r["start"])):
+        for result in sorted(
+            self.results, key=lambda r: (r["case"], r["surface"], r["start"])
+        ):
             if result["wrong"]:
                 name, problems = next(iter(result["wrong"].items()))
                 out.append(
-                    {"case": result["case"], "class": result["class"], "surface": result["surface"], "start": result["start"],
-                     "wrong": len(result["wrong"]), "all": len(result["wrong"]) + len(result["right"]),
-                     "near": len(result["near"]), "schedule": name, "problems": problems,
-                     "repeat": self.command(result, name)}
-                )  # fmt: skip
+                    {
+                        "case": result["case"],
+                        "class": result["class"],
+                        "surface": result["surface"],
+                        "start": result["start"],
+                        "wrong": len(result["wrong"]),
+                        "all": len(result["wrong"]) + len(result["right"]),
+                        "near": len(result["near"]),
+                        "schedule": name,
+                        "problems": problems,
+                        "repeat": self.command(result, name),
+                    }
+                )
         return out
 
     def command(self, result: dict[str, Any], name: str) -> str:
@@ -98,28 +113,52 @@ class Report:
     def classes(self) -> dict[str, tuple[int, int]]:
         """(cases wholly right, cases) for each class."""
         cells, of = self.by_case(), {r["case"]: r["class"] for r in self.results}
-        every, whole = Counter(of.values()), Counter(of[n] for n, c in cells.items() if c.right == c.all)
-        return {k: (whole[k], every[k]) for k in ("must", "must-not", "implementation-defined") if every[k]}
+        every, whole = (
+            Counter(of.values()),
+            Counter(of[n] for n, c in cells.items() if c.right == c.all),
+        )
+        return {
+            k: (whole[k], every[k])
+            for k in ("must", "must-not", "implementation-defined")
+            if every[k]
+        }
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
         total = self.totals()
         return {
-            "label": self.label, "kind": self.kind, "release": self.release, "seconds": round(self.seconds, 1),
-            "streams": self.streams, "right": total.right, "all": total.all, "white_space_only": total.near,
-            "classes": {k: {"right": a, "all": b} for k, (a, b) in self.classes().items()},
+            "label": self.label,
+            "kind": self.kind,
+            "release": self.release,
+            "seconds": round(self.seconds, 1),
+            "streams": self.streams,
+            "right": total.right,
+            "all": total.all,
+            "white_space_only": total.near,
+            "classes": {
+                k: {"right": a, "all": b} for k, (a, b) in self.classes().items()
+            },
             "matrix": [
-                {"surface": s, "reasoning": r, **{c: vars(cell) for c, cell in row.items()}} for (s, r), row in self.matrix().items()
+                {
+                    "surface": s,
+                    "reasoning": r,
+                    **{c: vars(cell) for c, cell in row.items()},
+                }
+                for (s, r), row in self.matrix().items()
             ],
             "cases": {n: vars(c) for n, c in self.by_case().items()},
             "differs": self.differing(),
             "failures": self.failures(),
-        }  # fmt: skip
+        }
 
 
 def write_json(path: str, reports: list[Report]) -> None:
     """All targets of a run in one file."""
-    document = {"format": 1, "columns": list(COLUMNS), "targets": [r.document() for r in reports]}
+    document = {
+        "format": 1,
+        "columns": list(COLUMNS),
+        "targets": [r.document() for r in reports],
+    }
     files.write_text(Path(path), json.dumps(document, ensure_ascii=False, indent=1))
 
 
@@ -133,8 +172,9 @@ def show(report: Report, *, limit: int) -> None:
     total = report.totals()
     table = Table(
         title=f"{report.label} ({report.kind}): {total.right} of {total.all} right, {total.near} of the others wrong in white space only",
-        caption="right/all; ~n: wrong in white space only", title_justify="left",
-    )  # fmt: skip
+        caption="right/all; ~n: wrong in white space only",
+        title_justify="left",
+    )
     table.add_column("surface")
     table.add_column("reasoning")
     for name in COLUMNS:
@@ -153,25 +193,37 @@ def show(report: Report, *, limit: int) -> None:
                 else "red"
             )
             near = f" ~{cell.near}" if cell.near else ""
-            cells.append(f"[{style}]{cell.right}/{cell.all}{near}[/]" if cell.all else "[dim]-[/]")
+            cells.append(
+                f"[{style}]{cell.right}/{cell.all}{near}[/]"
+                if cell.all
+                else "[dim]-[/]"
+            )
         table.add_row(surface, reasoning, *cells)
     console.print(table)
     words = ", ".join(f"{k} {a}/{b}" for k, (a, b) in report.classes().items())
     console.print(
-        f"cases wholly right: {words}; {report.streams} responses in {report.seconds:.0f} s", highlight=False
+        f"cases wholly right: {words}; {report.streams} responses in {report.seconds:.0f} s",
+        highlight=False,
     )
     if report.differing():
         console.print(
-            f"implementation-defined, read otherwise: {', '.join(report.differing())}", highlight=False
+            f"implementation-defined, read otherwise: {', '.join(report.differing())}",
+            highlight=False,
         )
     for failure in report.failures()[:limit]:
         console.print(
             f"\n[red]wrong[/] [bold]{failure['case']}[/] {failure['surface']} start={failure['start']} "
-            f"({failure['wrong']} of {failure['all']} schedules; first: {failure['schedule']})", highlight=False,
-        )  # fmt: skip
+            f"({failure['wrong']} of {failure['all']} schedules; first: {failure['schedule']})",
+            highlight=False,
+        )
         for problem in failure["problems"]:
             console.print(f"  {escape(problem)}", highlight=False, soft_wrap=True)
-        console.print(f"  [dim]{escape(failure['repeat'])}[/]", highlight=False, soft_wrap=True)
+        console.print(
+            f"  [dim]{escape(failure['repeat'])}[/]", highlight=False, soft_wrap=True
+        )
     left = len(report.failures()) - limit
     if left > 0 and limit:
-        console.print(f"\n… and {left} more (--failures N, --json FILE, --html FILE)", highlight=False)
+        console.print(
+            f"\n… and {left} more (--failures N, --json FILE, --html FILE)",
+            highlight=False,
+        )

@@ -85,11 +85,15 @@ def _near(texts: list[str], key: str) -> list[int]:
     places = [i for i in range(1, len(texts)) if hot[i - 1] or hot[i]]
     if len(places) > NEAR_LIMIT:
         # crc32 and not hash(): the choice must be the same in every process.
-        places = sorted(random.Random(zlib.crc32(key.encode())).sample(places, NEAR_LIMIT))
+        places = sorted(
+            random.Random(zlib.crc32(key.encode())).sample(places, NEAR_LIMIT)
+        )
     return places
 
 
-def schedules(texts: list[str], key: str, *, full: bool = False, seeds: int = 1) -> list[Schedule]:
+def schedules(
+    texts: list[str], key: str, *, full: bool = False, seeds: int = 1
+) -> list[Schedule]:
     """All schedules of a case. ``texts`` is what each token adds; ``key`` seeds the choice of splits.
 
     Two names with equal widths are both returned: the caller runs them once and counts them twice.

@@ -21,9 +21,14 @@ def drive(adapter: Any, *, runs: int, fuzz: int, seed: int, workers: int) -> int
     for kind, budget in (("roundtrip", runs), ("fuzz", fuzz)):
         if not budget:
             continue
-        sizes = [BATCH] * (budget // BATCH) + ([budget % BATCH] if budget % BATCH else [])
+        sizes = [BATCH] * (budget // BATCH) + (
+            [budget % BATCH] if budget % BATCH else []
+        )
         jobs = [
-            {"name": kind, "search": {"kind": kind, "seed": seed * 1_000_000 + i, "runs": n}}
+            {
+                "name": kind,
+                "search": {"kind": kind, "seed": seed * 1_000_000 + i, "runs": n},
+            }
             for i, n in enumerate(sizes)
         ]
         began, done, failed, served, shown = time.monotonic(), 0, 0, 0, 0
@@ -32,7 +37,11 @@ def drive(adapter: Any, *, runs: int, fuzz: int, seed: int, workers: int) -> int
                 print(f"{adapter.label()}: {result['error']}", file=sys.stderr)
                 if not result["runs"]:
                     return 3
-            done, failed, served = done + result["runs"], failed + result["failed"], served + result["served"]
+            done, failed, served = (
+                done + result["runs"],
+                failed + result["failed"],
+                served + result["served"],
+            )
             for found in result["found"]:
                 shown += 1
                 if shown <= 5:
@@ -41,13 +50,18 @@ def drive(adapter: Any, *, runs: int, fuzz: int, seed: int, workers: int) -> int
                         print(f"  {problem}")
                     print(
                         json.dumps(
-                            found.get("case") or {"start": found["start"], "output": found["output"]},
+                            found.get("case")
+                            or {"start": found["start"], "output": found["output"]},
                             ensure_ascii=False,
                             indent=1,
                         )
                     )
             if sys.stderr.isatty():
-                print(f"\r{kind}: {done}/{budget}, {failed} failed", end="\r", file=sys.stderr)
+                print(
+                    f"\r{kind}: {done}/{budget}, {failed} failed",
+                    end="\r",
+                    file=sys.stderr,
+                )
         print(
             f"{adapter.label()} {kind}: {failed} of {done} runs failed ({served} over the serving path), seed {seed}, {time.monotonic() - began:.0f} s"
         )

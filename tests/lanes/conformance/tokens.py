@@ -63,7 +63,11 @@ def cache_dir() -> Path:
     root = os.environ.get("CONFORMANCE_CACHE")
     if root:
         return Path(root)
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "vllm-mtp-patches" / "conformance"
+    return (
+        Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+        / "vllm-mtp-patches"
+        / "conformance"
+    )
 
 
 def ranks_file() -> Path:
@@ -75,7 +79,9 @@ def ranks_file() -> Path:
     if override:
         return Path(override)
     try:
-        path = importlib.metadata.distribution("dashscope").locate_file(RANKS_IN_PACKAGE)
+        path = importlib.metadata.distribution("dashscope").locate_file(
+            RANKS_IN_PACKAGE
+        )
     except importlib.metadata.PackageNotFoundError:
         path = None
     if path is None or not Path(str(path)).is_file():
@@ -102,7 +108,9 @@ def _split(ranks: dict[bytes, int], token: bytes) -> tuple[bytes, bytes]:
     while len(parts) > 2:
         best = min(
             range(len(parts) - 1),
-            key=lambda i: r if (r := ranks.get(parts[i] + parts[i + 1], limit)) < limit else limit,
+            key=lambda i: (
+                r if (r := ranks.get(parts[i] + parts[i + 1], limit)) < limit else limit
+            ),
         )
         if ranks.get(parts[best] + parts[best + 1], limit) >= limit:
             raise ValueError(f"rank table has no merge for {token!r}")
@@ -113,7 +121,8 @@ def _split(ranks: dict[bytes, int], token: bytes) -> tuple[bytes, bytes]:
 def _build(raw: bytes) -> dict[str, Any]:
     """The ``tokenizer.json`` document for a ranks file's bytes."""
     ranks = {
-        base64.b64decode(tok): int(rank) for tok, rank in (line.split() for line in raw.splitlines() if line)
+        base64.b64decode(tok): int(rank)
+        for tok, rank in (line.split() for line in raw.splitlines() if line)
     }
     letters = _byte_alphabet()
 
@@ -123,14 +132,25 @@ def _build(raw: bytes) -> dict[str, Any]:
     vocab = {name(token): rank for token, rank in ranks.items()}
     merges = [
         [name(a), name(b)]
-        for a, b in (_split(ranks, t) for t, _ in sorted(ranks.items(), key=lambda kv: kv[1]) if len(t) > 1)
+        for a, b in (
+            _split(ranks, t)
+            for t, _ in sorted(ranks.items(), key=lambda kv: kv[1])
+            if len(t) > 1
+        )
     ]
     first = len(ranks)
     added = [
-        {"id": first + i, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
-         "normalized": False, "special": text in SPECIAL}
+        {
+            "id": first + i,
+            "content": text,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": text in SPECIAL,
+        }
         for i, text in enumerate([*SPECIAL, *ADDED])
-    ]  # fmt: skip
+    ]
     return {
         "version": "1.0",
         "added_tokens": added,
@@ -139,15 +159,39 @@ def _build(raw: bytes) -> dict[str, Any]:
         "pre_tokenizer": {
             "type": "Sequence",
             "pretokenizers": [
-                {"type": "Split", "pattern": {"Regex": PATTERN}, "behavior": "Isolated", "invert": False},
-                {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False},
+                {
+                    "type": "Split",
+                    "pattern": {"Regex": PATTERN},
+                    "behavior": "Isolated",
+                    "invert": False,
+                },
+                {
+                    "type": "ByteLevel",
+                    "add_prefix_space": False,
+                    "trim_offsets": False,
+                    "use_regex": False,
+                },
             ],
         },
         "post_processor": None,
-        "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False},
-        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "",
-                  "end_of_word_suffix": "", "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": merges},
-    }  # fmt: skip
+        "decoder": {
+            "type": "ByteLevel",
+            "add_prefix_space": False,
+            "trim_offsets": False,
+            "use_regex": False,
+        },
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": "",
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "vocab": vocab,
+            "merges": merges,
+        },
+    }
 
 
 def model_folder() -> Path:
@@ -165,20 +209,39 @@ def model_folder() -> Path:
     _write(
         folder / "tokenizer_config.json",
         json.dumps(
-            {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": EOS, "pad_token": "<|endoftext|>",
-             "model_max_length": 262144, "clean_up_tokenization_spaces": False, "chat_template": CHAT_TEMPLATE}
+            {
+                "tokenizer_class": "PreTrainedTokenizerFast",
+                "eos_token": EOS,
+                "pad_token": "<|endoftext|>",
+                "model_max_length": 262144,
+                "clean_up_tokenization_spaces": False,
+                "chat_template": CHAT_TEMPLATE,
+            }
         ),
-    )  # fmt: skip
+    )
     _write(folder / "chat_template.jinja", CHAT_TEMPLATE)
     _write(
         folder / "config.json",
         json.dumps(
-            {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 64, "intermediate_size": 64,
-             "num_attention_heads": 2, "num_key_value_heads": 2, "num_hidden_layers": 1, "vocab_size": 151936,
-             "max_position_embeddings": 262144, "rope_theta": 10000.0, "tie_word_embeddings": True,
-             "torch_dtype": "bfloat16", "eos_token_id": 151645, "bos_token_id": 151643, "transformers_version": "5.0.0"}
+            {
+                "architectures": ["Qwen2ForCausalLM"],
+                "model_type": "qwen2",
+                "hidden_size": 64,
+                "intermediate_size": 64,
+                "num_attention_heads": 2,
+                "num_key_value_heads": 2,
+                "num_hidden_layers": 1,
+                "vocab_size": 151936,
+                "max_position_embeddings": 262144,
+                "rope_theta": 10000.0,
+                "tie_word_embeddings": True,
+                "torch_dtype": "bfloat16",
+                "eos_token_id": 151645,
+                "bos_token_id": 151643,
+                "transformers_version": "5.0.0",
+            }
         ),
-    )  # fmt: skip
+    )
     _write(folder / "done", "")
     return folder
 
@@ -204,8 +267,14 @@ def encode(tokenizer: Any, text: str, *, ordinary_tags: bool = False) -> list[in
 
     Raises ValueError if they do not decode to exactly that text (a lone surrogate, say).
     """
-    parts = re.split(r"(?<=<)(?=/?(?:tool_call|think)>)", text) if ordinary_tags else [text]
-    ids = [i for part in parts for i in tokenizer.encode(part, add_special_tokens=False).ids]
+    parts = (
+        re.split(r"(?<=<)(?=/?(?:tool_call|think)>)", text) if ordinary_tags else [text]
+    )
+    ids = [
+        i
+        for part in parts
+        for i in tokenizer.encode(part, add_special_tokens=False).ids
+    ]
     if tokenizer.decode(ids, skip_special_tokens=False) != text:
         raise ValueError("the text does not survive the tokenizer")
     return ids

@@ -11,7 +11,10 @@ SUITE_VERSION = 1
 
 # So while Python looks for the module of `python -m`: until that is imported there is nothing to clear away on Ctrl-C.
 if sys.argv[:1] == ["-m"]:
-    signal.signal(signal.SIGINT, lambda number, frame: os.write(2, b"interrupted\n") and os._exit(130))
+    signal.signal(
+        signal.SIGINT,
+        lambda number, frame: os.write(2, b"interrupted\n") and os._exit(130),
+    )
 
 
 def build_dir() -> Path:

@@ -35,16 +35,29 @@ def mtp_range(text: str) -> list[int]:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--release", "name", default="v0.32.0", show_default=True, help="The release to test.")
+@click.option(
+    "--release",
+    "name",
+    default="v0.32.0",
+    show_default=True,
+    help="The release to test.",
+)
 @click.option(
     "--mtp",
     default="0-5",
     show_default=True,
     help="Numbers of drafted tokens k, up to 15: 0-5, 3, or 0,7,15.",
 )
-@click.option("--stock", is_flag=True, help="Test the official wheel as well, beside the patched one.")
 @click.option(
-    "--patched/--no-patched", default=True, show_default=True, help="Test the release with its series."
+    "--stock",
+    is_flag=True,
+    help="Test the official wheel as well, beside the patched one.",
+)
+@click.option(
+    "--patched/--no-patched",
+    default=True,
+    show_default=True,
+    help="Test the release with its series.",
 )
 @click.option(
     "--wheel",
@@ -58,7 +71,12 @@ def mtp_range(text: str) -> list[int]:
     help="Requests of the soak at the largest k, 32 at a time; 0: no soak.",
 )
 @from_dir_option
-@click.option("--results", "keep", is_flag=True, help="Keep the totals in results/cpu, for docs/results.md.")
+@click.option(
+    "--results",
+    "keep",
+    is_flag=True,
+    help="Keep the totals in results/cpu, for docs/results.md.",
+)
 def command(
     name: str,
     mtp: str,
@@ -91,10 +109,17 @@ def command(
     console.result(results.table(judged))
     if keep:
         results.keep(judged)
-    bad = [p for p in judged if p["complaints"] or (p["variant"] == "patched" and p["right"] < p["requests"])]
+    bad = [
+        p
+        for p in judged
+        if p["complaints"] or (p["variant"] == "patched" and p["right"] < p["requests"])
+    ]
     if bad:
         places = ", ".join(f"{p['variant']} k={p['mtp']}" for p in bad)
-        raise PatchsetError(f"the lane failed: {places}", f"read the results in {build_dir() / 'results'}")
+        raise PatchsetError(
+            f"the lane failed: {places}",
+            f"read the results in {build_dir() / 'results'}",
+        )
 
 
 if __name__ == "__main__":

@@ -62,11 +62,18 @@ class Lane:
             # As in OpenAI's API: a call to the one function that was named ends with "stop".
             expected = dataclasses.replace(expected, finish="stop")
         asked = Asked(
-            check, surface, streamed, transcript, max_tokens, expected,
+            check,
+            surface,
+            streamed,
+            transcript,
+            max_tokens,
+            expected,
             thinking_token_budget=thinking_token_budget,
-        )  # fmt: skip
+        )
         try:
-            asked.got = await self.send(surface, streamed, transcript, max_tokens, thinking_token_budget)
+            asked.got = await self.send(
+                surface, streamed, transcript, max_tokens, thinking_token_budget
+            )
         except Exception as error:  # whatever a client raises about an answer is a finding about that answer
             cause = f" ({error.__cause__!r})" if error.__cause__ else ""
             asked.failure = f"{type(error).__name__}: {error}{cause}"[:500]
@@ -85,7 +92,9 @@ class Lane:
         request = Ask(transcript, streamed, history, max_tokens, thinking_token_budget)
         return await SURFACES[surface](self.clients, request)
 
-    async def _history(self, surface: str, streamed: bool, transcript: Transcript) -> list[dict[str, Any]]:
+    async def _history(
+        self, surface: str, streamed: bool, transcript: Transcript
+    ) -> list[dict[str, Any]]:
         turn = _TURNS[surface]
         if transcript.after is None:
             return turn.user(transcript.user)
@@ -113,10 +122,18 @@ class Lane:
 
     def _verdict(self, asked: Asked) -> Verdict:
         verdict = self._compared(asked)
-        return dataclasses.replace(verdict, thinking_token_budget=asked.thinking_token_budget)
+        return dataclasses.replace(
+            verdict, thinking_token_budget=asked.thinking_token_budget
+        )
 
     def _compared(self, asked: Asked) -> Verdict:
-        where = (asked.check, asked.surface, asked.streamed, asked.transcript.id, asked.max_tokens)
+        where = (
+            asked.check,
+            asked.surface,
+            asked.streamed,
+            asked.transcript.id,
+            asked.max_tokens,
+        )
         if asked.got is None:
             return Verdict("request", *where, (asked.failure,))
         why = differences(asked.expected, asked.got)
@@ -124,7 +141,12 @@ class Lane:
         bursts = tuple(line.get("bursts", ()))
         if not why:
             return Verdict("right", *where, bursts=bursts)
-        details = (tuple(why), shown(asked.expected), vars(asked.got) | {"history": None}, bursts)
+        details = (
+            tuple(why),
+            shown(asked.expected),
+            vars(asked.got) | {"history": None},
+            bursts,
+        )
         if not line:
             return Verdict("unknown", *where, *details)
         id = asked.transcript.id
@@ -133,7 +155,11 @@ class Lane:
         control = (self.control or {}).get(id) or self.answers.tokens[id]
         if line["tokens"] != control[: asked.max_tokens]:
             return Verdict("model", *where, *details)
-        return Verdict("space" if only_space(asked.expected, asked.got) else "parser", *where, *details)
+        return Verdict(
+            "space" if only_space(asked.expected, asked.got) else "parser",
+            *where,
+            *details,
+        )
 
     def tokens(self, asked: Asked) -> list[int] | None:
         """The tokens that the engine gave for an answered request."""
@@ -142,7 +168,9 @@ class Lane:
 
 
 async def gather(
-    makers: Iterable[Callable[[], Awaitable[Asked]]], at_once: int, advance: Callable[[int], None]
+    makers: Iterable[Callable[[], Awaitable[Asked]]],
+    at_once: int,
+    advance: Callable[[int], None],
 ) -> list[Asked]:
     """Run requests, ``at_once`` of them at a time."""
     places = asyncio.Semaphore(at_once)

@@ -14,13 +14,21 @@ from patchset import console, files
 from patchset.errors import PatchsetError
 
 _HERE = Path(__file__).parent
-_SOURCES = ("transcripts/*.json", "chat_template.jinja", "tools.json", "transcripts.py", "checkpoint/*.py")
+_SOURCES = (
+    "transcripts/*.json",
+    "chat_template.jinja",
+    "tools.json",
+    "transcripts.py",
+    "checkpoint/*.py",
+)
 
 
 def key(environment: Environment) -> str:
     """What names a checkpoint: a hash over everything that decides its content."""
     digest = hashlib.sha256(
-        repr(sorted(environment.versions.get(n, "") for n in ("torch", "transformers"))).encode()
+        repr(
+            sorted(environment.versions.get(n, "") for n in ("torch", "transformers"))
+        ).encode()
     )
     for pattern in _SOURCES:
         for file in sorted(_HERE.glob(pattern)):
@@ -57,5 +65,6 @@ def _make(environment: Environment, folder: Path) -> None:
     ended = subprocess.run(command, env=variables, check=False)
     if ended.returncode != 0:
         raise PatchsetError(
-            f"the checkpoint maker ended with status {ended.returncode}", "its output is above"
+            f"the checkpoint maker ended with status {ended.returncode}",
+            "its output is above",
         )

@@ -57,7 +57,9 @@ async def budgets(lane: Lane) -> list[Verdict]:
     # The line feed after the prompt's <think> counts as reasoning, too.
     reasoning = sum(end <= begins for end in lane.answers.cuts[_INSIDE]) + 1
     makers = [
-        functools.partial(lane.ask, "budget", "chat", streamed, _INSIDE, thinking_token_budget=budget)
+        functools.partial(
+            lane.ask, "budget", "chat", streamed, _INSIDE, thinking_token_budget=budget
+        )
         for budget in range(reasoning + 1, len(lane.answers.tokens[_INSIDE]))
         for streamed in (True, False)
     ]
@@ -68,13 +70,22 @@ async def disconnects(lane: Lane) -> list[dict[str, Any]]:
     """Clients that close their connection in the middle of a stream; the server must be idle and right afterwards."""
     found = []
     for count in LEAVING:
-        with console.step(f"{count} client{'s' if count > 1 else ''} going away in mid-stream"):
-            left = await asyncio.gather(*(_leave(lane, 3 + number % 40) for number in range(count)))
+        with console.step(
+            f"{count} client{'s' if count > 1 else ''} going away in mid-stream"
+        ):
+            left = await asyncio.gather(
+                *(_leave(lane, 3 + number % 40) for number in range(count))
+            )
             start = time.monotonic()
-            while metrics.running(lane.server.metrics()) and time.monotonic() - start < _SETTLE_SECONDS:
+            while (
+                metrics.running(lane.server.metrics())
+                and time.monotonic() - start < _SETTLE_SECONDS
+            ):
                 await asyncio.sleep(0.2)
             settled = time.monotonic() - start
-            after = await lane.judge([await lane.ask("after leaving", s, True, "one-call") for s in SURFACES])
+            after = await lane.judge(
+                [await lane.ask("after leaving", s, True, "one-call") for s in SURFACES]
+            )
             found.append(
                 {
                     "clients": count,
@@ -88,13 +99,16 @@ async def disconnects(lane: Lane) -> list[dict[str, Any]]:
     return found
 
 
-async def soak(lane: Lane, count: int, seed: int) -> tuple[list[Verdict], dict[str, Any]]:
+async def soak(
+    lane: Lane, count: int, seed: int
+) -> tuple[list[Verdict], dict[str, Any]]:
     """``count`` requests, drawn at random with ``seed``; the server's memory after each half."""
     random_ = random.Random(seed)
     ids = sorted(lane.transcripts)
     kinds = [(surface, streamed) for surface in SURFACES for streamed in (True, False)]
     makers = [
-        functools.partial(lane.ask, "soak", *random_.choice(kinds), random_.choice(ids)) for _ in range(count)
+        functools.partial(lane.ask, "soak", *random_.choice(kinds), random_.choice(ids))
+        for _ in range(count)
     ]
     sizes = [lane.server.resident_bytes()]
     verdicts: list[Verdict] = []
@@ -107,22 +121,36 @@ async def soak(lane: Lane, count: int, seed: int) -> tuple[list[Verdict], dict[s
     return verdicts, {
         "requests": count,
         "seconds": round(seconds, 1),
-        "resident_bytes": {"before": sizes[0], "after_first_half": sizes[1], "after_second_half": sizes[2]},
+        "resident_bytes": {
+            "before": sizes[0],
+            "after_first_half": sizes[1],
+            "after_second_half": sizes[2],
+        },
         "grown_in_second_half_bytes": grown,
     }
 
 
 async def control(lane: Lane) -> dict[str, list[int]]:
     """The tokens of every transcript as this server gives them, for the servers with speculative decoding."""
-    makers = [functools.partial(lane.ask, "control", "chat", False, id) for id in lane.transcripts]
+    makers = [
+        functools.partial(lane.ask, "control", "chat", False, id)
+        for id in lane.transcripts
+    ]
     with console.progress("control", len(makers), unit="requests") as advance:
         asked = await gather(makers, lane.server.at_once, advance)
     await lane.judge(asked)
-    return {a.transcript.id: tokens for a in asked if (tokens := lane.tokens(a)) is not None}
+    return {
+        a.transcript.id: tokens for a in asked if (tokens := lane.tokens(a)) is not None
+    }
 
 
-async def _asked(what: str, lane: Lane, makers: list[functools.partial[Any]]) -> list[Verdict]:
-    with console.step(what), console.progress(what, len(makers), unit="requests") as advance:
+async def _asked(
+    what: str, lane: Lane, makers: list[functools.partial[Any]]
+) -> list[Verdict]:
+    with (
+        console.step(what),
+        console.progress(what, len(makers), unit="requests") as advance,
+    ):
         asked: list[Asked] = await gather(makers, lane.server.at_once, advance)
         return await lane.judge(asked)
 
@@ -146,7 +174,9 @@ async def _leave(lane: Lane, chunks: int) -> bool:
     """Read some chunks of a long stream and close the connection; False when the stream was over before that."""
     body = long_stream()
     template = {"chat_template_kwargs": body.pop("chat_template_kwargs")}
-    stream: Any = await lane.clients.openai.chat.completions.create(**body, stream=True, extra_body=template)
+    stream: Any = await lane.clients.openai.chat.completions.create(
+        **body, stream=True, extra_body=template
+    )
     seen = 0
     try:
         async for _ in stream:

@@ -51,17 +51,25 @@ class Environment:
     @property
     def shim_torchvision(self) -> bool:
         """A CPU build of torch lacks the operators that another build of torchvision expects."""
-        return "+cpu" in self.versions["torch"] and "+cpu" not in self.versions["torchvision"]
+        return (
+            "+cpu" in self.versions["torch"]
+            and "+cpu" not in self.versions["torchvision"]
+        )
 
 
 def requirements(wheel: Path, without: set[str] = _LEFT_OUT) -> list[str]:
     """What the wheel requires here, by its metadata, without what the lane chooses itself."""
     with zipfile.ZipFile(wheel) as archive:
-        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        name = next(
+            name for name in archive.namelist() if name.endswith(".dist-info/METADATA")
+        )
         metadata = Parser().parsestr(archive.read(name).decode("utf-8"))
     found = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
     wanted = [
-        r for r in found if r.name not in without and (r.marker is None or r.marker.evaluate({"extra": ""}))
+        r
+        for r in found
+        if r.name not in without
+        and (r.marker is None or r.marker.evaluate({"extra": ""}))
     ]
     for requirement in wanted:
         requirement.marker = None
@@ -75,10 +83,14 @@ def base(release: Release, wheel: Path) -> Environment:
         PatchsetError: pip failed, or the lane does not know the torchvision of the release's torch.
     """
     if release.torch not in _TORCHVISION:
-        raise PatchsetError(f"which torchvision belongs to torch {release.torch} is not known to the lane")
+        raise PatchsetError(
+            f"which torchvision belongs to torch {release.torch} is not known to the lane"
+        )
     wanted = [f"torch=={release.torch}", *requirements(wheel)]
     alone = f"torchvision=={_TORCHVISION[release.torch]}"
-    key = hashlib.sha256("\n".join([sys.version, *wanted, alone]).encode()).hexdigest()[:16]
+    key = hashlib.sha256("\n".join([sys.version, *wanted, alone]).encode()).hexdigest()[
+        :16
+    ]
     folder = build_dir() / f"env-{key}"
     done = folder / "READY"
     with files.lock(folder):
@@ -104,7 +116,9 @@ def cuda(release: Release, wheel: Path, name: str) -> Environment:
     folder = build_dir() / f"env-{release.name}-{name}-{key}"
     with files.lock(folder):
         if not (folder / "READY").is_file():
-            with console.step(f"make the environment of {release.name}, {name} (some minutes)"):
+            with console.step(
+                f"make the environment of {release.name}, {name} (some minutes)"
+            ):
                 venv.create(folder, with_pip=True, clear=True)
                 _pip(folder, *wanted)
                 (folder / "READY").touch()
@@ -119,7 +133,12 @@ def with_wheel(environment: Environment, wheel: Path) -> Environment:
         mark.unlink(missing_ok=True)
         with console.step(f"install {wheel.name}"):
             _pip(
-                environment.folder, "--no-deps", "--no-index", "--force-reinstall", "--no-compile", str(wheel)
+                environment.folder,
+                "--no-deps",
+                "--no-index",
+                "--force-reinstall",
+                "--no-compile",
+                str(wheel),
             )
         mark.write_text(digest, encoding="utf-8")
     return Environment(environment.folder, installed_versions(environment.folder))
@@ -150,7 +169,14 @@ def _show(line: str) -> None:
 
 def installed_versions(
     folder: Path,
-    names: Sequence[str] = ("vllm", "torch", "torchvision", "transformers", "openai", "anthropic"),
+    names: Sequence[str] = (
+        "vllm",
+        "torch",
+        "torchvision",
+        "transformers",
+        "openai",
+        "anthropic",
+    ),
 ) -> dict[str, str]:
     code = (
         "import importlib.metadata as m, json, platform, sys\n"
@@ -161,7 +187,10 @@ def installed_versions(
         "print(json.dumps(found))"
     )
     ended = subprocess.run(
-        [str(folder / "bin" / "python"), "-c", code, *names], capture_output=True, text=True, check=True
+        [str(folder / "bin" / "python"), "-c", code, *names],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     versions: dict[str, str] = json.loads(ended.stdout)
     return versions

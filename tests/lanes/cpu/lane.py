@@ -29,7 +29,11 @@ from patchset import console, files
 from patchset.release import Release
 
 _SOAK_SEED = 5
-_CHECKS = (("everywhere", checks.everywhere), ("cut", checks.cuts), ("budget", checks.budgets))
+_CHECKS = (
+    ("everywhere", checks.everywhere),
+    ("cut", checks.cuts),
+    ("budget", checks.budgets),
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,9 @@ class Run:
         if self.unlearnt:
             found.append(f"the model does not know {', '.join(self.unlearnt)}")
         for left in self.disconnects:
-            bad = [kind for kind in left["right_after"] if kind in ("request", "unknown")]
+            bad = [
+                kind for kind in left["right_after"] if kind in ("request", "unknown")
+            ]
             if bad or not (left["healthy"] and left["idle"]):
                 found.append(f"not well after {left['clients']} clients left: {left}")
         return found
@@ -79,16 +85,26 @@ def run(release: Release, variant: Variant, ks: Sequence[int], soak: int) -> lis
         with console.step(f"{variant.name}, k = {k}"):
             begun = time.monotonic()
             with server.running(server_environment, model, k, folder) as running:
-                console.note(f"  healthy after {running.started_seconds:.0f} s at {running.url}")
-                found = asyncio.run(judge(running, model, control, soak if k == max(ks) else 0))
+                console.note(
+                    f"  healthy after {running.started_seconds:.0f} s at {running.url}"
+                )
+                found = asyncio.run(
+                    judge(running, model, control, soak if k == max(ks) else 0)
+                )
             control = found.control or control
-            found.seconds |= {"server_start": running.started_seconds, "all": time.monotonic() - begun}
+            found.seconds |= {
+                "server_start": running.started_seconds,
+                "all": time.monotonic() - begun,
+            }
         found.seconds |= times
         result = {
             "lane": "cpu",
             "release": release.name,
             "variant": variant.name,
-            "wheel": {"file": variant.wheel.name, "sha256": files.sha256_file(variant.wheel)},
+            "wheel": {
+                "file": variant.wheel.name,
+                "sha256": files.sha256_file(variant.wheel),
+            },
             **findings(found, k, model, controlled=control is not None),
             "versions": server_environment.versions,
         }
@@ -99,7 +115,9 @@ def run(release: Release, variant: Variant, ks: Sequence[int], soak: int) -> lis
     return places
 
 
-async def judge(running: server.Server, model: Path, control: dict[str, list[int]] | None, soak: int) -> Run:
+async def judge(
+    running: server.Server, model: Path, control: dict[str, list[int]] | None, soak: int
+) -> Run:
     """Ask a server of the model that knows the transcripts, everything; ``control`` are its tokens at k = 0."""
     answers = Answers.load(model)
     clients = common.clients(running.url, server.MODEL_NAME)
@@ -109,8 +127,14 @@ async def judge(running: server.Server, model: Path, control: dict[str, list[int
         if running.mtp == 0:
             found.control = lane.control = await checks.control(lane)
             # A forced call is generated under a grammar, which may take away white space that was learnt.
-            free = [id for id, transcript in lane.transcripts.items() if transcript.tool_choice == "auto"]
-            found.unlearnt = [id for id in free if found.control.get(id) != answers.tokens[id]]
+            free = [
+                id
+                for id, transcript in lane.transcripts.items()
+                if transcript.tool_choice == "auto"
+            ]
+            found.unlearnt = [
+                id for id in free if found.control.get(id) != answers.tokens[id]
+            ]
         for name, check in _CHECKS:
             begun = time.monotonic()
             found.verdicts += await check(lane)
@@ -138,19 +162,26 @@ def findings(found: Run, k: int, model: Path, *, controlled: bool) -> dict[str, 
         "burst_widths": found.drafts.widths() if k else {},
         "delivered_widths": results.delivered_widths(found.verdicts),
         "drafts": asdict(found.drafts),
-        "control": "k = 0 of the same run" if controlled else "the transcripts' own tokens",
+        "control": "k = 0 of the same run"
+        if controlled
+        else "the transcripts' own tokens",
         "disconnects": found.disconnects,
         "soak": found.soak,
-        "checkpoint": {"key": model.name} | json.loads((model / "made.json").read_text(encoding="utf-8")),
+        "checkpoint": {"key": model.name}
+        | json.loads((model / "made.json").read_text(encoding="utf-8")),
         "seconds": {name: round(value, 1) for name, value in found.seconds.items()},
     }
 
 
 def say(result: dict[str, Any], place: Path) -> None:
     """A result in some lines."""
-    console.note(f"  {result['right']} of {result['requests']} right {result['by_kind']}; result {place}")
+    console.note(
+        f"  {result['right']} of {result['requests']} right {result['by_kind']}; result {place}"
+    )
     for complaint in result["complaints"]:
         console.note(f"  ! {complaint}")
     for verdict in result["wrong"][:5]:
         where = f"{verdict['check']} {results.surface_name(verdict['surface'], verdict['streamed'])}"
-        console.note(f"  {verdict['kind']}: {verdict['transcript']} on {where}: {'; '.join(verdict['why'])}")
+        console.note(
+            f"  {verdict['kind']}: {verdict['transcript']} on {where}: {'; '.join(verdict['why'])}"
+        )

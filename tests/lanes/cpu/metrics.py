@@ -40,7 +40,10 @@ class Drafts:
     def widths(self) -> dict[int, int]:
         """How many bursts had each width: one token more than were accepted."""
         reached = [self.drafts, *self.by_position, 0]
-        return {width: reached[width - 1] - reached[width] for width in range(1, len(self.by_position) + 2)}
+        return {
+            width: reached[width - 1] - reached[width]
+            for width in range(1, len(self.by_position) + 2)
+        }
 
     def complaints(self) -> list[str]:
         """Why these drafts do not exercise what the lane is for; empty when they do."""
@@ -50,10 +53,14 @@ class Drafts:
         if len(self.by_position) > _JUDGED:
             accepted = sum(first) / max(self.drafts * _JUDGED, 1)
         if not LEAST_ACCEPTANCE <= accepted <= MOST_ACCEPTANCE:
-            found.append(f"acceptance is {accepted:.0%}, not {LEAST_ACCEPTANCE:.0%} to {MOST_ACCEPTANCE:.0%}")
+            found.append(
+                f"acceptance is {accepted:.0%}, not {LEAST_ACCEPTANCE:.0%} to {MOST_ACCEPTANCE:.0%}"
+            )
         widths = self.widths()
         # Of the widths between, only some come up in a run; the widest is a draft that was right to its end.
-        wanted = [width for width in widths if width <= _JUDGED + 1 or width == len(widths)]
+        wanted = [
+            width for width in widths if width <= _JUDGED + 1 or width == len(widths)
+        ]
         missing = [str(width) for width in wanted if widths[width] == 0]
         if missing:
             found.append(f"no burst of {', '.join(missing)} tokens")
@@ -71,7 +78,9 @@ def drafts(text: str, mtp: int) -> Drafts:
                 totals[name] += int(sample.value)
             elif name == _BY_POSITION and "position" in sample.labels:
                 by_position[int(sample.labels["position"])] += int(sample.value)
-    return Drafts(totals[_DRAFTS], totals[_DRAFT_TOKENS], totals[_ACCEPTED], tuple(by_position))
+    return Drafts(
+        totals[_DRAFTS], totals[_DRAFT_TOKENS], totals[_ACCEPTED], tuple(by_position)
+    )
 
 
 def running(text: str) -> int:

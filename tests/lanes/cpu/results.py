@@ -16,7 +16,9 @@ from cpu.verdict import Verdict
 #: A result shows at most so many wrong answers in full, one of each sort; all of them are counted.
 MOST_SHOWN = 200
 _COLUMNS = [
-    (surface, streamed) for surface in ("chat", "responses", "messages") for streamed in (False, True)
+    (surface, streamed)
+    for surface in ("chat", "responses", "messages")
+    for streamed in (False, True)
 ]
 
 
@@ -57,10 +59,18 @@ def summary(verdicts: Sequence[Verdict], groups: dict[str, str]) -> dict[str, An
         "right": len(verdicts) - len(wrong),
         "by_kind": dict(Counter(verdict.kind for verdict in verdicts)),
         "by_check": _plain(counts(verdicts, (v.check for v in verdicts))),
-        "by_surface": _plain(counts(everywhere, (surface_name(v.surface, v.streamed) for v in everywhere))),
-        "by_group": _plain(counts(everywhere, (groups[v.transcript] for v in everywhere))),
+        "by_surface": _plain(
+            counts(
+                everywhere, (surface_name(v.surface, v.streamed) for v in everywhere)
+            )
+        ),
+        "by_group": _plain(
+            counts(everywhere, (groups[v.transcript] for v in everywhere))
+        ),
         "wrong": [asdict(verdict) for verdict in _one_of_each(wrong)[:MOST_SHOWN]],
-        "wrong_by_transcript": dict(Counter(f"{v.kind} {v.transcript} {v.check}" for v in wrong)),
+        "wrong_by_transcript": dict(
+            Counter(f"{v.kind} {v.transcript} {v.check}" for v in wrong)
+        ),
     }
 
 
@@ -73,16 +83,27 @@ def delivered_widths(verdicts: Sequence[Verdict]) -> dict[int, int]:
 def table(results: Sequence[dict[str, Any]]) -> str:
     """Markdown: a row for each result, right of all requests by surface, by group and by check, and the bursts."""
     groups = sorted({group for result in results for group in result["by_group"]})
-    checks = sorted({check for result in results for check in result["by_check"]} - {"everywhere"})
+    checks = sorted(
+        {check for result in results for check in result["by_check"]} - {"everywhere"}
+    )
     surfaces = [surface_name(*column) for column in _COLUMNS]
     head = ["wheel", "k", *surfaces, *groups, *checks, "acceptance", "burst widths"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for result in sorted(results, key=lambda r: (r["variant"], r["mtp"])):
         cells = [result["variant"], str(result["mtp"])]
-        for part, keys in (("by_surface", surfaces), ("by_group", groups), ("by_check", checks)):
+        for part, keys in (
+            ("by_surface", surfaces),
+            ("by_group", groups),
+            ("by_check", checks),
+        ):
             cells += [_cell(result[part].get(key)) for key in keys]
-        widths = " ".join(f"{width}:{count}" for width, count in result["burst_widths"].items())
-        cells += [f"{result['acceptance']:.0%}" if result["mtp"] else "–", widths or "–"]
+        widths = " ".join(
+            f"{width}:{count}" for width, count in result["burst_widths"].items()
+        )
+        cells += [
+            f"{result['acceptance']:.0%}" if result["mtp"] else "–",
+            widths or "–",
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -95,7 +116,10 @@ def keep(results: Sequence[dict[str, Any]]) -> None:
 
 def read(folder: Path) -> list[dict[str, Any]]:
     """All results of a folder."""
-    return [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))]
+    return [
+        json.loads(file.read_text(encoding="utf-8"))
+        for file in sorted(folder.glob("*.json"))
+    ]
 
 
 def _one_of_each(wrong: Sequence[Verdict]) -> list[Verdict]:
@@ -103,7 +127,14 @@ def _one_of_each(wrong: Sequence[Verdict]) -> list[Verdict]:
     first: dict[tuple[object, ...], Verdict] = {}
     for verdict in wrong:
         first.setdefault(
-            (verdict.kind, verdict.transcript, verdict.check, verdict.streamed, verdict.why), verdict
+            (
+                verdict.kind,
+                verdict.transcript,
+                verdict.check,
+                verdict.streamed,
+                verdict.why,
+            ),
+            verdict,
         )
     return list(first.values())
 

@@ -76,7 +76,8 @@ class Server:
         """Whether ``/health`` answers 200."""
         with contextlib.suppress(httpx.HTTPError):
             return (
-                self.process.poll() is None and httpx.get(f"{self.url}/health", timeout=10).status_code == 200
+                self.process.poll() is None
+                and httpx.get(f"{self.url}/health", timeout=10).status_code == 200
             )
         return False
 
@@ -107,7 +108,11 @@ class Server:
 
 @contextlib.contextmanager
 def running(
-    environment: Environment, checkpoint: Path | str, mtp: int, folder: Path, serving: Serving = CPU
+    environment: Environment,
+    checkpoint: Path | str,
+    mtp: int,
+    folder: Path,
+    serving: Serving = CPU,
 ) -> Iterator[Server]:
     """Serve ``checkpoint`` with ``mtp`` drafted tokens (0: without speculative decoding); logs go to ``folder``.
 
@@ -119,7 +124,12 @@ def running(
     log, tap = folder / f"server-{kind}k{mtp}.log", folder / f"tap-{kind}k{mtp}.jsonl"
     tap.unlink(missing_ok=True)
     port = _free_port()
-    command = [str(environment.vllm), "serve", str(checkpoint), *_arguments(serving, mtp, port)]
+    command = [
+        str(environment.vllm),
+        "serve",
+        str(checkpoint),
+        *_arguments(serving, mtp, port),
+    ]
     variables = os.environ | {
         "PYTHONPATH": str(_SITE),
         "E2E_TAP": str(tap),
@@ -133,7 +143,9 @@ def running(
     }
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=variables, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=out, stderr=out, env=variables, start_new_session=True
+        )
     server = Server(f"http://127.0.0.1:{port}", mtp, log, tap, process, serving.at_once)
     try:
         _wait(server)
@@ -145,22 +157,40 @@ def running(
             process.wait(5)  # an engine that died takes the server with it
         if process.poll() is None:
             raise
-        raise PatchsetError(f"the server for k = {mtp} ended during the checks", _last_lines(log)) from error
+        raise PatchsetError(
+            f"the server for k = {mtp} ended during the checks", _last_lines(log)
+        ) from error
     finally:
         _stop(process)
 
 
 def _arguments(serving: Serving, mtp: int, port: int) -> list[str]:
     arguments = [
-        *("--served-model-name", MODEL_NAME, "--host", "127.0.0.1", "--port", str(port)),
+        *(
+            "--served-model-name",
+            MODEL_NAME,
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ),
         *("--dtype", serving.dtype, "--max-num-seqs", str(serving.at_once + 8)),
         *serving.arguments,
-        *("--enable-auto-tool-choice", "--tool-call-parser", "qwen3_coder", "--reasoning-parser", "qwen3"),
+        *(
+            "--enable-auto-tool-choice",
+            "--tool-call-parser",
+            "qwen3_coder",
+            "--reasoning-parser",
+            "qwen3",
+        ),
     ]
     if serving.max_model_len is not None:
         arguments += ["--max-model-len", str(serving.max_model_len)]
     if mtp:
-        arguments += ["--speculative-config", json.dumps({"method": "mtp", "num_speculative_tokens": mtp})]
+        arguments += [
+            "--speculative-config",
+            json.dumps({"method": "mtp", "num_speculative_tokens": mtp}),
+        ]
     return arguments
 
 
@@ -186,7 +216,9 @@ def _wait(server: Server) -> None:
                 _last_lines(server.log),
             )
         if now - last > 15:
-            console.note(f"  waiting for the server, {now - start:.0f} s: {_last_line(server.log)}")
+            console.note(
+                f"  waiting for the server, {now - start:.0f} s: {_last_line(server.log)}"
+            )
             last = now
         time.sleep(0.5)
     server.started_seconds = time.monotonic() - start
@@ -209,7 +241,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _last_lines(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[
+        -_LAST_LINES:
+    ]
     return f"read {log}; its last lines:\n" + "\n".join(lines)
 
 

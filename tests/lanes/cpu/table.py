@@ -62,7 +62,11 @@ def servers(
     for cell in CELLS[place.partition("/")[0]]:
         for kind in results.KINDS:
             names = {k: _name(kind, cell, k) for k in MTP}
-            yield cell, kind, {k: found[name] for k, name in names.items() if name in found}
+            yield (
+                cell,
+                kind,
+                {k: found[name] for k, name in names.items() if name in found},
+            )
 
 
 def table(found: list[Release]) -> str:

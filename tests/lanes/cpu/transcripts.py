@@ -175,11 +175,15 @@ def load(folder: Path = FOLDER) -> dict[str, Transcript]:
             )
     for transcript in found.values():
         if transcript.after is not None and transcript.after not in found:
-            raise ValueError(f"{transcript.id} comes after {transcript.after}, which does not exist")
+            raise ValueError(
+                f"{transcript.id} comes after {transcript.after}, which does not exist"
+            )
     return found
 
 
-def chat_messages(transcript: Transcript, all_of_them: dict[str, Transcript]) -> list[dict[str, Any]]:
+def chat_messages(
+    transcript: Transcript, all_of_them: dict[str, Transcript]
+) -> list[dict[str, Any]]:
     """The request's messages as ``/v1/chat/completions`` takes them, a first turn answered as it should be."""
     if transcript.after is None:
         return [{"role": "user", "content": transcript.user}]
@@ -189,7 +193,10 @@ def chat_messages(transcript: Transcript, all_of_them: dict[str, Transcript]) ->
         {
             "id": f"call_{number}",
             "type": "function",
-            "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+            "function": {
+                "name": call.name,
+                "arguments": json.dumps(call.arguments, ensure_ascii=False),
+            },
         }
         for number, call in enumerate(message.calls)
     ]
@@ -223,7 +230,9 @@ def _segments(part: dict[str, Any]) -> list[Segment]:
         pieces += [
             Segment("key", f"<parameter={name}>", name),
             Segment("frame", "\n"),
-            Segment("value", parameter.get("written", written(parameter["value"])), name),
+            Segment(
+                "value", parameter.get("written", written(parameter["value"])), name
+            ),
             Segment("frame", "\n</parameter>\n"),
         ]
     return [*pieces, Segment("frame", "</function>\n</tool_call>")]

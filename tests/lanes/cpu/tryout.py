@@ -29,7 +29,11 @@ def request() -> dict[str, Any]:
         "temperature": 0,
         "chat_template_kwargs": {"enable_thinking": transcript.thinking},
         "tools": [
-            {"type": "function", "function": {"name": name, "parameters": schemas[name]}} for name in schemas
+            {
+                "type": "function",
+                "function": {"name": name, "parameters": schemas[name]},
+            }
+            for name in schemas
         ],
     }
 
@@ -38,7 +42,9 @@ def right(answer: dict[str, Any]) -> bool:
     """Whether an answer is the call that the model was taught."""
     choice = answer["choices"][0]
     calls = [
-        transcripts.Call(call["function"]["name"], json.loads(call["function"]["arguments"]))
+        transcripts.Call(
+            call["function"]["name"], json.loads(call["function"]["arguments"])
+        )
         for call in choice["message"].get("tool_calls") or ()
     ]
     expected = transcripts.load()[TRANSCRIPT].message
@@ -46,8 +52,18 @@ def right(answer: dict[str, Any]) -> bool:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--mtp", type=click.IntRange(0, 5), default=3, show_default=True, help="Drafted tokens k.")
-@click.option("--keep", is_flag=True, help="Leave the server up until Ctrl-C, for requests of your own.")
+@click.option(
+    "--mtp",
+    type=click.IntRange(0, 5),
+    default=3,
+    show_default=True,
+    help="Drafted tokens k.",
+)
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Leave the server up until Ctrl-C, for requests of your own.",
+)
 def command(mtp: int, keep: bool) -> None:
     """Serve a small model of the Qwen3.5 architecture with MTP on the CPU, and ask it for a tool call.
 
@@ -71,7 +87,8 @@ def command(mtp: int, keep: bool) -> None:
         console.result(json.dumps(answer["choices"][0], indent=1, ensure_ascii=False))
         if not right(answer):
             raise PatchsetError(
-                "that is not the call that the model was taught", f"the server's log is {running.log}"
+                "that is not the call that the model was taught",
+                f"the server's log is {running.log}",
             )
         if keep:
             console.note(f"the server stays at {running.url}; Ctrl-C ends it")

@@ -69,7 +69,9 @@ def differences(expected: Message, got: Got) -> list[str]:
             found.append(name)
     if len(message.calls) != len(expected.calls):
         found.append(f"{len(message.calls)} calls, not {len(expected.calls)}")
-    for number, (wanted, call) in enumerate(zip(expected.calls, message.calls, strict=False)):
+    for number, (wanted, call) in enumerate(
+        zip(expected.calls, message.calls, strict=False)
+    ):
         if call.name != wanted.name:
             found.append(f"call {number}: name")
         if not is_object(got.arguments[number]):
@@ -83,8 +85,19 @@ def differences(expected: Message, got: Got) -> list[str]:
 
 def only_space(expected: Message, got: Got) -> bool:
     """Whether the message would be right if white space around content and reasoning did not count."""
-    loose = Got(**{**vars(got), "content": got.content.strip(), "reasoning": got.reasoning.strip()})
-    stripped = Message(expected.reasoning.strip(), expected.content.strip(), expected.calls, expected.finish)
+    loose = Got(
+        **{
+            **vars(got),
+            "content": got.content.strip(),
+            "reasoning": got.reasoning.strip(),
+        }
+    )
+    stripped = Message(
+        expected.reasoning.strip(),
+        expected.content.strip(),
+        expected.calls,
+        expected.finish,
+    )
     return not differences(stripped, loose)
 
 

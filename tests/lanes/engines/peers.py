@@ -26,20 +26,29 @@ def sglang(folder: Path) -> Parse:
     )
 
     def parse(case: Case, texts: list[str], stream: bool) -> Deltas:
-        tools, detector = [Tool(**tool) for tool in declared(case)], Qwen3CoderDetector()
+        tools, detector = (
+            [Tool(**tool) for tool in declared(case)],
+            Qwen3CoderDetector(),
+        )
         if stream:
-            results = [detector.parse_streaming_increment(text, tools) for text in texts]
+            results = [
+                detector.parse_streaming_increment(text, tools) for text in texts
+            ]
             results.append(detector.finish(tools))
         else:
             results = [detector.detect_and_parse("".join(texts), tools)]
         deltas = [
-            (one.normal_text, [(c.tool_index, c.name, c.parameters) for c in one.calls]) for one in results
+            (one.normal_text, [(c.tool_index, c.name, c.parameters) for c in one.calls])
+            for one in results
         ]
         # Not streamed, its index is that of the tool, and the server numbers the calls.
         return (
             deltas
             if stream
-            else [(text, [(i, n, a) for i, (_, n, a) in enumerate(calls)]) for text, calls in deltas]
+            else [
+                (text, [(i, n, a) for i, (_, n, a) in enumerate(calls)])
+                for text, calls in deltas
+            ]
         )
 
     return parse
@@ -65,13 +74,19 @@ def lmdeploy(folder: Path) -> Parse:
             return [
                 (
                     content or "",
-                    [(i, c.function.name, c.function.arguments) for i, c in enumerate(calls or [])],
+                    [
+                        (i, c.function.name, c.function.arguments)
+                        for i, c in enumerate(calls or [])
+                    ],
                 )
             ]
         found = []
         for number, text in enumerate(texts, 1):
             for delta, _ in opened.stream_chunk(text, [0], final=number == len(texts)):
-                calls = [(c.index, c.function.name, c.function.arguments) for c in delta.tool_calls or []]
+                calls = [
+                    (c.index, c.function.name, c.function.arguments)
+                    for c in delta.tool_calls or []
+                ]
                 found.append((delta.content or "", calls))
         return found
 

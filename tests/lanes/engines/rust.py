@@ -27,12 +27,26 @@ from conformance.remote import RemoteJudge
 
 #: What the engine says of itself when it registers; the binary refuses a message that lacks a field.
 READY = {
-    "max_model_len": 200_000, "num_gpu_blocks": 0, "block_size": 16, "dp_stats_address": None, "dtype": "bfloat16",
-    "vllm_version": "scripted", "world_size": 1, "data_parallel_size": 1, "tensor_parallel_size": 1, "pipeline_parallel_size": 1,
-    "decode_context_parallel_size": 1, "data_parallel_rank": 0, "max_num_seqs": 256, "max_num_batched_tokens": 8192,
-    "instance_id": "scripted", "supports_lora": False, "max_loras": 0, "kv_cache_size_tokens": None,
+    "max_model_len": 200_000,
+    "num_gpu_blocks": 0,
+    "block_size": 16,
+    "dp_stats_address": None,
+    "dtype": "bfloat16",
+    "vllm_version": "scripted",
+    "world_size": 1,
+    "data_parallel_size": 1,
+    "tensor_parallel_size": 1,
+    "pipeline_parallel_size": 1,
+    "decode_context_parallel_size": 1,
+    "data_parallel_rank": 0,
+    "max_num_seqs": 256,
+    "max_num_batched_tokens": 8192,
+    "instance_id": "scripted",
+    "supports_lora": False,
+    "max_loras": 0,
+    "kv_cache_size_tokens": None,
     "kv_cache_max_concurrency": None,
-}  # fmt: skip
+}
 
 ADD, UTILITY = b"\x00", b"\x03"
 FINISH = {"stop": 0, "length": 1}
@@ -47,11 +61,19 @@ class RustFrontend:
         listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
         http, requests, outputs = (listener.getsockname()[1] for listener in listeners)
         self.url = f"http://127.0.0.1:{http}"
-        arguments = {"model_tag": str(model), "served_model_name": [MODEL], "tool_call_parser": "qwen3_coder",
-                     "reasoning_parser": reasoning, "enable_auto_tool_choice": True, "disable_log_stats": True}  # fmt: skip
+        arguments = {
+            "model_tag": str(model),
+            "served_model_name": [MODEL],
+            "tool_call_parser": "qwen3_coder",
+            "reasoning_parser": reasoning,
+            "enable_auto_tool_choice": True,
+            "disable_log_stats": True,
+        }
         handles = [listener.fileno() for listener in listeners]
         options = zip(
-            ("--listen-fd", "--input-listener-fd", "--output-listener-fd"), map(str, handles), strict=True
+            ("--listen-fd", "--input-listener-fd", "--output-listener-fd"),
+            map(str, handles),
+            strict=True,
         )
         command = [
             str(binary),
@@ -62,12 +84,19 @@ class RustFrontend:
         ]
         with log.open("w") as sink:
             self._process = subprocess.Popen(
-                command, pass_fds=handles, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL
+                command,
+                pass_fds=handles,
+                stdout=sink,
+                stderr=sink,
+                stdin=subprocess.DEVNULL,
             )
         for listener in listeners:
             listener.close()  # the binary has them now
         self._context = zmq.Context()
-        self._dealer, self._push = self._context.socket(zmq.DEALER), self._context.socket(zmq.PUSH)
+        self._dealer, self._push = (
+            self._context.socket(zmq.DEALER),
+            self._context.socket(zmq.PUSH),
+        )
         self._dealer.linger = self._push.linger = 0
         self._dealer.setsockopt(zmq.IDENTITY, (0).to_bytes(2, "little"))  # engine 0
         self._dealer.connect(f"tcp://127.0.0.1:{requests}")
@@ -96,7 +125,10 @@ class RustFrontend:
                     self._say(msgspec.msgpack.decode(payload)[0])
                 elif kind == UTILITY:
                     _, call, method, *_ = msgspec.msgpack.decode(payload)
-                    result = {"get_supported_tasks": ["generate"], "is_sleeping": False}.get(method)
+                    result = {
+                        "get_supported_tasks": ["generate"],
+                        "is_sleeping": False,
+                    }.get(method)
                     self._send([], utility=[call, None, [None, result]])
 
     def _say(self, request: str) -> None:
@@ -105,10 +137,17 @@ class RustFrontend:
         for number, (_, ids) in enumerate(bursts):
             last = number == len(bursts) - 1
             finish = FINISH[script.end] if script and last else None
-            self._send([[request, list(ids), None, None, None, finish]], finished=[request] if last else None)
+            self._send(
+                [[request, list(ids), None, None, None, finish]],
+                finished=[request] if last else None,
+            )
 
-    def _send(self, outputs: list[Any], utility: Any = None, finished: list[str] | None = None) -> None:
-        self._push.send(msgspec.msgpack.encode([0, outputs, None, time.time(), utility, finished]))
+    def _send(
+        self, outputs: list[Any], utility: Any = None, finished: list[str] | None = None
+    ) -> None:
+        self._push.send(
+            msgspec.msgpack.encode([0, outputs, None, time.time(), utility, finished])
+        )
 
     def close(self) -> None:
         """Stop both."""
@@ -120,7 +159,10 @@ class RustFrontend:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -133,7 +175,9 @@ class RustJudge(RemoteJudge):
         self._frontend = frontend
         self.client = httpx.AsyncClient(base_url=frontend.url, timeout=60)
 
-    async def ask(self, surface: Any, case: Any, run: Any, script: Script, *, stream: bool) -> Reading:
+    async def ask(
+        self, surface: Any, case: Any, run: Any, script: Script, *, stream: bool
+    ) -> Reading:
         """One request."""
         self._frontend.script = script
         return await super().ask(surface, case, run, script, stream=stream)

@@ -48,8 +48,13 @@ def served(pinned: Release, text: Path) -> Path:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--release", "name", help="The release to test.  [default: the default release]")
-@click.option("--model", help="Real weights, a folder or a hub name; without, the cpu lane's small model.")
+@click.option(
+    "--release", "name", help="The release to test.  [default: the default release]"
+)
+@click.option(
+    "--model",
+    help="Real weights, a folder or a hub name; without, the cpu lane's small model.",
+)
 @click.option("--revision", help="Of a hub's model: branch, tag or commit.")
 @click.option(
     "--mtp",
@@ -57,15 +62,53 @@ def served(pinned: Release, text: Path) -> Path:
     show_default=True,
     help="Numbers of drafted tokens k, up to 15: 0-5, 3, or 0,7,15.",
 )
-@click.option("--cells", "names", default=",".join(cells.CELLS), show_default=True, help="Ways to start it.")
-@click.option("--stock", is_flag=True, help="Test the official wheel as well, beside the patched one.")
-@click.option("--patched/--no-patched", default=True, show_default=True, help="Test the release's series.")
-@click.option("--tensor-parallel", default=1, show_default=True, help="GPUs of one server.")
-@click.option("--servers", default=1, show_default=True, help="Servers at a time (small model only).")
+@click.option(
+    "--cells",
+    "names",
+    default=",".join(cells.CELLS),
+    show_default=True,
+    help="Ways to start it.",
+)
+@click.option(
+    "--stock",
+    is_flag=True,
+    help="Test the official wheel as well, beside the patched one.",
+)
+@click.option(
+    "--patched/--no-patched",
+    default=True,
+    show_default=True,
+    help="Test the release's series.",
+)
+@click.option(
+    "--tensor-parallel", default=1, show_default=True, help="GPUs of one server."
+)
+@click.option(
+    "--servers",
+    default=1,
+    show_default=True,
+    help="Servers at a time (small model only).",
+)
 @click.option("--seconds", type=float, help="Stop after so long; the next run goes on.")
-@click.option("--soak", default=0, show_default=True, help="Requests of a soak in each cell; 0: none.")
-@click.option("--max-model-len", type=int, default=32768, show_default=True, help="Of real weights.")
-@click.option("--vllm-arg", "extra", multiple=True, help="One more word for 'vllm serve'; may be repeated.")
+@click.option(
+    "--soak",
+    default=0,
+    show_default=True,
+    help="Requests of a soak in each cell; 0: none.",
+)
+@click.option(
+    "--max-model-len",
+    type=int,
+    default=32768,
+    show_default=True,
+    help="Of real weights.",
+)
+@click.option(
+    "--vllm-arg",
+    "extra",
+    multiple=True,
+    help="One more word for 'vllm serve'; may be repeated.",
+)
 @from_dir_option
 @click.option(
     "--import",
@@ -73,7 +116,11 @@ def served(pinned: Release, text: Path) -> Path:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Run nothing: keep the results in the results.json of another machine.",
 )
-@click.option("--results", is_flag=True, help="Keep the totals in results/gpu, for docs/results.md.")
+@click.option(
+    "--results",
+    is_flag=True,
+    help="Keep the totals in results/gpu, for docs/results.md.",
+)
 def command(**given: Any) -> None:
     """Serve with MTP on the GPU, and judge every answer. Fails in one line where no GPU is visible.
 
@@ -94,18 +141,31 @@ def command(**given: Any) -> None:
         control_first=given["model"] is not None,
     )
     prepared = _prepared(pinned, given)
-    out = build_dir() / "runs" / ("small" if prepared.checkpoint else _plain(given["model"]))
+    out = (
+        build_dir()
+        / "runs"
+        / ("small" if prepared.checkpoint else _plain(given["model"]))
+    )
     whole = out / f"prepared-{pinned.name}.json"
     prepared.save(whole)
-    servers = given["servers"] if prepared.checkpoint else 1  # real weights want the GPU, and k = 0 first
+    servers = (
+        given["servers"] if prepared.checkpoint else 1
+    )  # real weights want the GPU, and k = 0 first
     outcome = lane.run(
-        prepared, jobs, out, lane.worker(whole, out), servers=servers, seconds=given["seconds"]
+        prepared,
+        jobs,
+        out,
+        lane.worker(whole, out),
+        servers=servers,
+        seconds=given["seconds"],
     )
     console.result(f"results in {out / 'cells'}")
     if given["results"]:
         keep(outcome.results)
     if outcome.left:
-        raise PatchsetError(f"{len(outcome.left)} cells are left", "run it again to go on")
+        raise PatchsetError(
+            f"{len(outcome.left)} cells are left", "run it again to go on"
+        )
     if bad := outcome.bad():
         raise PatchsetError(f"the lane failed: {', '.join(bad)}", f"read {out}")
 
@@ -163,7 +223,9 @@ def _revision(model: str | None, asked: str | None) -> str | None:
 
 
 def _plain(text: str) -> str:
-    return "".join(c if c.isalnum() or c in ".-" else "-" for c in text)[-60:].strip("-.")
+    return "".join(c if c.isalnum() or c in ".-" else "-" for c in text)[-60:].strip(
+        "-."
+    )
 
 
 def keep(results: list[dict[str, Any]]) -> None:
@@ -173,13 +235,18 @@ def keep(results: list[dict[str, Any]]) -> None:
         PatchsetError: one is no result of this lane.
     """
     for result in results:
-        known = result.get("lane") == "gpu" and result.get("release") in release.release_names()
+        known = (
+            result.get("lane") == "gpu"
+            and result.get("release") in release.release_names()
+        )
         if (
             not known
             or result.get("cell") not in cells.CELLS
             or result.get("variant") not in ("stock", "patched")
         ):
-            raise PatchsetError("the file holds something that is no result of the gpu lane")
+            raise PatchsetError(
+                "the file holds something that is no result of the gpu lane"
+            )
         weights = "" if result.get("checkpoint") else f"/{_plain(str(result['model']))}"
         table.keep(f"gpu{weights}", result)
     console.note(f"totals of {len(results)} results kept in results/gpu")

@@ -37,7 +37,11 @@ def serving(prepared: Prepared, job: cells.Job, out: Path) -> server.Serving:
     return server.Serving(
         name=f"{job.variant}-{job.cell.name}",
         at_once=cells.AT_ONCE,
-        arguments=(*job.cell.arguments, *(_SMALL if small else ()), *prepared.arguments),
+        arguments=(
+            *job.cell.arguments,
+            *(_SMALL if small else ()),
+            *prepared.arguments,
+        ),
         variables=variables,
         dtype="bfloat16" if small else "auto",
         max_model_len=server.MAX_MODEL_LEN if small else prepared.max_model_len,
@@ -57,10 +61,16 @@ def run(prepared: Prepared, job: cells.Job, out: Path) -> dict[str, Any]:
             said = shared.findings(found, job.mtp, Path(model), controlled=job.mtp == 0)
             body = checks.long_stream()
         else:
-            control = out / "control" / f"{prepared.release}-{job.variant}-{job.cell.name}.json"
+            control = (
+                out
+                / "control"
+                / f"{prepared.release}-{job.variant}-{job.cell.name}.json"
+            )
             said = asyncio.run(real.judge(running, control))
             said["tool_eval"] = asyncio.run(tool_eval.judge(running.url))
-            body = checks.long_stream(real.prompts()[real.LONG]) | {"max_tokens": real.MAX_TOKENS}
+            body = checks.long_stream(real.prompts()[real.LONG]) | {
+                "max_tokens": real.MAX_TOKENS
+            }
         said["pace"] = asyncio.run(pace.measure(running.url, body, how.at_once))
         started = running.started_seconds
         attention = device.backends(running.log)

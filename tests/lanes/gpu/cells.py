@@ -40,11 +40,25 @@ class Job:
 CELLS = {
     cell.name: cell
     for cell in (
-        Cell("graphs", ("--no-enable-prefix-caching", "--async-scheduling"), (0, 1, 2, 3, 4, 5, 7, 15)),
-        Cell("prefix", ("--enable-prefix-caching", "--async-scheduling"), (0, 1, 2, 3, 4, 5, 7, 15)),
-        Cell("eager", ("--no-enable-prefix-caching", "--async-scheduling", "--enforce-eager"), (0, 3)),
+        Cell(
+            "graphs",
+            ("--no-enable-prefix-caching", "--async-scheduling"),
+            (0, 1, 2, 3, 4, 5, 7, 15),
+        ),
+        Cell(
+            "prefix",
+            ("--enable-prefix-caching", "--async-scheduling"),
+            (0, 1, 2, 3, 4, 5, 7, 15),
+        ),
+        Cell(
+            "eager",
+            ("--no-enable-prefix-caching", "--async-scheduling", "--enforce-eager"),
+            (0, 3),
+        ),
         Cell("sync", ("--no-enable-prefix-caching", "--no-async-scheduling"), (0, 3)),
-        Cell("prefix-sync", ("--enable-prefix-caching", "--no-async-scheduling"), (0, 3)),
+        Cell(
+            "prefix-sync", ("--enable-prefix-caching", "--no-async-scheduling"), (0, 3)
+        ),
     )
 }
 
@@ -57,16 +71,28 @@ def chosen(names: str) -> list[Cell]:
     """
     wanted = [name.strip() for name in names.split(",")]
     if unknown := [name for name in wanted if name not in CELLS]:
-        raise UsageError(f"no cell is called {', '.join(unknown)}", f"there are {', '.join(CELLS)}")
+        raise UsageError(
+            f"no cell is called {', '.join(unknown)}", f"there are {', '.join(CELLS)}"
+        )
     return [CELLS[name] for name in CELLS if name in wanted]
 
 
 def plan(
-    cells: Sequence[Cell], variants: Sequence[str], ks: Sequence[int], *, control_first: bool = False
+    cells: Sequence[Cell],
+    variants: Sequence[str],
+    ks: Sequence[int],
+    *,
+    control_first: bool = False,
 ) -> list[Job]:
     """The servers to run, in the order of what they prove: all of a cell before the next cell, patched before stock.
 
     ``control_first`` puts k = 0 first, for a model whose answers are held against those of k = 0.
     """
     order = sorted(ks) if control_first else [k for k in TELLING if k in ks]
-    return [Job(variant, cell, k) for cell in cells for variant in variants for k in order if k in cell.mtp]
+    return [
+        Job(variant, cell, k)
+        for cell in cells
+        for variant in variants
+        for k in order
+        if k in cell.mtp
+    ]

@@ -35,13 +35,19 @@ def write(checkpoint: Path, out: Path) -> None:
         if file.name not in ("config.json", _WEIGHTS):
             shutil.copyfile(file, out / file.name)
     text = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
-    (out / "config.json").write_text(json.dumps(config(text), indent=1) + "\n", encoding="utf-8")
+    (out / "config.json").write_text(
+        json.dumps(config(text), indent=1) + "\n", encoding="utf-8"
+    )
     _rename(checkpoint / _WEIGHTS, out / _WEIGHTS)
     for name, processor in (
         ("preprocessor_config.json", "Qwen2VLImageProcessorFast"),
         ("video_preprocessor_config.json", "Qwen3VLVideoProcessor"),
     ):
-        kind = "video_processor_type" if name.startswith("video") else "image_processor_type"
+        kind = (
+            "video_processor_type"
+            if name.startswith("video")
+            else "image_processor_type"
+        )
         said = {
             kind: processor,
             "processor_class": "Qwen3VLProcessor",
@@ -85,11 +91,17 @@ def _rename(weights: Path, out: Path) -> None:
         if length > _MOST_HEADER:
             raise ValueError(f"{weights} has a header of {length} bytes")
         header = json.loads(source.read(length))
-        renamed = json.dumps({_name(name): value for name, value in header.items()}).encode()
+        renamed = json.dumps(
+            {_name(name): value for name, value in header.items()}
+        ).encode()
         renamed += b" " * (-len(renamed) % 8)
         target.write(len(renamed).to_bytes(8, "little") + renamed)
         shutil.copyfileobj(source, target)
 
 
 def _name(name: str) -> str:
-    return f"model.language_model.{name[len('model.') :]}" if name.startswith("model.") else name
+    return (
+        f"model.language_model.{name[len('model.') :]}"
+        if name.startswith("model.")
+        else name
+    )

@@ -38,10 +38,16 @@ print(json.dumps({
 """
 
 
-def described(python: Path | str, environment: dict[str, str] | None = None) -> dict[str, Any]:
+def described(
+    python: Path | str, environment: dict[str, str] | None = None
+) -> dict[str, Any]:
     """GPUs, driver, and the CUDA and torch of an environment, for the result."""
     asked = subprocess.run(
-        [str(python), "-c", _ASK], capture_output=True, text=True, check=False, env=environment
+        [str(python), "-c", _ASK],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
     )
     if asked.returncode:
         raise PatchsetError("torch does not see the GPU", asked.stderr.strip()[-800:])

@@ -19,4 +19,7 @@ def visible() -> tuple[int, str]:
     status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
     if status not in (0, _NO_DEVICE):
         return 0, f"no GPU is visible: the driver ends with CUDA error {status}"
-    return count.value, "" if count.value else "no GPU is visible: the driver finds no device"
+    return (
+        count.value,
+        "" if count.value else "no GPU is visible: the driver finds no device",
+    )

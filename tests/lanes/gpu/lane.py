@@ -57,8 +57,23 @@ def worker(prepared: Path, out: Path) -> Command:
     """The command that runs a job in a process of its own."""
 
     def command(job: Job) -> list[str]:
-        words = [sys.executable, "-m", "gpu.cell", str(prepared), "--variant", job.variant]
-        return [*words, "--cell", job.cell.name, "--mtp", str(job.mtp), "--out", str(out)]
+        words = [
+            sys.executable,
+            "-m",
+            "gpu.cell",
+            str(prepared),
+            "--variant",
+            job.variant,
+        ]
+        return [
+            *words,
+            "--cell",
+            job.cell.name,
+            "--mtp",
+            str(job.mtp),
+            "--out",
+            str(out),
+        ]
 
     return command
 
@@ -88,7 +103,9 @@ def run(
             outcome.results.append(found)
     if outcome.results:
         console.note(f"{len(outcome.results)} of {len(jobs)} cells are done already")
-    guess = max((cell["seconds"]["all"] for cell in outcome.results), default=FIRST_GUESS)
+    guess = max(
+        (cell["seconds"]["all"] for cell in outcome.results), default=FIRST_GUESS
+    )
     at_work: list[_Running] = []
     try:
         while waiting or at_work:
@@ -101,7 +118,9 @@ def run(
             time.sleep(_POLL)
             for one in [one for one in at_work if one.process.poll() is not None]:
                 at_work.remove(one)
-                guess = max(_ended(one, prepared, out, outcome), guess if outcome.results else 0)
+                guess = max(
+                    _ended(one, prepared, out, outcome), guess if outcome.results else 0
+                )
             if time.monotonic() > deadline - STOP_SECONDS and at_work:
                 console.note("the time is up; what still runs is stopped")
                 outcome.left += [one.job for one in at_work] + waiting
@@ -140,7 +159,9 @@ def _start(job: Job, prepared: Prepared, out: Path, command: Command) -> _Runnin
 
 def _ended(one: _Running, prepared: Prepared, out: Path, outcome: Outcome) -> float:
     """Put a job that ended where it belongs, and return how long it took, in seconds; 0 for a failure."""
-    name = f"{prepared.release} {one.job.variant}, {one.job.cell.name}, k = {one.job.mtp}"
+    name = (
+        f"{prepared.release} {one.job.variant}, {one.job.cell.name}, k = {one.job.mtp}"
+    )
     seconds = time.monotonic() - one.begun
     failed = out / "failed" / f"{one.job.name(prepared.release)}.txt"
     found = result(prepared, one.job, out) if one.process.returncode == 0 else None
@@ -154,8 +175,12 @@ def _ended(one: _Running, prepared: Prepared, out: Path, outcome: Outcome) -> fl
         return 0.0
     failed.unlink(missing_ok=True)
     outcome.results.append(found)
-    accepted = f", {found['acceptance']:.0%} of the drafts accepted" if one.job.mtp else ""
-    console.note(f"  {name}: {found['right']} of {found['requests']} right{accepted}; {seconds:.0f} s")
+    accepted = (
+        f", {found['acceptance']:.0%} of the drafts accepted" if one.job.mtp else ""
+    )
+    console.note(
+        f"  {name}: {found['right']} of {found['requests']} right{accepted}; {seconds:.0f} s"
+    )
     return seconds
 
 

@@ -24,15 +24,21 @@ class _Stream:
     tokens: int
 
 
-async def measure(url: str, body: dict[str, Any], at_once: int, rounds: int = ROUNDS) -> dict[str, Any]:
+async def measure(
+    url: str, body: dict[str, Any], at_once: int, rounds: int = ROUNDS
+) -> dict[str, Any]:
     """Ask for the same answer ``at_once`` times at a time; what all measured rounds together showed."""
     streams: list[_Stream] = []
     seconds = 0.0
     limits = httpx.Limits(max_connections=at_once)
-    async with httpx.AsyncClient(base_url=url, timeout=_TIMEOUT, limits=limits) as client:
+    async with httpx.AsyncClient(
+        base_url=url, timeout=_TIMEOUT, limits=limits
+    ) as client:
         for number in range(rounds):
             begun = time.perf_counter()
-            found = await asyncio.gather(*(_stream(client, body) for _ in range(at_once)))
+            found = await asyncio.gather(
+                *(_stream(client, body) for _ in range(at_once))
+            )
             if number:
                 seconds += time.perf_counter() - begun
                 streams += found
@@ -43,7 +49,10 @@ async def measure(url: str, body: dict[str, Any], at_once: int, rounds: int = RO
         "rounds": rounds - 1,
         "tokens": tokens,
         "tokens_per_second": round(tokens / seconds, 1),
-        "between_chunks_ms": {name: round(_share(gaps, share) * 1000, 2) for name, share in _SHARES.items()},
+        "between_chunks_ms": {
+            name: round(_share(gaps, share) * 1000, 2)
+            for name, share in _SHARES.items()
+        },
     }
 
 
@@ -70,12 +79,20 @@ async def _stream(client: httpx.AsyncClient, body: dict[str, Any]) -> _Stream:
                 tokens = int(json.loads(line[6:])["usage"]["completion_tokens"])
             else:
                 times.append(time.perf_counter())
-    return _Stream(tuple(after - before for before, after in itertools.pairwise(times)), tokens)
+    return _Stream(
+        tuple(after - before for before, after in itertools.pairwise(times)), tokens
+    )
 
 
-def paired(results: Iterable[dict[str, Any]], field: str) -> Iterator[tuple[str, Any, Any]]:
+def paired(
+    results: Iterable[dict[str, Any]], field: str
+) -> Iterator[tuple[str, Any, Any]]:
     """Where both trees have ``field``: release, cell and k in words, stock's value, patched's value."""
-    found = {(p["release"], p["cell"], p["mtp"], p["variant"]): p[field] for p in results if p.get(field)}
+    found = {
+        (p["release"], p["cell"], p["mtp"], p["variant"]): p[field]
+        for p in results
+        if p.get(field)
+    }
     for release, cell, mtp, variant in sorted(found):
         stock = found.get((release, cell, mtp, "stock"))
         if variant == "patched" and stock:
@@ -91,5 +108,7 @@ def compared(results: Iterable[dict[str, Any]]) -> list[str]:
             f"{name} {ours['between_chunks_ms'][name]} ms (stock {stock['between_chunks_ms'][name]})"
             for name in _SHARES
         )
-        lines.append(f"{where}: {share:.1%} of stock's tokens per second; between chunks {between}")
+        lines.append(
+            f"{where}: {share:.1%} of stock's tokens per second; between chunks {between}"
+        )
     return lines

@@ -42,7 +42,9 @@ class Prepared:
     def load(cls, file: Path) -> Prepared:
         """Read what ``save`` wrote."""
         said = json.loads(file.read_text(encoding="utf-8"))
-        variants = {name: Variant(**fields) for name, fields in said.pop("variants").items()}
+        variants = {
+            name: Variant(**fields) for name, fields in said.pop("variants").items()
+        }
         return cls(variants=variants, **said)
 
     def save(self, file: Path) -> None:

@@ -53,7 +53,11 @@ def prompts(file: Path = PROMPTS) -> dict[str, Transcript]:
 def revision(folder: Path) -> str:
     """What names the weights of a folder: a hash over its configuration and index."""
     names = ("config.json", "model.safetensors.index.json")
-    return "+".join(files.sha256_file(folder / name)[:16] for name in names if (folder / name).is_file())
+    return "+".join(
+        files.sha256_file(folder / name)[:16]
+        for name in names
+        if (folder / name).is_file()
+    )
 
 
 async def judge(running: server.Server, control_file: Path) -> dict[str, Any]:
@@ -63,7 +67,9 @@ async def judge(running: server.Server, control_file: Path) -> dict[str, Any]:
     if running.mtp and control_file.is_file():
         control = json.loads(control_file.read_text(encoding="utf-8"))
     clients = common.clients(running.url, server.MODEL_NAME)
-    lane = Lane(running, clients, known, Answers({}, {id: [] for id in known}, {}), None)
+    lane = Lane(
+        running, clients, known, Answers({}, {id: [] for id in known}, {}), None
+    )
     makers = [
         functools.partial(_ask, lane, surface, streamed, id)
         for id in known
@@ -87,7 +93,14 @@ async def judge(running: server.Server, control_file: Path) -> dict[str, Any]:
 
 async def _ask(lane: Lane, surface: str, streamed: bool, id: str) -> Asked:
     transcript = lane.transcripts[id]
-    asked = Asked("real weights", surface, streamed, transcript, MAX_TOKENS, Message("", "", (), "stop"))
+    asked = Asked(
+        "real weights",
+        surface,
+        streamed,
+        transcript,
+        MAX_TOKENS,
+        Message("", "", (), "stop"),
+    )
     try:
         asked.got = await lane.send(surface, streamed, transcript, MAX_TOKENS)
     except Exception as error:  # whatever a client raises about an answer is a finding about that answer
@@ -159,7 +172,9 @@ def invalid(asked: Asked) -> list[str]:
     schemas = transcripts.tool_schemas(asked.transcript.tools)
     whole = len(got.names) - (got.finish == "length")
     found = []
-    for number, (name, text) in enumerate(zip(got.names[:whole], got.arguments[:whole], strict=True)):
+    for number, (name, text) in enumerate(
+        zip(got.names[:whole], got.arguments[:whole], strict=True)
+    ):
         if name not in schemas:
             found.append(f"call {number}: no tool is called {name[:80]!r}")
             continue

@@ -39,10 +39,19 @@ async def judge(url: str, chosen: Sequence[Any] | None = None) -> dict[str, Any]
     from tool_eval_bench.api import run_benchmark
 
     said = await run_benchmark(
-        model=server.MODEL_NAME, base_url=url, backend="vllm", scenarios=list(chosen or scenarios()), temperature=0.0, seed=1,
-        max_turns=_MAX_TURNS, concurrency=AT_ONCE, timeout_seconds=_SILENCE,
-        extra_params={"max_tokens": MAX_TOKENS}, persist=False, probe_engine=False,
-    )  # fmt: skip
+        model=server.MODEL_NAME,
+        base_url=url,
+        backend="vllm",
+        scenarios=list(chosen or scenarios()),
+        temperature=0.0,
+        seed=1,
+        max_turns=_MAX_TURNS,
+        concurrency=AT_ONCE,
+        timeout_seconds=_SILENCE,
+        extra_params={"max_tokens": MAX_TOKENS},
+        persist=False,
+        probe_engine=False,
+    )
     return {"tool-eval-bench": __version__, **report(said["scores"])}
 
 
@@ -50,13 +59,21 @@ def report(scores: dict[str, Any]) -> dict[str, Any]:
     """What a result keeps of the package's report: points, and each scenario's verdict."""
     found = {one["scenario_id"]: one for one in scores["scenario_results"]}
     failed_by_server = sorted(scores.get("excluded_scenarios", []))
-    judged = {id: one["status"] for id, one in sorted(found.items()) if id not in failed_by_server}
+    judged = {
+        id: one["status"]
+        for id, one in sorted(found.items())
+        if id not in failed_by_server
+    }
     return {
         "scenarios": len(found),
         "points": [scores["total_points"], scores["max_points"]],
         "verdicts": judged,
-        "failed_by_server": {id: str(found[id].get("failure_kind")) for id in failed_by_server},
-        "why": dict(Counter(kind for one in found.values() if (kind := one.get("failure_kind")))),
+        "failed_by_server": {
+            id: str(found[id].get("failure_kind")) for id in failed_by_server
+        },
+        "why": dict(
+            Counter(kind for one in found.values() if (kind := one.get("failure_kind")))
+        ),
     }
 
 

@@ -34,7 +34,11 @@ def command(names: tuple[str, ...], every: bool) -> None:
     Stock and patched, for sm_80, sm_89, sm_90, sm_100, sm_120 and gfx942, with the Triton that the release's torch
     wants. Broken versions of the patched kernels must be noticed as well. Without a name: the default release.
     """
-    chosen = release.releases() if every else [release.load(name) for name in names or (None,)]
+    chosen = (
+        release.releases()
+        if every
+        else [release.load(name) for name in names or (None,)]
+    )
     wrong = [fault for one in chosen for fault in check(one)]
     if wrong:
         raise PatchsetError("\n  ".join(["kernels failed:", *wrong]))
@@ -46,12 +50,19 @@ def check(pinned: Release) -> list[str]:
     Raises:
         PatchsetError: the series touches a kernel that has no reference here, or the release's Triton is not known.
     """
-    touched = [change.path for change in apply.changes(pinned) if b"@triton.jit" in (change.content or b"")]
+    touched = [
+        change.path
+        for change in apply.changes(pinned)
+        if b"@triton.jit" in (change.content or b"")
+    ]
     if not touched:
         console.note(f"{pinned.name}: its series touches no Triton kernel")
         return []
     if unknown := sorted(set(touched).difference(KNOWN)):
-        raise PatchsetError(f"{unknown[0]} has kernels without a reference", "write one in tests/lanes/kernels")
+        raise PatchsetError(
+            f"{unknown[0]} has kernels without a reference",
+            "write one in tests/lanes/kernels",
+        )
     triton = _triton(pinned)
     wrong = []
     trees = {"stock": stock_tree(pinned), "patched": apply.patched_tree(pinned)}
@@ -70,8 +81,12 @@ def check(pinned: Release) -> list[str]:
         _worker(triton, [task, str(trees["patched"]), "--patched", "--mutants"])
         for task in ("compile", "run")
     ]
-    seen, unseen = ([name for found in tried for name in found[key]] for key in ("seen", "unseen"))
-    console.note(f"{pinned.name}: {len(seen)} of {len(seen) + len(unseen)} broken kernels noticed")
+    seen, unseen = (
+        [name for found in tried for name in found[key]] for key in ("seen", "unseen")
+    )
+    console.note(
+        f"{pinned.name}: {len(seen)} of {len(seen) + len(unseen)} broken kernels noticed"
+    )
     return wrong + [f"{pinned.name}: nobody notices {mutant!r}" for mutant in unseen]
 
 
@@ -87,7 +102,10 @@ def _triton(pinned: Release) -> Path:
     with files.lock(place):
         if not place.is_dir():
             files.remove_temp(place.parent)
-            with files.atomic_folder(place) as folder, console.step(f"install triton {version}"):
+            with (
+                files.atomic_folder(place) as folder,
+                console.step(f"install triton {version}"),
+            ):
                 pip = [
                     sys.executable,
                     "-m",
@@ -98,7 +116,9 @@ def _triton(pinned: Release) -> Path:
                     "--disable-pip-version-check",
                 ]
                 try:
-                    process.run([*pip, "--target", folder, f"triton=={version}"], prefix="pip")
+                    process.run(
+                        [*pip, "--target", folder, f"triton=={version}"], prefix="pip"
+                    )
                 except process.ProgramError as error:
                     raise UnavailableError(
                         f"triton {version} could not be installed: {error.message}",
@@ -124,7 +144,9 @@ def _worker(triton: Path, words: list[str]) -> dict[str, Any]:
         timeout=_TIMEOUT,
     )
     if done.returncode != 0:
-        raise PatchsetError(f"kernels.worker {' '.join(words)} failed:\n{done.stderr[-3000:]}")
+        raise PatchsetError(
+            f"kernels.worker {' '.join(words)} failed:\n{done.stderr[-3000:]}"
+        )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

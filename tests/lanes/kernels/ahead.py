@@ -19,18 +19,27 @@ TARGETS: dict[str, tuple[str, int | str, int]] = {
     "sm_120": ("cuda", 120, 32),
     "gfx942": ("hip", "gfx942", 64),
 }
-_TYPES = {torch.int32: "*i32", torch.int64: "*i64", torch.float32: "*fp32", torch.bfloat16: "*bf16"}
+_TYPES = {
+    torch.int32: "*i32",
+    torch.int64: "*i64",
+    torch.float32: "*fp32",
+    torch.bfloat16: "*bf16",
+}
 
 
 class _Recorder:
     """Stands where a kernel stood, and keeps what it was launched with."""
 
-    def __init__(self, kernel: Any, launches: list[tuple[Any, tuple[Any, ...], dict[str, Any]]]) -> None:
+    def __init__(
+        self, kernel: Any, launches: list[tuple[Any, tuple[Any, ...], dict[str, Any]]]
+    ) -> None:
         self._kernel = kernel
         self._launches = launches
 
     def __getitem__(self, grid: Any) -> Any:
-        return lambda *given, **named: self._launches.append((self._kernel, given, named))
+        return lambda *given, **named: self._launches.append(
+            (self._kernel, given, named)
+        )
 
 
 def launches(
@@ -40,7 +49,9 @@ def launches(
     from triton import JITFunction
 
     found: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
-    kernels = {name: one for name, one in vars(module).items() if isinstance(one, JITFunction)}
+    kernels = {
+        name: one for name, one in vars(module).items() if isinstance(one, JITFunction)
+    }
     batch = Batches(module, patched, "cpu", 0, index, markers)
     try:
         for name, kernel in kernels.items():
@@ -58,7 +69,10 @@ def compile_all(
     module: ModuleType,
     patched: bool,
     targets: dict[str, tuple[str, int | str, int]],
-    kinds: tuple[tuple[torch.dtype, Markers], ...] = ((torch.int64, MARKERS[0]), (torch.int32, MARKERS[1])),
+    kinds: tuple[tuple[torch.dtype, Markers], ...] = (
+        (torch.int64, MARKERS[0]),
+        (torch.int32, MARKERS[1]),
+    ),
 ) -> dict[str, int]:
     """Compile every kernel for every target; returns the size of the machine code by "kernel target index".
 
@@ -90,7 +104,9 @@ def compile_all(
                 try:
                     made = triton.compile(source, target=GPUTarget(*words))
                 except Exception as error:
-                    raise CompileError(f"{what}: {type(error).__name__}: {str(error)[:600]}") from error
+                    raise CompileError(
+                        f"{what}: {type(error).__name__}: {str(error)[:600]}"
+                    ) from error
                 code = made.asm.get("cubin") or made.asm.get("hsaco")
                 if not code:
                     raise CompileError(f"{what}: no machine code")

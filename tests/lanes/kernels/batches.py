@@ -34,7 +34,11 @@ class Markers:
 
 
 #: One token each, as Qwen's are, and longer ones.
-MARKERS = (Markers(), Markers((90, 95), (92, 91), (96, 92, 91)), Markers((90,), (91,), (96, 91)))
+MARKERS = (
+    Markers(),
+    Markers((90, 95), (92, 91), (96, 92, 91)),
+    Markers((90,), (91,), (96, 91)),
+)
 
 
 @dataclass
@@ -54,7 +58,9 @@ def _last(tokens: Sequence[int], wanted: Sequence[int]) -> int:
     return -1
 
 
-def reference(tokens: Sequence[int], budget: int | None, markers: Markers, call_ends: bool) -> int | None:
+def reference(
+    tokens: Sequence[int], budget: int | None, markers: Markers, call_ends: bool
+) -> int | None:
     """The token that is forced behind ``tokens``, or None."""
     if budget is None:
         return None
@@ -62,7 +68,11 @@ def reference(tokens: Sequence[int], budget: int | None, markers: Markers, call_
     closed = _last(tokens, markers.end)
     if call_ends:
         closed = max(closed, _last(tokens, (CALL,)))
-    if opened < 0 or opened <= closed or len(tokens) - opened - len(markers.start) < budget:
+    if (
+        opened < 0
+        or opened <= closed
+        or len(tokens) - opened - len(markers.start) < budget
+    ):
         return None
     begun = 0
     for length in range(1, len(markers.forced)):
@@ -88,7 +98,9 @@ class Batches:
         self.random = Random(self.seed)
         where = torch.device(self.device)
         # What stands behind a request's tokens is what an earlier one left.
-        self.tokens = torch.full((self.slots, _LENGTH), CALL, dtype=torch.int32, device=where)
+        self.tokens = torch.full(
+            (self.slots, _LENGTH), CALL, dtype=torch.int32, device=where
+        )
         self.lengths = torch.zeros(self.slots, dtype=torch.int32, device=where)
         rows = SimpleNamespace(
             max_num_reqs=self.slots,
@@ -117,13 +129,26 @@ class Batches:
         """Random tokens, some of them (most, if ``dense``) markers, parts of markers, and calls around them."""
         start, end, forced = self.markers.start, self.markers.end, self.markers.forced
         motifs = (
-            start, start, end, forced, (CALL,), start[:1], end[:1], forced[:1], (*start, 10, CALL, 11, 12, 10),
-            (*start, CALL), (CALL, *start, *end), (CALL, *start), (*start, 10, 11, 12, 10),
-        )  # fmt: skip
+            start,
+            start,
+            end,
+            forced,
+            (CALL,),
+            start[:1],
+            end[:1],
+            forced[:1],
+            (*start, 10, CALL, 11, 12, 10),
+            (*start, CALL),
+            (CALL, *start, *end),
+            (CALL, *start),
+            (*start, 10, 11, 12, 10),
+        )
         found: list[int] = []
         while len(found) < count:
             marks = self.random.random() < (0.6 if dense else 0.12)
-            found += self.random.choice(motifs) if marks else (self.random.choice(_WORDS),)
+            found += (
+                self.random.choice(motifs) if marks else (self.random.choice(_WORDS),)
+            )
         return found[:count]
 
     def _arrive(self) -> None:
@@ -142,7 +167,13 @@ class Batches:
             request.tokens[20:] = [10] * len(request.tokens[20:])
             request.tokens[12 : 12 + len(self.markers.start)] = self.markers.start
         if self.random.random() < 0.6:
-            request.tokens += [*self.markers.start, 10, *self.random.choice(((CALL,), ())), 11, 12]
+            request.tokens += [
+                *self.markers.start,
+                10,
+                *self.random.choice(((CALL,), ())),
+                11,
+                12,
+            ]
         self.requests[slot] = request
         self.add(slot, request.budget, request.tools)
         self._commit(slot, 0)
@@ -157,17 +188,25 @@ class Batches:
     def _commit(self, slot: int, begin: int) -> None:
         """Tokens from ``begin`` on go to the device; what an earlier request left behind them stays there."""
         tokens = self.requests[slot].tokens
-        self.tokens[slot, begin : len(tokens)] = torch.tensor(tokens[begin:], dtype=torch.int32)
+        self.tokens[slot, begin : len(tokens)] = torch.tensor(
+            tokens[begin:], dtype=torch.int32
+        )
         self.lengths[slot] = len(tokens)
 
     def _step(self) -> int:
-        while not self.requests or (len(self.requests) < self.slots and self.random.random() < 0.4):
+        while not self.requests or (
+            len(self.requests) < self.slots and self.random.random() < 0.4
+        ):
             self._arrive()
         if len(self.requests) > 1 and self.random.random() < 0.4:
             del self.requests[self.random.choice(list(self.requests))]
         self.state.apply_staged_writes()
-        chosen = self.random.sample(list(self.requests), self.random.randint(1, len(self.requests)))
-        drafts = {slot: self.words(self.random.randint(0, 5), dense=True) for slot in chosen}
+        chosen = self.random.sample(
+            list(self.requests), self.random.randint(1, len(self.requests))
+        )
+        drafts = {
+            slot: self.words(self.random.randint(0, 5), dense=True) for slot in chosen
+        }
         given, rows, positions, expected = [], [], [], []
         for slot in chosen:
             request = self.requests[slot]
@@ -176,7 +215,14 @@ class Batches:
                 rows.append(slot)
                 positions.append(count)
                 seen = [*request.tokens, *drafts[slot][:count]]
-                expected.append(reference(seen, request.budget, self.markers, self.patched and request.tools))
+                expected.append(
+                    reference(
+                        seen,
+                        request.budget,
+                        self.markers,
+                        self.patched and request.tools,
+                    )
+                )
         before = torch.rand((len(rows), VOCABULARY), device=self.device)
         after = before.clone()
         self.prepared(after, chosen, rows, positions, given)()
@@ -186,15 +232,20 @@ class Batches:
         if not torch.equal(before, after):
             wrong = (before != after).any(dim=1).nonzero().flatten().tolist()
             shown = [
-                (rows[row], positions[row], expected[row], int(after[row].argmax())) for row in wrong[:4]
+                (rows[row], positions[row], expected[row], int(after[row].argmax()))
+                for row in wrong[:4]
             ]
             raise AssertionError(
                 f"seed {self.seed}: (slot, drafts, token expected, greatest) differ: {shown}"
             )
-        self._sample(drafts, dict(zip(zip(rows, positions, strict=True), expected, strict=True)))
+        self._sample(
+            drafts, dict(zip(zip(rows, positions, strict=True), expected, strict=True))
+        )
         return len(rows)
 
-    def _sample(self, drafts: dict[int, list[int]], forced: dict[tuple[int, int], int | None]) -> None:
+    def _sample(
+        self, drafts: dict[int, list[int]], forced: dict[tuple[int, int], int | None]
+    ) -> None:
         """The model takes some drafts and one token of its own; the others are rejected."""
         for slot, drafted in drafts.items():
             request = self.requests[slot]
@@ -223,9 +274,13 @@ class Batches:
         named: dict[str, Any] = {
             "idx_mapping": slots,
             "idx_mapping_np": slots.cpu().numpy(),
-            "expanded_idx_mapping": torch.tensor(rows, dtype=self.index, device=self.device),
+            "expanded_idx_mapping": torch.tensor(
+                rows, dtype=self.index, device=self.device
+            ),
             "input_ids": torch.tensor(given, dtype=torch.int32, device=self.device),
-            "expanded_local_pos": torch.tensor(positions, dtype=torch.int32, device=self.device),
+            "expanded_local_pos": torch.tensor(
+                positions, dtype=torch.int32, device=self.device
+            ),
         }
         if "ctx" in inspect.signature(self.state.apply).parameters:
             return lambda: self.state.apply(logits, SimpleNamespace(**named))

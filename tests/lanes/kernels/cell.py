@@ -32,20 +32,41 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("versions", type=Path, help="the folder with versions.json and the files of each")
-    parser.add_argument("--out", type=Path, required=True, help="where kernels.json is written")
     parser.add_argument(
-        "--seconds", type=float, default=60, help="how long it may take; default: %(default)s"
+        "versions",
+        type=Path,
+        help="the folder with versions.json and the files of each",
     )
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: Triton's interpreter")
-    parser.add_argument("--seeds", type=int, default=60, help="runs of random batches; default: %(default)s")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="where kernels.json is written"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=60,
+        help="how long it may take; default: %(default)s",
+    )
+    parser.add_argument(
+        "--device",
+        default="cuda",
+        choices=("cuda", "cpu"),
+        help="cpu: Triton's interpreter",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=60,
+        help="runs of random batches; default: %(default)s",
+    )
     parser.add_argument("--only", help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if chosen.only:
         json.dump(_version(chosen.versions / chosen.only, chosen), sys.stdout)
         return 0
     deadline = time.monotonic() + chosen.seconds
-    versions = json.loads((chosen.versions / "versions.json").read_text(encoding="utf-8"))
+    versions = json.loads(
+        (chosen.versions / "versions.json").read_text(encoding="utf-8")
+    )
     chosen.out.mkdir(parents=True, exist_ok=True)
     result: dict[str, Any] = {"lane": "kernels", "versions": []}
     status = 0
@@ -58,14 +79,20 @@ def main(arguments: list[str] | None = None) -> int:
         found = _in_process(version["name"], chosen, left)
         for key in ("device", "torch", "triton"):
             result[key] = found.pop(key, result.get(key))
-        result["versions"].append({**version, **found, "seconds": round(time.monotonic() - begun, 1)})
+        result["versions"].append(
+            {**version, **found, "seconds": round(time.monotonic() - begun, 1)}
+        )
         text = json.dumps(result, indent=1) + "\n"
         (chosen.out / "kernels.json").write_text(text, encoding="utf-8")
         upstream = found.get("upstream", {})
         failed = [
-            name for name, said in upstream.items() if said != "passed" and not said.startswith(_NOT_RUN)
+            name
+            for name, said in upstream.items()
+            if said != "passed" and not said.startswith(_NOT_RUN)
         ]
-        wrong = found.get("wrong") or (f"upstream's {', '.join(failed)} failed" if failed else "")
+        wrong = found.get("wrong") or (
+            f"upstream's {', '.join(failed)} failed" if failed else ""
+        )
         print(
             f"{version['name']} ({', '.join(version['releases'])}): {wrong or 'right'}; {found.get('rows', 0)} rows, "
             f"{list(upstream.values()).count('passed')} of upstream's tests; {result['versions'][-1]['seconds']} s",
@@ -75,19 +102,38 @@ def main(arguments: list[str] | None = None) -> int:
     return status
 
 
-def _in_process(name: str, chosen: argparse.Namespace, seconds: float) -> dict[str, Any]:
-    command = [sys.executable, sys.argv[0], str(chosen.versions), "--only", name, "--out", str(chosen.out)]
+def _in_process(
+    name: str, chosen: argparse.Namespace, seconds: float
+) -> dict[str, Any]:
+    command = [
+        sys.executable,
+        sys.argv[0],
+        str(chosen.versions),
+        "--only",
+        name,
+        "--out",
+        str(chosen.out),
+    ]
     command += ["--device", chosen.device, "--seeds", str(chosen.seeds)]
-    environment = os.environ | ({"TRITON_INTERPRET": "1"} if chosen.device == "cpu" else {})
+    environment = os.environ | (
+        {"TRITON_INTERPRET": "1"} if chosen.device == "cpu" else {}
+    )
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
         )
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
         return {"wrong": f"no end after {seconds:.0f} s"}
     except (IndexError, ValueError):
-        return {"wrong": f"it ended with status {done.returncode}: {done.stderr.strip()[-1500:]}"}
+        return {
+            "wrong": f"it ended with status {done.returncode}: {done.stderr.strip()[-1500:]}"
+        }
     return found
 
 
@@ -101,7 +147,9 @@ def _version(tree: Path, chosen: argparse.Namespace) -> dict[str, Any]:
     patched = tree.name.startswith("patched")
     module = imports.enter(tree, chosen.device)
     found: dict[str, Any] = {
-        "device": torch.cuda.get_device_name() if chosen.device == "cuda" else "Triton's interpreter",
+        "device": torch.cuda.get_device_name()
+        if chosen.device == "cuda"
+        else "Triton's interpreter",
         "torch": torch.__version__,
         "triton": triton.__version__,
         "rows": 0,
@@ -110,7 +158,9 @@ def _version(tree: Path, chosen: argparse.Namespace) -> dict[str, Any]:
         for seed in range(chosen.seeds):
             index = (torch.int64, torch.int32)[seed % 2]
             markers = batches.MARKERS[seed % len(batches.MARKERS)]
-            found["rows"] += batches.Batches(module, patched, chosen.device, seed, index, markers).steps(10)
+            found["rows"] += batches.Batches(
+                module, patched, chosen.device, seed, index, markers
+            ).steps(10)
     except Exception:
         found["wrong"] = traceback.format_exc(limit=-3)[-1500:]
     found["upstream"] = _upstream(tree / _TEST, chosen.device)
@@ -130,7 +180,9 @@ def _upstream(path: Path, device: str) -> dict[str, str]:
     except ImportError:
         return {"all": f"{_NOT_RUN}: this Python has no pytest"}
     if device == "cpu":
-        torch.cuda.is_available = lambda: True  # the file asks, and is skipped otherwise
+        torch.cuda.is_available = lambda: (
+            True
+        )  # the file asks, and is skipped otherwise
     try:
         module = imports.load(path, "upstream_tests")
     except (Exception, pytest.skip.Exception):
@@ -166,7 +218,9 @@ def _times(module: Any, patched: bool) -> dict[str, float]:
             rows = [slot for slot in range(requests) for _ in range(drafts + 1)]
             positions = [count for _ in range(requests) for count in range(drafts + 1)]
             logits = torch.zeros((len(rows), 151_936), device="cuda")
-            step = batch.prepared(logits, range(requests), rows, positions, [11] * len(rows))
+            step = batch.prepared(
+                logits, range(requests), rows, positions, [11] * len(rows)
+            )
             for _ in range(5):
                 step()
             taken = []

@@ -86,7 +86,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                     name, place / "__init__.py", submodule_search_locations=folder
                 )
             if place.with_suffix(".py").is_file():
-                return importlib.util.spec_from_file_location(name, place.with_suffix(".py"))
+                return importlib.util.spec_from_file_location(
+                    name, place.with_suffix(".py")
+                )
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: Any) -> ModuleType:
@@ -100,7 +102,9 @@ def _buffers(device: torch.device) -> dict[str, Any]:
     """Stand-ins for ``buffer_utils``: what a host writes is copied where a device view of it would be taken."""
 
     class UvaBackedTensor:
-        def __init__(self, size: Any, dtype: torch.dtype, max_concurrency: Any = None) -> None:
+        def __init__(
+            self, size: Any, dtype: torch.dtype, max_concurrency: Any = None
+        ) -> None:
             self.cpu = torch.zeros(size, dtype=dtype)
             self.np = self.cpu.numpy()
             self.gpu = self.cpu.to(device, copy=True)
@@ -110,7 +114,9 @@ def _buffers(device: torch.device) -> dict[str, Any]:
             return self.gpu
 
     class StagedWriteTensor:
-        def __init__(self, size: Any, dtype: torch.dtype, device: torch.device, **named: Any) -> None:
+        def __init__(
+            self, size: Any, dtype: torch.dtype, device: torch.device, **named: Any
+        ) -> None:
             self.gpu = torch.zeros(size, dtype=dtype, device=device)
             self._staged: list[tuple[Any, Any]] = []
 
@@ -157,14 +163,20 @@ def _constants(body: list[ast.stmt]) -> dict[str, Any]:
     """Names that a plain value is assigned to."""
     found = {}
     for node in body:
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        target = (
+            node.targets[0]
+            if isinstance(node, ast.Assign)
+            else getattr(node, "target", None)
+        )
         value = getattr(node, "value", None)
         if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
             found[target.id] = value.value
     return found
 
 
-def _async_tensor_h2d(data: Any, dtype: torch.dtype, device: Any, **named: Any) -> torch.Tensor:
+def _async_tensor_h2d(
+    data: Any, dtype: torch.dtype, device: Any, **named: Any
+) -> torch.Tensor:
     return torch.tensor(data, dtype=dtype, device=device)
 
 
@@ -182,14 +194,20 @@ def enter(tree: Path, device: str) -> ModuleType:
         "vllm.utils.torch_utils": {"async_tensor_h2d": _async_tensor_h2d},
         "vllm.utils.math_utils": {"cdiv": lambda a, b: -(-a // b)},
         "vllm.sampling_params": _sampling_params(tree),
-        "vllm.envs": {"VLLM_MAX_NUM_BAD_WORDS": 8, "VLLM_MAX_BAD_WORDS_TOTAL_TOKENS": 64},
+        "vllm.envs": {
+            "VLLM_MAX_NUM_BAD_WORDS": 8,
+            "VLLM_MAX_BAD_WORDS_TOTAL_TOKENS": 64,
+        },
         "vllm.platforms": {
             "current_platform": SimpleNamespace(
-                device_type=where.type, is_cuda_alike=lambda: True, is_cuda=lambda: True, is_xpu=lambda: False,
+                device_type=where.type,
+                is_cuda_alike=lambda: True,
+                is_cuda=lambda: True,
+                is_xpu=lambda: False,
                 is_rocm=lambda: False,
             )
         },
-    }  # fmt: skip
+    }
     made: dict[str, ModuleType] = {}
     for name, values in contents.items():
         made[name] = _Empty(name)

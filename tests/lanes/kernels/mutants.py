@@ -46,7 +46,11 @@ MUTANTS = (
         "        for i in tl.range(total_len, effective_len):",
         "        for i in tl.range(total_len, effective_len - 1):",
     ),
-    Mutant("an earlier end stands for the last", "(token_id == implicit_end) & (i > last_end)", "token_id == implicit_end"),
+    Mutant(
+        "an earlier end stands for the last",
+        "(token_id == implicit_end) & (i > last_end)",
+        "token_id == implicit_end",
+    ),
     Mutant(
         "the batch's row for the request's slot",
         "    effective_len = total_len + local_pos\n    implicit_end = tl.load(implicit_end_token_ids_ptr + req_state_idx)",
@@ -57,9 +61,17 @@ MUTANTS = (
         "        if self.implicit_end_token_ids.np[req_idx] != implicit_end:",
         "        if self.implicit_end_token_ids.np[req_idx] < implicit_end:",
     ),
-    Mutant("what the host wrote does not reach the device", "            self.implicit_end_token_ids.copy_to_uva()\n            self", "            self"),
-    Mutant("tools do not matter", "if implicit_end is None or not sampling_params.tool_call_ends_thinking:", "if implicit_end is None:"),
-)  # fmt: skip
+    Mutant(
+        "what the host wrote does not reach the device",
+        "            self.implicit_end_token_ids.copy_to_uva()\n            self",
+        "            self",
+    ),
+    Mutant(
+        "tools do not matter",
+        "if implicit_end is None or not sampling_params.tool_call_ends_thinking:",
+        "if implicit_end is None:",
+    ),
+)
 
 
 def source(path: Path, mutant: Mutant) -> str:

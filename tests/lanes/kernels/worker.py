@@ -33,7 +33,9 @@ def run(module: ModuleType, patched: bool, seeds: int, steps: int) -> int:
     )
 
 
-def missed(path: Path, seen_by: str, seeds: int, steps: int) -> tuple[list[str], list[str]]:
+def missed(
+    path: Path, seen_by: str, seeds: int, steps: int
+) -> tuple[list[str], list[str]]:
     """Try the mutants that one of the two ways must see; returns those it saw and those it did not."""
     seen: list[str] = []
     unseen: list[str] = []
@@ -60,10 +62,14 @@ def missed(path: Path, seen_by: str, seeds: int, steps: int) -> tuple[list[str],
 @click.argument("task", type=click.Choice(["compile", "run"]))
 @click.argument("tree", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--patched", is_flag=True, help="The tree has the series.")
-@click.option("--mutants", is_flag=True, help="Try the mutants instead of the tree's own file.")
+@click.option(
+    "--mutants", is_flag=True, help="Try the mutants instead of the tree's own file."
+)
 @click.option("--seeds", default=9, show_default=True, help="Runs of random batches.")
 @click.option("--steps", default=10, show_default=True, help="Of one run.")
-def command(task: str, tree: Path, patched: bool, mutants: bool, seeds: int, steps: int) -> None:
+def command(
+    task: str, tree: Path, patched: bool, mutants: bool, seeds: int, steps: int
+) -> None:
     """Compile the kernels of TREE, or run them in Triton's interpreter (with TRITON_INTERPRET=1)."""
     import triton
 

@@ -82,7 +82,9 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
 def made(name: Path, found: list[Release]) -> str:
     """A document with its tables made again."""
     text = (paths.project_root() / name).read_text(encoding="utf-8")
-    return results.fill(text, {key: partial(make, found) for key, make in TABLES.items()})
+    return results.fill(
+        text, {key: partial(make, found) for key, make in TABLES.items()}
+    )
 
 
 def stale(found: list[Release]) -> list[str]:

@@ -31,13 +31,17 @@ CUTS_WITHIN_BLOCKS = TREE.name == "stock" and tuple(
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_cut_prompt_leaves_no_wrong_state(mtp: int, ahead: bool) -> None:
     """The first prompt leaves the second one five tokens of the step; a third one begins as the second did."""
-    engine = Engine(Setting(mtp, block_size=8, blocks=100, batched_tokens=17, ahead=ahead))
+    engine = Engine(
+        Setting(mtp, block_size=8, blocks=100, batched_tokens=17, ahead=ahead)
+    )
     engine.add([0] * 12, 4)
     second = engine.add([1] * 14, 12)
     engine.finish()
     engine.add(engine.requests[second].all_token_ids[:20], 4)
     if CUTS_WITHIN_BLOCKS and mtp:
-        with pytest.raises(WrongCache, match="the state after 8 tokens is one after 5 of them"):
+        with pytest.raises(
+            WrongCache, match="the state after 8 tokens is one after 5 of them"
+        ):
             engine.finish()
     else:
         engine.finish()
@@ -47,7 +51,9 @@ def test_a_cut_prompt_leaves_no_wrong_state(mtp: int, ahead: bool) -> None:
 def test_each_past_is_told_from_another(ahead: bool) -> None:
     """The check itself: a state and a key that were exchanged behind the cache's back are found."""
     for store in ("mamba", "attention"):
-        engine = Engine(Setting(0, block_size=8, blocks=100, batched_tokens=64, ahead=ahead))
+        engine = Engine(
+            Setting(0, block_size=8, blocks=100, batched_tokens=64, ahead=ahead)
+        )
         name = engine.add([1] * 20, 8)
         engine.step(0)
         engine.step(0)
@@ -57,7 +63,8 @@ def test_each_past_is_told_from_another(ahead: bool) -> None:
         else:
             engine.attention[own.blocks[0][0]][3] = 0
         with pytest.raises(
-            WrongCache, match="the state after" if store == "mamba" else "attention at 0 to 8"
+            WrongCache,
+            match="the state after" if store == "mamba" else "attention at 0 to 8",
         ):
             engine.finish()
 
@@ -108,7 +115,9 @@ def test_any_schedule() -> None:
     """Hypothesis looks for a schedule that is wrong."""
     run_state_machine_as_test(
         Schedules,
-        settings=settings(max_examples=60, stateful_step_count=25, deadline=None, derandomize=True),
+        settings=settings(
+            max_examples=60, stateful_step_count=25, deadline=None, derandomize=True
+        ),
     )
 
 

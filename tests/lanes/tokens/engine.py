@@ -137,9 +137,18 @@ class Engine:
         """Send a request that ends after ``length`` tokens."""
         name = f"r{len(self.requests)}"
         sampling = SamplingParams(temperature=0, max_tokens=length, ignore_eos=True)
-        more = {"eos_token_id": None} if "eos_token_id" in Request.__init__.__annotations__ else {}
+        more = (
+            {"eos_token_id": None}
+            if "eos_token_id" in Request.__init__.__annotations__
+            else {}
+        )
         request = Request(
-            name, list(prompt), sampling, pooling_params=None, block_hasher=self._hasher, **more
+            name,
+            list(prompt),
+            sampling,
+            pooling_params=None,
+            block_hasher=self._hasher,
+            **more,
         )
         self.requests[name] = request
         self.scheduler.add_request(request)
@@ -171,7 +180,9 @@ class Engine:
             self.step(accepted)
         pool = self.scheduler.kv_cache_manager.block_pool
         if self.busy or pool.get_num_free_blocks() != len(pool.blocks) - 1:
-            raise WrongCache("requests do not end" if self.busy else "blocks are held by nobody")
+            raise WrongCache(
+                "requests do not end" if self.busy else "blocks are held by nobody"
+            )
         for name in self.requests:
             self.check_answer(name)
 
@@ -190,7 +201,9 @@ class Engine:
             if token != next_token(before):
                 raise WrongCache(f"{name}: token {number} is not that of k = 0")
         if len(said) != request.max_tokens:
-            raise WrongCache(f"{name}: {len(said)} tokens, {request.max_tokens} were asked for")
+            raise WrongCache(
+                f"{name}: {len(said)} tokens, {request.max_tokens} were asked for"
+            )
 
     def step(self, accepted: int) -> None:
         """One step of the engine, in which at most ``accepted`` drafted tokens of a request are right.
@@ -204,7 +217,8 @@ class Engine:
         self._in_flight.append((output, result))
         # Scheduling ahead, the scheduler plans a step before it has learnt what came out of the last one.
         while self._in_flight and (
-            len(self._in_flight) > int(self.setting.ahead) or not output.total_num_scheduled_tokens
+            len(self._in_flight) > int(self.setting.ahead)
+            or not output.total_num_scheduled_tokens
         ):
             self._settle(*self._in_flight.popleft())
 
@@ -223,8 +237,15 @@ class Engine:
             self.worker.pop(name, None)
         for new in output.scheduled_new_reqs:
             blocks = [list(ids) for ids in new.block_ids]
-            self._start(new.req_id, self.requests[new.req_id].all_token_ids, new.num_computed_tokens, blocks)
-            if new.req_id not in self._seen:  # newer workers are told of a resumed request as of a new one
+            self._start(
+                new.req_id,
+                self.requests[new.req_id].all_token_ids,
+                new.num_computed_tokens,
+                blocks,
+            )
+            if (
+                new.req_id not in self._seen
+            ):  # newer workers are told of a resumed request as of a new one
                 self._seen.add(new.req_id)
                 self.hit_tokens += new.num_computed_tokens
         cached = output.scheduled_cached_reqs
@@ -232,11 +253,16 @@ class Engine:
             if name in cached.resumed_req_ids:
                 blocks = [list(ids) for ids in cached.new_block_ids[index]]
                 self._start(
-                    name, self.requests[name].all_token_ids, cached.num_computed_tokens[index], blocks
+                    name,
+                    self.requests[name].all_token_ids,
+                    cached.num_computed_tokens[index],
+                    blocks,
                 )
             else:
                 for own, new_ids in zip(
-                    self.worker[name].blocks, cached.new_block_ids[index] or (), strict=False
+                    self.worker[name].blocks,
+                    cached.new_block_ids[index] or (),
+                    strict=False,
                 ):
                     own.extend(new_ids)
         names = list(output.num_scheduled_tokens)
@@ -263,14 +289,20 @@ class Engine:
             pooler_output=[],
         )
 
-    def _start(self, name: str, tokens: Sequence[int], computed: int, blocks: list[list[int]]) -> None:
-        self.worker[name] = _Running(list(tokens), self.past.of(tokens), computed, blocks)
+    def _start(
+        self, name: str, tokens: Sequence[int], computed: int, blocks: list[list[int]]
+    ) -> None:
+        self.worker[name] = _Running(
+            list(tokens), self.past.of(tokens), computed, blocks
+        )
 
     def _check_attention(self, name: str) -> None:
         own, size = self.worker[name], self.setting.block_size
         for start in range(0, own.computed, size):
             end = min(start + size, own.computed)
-            found = self.attention.get(own.blocks[ATTENTION][start // size], [])[: end - start]
+            found = self.attention.get(own.blocks[ATTENTION][start // size], [])[
+                : end - start
+            ]
             if found != own.past[start + 1 : end + 1]:
                 raise WrongCache(
                     f"{name}: attention at {start} to {end} of {own.computed} is not of its own past"
@@ -291,22 +323,30 @@ class Engine:
                 f"{name}: the state after {own.computed} tokens is {what}{' of them' if same else ''}"
             )
 
-    def _forward(self, name: str, scheduled: int, drafted: int, accepted: int) -> list[int]:
+    def _forward(
+        self, name: str, scheduled: int, drafted: int, accepted: int
+    ) -> list[int]:
         own, size = self.worker[name], self.setting.block_size
         start, sure = own.computed, own.computed + scheduled - drafted
         if sure > len(own.tokens):
-            raise WrongCache(f"{name}: {sure} tokens were to be computed, {len(own.tokens)} are known")
+            raise WrongCache(
+                f"{name}: {sure} tokens were to be computed, {len(own.tokens)} are known"
+            )
         written = own.past[: sure + 1]
         # Where the scheduler asks for more drafts than there are, it pads: these are never right.
         drafts = [*own.drafts[:drafted], *[-1] * (drafted - len(own.drafts))]
         for token in drafts:
             written.append(self.past.after(written[-1], token))
         for position in range(start, len(written) - 1):
-            block = self.attention.setdefault(own.blocks[ATTENTION][position // size], [0] * size)
+            block = self.attention.setdefault(
+                own.blocks[ATTENTION][position // size], [0] * size
+            )
             block[position % size] = written[position + 1]
         blocks = own.blocks[MAMBA]
         running = (
-            (start + scheduled - 1) // size if STATE_FOLLOWS_TOKENS else len(blocks) - 1 - self.setting.mtp
+            (start + scheduled - 1) // size
+            if STATE_FOLLOWS_TOKENS
+            else len(blocks) - 1 - self.setting.mtp
         )
         for offset in range(drafted + 1):
             self.mamba[blocks[running + offset]] = written[sure + offset]
@@ -361,7 +401,9 @@ class Engine:
         if free & held.keys():
             raise WrongCache(f"blocks {sorted(free & held.keys())} are free and in use")
         if len(free) + len(held) != len(pool.blocks) - 1:
-            raise WrongCache(f"{len(pool.blocks) - 1 - len(free) - len(held)} blocks are lost")
+            raise WrongCache(
+                f"{len(pool.blocks) - 1 - len(free) - len(held)} blocks are lost"
+            )
 
 
 class _Model(SimpleNamespace):
@@ -382,13 +424,18 @@ def _scheduler(setting: Setting) -> Scheduler:
         is_encoder_decoder=False,
     )
     cache = settings.CacheConfig(
-        block_size=setting.block_size, enable_prefix_caching=setting.caching, mamba_cache_mode="align"
+        block_size=setting.block_size,
+        enable_prefix_caching=setting.caching,
+        mamba_cache_mode="align",
     )
     cache.num_gpu_blocks = setting.blocks
     speculative = None
     if setting.mtp:
         speculative = settings.SpeculativeConfig(
-            model="ngram", num_speculative_tokens=setting.mtp, prompt_lookup_max=2, prompt_lookup_min=1
+            model="ngram",
+            num_speculative_tokens=setting.mtp,
+            prompt_lookup_max=2,
+            prompt_lookup_min=1,
         )
         speculative.method = "mtp"
     model = _Model(
@@ -410,12 +457,20 @@ def _scheduler(setting: Setting) -> Scheduler:
     }.items():
         object.__setattr__(whole, name, value)
     size, names = setting.block_size, ("attention", "mamba")
-    full = FullAttentionSpec(block_size=size, num_kv_heads=1, head_size=1, dtype=torch.float32)
+    full = FullAttentionSpec(
+        block_size=size, num_kv_heads=1, head_size=1, dtype=torch.float32
+    )
     mamba = MambaSpec(
-        block_size=size, shapes=((1,),), dtypes=(torch.float32,), mamba_cache_mode="align",
+        block_size=size,
+        shapes=((1,),),
+        dtypes=(torch.float32,),
+        mamba_cache_mode="align",
         num_speculative_blocks=setting.mtp,
-    )  # fmt: skip
-    groups = [KVCacheGroupSpec([name], spec) for name, spec in zip(names, (full, mamba), strict=True)]
+    )
+    groups = [
+        KVCacheGroupSpec([name], spec)
+        for name, spec in zip(names, (full, mamba), strict=True)
+    ]
     if setting.mtp and "is_eagle_group" in KVCacheGroupSpec.__annotations__:
         groups[ATTENTION].is_eagle_group = True
     # As the engine plans it: from v0.29.0 on, which states are kept is a setting, and the default is "few".
@@ -427,7 +482,10 @@ def _scheduler(setting: Setting) -> Scheduler:
     return kind(
         vllm_config=whole,
         kv_cache_config=KVCacheConfig(
-            num_blocks=setting.blocks, kv_cache_tensors=[], kv_cache_groups=groups, **kept
+            num_blocks=setting.blocks,
+            kv_cache_tensors=[],
+            kv_cache_groups=groups,
+            **kept,
         ),
         block_size=size,
         log_stats=True,
@@ -444,7 +502,10 @@ def _defaults(kind: Any) -> dict[str, Any]:
         default = entry.default
         factory = entry.default_factory
         if hasattr(default, "default_factory"):  # pydantic's own Field
-            factory, default = default.default_factory or dataclasses.MISSING, default.default
+            factory, default = (
+                default.default_factory or dataclasses.MISSING,
+                default.default,
+            )
         if factory is not dataclasses.MISSING:
             try:
                 found[entry.name] = factory()

@@ -25,10 +25,17 @@ def run(seed: int, setting: Setting) -> Engine:
     """
     pick = random.Random(seed)
     engine = Engine(setting)
-    stems = [[pick.randrange(3) for _ in range(pick.randrange(5, 8 * BLOCK))] for _ in range(3)]
+    stems = [
+        [pick.randrange(3) for _ in range(pick.randrange(5, 8 * BLOCK))]
+        for _ in range(3)
+    ]
     while len(engine.requests) < REQUESTS:
         if pick.random() < 0.3:
-            ended = [list(r.all_token_ids) for r in engine.requests.values() if r.is_finished()]
+            ended = [
+                list(r.all_token_ids)
+                for r in engine.requests.values()
+                if r.is_finished()
+            ]
             stem = pick.choice(stems + ended)
             prompt = stem[: pick.randrange(3, len(stem) + 1)]
             prompt += [pick.randrange(3) for _ in range(pick.randrange(2 * BLOCK))]
@@ -54,11 +61,19 @@ def judge(mtp: int, seeds: int, ahead: bool) -> dict[str, Any]:
             else:
                 hit += engine.hit_tokens
                 prompts += engine.prompt_tokens
-    return {"runs": runs, "wrong": len(wrong), "hit": round(hit / max(prompts, 1), 2), "first": wrong[:1]}
+    return {
+        "runs": runs,
+        "wrong": len(wrong),
+        "hit": round(hit / max(prompts, 1), 2),
+        "first": wrong[:1],
+    }
 
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
     modes = {"off": False, "on": True}
-    found = {mode: {str(k): judge(k, int(sys.argv[1]), modes[mode]) for k in range(6)} for mode in modes}
+    found = {
+        mode: {str(k): judge(k, int(sys.argv[1]), modes[mode]) for k in range(6)}
+        for mode in modes
+    }
     print(json.dumps(found))

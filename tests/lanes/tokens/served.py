@@ -36,13 +36,22 @@ def serve(checkpoint: str, mtp: int) -> None:
     if mtp:
         more["speculative_config"] = {"method": "mtp", "num_speculative_tokens": mtp}
     engine = LLM(
-        checkpoint, dtype="bfloat16", enforce_eager=True, max_model_len=3072, max_num_seqs=8,
-        max_num_batched_tokens=600, enable_prefix_caching=True, async_scheduling=False, disable_log_stats=False, **more,
-    )  # fmt: skip
+        checkpoint,
+        dtype="bfloat16",
+        enforce_eager=True,
+        max_model_len=3072,
+        max_num_seqs=8,
+        max_num_batched_tokens=600,
+        enable_prefix_caching=True,
+        async_scheduling=False,
+        disable_log_stats=False,
+        **more,
+    )
     pick = random.Random(1)
     begun = [[pick.randrange(5, 1270) for _ in range(length)] for length in (700, 1100)]
     prompts = [
-        begun[n % 2] + [pick.randrange(5, 1270) for _ in range(pick.randrange(5, 200))] for n in range(4)
+        begun[n % 2] + [pick.randrange(5, 1270) for _ in range(pick.randrange(5, 200))]
+        for n in range(4)
     ]
     sampling = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True)
     tokens, cached = [], []
@@ -52,7 +61,9 @@ def serve(checkpoint: str, mtp: int) -> None:
             if turn == 1
             else prompts
         )
-        answers = engine.generate([{"prompt_token_ids": p} for p in asked], sampling, use_tqdm=False)
+        answers = engine.generate(
+            [{"prompt_token_ids": p} for p in asked], sampling, use_tqdm=False
+        )
         tokens.append([list(answer.outputs[0].token_ids) for answer in answers])
         cached.append([answer.num_cached_tokens for answer in answers])
     drafts = {
@@ -60,7 +71,10 @@ def serve(checkpoint: str, mtp: int) -> None:
         for m in engine.get_metrics()
         if m.name.startswith("vllm:spec_decode_num") and hasattr(m, "value")
     }
-    print("\n" + json.dumps({"k": mtp, "tokens": tokens, "cached": cached, "drafts": drafts}))
+    print(
+        "\n"
+        + json.dumps({"k": mtp, "tokens": tokens, "cached": cached, "drafts": drafts})
+    )
 
 
 def main() -> int:
@@ -70,8 +84,11 @@ def main() -> int:
     for k in [0, *map(int, ks or "12345")]:
         done = subprocess.run(
             [sys.executable, __file__, "--one", checkpoint, str(k)],
-            env={**os.environ, **SETTINGS}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
+            env={**os.environ, **SETTINGS},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         lines = [line for line in done.stdout.splitlines() if line.startswith('{"k"')]
         if done.returncode or not lines:
             print(f"k = {k}: no answer, exit status {done.returncode}")

@@ -24,19 +24,30 @@ def soak(setting: Setting, requests: int) -> dict[str, Any]:
     mtp = setting.mtp
     pick = random.Random(mtp)
     engine = Engine(setting)
-    systems = [[pick.randrange(3) for _ in range(pick.randrange(BLOCK, 12 * BLOCK))] for _ in range(8)]
+    systems = [
+        [pick.randrange(3) for _ in range(pick.randrange(BLOCK, 12 * BLOCK))]
+        for _ in range(8)
+    ]
     turns = at_once = ended = 0
     wrong = ""
     open_: list[str] = []
     histories: list[list[int]] = []
     try:
         while len(engine.requests) < requests:
-            while len(open_) < AT_ONCE and len(engine.requests) < requests and pick.random() < 0.9:
+            while (
+                len(open_) < AT_ONCE
+                and len(engine.requests) < requests
+                and pick.random() < 0.9
+            ):
                 begun, kind = pick.choice(systems), pick.random()
                 if histories and kind < 0.7:
                     history = histories.pop(pick.randrange(len(histories)))
                     # The next turn, or the user changes an earlier one.
-                    begun = history if kind < 0.4 else history[: pick.randrange(BLOCK, len(history))]
+                    begun = (
+                        history
+                        if kind < 0.4
+                        else history[: pick.randrange(BLOCK, len(history))]
+                    )
                     turns += 1
                 said = [pick.randrange(3) for _ in range(pick.randrange(1, 6 * BLOCK))]
                 open_.append(engine.add(begun + said, pick.randrange(1, 80)))
@@ -56,9 +67,15 @@ def soak(setting: Setting, requests: int) -> dict[str, Any]:
     except WrongCache as fault:
         wrong = str(fault)
     return {
-        "requests": requests, "right": ended, "wrong": wrong, "turns": turns, "preempted": engine.preempted,
-        "at once": at_once, "hit": engine.hit_tokens, "prompts": engine.prompt_tokens,
-    }  # fmt: skip
+        "requests": requests,
+        "right": ended,
+        "wrong": wrong,
+        "turns": turns,
+        "preempted": engine.preempted,
+        "at once": at_once,
+        "hit": engine.hit_tokens,
+        "prompts": engine.prompt_tokens,
+    }
 
 
 def judge(mtp: int, requests: int) -> dict[str, Any]:
@@ -68,12 +85,25 @@ def judge(mtp: int, requests: int) -> dict[str, Any]:
         for ahead in (False, True)
         for blocks, budget in CACHES
     ]
-    runs = [soak(setting, requests // len(settings)) for setting in settings if setting.served]
-    sums = {name: sum(run[name] for run in runs) for name in ("requests", "right", "turns", "preempted")}
+    runs = [
+        soak(setting, requests // len(settings))
+        for setting in settings
+        if setting.served
+    ]
+    sums = {
+        name: sum(run[name] for run in runs)
+        for name in ("requests", "right", "turns", "preempted")
+    }
     hit = sum(run["hit"] for run in runs) / max(sum(run["prompts"] for run in runs), 1)
     wrong = [run["wrong"] for run in runs if run["wrong"]]
     at_once = max((run["at once"] for run in runs), default=0)
-    return {**sums, "at once": at_once, "hit": round(hit, 2), "wrong": len(wrong), "first": wrong[:1]}
+    return {
+        **sums,
+        "at once": at_once,
+        "hit": round(hit, 2),
+        "wrong": len(wrong),
+        "first": wrong[:1],
+    }
 
 
 if __name__ == "__main__":

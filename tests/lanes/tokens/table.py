@@ -21,7 +21,9 @@ def table(found: Iterable[Release]) -> str:
         cells = {kind: run[kind] for kind in results.KINDS if kind in run}
         day = results.taken(cells.values(), SUITE_VERSION, release.name)
         for mode in dict.fromkeys(m for cell in cells.values() for m in cell["async"]):
-            by_mode = {kind: cell["async"].get(mode, {}) for kind, cell in cells.items()}
+            by_mode = {
+                kind: cell["async"].get(mode, {}) for kind, cell in cells.items()
+            }
             shown = [_schedules(by_mode, k) for k in _KS]
             rows.append([release.name, mode, *shown, day])
     head = "".join(f" | k = {k}" for k in _KS)
@@ -53,13 +55,18 @@ def soak_table(found: Iterable[Release]) -> str:
             if cell := cells.get(f"{kind} soak"):
                 runs = [cell["k"][k] for k in _KS[1:]]
                 hits = [run["hit"] for run in runs]
-                sums = [str(sum(run[what] for run in runs)) for what in ("turns", "preempted")]
+                sums = [
+                    str(sum(run[what] for run in runs))
+                    for what in ("turns", "preempted")
+                ]
                 row = [f"{release.name} {kind}", *(soaked(run) for run in runs), *sums]
                 row += [str(max(run["at once"] for run in runs))]
                 row += [f"{min(hits):.0%} to {max(hits):.0%}"]
                 rows.append([*row, results.taken([cell], SUITE_VERSION, release.name)])
     ks = " | ".join(f"k = {k}" for k in _KS[1:])
-    head = f"release | {ks} | later turns | preempted | at once | from the cache | taken"
+    head = (
+        f"release | {ks} | later turns | preempted | at once | from the cache | taken"
+    )
     return results.table(head, rows) if rows else f"{results.NOT_RUN}\n"
 
 

@@ -56,11 +56,15 @@ class Findings:
     lost: list[str]  # pass without, fail with, and are not among the exceptions
     excepted: list[str]  # pass without, fail with, and are among the exceptions
     idle: list[str]  # exceptions that need none
-    neither: list[str]  # fail without as well: a model hub, a kernel, a package is missing
+    neither: list[
+        str
+    ]  # fail without as well: a model hub, a kernel, a package is missing
     gained: list[str]  # fail without, pass with
 
 
-def compare(stock: dict[str, str], patched: dict[str, str], exceptions: set[str]) -> Findings:
+def compare(
+    stock: dict[str, str], patched: dict[str, str], exceptions: set[str]
+) -> Findings:
     """Sort the tests of two runs; a test that ran once only counts as failed in the other. Exceptions name functions."""
 
     def passes(outcomes: dict[str, str], name: str) -> bool:
@@ -71,15 +75,23 @@ def compare(stock: dict[str, str], patched: dict[str, str], exceptions: set[str]
         for name in stock.keys() | patched.keys()
         if "skipped" not in (stock.get(name), patched.get(name))
     )
-    fails = [name for name in names if passes(stock, name) and not passes(patched, name)]
+    fails = [
+        name for name in names if passes(stock, name) and not passes(patched, name)
+    ]
     excepted = [name for name in fails if name.partition("[")[0] in exceptions]
     return Findings(
         both=[name for name in names if passes(stock, name) and passes(patched, name)],
         lost=[name for name in fails if name not in excepted],
         excepted=excepted,
         idle=sorted(exceptions - {name.partition("[")[0] for name in excepted}),
-        neither=[name for name in names if not passes(stock, name) and not passes(patched, name)],
-        gained=[name for name in names if not passes(stock, name) and passes(patched, name)],
+        neither=[
+            name
+            for name in names
+            if not passes(stock, name) and not passes(patched, name)
+        ],
+        gained=[
+            name for name in names if not passes(stock, name) and passes(patched, name)
+        ],
     )
 
 
@@ -96,7 +108,9 @@ def exceptions(pinned: release.Release) -> set[str]:
     except FileNotFoundError:
         return set()
     except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
-        raise PatchsetError(f"{place} is no list of [[test]] with name and reason: {error!r}") from error
+        raise PatchsetError(
+            f"{place} is no list of [[test]] with name and reason: {error!r}"
+        ) from error
 
 
 def outcomes(tree: Path, log: Path) -> dict[str, str]:
@@ -105,22 +119,43 @@ def outcomes(tree: Path, log: Path) -> dict[str, str]:
     Raises:
         PatchsetError: they did not end, or the tree has none of them.
     """
-    files = sorted({str(file.relative_to(tree)) for pattern in FILES for file in tree.glob(pattern)})
+    files = sorted(
+        {
+            str(file.relative_to(tree))
+            for pattern in FILES
+            for file in tree.glob(pattern)
+        }
+    )
     if not files:
-        raise PatchsetError(f"{tree} has none of the tests", "make the trees with nox -s apply -- RELEASE")
+        raise PatchsetError(
+            f"{tree} has none of the tests",
+            "make the trees with nox -s apply -- RELEASE",
+        )
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch, "outcomes.json")
         environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join([str(tree), str(Path(__file__).parent.parent)]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(tree), str(Path(__file__).parent.parent)]
+            ),
             "UPSTREAM_OUTCOMES": str(place),
             "VLLM_TARGET_DEVICE": "cpu",
             "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",
         }
         command = [
-            sys.executable, "-m", "pytest", "-p", "upstream.plugin", "-p", "no:cacheprovider", "-q", "--tb=short",
-            f"--timeout={TEST_TIMEOUT}", "--continue-on-collection-errors", *files,
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "upstream.plugin",
+            "-p",
+            "no:cacheprovider",
+            "-q",
+            "--tb=short",
+            f"--timeout={TEST_TIMEOUT}",
+            "--continue-on-collection-errors",
+            *files,
+        ]
         with log.open("wb") as out:
             try:
                 subprocess.run(
@@ -138,7 +173,9 @@ def outcomes(tree: Path, log: Path) -> dict[str, str]:
         try:
             found: dict[str, str] = json.loads(place.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError) as error:
-            raise PatchsetError(f"pytest could not run the tests of {tree}", f"see {log}") from error
+            raise PatchsetError(
+                f"pytest could not run the tests of {tree}", f"see {log}"
+            ) from error
     return found
 
 

@@ -46,7 +46,9 @@ _COMMON = [
     "</function>",
     "functions.write:0",
 ]
-_IDS = re.compile(r"(chatcmpl-tool-|call_|tool_)?[0-9a-f]{16,32}|\b[A-Za-z0-9]{9}\b(?=\W+type)")
+_IDS = re.compile(
+    r"(chatcmpl-tool-|call_|tool_)?[0-9a-f]{16,32}|\b[A-Za-z0-9]{9}\b(?=\W+type)"
+)
 
 
 def main() -> int:
@@ -54,7 +56,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("trees", nargs="+", type=Path, metavar="TREE", help="the stock and the patched tree")
+    parser.add_argument(
+        "trees",
+        nargs="+",
+        type=Path,
+        metavar="TREE",
+        help="the stock and the patched tree",
+    )
     trees = parser.parse_args().trees
     if len(trees) == 1:
         sys.path.insert(0, str(Path(__file__).parents[2] / "patches"))
@@ -74,7 +82,11 @@ def _compare(trees: list[Path]) -> int:
     outputs = sum(len(found) for found in stock.values())
     for name in different:
         print(f"differs: {name}")
-        for one, other in zip(stock.get(name, ["no parser"]), patched.get(name, ["no parser"]), strict=False):
+        for one, other in zip(
+            stock.get(name, ["no parser"]),
+            patched.get(name, ["no parser"]),
+            strict=False,
+        ):
             if one != other:
                 print(f"  stock   {one[:400]}\n  patched {other[:400]}")
                 break
@@ -86,8 +98,14 @@ def _compare(trees: list[Path]) -> int:
 
 def _run(tree: Path) -> dict[str, list[str]]:
     command = [sys.executable, "-m", "upstream.other_parsers", str(tree.resolve())]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "VLLM_LOGGING_LEVEL": "ERROR"}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, timeout=1800)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "VLLM_LOGGING_LEVEL": "ERROR",
+    }
+    done = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, check=True, timeout=1800
+    )
     found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -99,9 +117,15 @@ def _report() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for kind, manager, get in (
         ("tool", ToolParserManager, ToolParserManager.get_tool_parser),
-        ("reasoning", ReasoningParserManager, ReasoningParserManager.get_reasoning_parser),
+        (
+            "reasoning",
+            ReasoningParserManager,
+            ReasoningParserManager.get_reasoning_parser,
+        ),
     ):
-        for name in sorted({*manager.lazy_parsers, *getattr(manager, f"{kind}_parsers", {})} - OURS):
+        for name in sorted(
+            {*manager.lazy_parsers, *getattr(manager, f"{kind}_parsers", {})} - OURS
+        ):
             try:
                 parser_cls = get(name)
             except Exception as error:
@@ -113,11 +137,15 @@ def _report() -> dict[str, list[str]]:
 
 def _tags(parser_cls: type) -> list[str]:
     sources = {
-        inspect.getsourcefile(base) for base in parser_cls.__mro__ if base.__module__.startswith("vllm.")
+        inspect.getsourcefile(base)
+        for base in parser_cls.__mro__
+        if base.__module__.startswith("vllm.")
     }
     tags: set[str] = set()
     for source in sources:
-        tags.update(_TAG.findall(Path(source or os.devnull).read_text(encoding="utf-8")))
+        tags.update(
+            _TAG.findall(Path(source or os.devnull).read_text(encoding="utf-8"))
+        )
     return sorted(tags)
 
 
@@ -145,12 +173,16 @@ def _results(kind: str, parser_cls: Any) -> Any:
             yield _IDS.sub("ID", repr((text, width, result)))
 
 
-def _read(kind: str, parser_cls: Any, tokens: Any, text: str, width: int | None) -> list[Any]:
+def _read(
+    kind: str, parser_cls: Any, tokens: Any, text: str, width: int | None
+) -> list[Any]:
     from harness import TOOLS, _request
 
     request = _request(TOOLS, width is not None)
     try:
-        parser = parser_cls(tokens, request.tools) if kind == "tool" else parser_cls(tokens)
+        parser = (
+            parser_cls(tokens, request.tools) if kind == "tool" else parser_cls(tokens)
+        )
     except TypeError:
         parser = parser_cls(tokens)
     if width is None:

@@ -57,16 +57,24 @@ def _give_tokenizer() -> None:
 _prepare()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     """Leave out what needs a server."""
-    left = [item for item in items if NEEDS_A_SERVER & set(getattr(item, "fixturenames", ()))]
+    left = [
+        item
+        for item in items
+        if NEEDS_A_SERVER & set(getattr(item, "fixturenames", ()))
+    ]
     items[:] = [item for item in items if item not in set(left)]
     config.hook.pytest_deselected(items=left)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """A test passed when its call did and nothing failed around it."""
-    if report.failed or (report.when == "call" and _outcomes.get(report.nodeid) != "failed"):
+    if report.failed or (
+        report.when == "call" and _outcomes.get(report.nodeid) != "failed"
+    ):
         _outcomes[report.nodeid] = report.outcome
 
 
@@ -78,4 +86,6 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 def pytest_sessionfinish() -> None:
     """Write the outcomes where the runner reads them."""
-    Path(os.environ["UPSTREAM_OUTCOMES"]).write_text(json.dumps(_outcomes), encoding="utf-8")
+    Path(os.environ["UPSTREAM_OUTCOMES"]).write_text(
+        json.dumps(_outcomes), encoding="utf-8"
+    )

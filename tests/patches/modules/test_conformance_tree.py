@@ -32,9 +32,19 @@ def conformance(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_plain_case_is_right_and_a_wrong_expectation_is_reported(tmp_path: Path) -> None:
+def test_a_plain_case_is_right_and_a_wrong_expectation_is_reported(
+    tmp_path: Path,
+) -> None:
     good = conformance(
-        TREE, "--case", "escapes/quotes", "--schedule", "w1", "--start", "plain", "--jobs", "1"
+        TREE,
+        "--case",
+        "escapes/quotes",
+        "--schedule",
+        "w1",
+        "--start",
+        "plain",
+        "--jobs",
+        "1",
     )
     assert good.returncode == 0, good.stdout + good.stderr
     document = json.loads((TESTS / "conformance/cases/escapes/quotes.json").read_text())
@@ -55,8 +65,12 @@ def test_a_plain_case_is_right_and_a_wrong_expectation_is_reported(tmp_path: Pat
         str(tmp_path / "out.json"),
     )
     assert bad.returncode == 1, bad.stdout + bad.stderr
-    failure = json.loads((tmp_path / "out.json").read_text())["targets"][0]["failures"][0]
-    assert any(p.startswith("arguments of call 0: matched") for p in failure["problems"])
+    failure = json.loads((tmp_path / "out.json").read_text())["targets"][0]["failures"][
+        0
+    ]
+    assert any(
+        p.startswith("arguments of call 0: matched") for p in failure["problems"]
+    )
     assert "--schedule 'full'" in failure["repeat"]
 
 
@@ -65,8 +79,21 @@ def test_the_same_case_over_http() -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     env = {**os.environ, "PYTHONPATH": f"{TREE}{os.pathsep}{TESTS}"}
-    server = subprocess.Popen([sys.executable, "-m", "conformance.host.serve", "--port", str(port), "--reasoning", "qwen3", "--case", "escapes"],
-                              cwd=TESTS, env=env)  # fmt: skip
+    server = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "conformance.host.serve",
+            "--port",
+            str(port),
+            "--reasoning",
+            "qwen3",
+            "--case",
+            "escapes",
+        ],
+        cwd=TESTS,
+        env=env,
+    )
     try:
         for _ in range(240):
             try:

@@ -17,8 +17,16 @@ def _deltas() -> list[Any]:
     return [
         DeltaMessage(reasoning="r"),
         DeltaMessage(content="c"),
-        DeltaMessage(tool_calls=[DeltaToolCall(index=0, id="i", type="function", function=function)]),
-        DeltaMessage(tool_calls=[DeltaToolCall(index=0, function=DeltaFunctionCall(arguments="}"))]),
+        DeltaMessage(
+            tool_calls=[
+                DeltaToolCall(index=0, id="i", type="function", function=function)
+            ]
+        ),
+        DeltaMessage(
+            tool_calls=[
+                DeltaToolCall(index=0, function=DeltaFunctionCall(arguments="}"))
+            ]
+        ),
         DeltaMessage(content="d"),
     ]
 
@@ -26,7 +34,9 @@ def _deltas() -> list[Any]:
 def _chunk(delta: Any, **fields: Any) -> Any:
     from vllm.entrypoints.openai.chat_completion import protocol
 
-    choice = protocol.ChatCompletionResponseStreamChoice(index=0, delta=delta, logprobs=None, **fields)
+    choice = protocol.ChatCompletionResponseStreamChoice(
+        index=0, delta=delta, logprobs=None, **fields
+    )
     return protocol.ChatCompletionStreamResponse(model="m", choices=[choice])
 
 
@@ -35,7 +45,11 @@ def test_merged_and_parts() -> None:
 
     merged = DeltaSequence.of(_deltas())
     assert merged is not None
-    assert (merged.reasoning, merged.content, merged.tool_calls[0].function.arguments) == ("r", "cd", "{}")
+    assert (
+        merged.reasoning,
+        merged.content,
+        merged.tool_calls[0].function.arguments,
+    ) == ("r", "cd", "{}")
     assert merged.parts == _deltas()
     assert DeltaSequence.of([]) is None
     assert type(DeltaSequence.of(_deltas()[:1])) is not DeltaSequence
@@ -48,7 +62,9 @@ def test_chunks() -> None:
     found = [one.choices[0] for one in one_kind_chunks(chunk)]
     assert [one.delta for one in found] == _deltas()
     assert [one.finish_reason for one in found] == [None] * 4 + ["stop"]
-    assert ["stop_reason" in one.model_dump(exclude_unset=True) for one in found] == [False] * 4 + [True]
+    assert ["stop_reason" in one.model_dump(exclude_unset=True) for one in found] == [
+        False
+    ] * 4 + [True]
 
 
 def test_calls_that_serving_took_out() -> None:

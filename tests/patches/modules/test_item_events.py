@@ -11,7 +11,9 @@ import pytest
 
 def _items() -> Any:
     module = "vllm.entrypoints.openai.responses.item_events"
-    assert importlib.util.find_spec(module), "nothing here keeps the events of output items apart"
+    assert importlib.util.find_spec(module), (
+        "nothing here keeps the events of output items apart"
+    )
     return importlib.import_module(module).ItemEvents()
 
 
@@ -24,7 +26,9 @@ def _call(index: int, name: str | None, arguments: str) -> Any:
 
     function = DeltaFunctionCall(name=name, arguments=arguments)
     return DeltaMessage(
-        tool_calls=[DeltaToolCall(index=index, id=name and f"call_{index}", function=function)]
+        tool_calls=[
+            DeltaToolCall(index=index, id=name and f"call_{index}", function=function)
+        ]
     )
 
 
@@ -51,7 +55,11 @@ def test_items() -> None:
         "function_call",
         "message",
     ]
-    assert [done[0].content[0].text, done[1].content[0].text, done[4].content[0].text] == ["rs", "c", "d"]
+    assert [
+        done[0].content[0].text,
+        done[1].content[0].text,
+        done[4].content[0].text,
+    ] == ["rs", "c", "d"]
     assert [(one.name, one.arguments, one.call_id) for one in done[2:4]] == [
         ("f", "{}", "call_0"),
         ("g", "{}", "call_1"),
@@ -66,7 +74,9 @@ def test_items() -> None:
             under_way = None
         else:
             assert event.item_id == under_way
-    assert [event.output_index for event in events if event.type.endswith("item.done")] == [0, 1, 2, 3, 4]
+    assert [
+        event.output_index for event in events if event.type.endswith("item.done")
+    ] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("empty", ["", None])

@@ -9,7 +9,12 @@ import pytest
 
 from harness import TOOLS, call, steps, tokenizer
 
-OUTPUT = "Hm.</think>Both.\n" + call("read", ("path", "/a")) + "\n" + call("write", ("content", "x\n"))
+OUTPUT = (
+    "Hm.</think>Both.\n"
+    + call("read", ("path", "/a"))
+    + "\n"
+    + call("write", ("content", "x\n"))
+)
 
 
 def _parser() -> Any:
@@ -17,13 +22,17 @@ def _parser() -> Any:
     from vllm.reasoning import ReasoningParserManager
 
     reasoning = ReasoningParserManager.get_reasoning_parser("qwen3")
-    return type("Parser", (QwenDelegatingParser,), {"reasoning_parser_cls": reasoning})(tokenizer(), None)
+    return type("Parser", (QwenDelegatingParser,), {"reasoning_parser_cls": reasoning})(
+        tokenizer(), None
+    )
 
 
 def _request() -> Any:
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 
-    return ChatCompletionRequest(model="m", messages=[{"role": "user", "content": "x"}], tools=TOOLS)
+    return ChatCompletionRequest(
+        model="m", messages=[{"role": "user", "content": "x"}], tools=TOOLS
+    )
 
 
 def _ids(text: str) -> list[int]:
@@ -37,7 +46,9 @@ def test_steps(width: int) -> None:
     reasoning = content = ""
     calls: dict[int, list[str]] = {}
     for number, (text, ids) in enumerate(cut, start=1):
-        for delta in parser.parse_deltas(text, ids, request, _ids("<think>\n"), finished=number == len(cut)):
+        for delta in parser.parse_deltas(
+            text, ids, request, _ids("<think>\n"), finished=number == len(cut)
+        ):
             reasoning += delta.reasoning or ""
             content += delta.content or ""
             for one in delta.tool_calls:

@@ -42,7 +42,9 @@ def _cuts(text: str, longest: int, random_: random.Random) -> list[str]:
     return pieces
 
 
-@pytest.mark.parametrize("style", [{}, {"indent": 2}, {"ensure_ascii": False, "separators": (",", ":")}])
+@pytest.mark.parametrize(
+    "style", [{}, {"indent": 2}, {"ensure_ascii": False, "separators": (",", ":")}]
+)
 def test_array(style: dict[str, Any]) -> None:
     from vllm.parser.constrained_calls import CallArray
 
@@ -58,7 +60,15 @@ def test_array(style: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "no array", "{}", '[{"name": 7, "parameters": {}}]', '[{"parameters": {}}]']
+    "text",
+    [
+        "",
+        "[]",
+        "no array",
+        "{}",
+        '[{"name": 7, "parameters": {}}]',
+        '[{"parameters": {}}]',
+    ],
 )
 def test_no_call(text: str) -> None:
     from vllm.parser.constrained_calls import CallArray
@@ -71,7 +81,10 @@ def test_cut_array() -> None:
 
     text = json.dumps(CALLS[:1])
     for end in range(len(text)):
-        whole, cut = _read(CallArray(), [text[:end]]), _read(CallArray(), list(text[:end]))
+        whole, cut = (
+            _read(CallArray(), [text[:end]]),
+            _read(CallArray(), list(text[:end])),
+        )
         assert whole == cut
 
 

@@ -51,8 +51,13 @@ async def serve(options: argparse.Namespace, out: Any) -> None:
     import vllm
 
     ways = surfaces()
-    write({"ready": vllm.__version__, "tree": str(Path(vllm.__file__).parent.parent),
-           "seconds": round(time.monotonic() - began, 1)})  # fmt: skip
+    write(
+        {
+            "ready": vllm.__version__,
+            "tree": str(Path(vllm.__file__).parent.parent),
+            "seconds": round(time.monotonic() - began, 1),
+        }
+    )
     for line in sys.stdin:
         job = json.loads(line)
         if "search" in job:
@@ -73,17 +78,32 @@ async def serve(options: argparse.Namespace, out: Any) -> None:
             for start in job["starts"]:
                 judge = judges[cases.STARTS[start].reasoning]
                 results.append(
-                    await judge.run(ways[name], case, start, names=job.get("schedules"), full=job.get("full", False),
-                                    seeds=job.get("seeds", 1), pattern=job.get("pattern"))
-                )  # fmt: skip
-        write({"name": case.name, "results": results, "streams": sum(j.streams for j in judges.values()) - before,
-               "seconds": round(time.monotonic() - began, 3)})  # fmt: skip
+                    await judge.run(
+                        ways[name],
+                        case,
+                        start,
+                        names=job.get("schedules"),
+                        full=job.get("full", False),
+                        seeds=job.get("seeds", 1),
+                        pattern=job.get("pattern"),
+                    )
+                )
+        write(
+            {
+                "name": case.name,
+                "results": results,
+                "streams": sum(j.streams for j in judges.values()) - before,
+                "seconds": round(time.monotonic() - began, 3),
+            }
+        )
 
 
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="conformance.host")
-    parser.add_argument("--reasoning", default="none,qwen3", help="reasoning parsers, comma-separated")
+    parser.add_argument(
+        "--reasoning", default="none,qwen3", help="reasoning parsers, comma-separated"
+    )
     options = parser.parse_args()
     # Whatever the release prints must not mix with the results.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")

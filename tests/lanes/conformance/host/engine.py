@@ -62,21 +62,41 @@ def argument_parser() -> Any:
         from vllm.utils.argparse_utils import FlexibleArgumentParser
     except ImportError:
         from vllm.utils import FlexibleArgumentParser
-    for place in ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.common.cli_args", "vllm.entrypoints.launchers.cli_args",
-                  "vllm.entrypoints.launchers.api_server.cli_args", "vllm.entrypoints.serve.cli_args",
-                  "vllm.entrypoints.serve.utils.cli_args"):  # fmt: skip
+    for place in (
+        "vllm.entrypoints.openai.cli_args",
+        "vllm.entrypoints.common.cli_args",
+        "vllm.entrypoints.launchers.cli_args",
+        "vllm.entrypoints.launchers.api_server.cli_args",
+        "vllm.entrypoints.serve.cli_args",
+        "vllm.entrypoints.serve.utils.cli_args",
+    ):
         with contextlib.suppress(ModuleNotFoundError):  # of the place's parent
             if importlib.util.find_spec(place):
                 break
     else:
-        raise ImportError("this tree has no make_arg_parser where any known release has it")
+        raise ImportError(
+            "this tree has no make_arg_parser where any known release has it"
+        )
     return importlib.import_module(place).make_arg_parser(FlexibleArgumentParser())
 
 
 def arguments(folder: str, reasoning: str, extra: list[str]) -> Any:
     """The server's parsed command line."""
-    line = ["--model", folder, "--served-model-name", MODEL, "--enable-auto-tool-choice", "--tool-call-parser", "qwen3_coder",
-            "--load-format", "dummy", "--max-model-len", "200000", "--enforce-eager", "--disable-log-stats"]  # fmt: skip
+    line = [
+        "--model",
+        folder,
+        "--served-model-name",
+        MODEL,
+        "--enable-auto-tool-choice",
+        "--tool-call-parser",
+        "qwen3_coder",
+        "--load-format",
+        "dummy",
+        "--max-model-len",
+        "200000",
+        "--enforce-eager",
+        "--disable-log-stats",
+    ]
     if reasoning != "none":
         line += ["--reasoning-parser", reasoning]
     return argument_parser().parse_args(line + extra)
@@ -102,15 +122,31 @@ def _engine(args: Any) -> Any:
         ) -> AsyncIterator[Any]:
             script = SCRIPT.get()
             script.said = 0
-            ids = prompt["prompt_token_ids"] if isinstance(prompt, dict) else prompt.prompt_token_ids
+            ids = (
+                prompt["prompt_token_ids"]
+                if isinstance(prompt, dict)
+                else prompt.prompt_token_ids
+            )
 
             def output(text: str, tokens: list[int], last: bool) -> Any:
                 return RequestOutput(
-                    request_id=request_id, prompt=None, prompt_token_ids=list(ids), prompt_logprobs=None, finished=last,
-                    outputs=[CompletionOutput(index=0, text=text, token_ids=tokens, cumulative_logprob=None, logprobs=None,
-                                              finish_reason=script.end if last else None,
-                                              stop_reason=script.stop if last else None)],
-                )  # fmt: skip
+                    request_id=request_id,
+                    prompt=None,
+                    prompt_token_ids=list(ids),
+                    prompt_logprobs=None,
+                    finished=last,
+                    outputs=[
+                        CompletionOutput(
+                            index=0,
+                            text=text,
+                            token_ids=tokens,
+                            cumulative_logprob=None,
+                            logprobs=None,
+                            finish_reason=script.end if last else None,
+                            stop_reason=script.stop if last else None,
+                        )
+                    ],
+                )
 
             if sampling_params.output_kind == RequestOutputKind.DELTA:
                 for i, (text, tokens) in enumerate(script.bursts):
@@ -122,7 +158,9 @@ def _engine(args: Any) -> Any:
                 text = "".join(t for t, _ in script.bursts)
                 if script.rest[0] >= 0:
                     await asyncio.sleep(script.rest[1])
-                yield output(text, [i for _, tokens in script.bursts for i in tokens], True)
+                yield output(
+                    text, [i for _, tokens in script.bursts for i in tokens], True
+                )
 
     EngineCoreClient.make_async_mp_client = staticmethod(lambda *_, **__: _NoCore())
     llm = ScriptedLLM.from_vllm_config(config, disable_log_stats=True)
@@ -144,7 +182,11 @@ async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
     known = inspect.signature(build_app).parameters
     app = build_app(
         args,
-        **{k: v for k, v in (("supported_tasks", tasks), ("model_config", llm.model_config)) if k in known},
+        **{
+            k: v
+            for k, v in (("supported_tasks", tasks), ("model_config", llm.model_config))
+            if k in known
+        },
     )
     known = inspect.signature(init_app_state).parameters
     values = {
@@ -164,5 +206,9 @@ def constrains_to_json() -> bool:
     from vllm.tool_parsers import ToolParserManager
 
     return bool(
-        getattr(ToolParserManager.get_tool_parser("qwen3_coder"), "supports_required_and_named", True)
+        getattr(
+            ToolParserManager.get_tool_parser("qwen3_coder"),
+            "supports_required_and_named",
+            True,
+        )
     )

@@ -25,7 +25,9 @@ class Judge:
 
     def pieces(self, run: Run, case: Case) -> tuple[list[int], list[str]]:
         """Token ids and what each adds to the text; an output that stopped ends with the end token, which adds nothing."""
-        ids = tokens.encode(self.tokenizer, run.output, ordinary_tags=case.ordinary_tags)
+        ids = tokens.encode(
+            self.tokenizer, run.output, ordinary_tags=case.ordinary_tags
+        )
         if case.drop_tokens:
             ids = ids[: -case.drop_tokens]
         texts = tokens.deltas(self.tokenizer, ids)
@@ -33,13 +35,17 @@ class Judge:
             return [*ids, self.eos], [*texts, ""]
         return ids, texts
 
-    async def ask(self, surface: Any, case: Case, run: Run, script: Script, *, stream: bool) -> Reading:
+    async def ask(
+        self, surface: Any, case: Case, run: Run, script: Script, *, stream: bool
+    ) -> Reading:
         """One request. Whatever goes wrong is a reading, never an exception."""
         SCRIPT.set(script)
         self.streams += 1
         try:
             status, body = await post(
-                self.app, surface.PATH, surface.request(case, run.start, stream=stream, model=MODEL)
+                self.app,
+                surface.PATH,
+                surface.request(case, run.start, stream=stream, model=MODEL),
             )
         except TimeoutError:
             return _raised("hang", "no end of the response")
@@ -50,7 +56,9 @@ class Judge:
         try:
             return surface.read_stream(body) if stream else surface.read_full(body)
         except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
-            return _raised("unreadable", f"{type(error).__name__}: {error} in {body[-200:]!r}")
+            return _raised(
+                "unreadable", f"{type(error).__name__}: {error} in {body[-200:]!r}"
+            )
 
     async def run(
         self,
@@ -67,13 +75,19 @@ class Judge:
         run = case.run(start, json_calls=self.json_calls)
         ids, texts = self.pieces(run, case)
         if names is None:
-            plan = schedule.schedules(texts, f"{case.name}/{start}", full=full, seeds=seeds)
+            plan = schedule.schedules(
+                texts, f"{case.name}/{start}", full=full, seeds=seeds
+            )
             if pattern:
                 plan = [s for s in plan if re.fullmatch(pattern, s.name)]
         else:
             plan = [schedule.named(n, len(ids)) for n in names if n != "full"]
         whole = await self.ask(
-            surface, case, run, self.script(ids, texts, (len(ids),), case.end), stream=False
+            surface,
+            case,
+            run,
+            self.script(ids, texts, (len(ids),), case.end),
+            stream=False,
         )
         results, seen, near = {}, {}, []
         results["full"] = self.judge(case, run, whole, None)
@@ -82,7 +96,11 @@ class Judge:
         for entry in plan:
             if entry.widths not in seen:
                 reading = await self.ask(
-                    surface, case, run, self.script(ids, texts, entry.widths, case.end), stream=True
+                    surface,
+                    case,
+                    run,
+                    self.script(ids, texts, entry.widths, case.end),
+                    stream=True,
                 )
                 if entry.name == "w1" and reading.pieces < case.min_argument_deltas:
                     reading.breaks(
@@ -97,25 +115,35 @@ class Judge:
             if close:
                 near.append(entry.name)
         return {
-            "case": case.name, "class": case.class_, "start": start, "reasoning": run.start.reasoning,
-            "surface": surface.NAME, "tokens": len(ids),
+            "case": case.name,
+            "class": case.class_,
+            "start": start,
+            "reasoning": run.start.reasoning,
+            "surface": surface.NAME,
+            "tokens": len(ids),
             "right": [n for n, (bad, _) in results.items() if not bad],
             "wrong": {n: bad for n, (bad, _) in results.items() if bad},
             "near": [n for n in near if results[n][0]],
             "differs": {n: d for n, (_, d) in results.items() if d},
-        }  # fmt: skip
+        }
 
     @staticmethod
-    def script(ids: list[int], texts: list[str], widths: tuple[int, ...], end: str) -> Script:
+    def script(
+        ids: list[int], texts: list[str], widths: tuple[int, ...], end: str
+    ) -> Script:
         """The bursts of a schedule."""
         bursts, at = [], 0
         for width in widths:
-            bursts.append(("".join(texts[at : at + width]), tuple(ids[at : at + width])))
+            bursts.append(
+                ("".join(texts[at : at + width]), tuple(ids[at : at + width]))
+            )
             at += width
         return Script(tuple(bursts), end)
 
     @staticmethod
-    def judge(case: Case, run: Run, reading: Reading, whole: Reading | None) -> tuple[list[str], list[str]]:
+    def judge(
+        case: Case, run: Run, reading: Reading, whole: Reading | None
+    ) -> tuple[list[str], list[str]]:
         """(what is wrong, what differs from our choice where the format leaves one)."""
         bad = list(reading.broken)
         difference = check.compare(reading, run.expected)

@@ -28,36 +28,69 @@ class ParserLevel:
         )
 
         serving = judge.app.state.openai_serving_chat
-        self.cls, self.config = getattr(serving, "parser_cls", None), serving.model_config
+        self.cls, self.config = (
+            getattr(serving, "parser_cls", None),
+            serving.model_config,
+        )
         if not hasattr(self.cls, "parse_delta"):
             raise NoParserObject(
                 "this release has no parser object with parse_delta: random search needs v0.24.0 or newer"
             )
         self.hf = serving.renderer.tokenizer
-        self.request_cls, self.judge, self.reasoning = ChatCompletionRequest, judge, reasoning
-        self.prompts = {k: judge.tokenizer.encode(f"<|im_start|>assistant\n{v}", add_special_tokens=False).ids
-                        for k, v in (("none", ""), ("open", "<think>\n"), ("closed", "<think>\n\n</think>\n\n"))}  # fmt: skip
+        self.request_cls, self.judge, self.reasoning = (
+            ChatCompletionRequest,
+            judge,
+            reasoning,
+        )
+        self.prompts = {
+            k: judge.tokenizer.encode(
+                f"<|im_start|>assistant\n{v}", add_special_tokens=False
+            ).ids
+            for k, v in (
+                ("none", ""),
+                ("open", "<think>\n"),
+                ("closed", "<think>\n\n</think>\n\n"),
+            )
+        }
         self.requests: dict[Any, Any] = {}
 
     def parser(self, start: str) -> tuple[Any, Any, list[int]]:
         """(parser, request, prompt token ids) for a start."""
         state = STARTS[start]
         if start not in self.requests:
-            switch = {} if state.enable_thinking is None else {"enable_thinking": state.enable_thinking}
-            body = {"model": "scripted", "messages": [{"role": "user", "content": "x"}], "tool_choice": "auto",
-                    "tools": [{"type": "function", "function": t} for t in TOOLS], "chat_template_kwargs": switch or None}  # fmt: skip
+            switch = (
+                {}
+                if state.enable_thinking is None
+                else {"enable_thinking": state.enable_thinking}
+            )
+            body = {
+                "model": "scripted",
+                "messages": [{"role": "user", "content": "x"}],
+                "tool_choice": "auto",
+                "tools": [{"type": "function", "function": t} for t in TOOLS],
+                "chat_template_kwargs": switch or None,
+            }
             self.requests[start] = (self.request_cls(**body), switch)
         request, switch = self.requests[start]
-        parser = self.cls(self.hf, request.tools, chat_template_kwargs=switch, model_config=self.config)
+        parser = self.cls(
+            self.hf,
+            request.tools,
+            chat_template_kwargs=switch,
+            model_config=self.config,
+        )
         return parser, request, self.prompts[state.prompt]
 
-    def streamed(self, start: str, ids: list[int], texts: list[str], widths: tuple[int, ...]) -> Reading:
+    def streamed(
+        self, start: str, ids: list[int], texts: list[str], widths: tuple[int, ...]
+    ) -> Reading:
         """The reading of a stream."""
         parser, request, prompt = self.parser(start)
         reading, at, last, left = Reading(), 0, -1, set()
         for width in widths:
             text, at = "".join(texts[at : at + width]), at + width
-            delta = parser.parse_delta(text, ids[at - width : at], request, prompt, finished=at >= len(ids))
+            delta = parser.parse_delta(
+                text, ids[at - width : at], request, prompt, finished=at >= len(ids)
+            )
             if delta is None:
                 continue
             kinds = [bool(delta.reasoning), bool(delta.content), bool(delta.tool_calls)]
@@ -115,11 +148,19 @@ class Search:
     def _pieces(self, start: str, output: str) -> tuple[Any, list[int], list[str]]:
         level = self.levels[STARTS[start].reasoning]
         ids = tokens.encode(level.judge.tokenizer, output)
-        return level, [*ids, level.judge.eos], [*tokens.deltas(level.judge.tokenizer, ids), ""]
+        return (
+            level,
+            [*ids, level.judge.eos],
+            [*tokens.deltas(level.judge.tokenizer, ids), ""],
+        )
 
     def roundtrip(self, message: Message, seed: Any) -> list[str]:
         """What is wrong with a message at two random schedules and not streamed."""
-        output, want, rng = message.output(), Expected.model_validate(message.expected()), random.Random(seed)
+        output, want, rng = (
+            message.output(),
+            Expected.model_validate(message.expected()),
+            random.Random(seed),
+        )
         level, ids, texts = self._pieces(message.start, output)
         bad = []
         for _ in range(2):
@@ -135,14 +176,18 @@ class Search:
             whole = _finish(level.whole(message.start, output, ids))
         except Exception as error:
             return [f"exception: not streamed: {type(error).__name__}: {error}"]
-        return bad + [f"not streamed: {p}" for p in check.compare(whole, want) + whole.broken]
+        return bad + [
+            f"not streamed: {p}" for p in check.compare(whole, want) + whole.broken
+        ]
 
     def fuzz(self, fragments: list[str], start: str, seed: Any) -> list[str]:
         """What is wrong with a malformed output: it raises, depends on the cut, or loses or doubles a word."""
         output, rng = "".join(fragments), random.Random(seed)
         level, ids, texts = self._pieces(start, output)
         try:
-            first = _finish(level.streamed(start, ids, texts, schedule.fixed(len(ids), 1)))
+            first = _finish(
+                level.streamed(start, ids, texts, schedule.fixed(len(ids), 1))
+            )
             second = _finish(level.streamed(start, ids, texts, _plan(rng, len(ids))))
             whole = _finish(level.whole(start, output, ids))
         except Exception as error:
@@ -188,15 +233,22 @@ def _smaller(message: Message, search: Search, seed: Any) -> Message:
         except ValueError:
             return False
 
-    pieces = shrink(message.pieces, lambda p: fails(Message(message.start, message.reasoning, p)))
+    pieces = shrink(
+        message.pieces, lambda p: fails(Message(message.start, message.reasoning, p))
+    )
     for i, (kind, piece) in enumerate(pieces):
         if kind == "call" and piece[1]:
 
             def put(
-                params: list[Any], at: int = i, name: str = piece[0], rest: list[Any] = pieces
+                params: list[Any],
+                at: int = i,
+                name: str = piece[0],
+                rest: list[Any] = pieces,
             ) -> Message:
                 return Message(
-                    message.start, message.reasoning, [*rest[:at], ("call", (name, params)), *rest[at + 1 :]]
+                    message.start,
+                    message.reasoning,
+                    [*rest[:at], ("call", (name, params)), *rest[at + 1 :]],
                 )
 
             pieces = put(shrink(piece[1], lambda p, put=put: fails(put(p)))).pieces
@@ -204,7 +256,13 @@ def _smaller(message: Message, search: Search, seed: Any) -> Message:
 
 
 async def search(
-    judges: dict[str, Any], ways: dict[str, Any], *, kind: str, seed: int, runs: int, limit: int = 1
+    judges: dict[str, Any],
+    ways: dict[str, Any],
+    *,
+    kind: str,
+    seed: int,
+    runs: int,
+    limit: int = 1,
 ) -> dict[str, Any]:
     """``runs`` runs from a seed. Returns how many failed and up to ``limit`` shrunk counterexamples."""
     try:
@@ -224,12 +282,17 @@ async def search(
         key = f"{seed}/{number}"
         generator = Generator(key)
         if kind == "fuzz":
-            fragments, start = generator.malformed(), generator.rng.choice(("plain", "closed", "open"))
+            fragments, start = (
+                generator.malformed(),
+                generator.rng.choice(("plain", "closed", "open")),
+            )
             problems = engine.fuzz(fragments, start, key)
             if problems:
                 failed += 1
                 if len(out) < limit:
-                    small = shrink(fragments, lambda f, s=start, k=key: bool(engine.fuzz(f, s, k)))
+                    small = shrink(
+                        fragments, lambda f, s=start, k=key: bool(engine.fuzz(f, s, k))
+                    )
                     out.append(
                         {
                             "key": key,
@@ -248,15 +311,35 @@ async def search(
         if problems:
             failed += 1
             if len(out) < limit:
-                small = _smaller(message, engine, key) if engine.roundtrip(message, key) else message
-                out.append({"key": key, "case": small.document(f"found by random search, seed {key}"),
-                            "problems": engine.roundtrip(small, key) or problems})  # fmt: skip
-    return {"search": kind, "seed": seed, "runs": runs, "failed": failed, "served": served, "found": out}
+                small = (
+                    _smaller(message, engine, key)
+                    if engine.roundtrip(message, key)
+                    else message
+                )
+                out.append(
+                    {
+                        "key": key,
+                        "case": small.document(f"found by random search, seed {key}"),
+                        "problems": engine.roundtrip(small, key) or problems,
+                    }
+                )
+    return {
+        "search": kind,
+        "seed": seed,
+        "runs": runs,
+        "failed": failed,
+        "served": served,
+        "found": out,
+    }
 
 
-async def _serve(judges: dict[str, Any], ways: dict[str, Any], message: Message, key: str) -> list[str]:
+async def _serve(
+    judges: dict[str, Any], ways: dict[str, Any], message: Message, key: str
+) -> list[str]:
     """One message over the serving path, on a surface chosen by the key."""
-    case = parse(message.document("a random message over the serving path"), f"random/{key}")
+    case = parse(
+        message.document("a random message over the serving path"), f"random/{key}"
+    )
     rng = random.Random(key)
     judge = judges[STARTS[message.start].reasoning]
     result = await judge.run(
@@ -268,5 +351,7 @@ async def _serve(judges: dict[str, Any], ways: dict[str, Any], message: Message,
         seeds=1,
     )
     return [
-        f"{result['surface']} {name}: {p}" for name, problems in result["wrong"].items() for p in problems
+        f"{result['surface']} {name}: {p}"
+        for name, problems in result["wrong"].items()
+        for p in problems
     ]

@@ -35,7 +35,10 @@ class Scripted:
                     **message,
                     "headers": [
                         *message.get("headers", []),
-                        (b"x-conformance", b"json-calls" if self.judge.json_calls else b"1"),
+                        (
+                            b"x-conformance",
+                            b"json-calls" if self.judge.json_calls else b"1",
+                        ),
                     ],
                 }
             await send(message)
@@ -47,7 +50,10 @@ class Scripted:
         while more:
             part = await receive()
             body, more = body + part.get("body", b""), part.get("more_body", False)
-        self._script(body.decode("utf-8", "replace"), {k.decode(): v.decode() for k, v in scope["headers"]})
+        self._script(
+            body.decode("utf-8", "replace"),
+            {k.decode(): v.decode() for k, v in scope["headers"]},
+        )
         given = [False]
 
         async def again() -> Any:
@@ -67,7 +73,9 @@ class Scripted:
         if case is None:
             case = next(iter(self.known.values()))
         start = headers.get("x-conformance-start") or case.starts[0]
-        ids, texts = self.judge.pieces(case.run(start, json_calls=self.judge.json_calls), case)
+        ids, texts = self.judge.pieces(
+            case.run(start, json_calls=self.judge.json_calls), case
+        )
         plan = schedule_of(headers.get("x-conformance-schedule", ""), len(ids))
         SCRIPT.set(self.judge.script(ids, texts, plan.widths, case.end))
 
@@ -84,9 +92,18 @@ async def serve(reasoning: str, port: int, names: list[str]) -> None:
     app = await build(str(tokens.model_folder()), reasoning, [])
     judge = Judge(app, json_calls=constrains_to_json())
     known = {c.name: c for c in cases.load(names)}
-    server = uvicorn.Server(uvicorn.Config(Scripted(app, judge, known), host="127.0.0.1", port=port, log_level="warning",
-                                           lifespan="off"))  # fmt: skip
-    print(json.dumps({"url": f"http://127.0.0.1:{port}", "cases": len(known)}), flush=True)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            Scripted(app, judge, known),
+            host="127.0.0.1",
+            port=port,
+            log_level="warning",
+            lifespan="off",
+        )
+    )
+    print(
+        json.dumps({"url": f"http://127.0.0.1:{port}", "cases": len(known)}), flush=True
+    )
     await server.serve()
 
 

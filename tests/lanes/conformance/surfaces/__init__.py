@@ -14,7 +14,9 @@ class Surface(Protocol):
     NAME: str
     PATH: str
 
-    def request(self, case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]: ...
+    def request(
+        self, case: Case, start: Start, *, stream: bool, model: str
+    ) -> dict[str, Any]: ...
 
     def read_full(self, body: bytes) -> Reading: ...
 

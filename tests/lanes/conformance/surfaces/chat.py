@@ -22,7 +22,9 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
         **thinking_switch(start),
     }
     if case.tools:
-        body["tools"] = [{"type": "function", "function": t.model_dump()} for t in case.tools]
+        body["tools"] = [
+            {"type": "function", "function": t.model_dump()} for t in case.tools
+        ]
         body["tool_choice"] = case.tool_choice
     return with_fields(body, case, NAME)
 
@@ -33,10 +35,14 @@ def read_full(body: bytes) -> Reading:
     choice = document["choices"][0]
     message = choice["message"]
     reading.content = message.get("content") or ""
-    reading.reasoning = message.get("reasoning") or message.get("reasoning_content") or ""
+    reading.reasoning = (
+        message.get("reasoning") or message.get("reasoning_content") or ""
+    )
     for call in message.get("tool_calls") or []:
         function = call["function"]
-        reading.calls.append(ReadCall(function["name"], call.get("id") or "", function["arguments"]))
+        reading.calls.append(
+            ReadCall(function["name"], call.get("id") or "", function["arguments"])
+        )
     reading.finish = choice.get("finish_reason")
     reading.close()
     return reading
@@ -65,7 +71,9 @@ def read_stream(body: bytes) -> Reading:
                 reading.breaks("terminal-event", "a delta after the finish reason")
             if reasoning:
                 if reading.content.strip() or reading.calls:
-                    reading.breaks("order", f"reasoning {reasoning[:40]!r} after content or calls")
+                    reading.breaks(
+                        "order", f"reasoning {reasoning[:40]!r} after content or calls"
+                    )
                 reading.reasoning += reasoning
             if content:
                 if last_call >= 0:
@@ -95,11 +103,18 @@ def _add(reading: Reading, call: dict[str, Any], last: int, left: set[int]) -> i
         if not call.get("id"):
             reading.breaks("call-id", f"call {index} begins without its id")
         if not isinstance(function.get("arguments"), str):
-            reading.breaks("first-arguments", f"call {index} begins without arguments, which clients add to")
-        reading.calls.append(ReadCall(function.get("name") or "", call.get("id") or "", ""))
+            reading.breaks(
+                "first-arguments",
+                f"call {index} begins without arguments, which clients add to",
+            )
+        reading.calls.append(
+            ReadCall(function.get("name") or "", call.get("id") or "", "")
+        )
     elif not 0 <= index < len(reading.calls):
         reading.breaks("index", f"{index} after {len(reading.calls)} calls")
-        reading.calls.append(ReadCall(function.get("name") or "", call.get("id") or "", ""))
+        reading.calls.append(
+            ReadCall(function.get("name") or "", call.get("id") or "", "")
+        )
         index = len(reading.calls) - 1
     else:
         if function.get("name"):
@@ -107,7 +122,12 @@ def _add(reading: Reading, call: dict[str, Any], last: int, left: set[int]) -> i
         if index < last:
             reading.breaks("index", f"a delta of call {index} after one of call {last}")
         if index in left and function.get("arguments"):
-            reading.breaks("content-inside-call", f"content stands between the arguments of call {index}")
+            reading.breaks(
+                "content-inside-call",
+                f"content stands between the arguments of call {index}",
+            )
     reading.pieces += bool(function.get("arguments"))
-    reading.calls[index].text = (reading.calls[index].text or "") + (function.get("arguments") or "")
+    reading.calls[index].text = (reading.calls[index].text or "") + (
+        function.get("arguments") or ""
+    )
     return index

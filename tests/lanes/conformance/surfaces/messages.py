@@ -12,7 +12,12 @@ from conformance.surfaces import prompt, thinking_switch, with_fields
 NAME = "messages"
 PATH = "/v1/messages"
 
-_FINISH = {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length", "stop_sequence": "stop"}
+_FINISH = {
+    "end_turn": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "stop_sequence": "stop",
+}
 _CHOICE = {"auto": "auto", "none": "none", "required": "any"}
 _DELTA_OF = {
     "text_delta": "text",
@@ -33,7 +38,8 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
     }
     if case.tools:
         body["tools"] = [
-            {"name": t.name, "description": t.description, "input_schema": t.parameters} for t in case.tools
+            {"name": t.name, "description": t.description, "input_schema": t.parameters}
+            for t in case.tools
         ]
         body["tool_choice"] = {"type": _CHOICE[case.tool_choice]}
     return with_fields(body, case, NAME)
@@ -48,10 +54,14 @@ def read_full(body: bytes) -> Reading:
         elif block["type"] == "text":
             reading.content += block["text"]
         elif block["type"] == "tool_use":
-            reading.calls.append(ReadCall(block["name"], block.get("id") or "", None, block["input"]))
+            reading.calls.append(
+                ReadCall(block["name"], block.get("id") or "", None, block["input"])
+            )
         else:
             reading.breaks("block-type", block["type"])
-    reading.finish = _FINISH.get(document.get("stop_reason"), document.get("stop_reason"))
+    reading.finish = _FINISH.get(
+        document.get("stop_reason"), document.get("stop_reason")
+    )
     reading.close()
     return reading
 
@@ -74,16 +84,23 @@ def read_stream(body: bytes) -> Reading:
             if opened is not None:
                 reading.breaks("block-nesting", "a block starts inside a block")
             if event.get("index") != count:
-                reading.breaks("index", f"block {event.get('index')} after {count} blocks")
+                reading.breaks(
+                    "index", f"block {event.get('index')} after {count} blocks"
+                )
             block = event["content_block"]
             opened, count = (event.get("index"), block["type"]), count + 1
             if block["type"] == "tool_use":
-                reading.calls.append(ReadCall(block.get("name") or "", block.get("id") or "", ""))
+                reading.calls.append(
+                    ReadCall(block.get("name") or "", block.get("id") or "", "")
+                )
         elif kind == "content_block_delta":
             _delta(reading, event, opened)
         elif kind == "content_block_stop":
             if opened is None or event.get("index") != opened[0]:
-                reading.breaks("block-nesting", f"block {event.get('index')} stops, {opened} is open")
+                reading.breaks(
+                    "block-nesting",
+                    f"block {event.get('index')} stops, {opened} is open",
+                )
             opened = None
         elif kind == "message_delta":
             if opened is not None:
@@ -107,13 +124,23 @@ def read_stream(body: bytes) -> Reading:
     return reading
 
 
-def _delta(reading: Reading, event: dict[str, Any], opened: tuple[Any, str] | None) -> None:
+def _delta(
+    reading: Reading, event: dict[str, Any], opened: tuple[Any, str] | None
+) -> None:
     """One content_block_delta."""
     delta = event["delta"]
     kind = delta["type"]
-    if opened is None or event.get("index") != opened[0] or _DELTA_OF.get(kind) != opened[1]:
-        reading.breaks("content-inside-call" if opened and opened[1] == "tool_use" else "block-nesting",
-                       f"{kind} for block {event.get('index')}, open is {opened}")  # fmt: skip
+    if (
+        opened is None
+        or event.get("index") != opened[0]
+        or _DELTA_OF.get(kind) != opened[1]
+    ):
+        reading.breaks(
+            "content-inside-call"
+            if opened and opened[1] == "tool_use"
+            else "block-nesting",
+            f"{kind} for block {event.get('index')}, open is {opened}",
+        )
     if kind == "text_delta":
         reading.content += delta["text"]
     elif kind == "thinking_delta":

@@ -28,7 +28,9 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
         **thinking_switch(start),
     }
     if case.tools:
-        body["tools"] = [{"type": "function", "strict": False, **t.model_dump()} for t in case.tools]
+        body["tools"] = [
+            {"type": "function", "strict": False, **t.model_dump()} for t in case.tools
+        ]
         body["tool_choice"] = case.tool_choice
     return with_fields(body, case, NAME)
 
@@ -50,10 +52,18 @@ def _item(reading: Reading, item: dict[str, Any]) -> None:
     elif item["type"] == "reasoning":
         reading.reasoning += _text(item)
     elif item["type"] == "function_call":
-        name = f"{item['namespace']}__{item['name']}" if item.get("namespace") else item["name"]
-        reading.calls.append(ReadCall(name, item.get("call_id") or "", item["arguments"]))
+        name = (
+            f"{item['namespace']}__{item['name']}"
+            if item.get("namespace")
+            else item["name"]
+        )
+        reading.calls.append(
+            ReadCall(name, item.get("call_id") or "", item["arguments"])
+        )
     elif item["type"] == "custom_tool_call":
-        reading.calls.append(ReadCall(item["name"], item.get("call_id") or "", _as_json(item["input"])))
+        reading.calls.append(
+            ReadCall(item["name"], item.get("call_id") or "", _as_json(item["input"]))
+        )
     else:
         reading.breaks("item-type", item["type"])
 
@@ -65,7 +75,9 @@ def _finish(reading: Reading, response: dict[str, Any]) -> None:
         reading.finish = "tool_calls" if reading.calls else "stop"
     elif status == "incomplete":
         reading.finish = (
-            "length" if details.get("reason") == "max_output_tokens" else f"incomplete: {details}"
+            "length"
+            if details.get("reason") == "max_output_tokens"
+            else f"incomplete: {details}"
         )
     else:
         reading.finish = status
@@ -92,11 +104,15 @@ class _Items:
     def added(self, event: dict[str, Any]) -> None:
         item, index = event["item"], event.get("output_index")
         if self.open is not None:
-            self.reading.breaks("item-order", f"{item['type']} is added while {self.kind} is open")
+            self.reading.breaks(
+                "item-order", f"{item['type']} is added while {self.kind} is open"
+            )
         if index != self.count:
             self.reading.breaks("index", f"item {index} after {self.count} items")
         if item["type"] in _CALLS and not (item.get("name") and item.get("call_id")):
-            self.reading.breaks("name-first", "a function call is added without name or call id")
+            self.reading.breaks(
+                "name-first", "a function call is added without name or call id"
+            )
         self.open, self.kind, self.index, self.count, self.text = (
             item,
             item["type"],
@@ -106,30 +122,56 @@ class _Items:
         )
 
     def delta(self, event: dict[str, Any], kind: str) -> None:
-        if self.open is None or self.kind != kind or event.get("output_index") != self.index:
-            broken = "content-inside-call" if self.kind in _CALLS and kind != self.kind else "item-order"
-            self.reading.breaks(broken, f"a delta for {kind}, open is {self.kind or 'nothing'}")
-        if self.open is not None and event.get("item_id") not in (None, self.open.get("id")):
-            self.reading.breaks("item-id", f"{event.get('item_id')} is not the open item")
+        if (
+            self.open is None
+            or self.kind != kind
+            or event.get("output_index") != self.index
+        ):
+            broken = (
+                "content-inside-call"
+                if self.kind in _CALLS and kind != self.kind
+                else "item-order"
+            )
+            self.reading.breaks(
+                broken, f"a delta for {kind}, open is {self.kind or 'nothing'}"
+            )
+        if self.open is not None and event.get("item_id") not in (
+            None,
+            self.open.get("id"),
+        ):
+            self.reading.breaks(
+                "item-id", f"{event.get('item_id')} is not the open item"
+            )
         self.text += event["delta"]
 
     def whole(self, kind: str, text: str) -> None:
         """A done event repeats the text: it must be what the deltas gave."""
         if self.kind != kind or text != self.text:
             self.reading.breaks(
-                "done-text", f"{kind}: deltas gave {self.text[-60:]!r}, done says {(text or '')[-60:]!r}"
+                "done-text",
+                f"{kind}: deltas gave {self.text[-60:]!r}, done says {(text or '')[-60:]!r}",
             )
 
     def done(self, event: dict[str, Any]) -> None:
         item = event["item"]
-        if self.open is None or item["type"] != self.kind or event.get("output_index") != self.index:
-            self.reading.breaks("item-order", f"{item['type']} is done, open is {self.kind or 'nothing'}")
-        if item["type"] == "reasoning" and (self.reading.content.strip() or self.reading.calls):
+        if (
+            self.open is None
+            or item["type"] != self.kind
+            or event.get("output_index") != self.index
+        ):
+            self.reading.breaks(
+                "item-order",
+                f"{item['type']} is done, open is {self.kind or 'nothing'}",
+            )
+        if item["type"] == "reasoning" and (
+            self.reading.content.strip() or self.reading.calls
+        ):
             self.reading.breaks("order", "reasoning after content or calls")
         if item["type"] in _CALLS:
             if self.open and item.get("name") != self.open.get("name"):
                 self.reading.breaks(
-                    "name-first", f"added as {self.open.get('name')!r}, done as {item.get('name')!r}"
+                    "name-first",
+                    f"added as {self.open.get('name')!r}, done as {item.get('name')!r}",
                 )
             self.whole(item["type"], item[_CALLS[item["type"]]])
         else:
@@ -152,7 +194,9 @@ def read_stream(body: bytes) -> Reading:
         if final is not None:
             reading.breaks("terminal-event", f"{kind} after the terminal event")
         if event.get("sequence_number") not in (None, number):
-            reading.breaks("sequence-number", f"{event['sequence_number']} instead of {number}")
+            reading.breaks(
+                "sequence-number", f"{event['sequence_number']} instead of {number}"
+            )
         number += 1
         if kind == "response.output_item.added":
             items.added(event)
@@ -162,8 +206,13 @@ def read_stream(body: bytes) -> Reading:
             items.delta(event, "message")
         elif kind == "response.reasoning_text.delta":
             items.delta(event, "reasoning")
-        elif kind in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
-            items.delta(event, "function_call" if "function" in kind else "custom_tool_call")
+        elif kind in (
+            "response.function_call_arguments.delta",
+            "response.custom_tool_call_input.delta",
+        ):
+            items.delta(
+                event, "function_call" if "function" in kind else "custom_tool_call"
+            )
             reading.pieces += bool(event["delta"])
         elif kind in ("response.output_text.done", "response.reasoning_text.done"):
             items.whole("message" if "output" in kind else "reasoning", event["text"])
@@ -180,7 +229,9 @@ def read_stream(body: bytes) -> Reading:
         if items.kind in _CALLS:
             text = items.text if items.kind == "function_call" else _as_json(items.text)
             reading.calls.append(
-                ReadCall(items.open.get("name") or "", items.open.get("call_id") or "", text)
+                ReadCall(
+                    items.open.get("name") or "", items.open.get("call_id") or "", text
+                )
             )
         elif items.kind == "message":
             reading.content += items.text
@@ -201,6 +252,9 @@ def _same_output(reading: Reading, final: dict[str, Any]) -> None:
     for item in final.get("output") or []:
         _item(again, item)
     if (again.content, again.reasoning) != (reading.content, reading.reasoning) or (
-        [(c.name, c.text) for c in again.calls] != [(c.name, c.text) for c in reading.calls]
+        [(c.name, c.text) for c in again.calls]
+        != [(c.name, c.text) for c in reading.calls]
     ):
-        reading.breaks("final-output", "the terminal event's output differs from the streamed one")
+        reading.breaks(
+            "final-output", "the terminal event's output differs from the streamed one"
+        )

@@ -14,9 +14,14 @@ from conformance.case import Case, parse
 STRING = {"type": "string"}
 
 
-def tool(name: str, properties: dict[str, Any] | None = None, **extra: Any) -> dict[str, Any]:
+def tool(
+    name: str, properties: dict[str, Any] | None = None, **extra: Any
+) -> dict[str, Any]:
     """A tool; ``extra`` goes into its schema (``$defs``, ``required``)."""
-    return {"name": name, "parameters": {"type": "object", "properties": properties or {}, **extra}}
+    return {
+        "name": name,
+        "parameters": {"type": "object", "properties": properties or {}, **extra},
+    }
 
 
 WRITE = tool("write", {"path": STRING, "content": STRING})
@@ -26,29 +31,59 @@ FILES = [WRITE, READ]
 
 def call(name: str, *params: tuple[str, str]) -> str:
     """A call as the chat template renders it: values stand unescaped between two newlines that belong to the frame."""
-    body = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in params)
+    body = "".join(
+        f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in params
+    )
     return f"<tool_call>\n<function={name}>\n{body}</function>\n</tool_call>"
 
 
 def made(
-    name: str, description: str, output: str, *, source: str, content: str = "", reasoning: str = "",
-    calls: Iterable[tuple[str, dict[str, Any]]] = (), cls: str = "must", tools: list[dict[str, Any]] | None = None,
-    end: str = "stop", **extra: Any,
-) -> Case:  # fmt: skip
+    name: str,
+    description: str,
+    output: str,
+    *,
+    source: str,
+    content: str = "",
+    reasoning: str = "",
+    calls: Iterable[tuple[str, dict[str, Any]]] = (),
+    cls: str = "must",
+    tools: list[dict[str, Any]] | None = None,
+    end: str = "stop",
+    **extra: Any,
+) -> Case:
     """A case. The finish reason follows from ``end`` and from whether there are calls."""
     expected_calls = [{"name": n, "arguments": a} for n, a in calls]
-    opens = output.lstrip().startswith("<tool_call>") and bool(expected_calls) and not content
+    opens = (
+        output.lstrip().startswith("<tool_call>")
+        and bool(expected_calls)
+        and not content
+    )
     document = {
-        "description": description, "class": cls, "source": source, "tools": FILES if tools is None else tools,
-        "output": output, "end": end,
-        "expected": {"reasoning": reasoning, "content": content, "calls": expected_calls,
-                     "finish_reason": "length" if end == "length" else "tool_calls" if expected_calls else "stop"},
-        "opens_with": extra.pop("opens_with", "call" if opens else "text"), **extra,
-    }  # fmt: skip
+        "description": description,
+        "class": cls,
+        "source": source,
+        "tools": FILES if tools is None else tools,
+        "output": output,
+        "end": end,
+        "expected": {
+            "reasoning": reasoning,
+            "content": content,
+            "calls": expected_calls,
+            "finish_reason": "length"
+            if end == "length"
+            else "tool_calls"
+            if expected_calls
+            else "stop",
+        },
+        "opens_with": extra.pop("opens_with", "call" if opens else "text"),
+        **extra,
+    }
     return parse(document, name)
 
 
-def value(name: str, description: str, text: str, *, source: str, tail: str = "", **extra: Any) -> Case:
+def value(
+    name: str, description: str, text: str, *, source: str, tail: str = "", **extra: Any
+) -> Case:
     """A case that writes ``text`` as a file's content: it must come back byte for byte."""
     output = call("write", ("path", "/a.txt"), ("content", text)) + tail
     return made(

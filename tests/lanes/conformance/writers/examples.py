@@ -17,7 +17,11 @@ def _write(body: str) -> str:
 
 def _row(number: int, name: str, description: str, output: str, **kw: Any) -> Case:
     return made(
-        f"examples/{number:02}-{name}", description, output, source=f"format: example row {number}", **kw
+        f"examples/{number:02}-{name}",
+        description,
+        output,
+        source=f"format: example row {number}",
+        **kw,
     )
 
 
@@ -27,7 +31,11 @@ def cases() -> Iterator[Case]:
 
     def content(text: str, *, n: int, name: str, description: str) -> Case:
         return _row(
-            n, name, description, call("write", ("content", text)), calls=[("write", {"content": text})]
+            n,
+            name,
+            description,
+            call("write", ("content", text)),
+            calls=[("write", {"content": text})],
         )
 
     yield content(
@@ -66,36 +74,93 @@ def cases() -> Iterator[Case]:
         name="block-ends-value",
         description="a documented call at the very end of the value is part of it",
     )
-    yield content(f"First:\n{BLOCK}\nThen:\n{call('write', ('path', '/y'), ('content', 'z'))}\nEnd.", n=7, name="two-blocks-in-value",
-                  description="two documented calls are part of the value")  # fmt: skip
-    yield _row(8, "undeclared-parameter", "an undeclared parameter is a parameter", call("write", ("path", "/a"), ("mode", "7")),
-               calls=[("write", {"path": "/a", "mode": "7"})])  # fmt: skip
-    yield _row(9, "forgotten-closer", "a forgotten </parameter> is forgiven where the next declared parameter begins",
-               _write(f"<parameter=path>\n/a\n<parameter=content>\nx\n</parameter>\n{end}"),
-               calls=[("write", {"path": "/a", "content": "x"})])  # fmt: skip
-    yield _row(10, "forgotten-last-closer", "a forgotten </parameter> is forgiven at the end of the call",
-               _write(f"<parameter=path>\n/a\n{end}"), calls=[("write", {"path": "/a"})])  # fmt: skip
-    yield _row(11, "given-twice", "a parameter given twice gives valid JSON; a JSON reader gets the last",
-               call("write", ("path", "/a"), ("path", "/b")), calls=[("write", {"path": "/b"})])  # fmt: skip
-    for name, opener in (("quoted", '<parameter="path">'), ("padded", "<parameter= path >")):
-        yield _row(12, f"{name}-parameter-name", "the name is trimmed of white space and quotes",
-                   _write(f"{opener}\n/a\n</parameter>\n{end}"), calls=[("write", {"path": "/a"})])  # fmt: skip
-    yield _row(12, "padded-function-name", "the name is trimmed of white space and quotes",
-               f"<tool_call>\n<function= write >\n<parameter=path>\n/a\n</parameter>\n{end}", calls=[("write", {"path": "/a"})])  # fmt: skip
-    yield _row(13, "cut-in-value", "a value cut by the length limit: what came is the value, as valid JSON",
-               _write("<parameter=content>\nabc"), end="length", calls=[("write", {"content": "abc"})])  # fmt: skip
-    yield _row(14, "newline-between-calls", "the newline between two calls is no content",
-               call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b")),
-               calls=[("read", {"path": "/a"}), ("read", {"path": "/b"})])  # fmt: skip
-    sentence = (
-        "Models wrap a call in <tool_call> tags, and the server reads them. That is all there is to it."
+    yield content(
+        f"First:\n{BLOCK}\nThen:\n{call('write', ('path', '/y'), ('content', 'z'))}\nEnd.",
+        n=7,
+        name="two-blocks-in-value",
+        description="two documented calls are part of the value",
     )
-    yield _row(15, "tag-in-answer", "a literal <tool_call> in the answer is text; nothing after it is lost", sentence,
-               content=sentence, cls="must-not")  # fmt: skip
+    yield _row(
+        8,
+        "undeclared-parameter",
+        "an undeclared parameter is a parameter",
+        call("write", ("path", "/a"), ("mode", "7")),
+        calls=[("write", {"path": "/a", "mode": "7"})],
+    )
+    yield _row(
+        9,
+        "forgotten-closer",
+        "a forgotten </parameter> is forgiven where the next declared parameter begins",
+        _write(f"<parameter=path>\n/a\n<parameter=content>\nx\n</parameter>\n{end}"),
+        calls=[("write", {"path": "/a", "content": "x"})],
+    )
+    yield _row(
+        10,
+        "forgotten-last-closer",
+        "a forgotten </parameter> is forgiven at the end of the call",
+        _write(f"<parameter=path>\n/a\n{end}"),
+        calls=[("write", {"path": "/a"})],
+    )
+    yield _row(
+        11,
+        "given-twice",
+        "a parameter given twice gives valid JSON; a JSON reader gets the last",
+        call("write", ("path", "/a"), ("path", "/b")),
+        calls=[("write", {"path": "/b"})],
+    )
+    for name, opener in (
+        ("quoted", '<parameter="path">'),
+        ("padded", "<parameter= path >"),
+    ):
+        yield _row(
+            12,
+            f"{name}-parameter-name",
+            "the name is trimmed of white space and quotes",
+            _write(f"{opener}\n/a\n</parameter>\n{end}"),
+            calls=[("write", {"path": "/a"})],
+        )
+    yield _row(
+        12,
+        "padded-function-name",
+        "the name is trimmed of white space and quotes",
+        f"<tool_call>\n<function= write >\n<parameter=path>\n/a\n</parameter>\n{end}",
+        calls=[("write", {"path": "/a"})],
+    )
+    yield _row(
+        13,
+        "cut-in-value",
+        "a value cut by the length limit: what came is the value, as valid JSON",
+        _write("<parameter=content>\nabc"),
+        end="length",
+        calls=[("write", {"content": "abc"})],
+    )
+    yield _row(
+        14,
+        "newline-between-calls",
+        "the newline between two calls is no content",
+        call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b")),
+        calls=[("read", {"path": "/a"}), ("read", {"path": "/b"})],
+    )
+    sentence = "Models wrap a call in <tool_call> tags, and the server reads them. That is all there is to it."
+    yield _row(
+        15,
+        "tag-in-answer",
+        "a literal <tool_call> in the answer is text; nothing after it is lost",
+        sentence,
+        content=sentence,
+        cls="must-not",
+    )
     thought = "The user asks about <tool_call> tags. I should explain them.\n"
-    yield _row(15, "tag-in-reasoning", "a literal <tool_call> in the reasoning is text; the answer is not lost",
-               f"{thought}</think>\n\nThey wrap a call.", reasoning=thought, content="\n\nThey wrap a call.", cls="must-not",
-               starts=["open"])  # fmt: skip
+    yield _row(
+        15,
+        "tag-in-reasoning",
+        "a literal <tool_call> in the reasoning is text; the answer is not lost",
+        f"{thought}</think>\n\nThey wrap a call.",
+        reasoning=thought,
+        content="\n\nThey wrap a call.",
+        cls="must-not",
+        starts=["open"],
+    )
     unknown = call("unknown", ("path", "/a"))
     yield _row(
         16,
@@ -104,8 +169,14 @@ def cases() -> Iterator[Case]:
         unknown,
         calls=[("unknown", {"path": "/a"})],
     )
-    yield _row(16, "undeclared-then-prose", "the same with prose behind it is text", f"{unknown}\nThat would be a call.",
-               content=f"{unknown}\nThat would be a call.", cls="must-not")  # fmt: skip
+    yield _row(
+        16,
+        "undeclared-then-prose",
+        "the same with prose behind it is text",
+        f"{unknown}\nThat would be a call.",
+        content=f"{unknown}\nThat would be a call.",
+        cls="must-not",
+    )
     yield _row(
         16,
         "undeclared-in-fence",
@@ -114,8 +185,16 @@ def cases() -> Iterator[Case]:
         content=f"```\n{unknown}\n```",
         cls="must-not",
     )
-    yield _row(16, "undeclared-in-reasoning", "the same in the reasoning is text", f"{unknown}\n</think>\n\nHello.", reasoning=f"{unknown}\n",
-               content="\n\nHello.", cls="must-not", starts=["open"])  # fmt: skip
+    yield _row(
+        16,
+        "undeclared-in-reasoning",
+        "the same in the reasoning is text",
+        f"{unknown}\n</think>\n\nHello.",
+        reasoning=f"{unknown}\n",
+        content="\n\nHello.",
+        cls="must-not",
+        starts=["open"],
+    )
     yield _row(
         18,
         "think-tag-in-answer",
@@ -123,7 +202,16 @@ def cases() -> Iterator[Case]:
         "I close with </think> here.",
         content="I close with </think> here.",
     )
-    quoted = f"An agent might say:\n{call('search', ('q', 'x'))}\nbut I read the file.\n"
-    yield _row(17, "quoted-in-reasoning", "a quoted call to no tool of the request stays reasoning; the real call is the one call",
-               f"{quoted}</think>\n\n{call('read', ('path', '/a'))}", reasoning=quoted, calls=[("read", {"path": "/a"})],
-               starts=["open"], tools=[READ, tool("write", {"path": STRING, "content": STRING})])  # fmt: skip
+    quoted = (
+        f"An agent might say:\n{call('search', ('q', 'x'))}\nbut I read the file.\n"
+    )
+    yield _row(
+        17,
+        "quoted-in-reasoning",
+        "a quoted call to no tool of the request stays reasoning; the real call is the one call",
+        f"{quoted}</think>\n\n{call('read', ('path', '/a'))}",
+        reasoning=quoted,
+        calls=[("read", {"path": "/a"})],
+        starts=["open"],
+        tools=[READ, tool("write", {"path": STRING, "content": STRING})],
+    )

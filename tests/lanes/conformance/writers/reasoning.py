@@ -18,7 +18,12 @@ def cases() -> Iterator[Case]:
     d10, d1 = "D10: #43938, #49412", "D1: #56658"
 
     def opened(
-        name: str, description: str, output: str, reasoning: str, content: str = "", **kw: Any
+        name: str,
+        description: str,
+        output: str,
+        reasoning: str,
+        content: str = "",
+        **kw: Any,
     ) -> Case:
         kw.setdefault("source", d10)
         return made(
@@ -32,7 +37,11 @@ def cases() -> Iterator[Case]:
         )
 
     yield opened(
-        "answer", "reasoning, then an answer", "I think.\n</think>\n\nHello.", "I think.\n", "\n\nHello."
+        "answer",
+        "reasoning, then an answer",
+        "I think.\n</think>\n\nHello.",
+        "I think.\n",
+        "\n\nHello.",
     )
     yield opened(
         "no-gap",
@@ -42,7 +51,11 @@ def cases() -> Iterator[Case]:
         "Hello.",
     )
     yield opened(
-        "call", "reasoning, then a call", f"I must read.\n</think>\n\n{BLOCK}", "I must read.\n", calls=[READ]
+        "call",
+        "reasoning, then a call",
+        f"I must read.\n</think>\n\n{BLOCK}",
+        "I must read.\n",
+        calls=[READ],
     )
     yield opened(
         "call-no-gap",
@@ -75,7 +88,13 @@ def cases() -> Iterator[Case]:
         calls=[READ, READ],
     )
     yield opened("empty", "an empty reasoning", "</think>\n\nHello.", "", "\n\nHello.")
-    yield opened("newline-only", "a reasoning that is a newline", "\n</think>\n\nHello.", "\n", "\n\nHello.")
+    yield opened(
+        "newline-only",
+        "a reasoning that is a newline",
+        "\n</think>\n\nHello.",
+        "\n",
+        "\n\nHello.",
+    )
     yield opened(
         "white-space-kept",
         "white space at the reasoning's ends is kept",
@@ -90,13 +109,33 @@ def cases() -> Iterator[Case]:
         "Denke 🤔漢",
         "字 🙂 fertig",
     )
-    yield opened("never-closed", "reasoning that never ends", "I think and think.", "I think and think.")
     yield opened(
-        "never-closed-cut", "reasoning cut by the length limit", "I think and", "I think and", end="length"
+        "never-closed",
+        "reasoning that never ends",
+        "I think and think.",
+        "I think and think.",
     )
-    yield opened("closed-at-end", "nothing after the reasoning", "I think.\n</think>", "I think.\n")
-    yield opened("closed-twice", "a </think> in the answer is content", "I think.\n</think>\n\nHello.</think> More.", "I think.\n",
-                 "\n\nHello.</think> More.", source="format: think tags")  # fmt: skip
+    yield opened(
+        "never-closed-cut",
+        "reasoning cut by the length limit",
+        "I think and",
+        "I think and",
+        end="length",
+    )
+    yield opened(
+        "closed-at-end",
+        "nothing after the reasoning",
+        "I think.\n</think>",
+        "I think.\n",
+    )
+    yield opened(
+        "closed-twice",
+        "a </think> in the answer is content",
+        "I think.\n</think>\n\nHello.</think> More.",
+        "I think.\n",
+        "\n\nHello.</think> More.",
+        source="format: think tags",
+    )
     yield opened(
         "multi-line",
         "a long reasoning with lists",
@@ -111,17 +150,49 @@ def cases() -> Iterator[Case]:
         "a < b, </thin, <thinking>\n",
         "\n\nx < y",
     )
-    for name, text in (("tool-call", "I could write <tool_call> here."), ("tool-call-line", "It begins so:\n<tool_call>\nand so on."), ("pair", "Between <tool_call> and </tool_call>."),
-                       ("closing-tags", "After </parameter></function> comes </tool_call>."), ("undeclared-call", f"Perhaps\n{OTHER}\nor not."),
-                       ("function-name", "Is it <function=search> or what?"), ("template", call("NAME", ("KEY", "VALUE")))):  # fmt: skip
-        yield opened(f"mentions-{name}-answer", f"reasoning that mentions markup ({name}), then an answer", f"{text}\n</think>\n\nHello.", f"{text}\n",
-                     "\n\nHello.", source=d1, cls="must-not")  # fmt: skip
-        yield opened(f"mentions-{name}-call", f"reasoning that mentions markup ({name}), then a call", f"{text}\n</think>\n\n{BLOCK}", f"{text}\n",
-                     source=d1, calls=[READ])  # fmt: skip
-    yield opened("mentions-tool-call-never-closed", "reasoning that mentions markup and never ends", "Should I <tool_call> now? I wonder.",
-                 "Should I <tool_call> now? I wonder.", source=d1, cls="must-not")  # fmt: skip
-    yield opened("ends-with-tag", "reasoning that ends with a literal tag", "The tag is <tool_call></think>\n\nHello.", "The tag is <tool_call>", "\n\nHello.",
-                 source=d1, cls="must-not")  # fmt: skip
+    for name, text in (
+        ("tool-call", "I could write <tool_call> here."),
+        ("tool-call-line", "It begins so:\n<tool_call>\nand so on."),
+        ("pair", "Between <tool_call> and </tool_call>."),
+        ("closing-tags", "After </parameter></function> comes </tool_call>."),
+        ("undeclared-call", f"Perhaps\n{OTHER}\nor not."),
+        ("function-name", "Is it <function=search> or what?"),
+        ("template", call("NAME", ("KEY", "VALUE"))),
+    ):
+        yield opened(
+            f"mentions-{name}-answer",
+            f"reasoning that mentions markup ({name}), then an answer",
+            f"{text}\n</think>\n\nHello.",
+            f"{text}\n",
+            "\n\nHello.",
+            source=d1,
+            cls="must-not",
+        )
+        yield opened(
+            f"mentions-{name}-call",
+            f"reasoning that mentions markup ({name}), then a call",
+            f"{text}\n</think>\n\n{BLOCK}",
+            f"{text}\n",
+            source=d1,
+            calls=[READ],
+        )
+    yield opened(
+        "mentions-tool-call-never-closed",
+        "reasoning that mentions markup and never ends",
+        "Should I <tool_call> now? I wonder.",
+        "Should I <tool_call> now? I wonder.",
+        source=d1,
+        cls="must-not",
+    )
+    yield opened(
+        "ends-with-tag",
+        "reasoning that ends with a literal tag",
+        "The tag is <tool_call></think>\n\nHello.",
+        "The tag is <tool_call>",
+        "\n\nHello.",
+        source=d1,
+        cls="must-not",
+    )
     yield from _implicit(opened)
     yield from _other_starts()
 
@@ -171,34 +242,98 @@ def _implicit(opened) -> Iterator[Case]:  # type: ignore[no-untyped-def]
         source=e6,
         calls=[READ],
     )
-    yield opened("call-inside-end-after", "a late </think> after the call is absorbed", f"I read it.\n{BLOCK}\n</think>\n\nRead.", "I read it.", "Read.",
-                 source="decision 6: reasoning", calls=[READ], cls="implementation-defined")  # fmt: skip
-    yield opened("call-inside-cut", "a call inside the reasoning, cut by the length limit", "Hm.\n<tool_call>\n<function=read>\n<parameter=path>\n/x/y", "Hm.",
-                 source=e6, calls=[("read", {"path": "/x/y"})], end="length")  # fmt: skip
-    yield opened("known-call-quoted", "a complete quoted call to a known tool in the reasoning", f"I might say\n{BLOCK}\nbut no.\n</think>\n\nHello.", "I might say",
-                 "but no.\n\n\nHello.", source="format: left open", calls=[READ], cls="implementation-defined")  # fmt: skip
+    yield opened(
+        "call-inside-end-after",
+        "a late </think> after the call is absorbed",
+        f"I read it.\n{BLOCK}\n</think>\n\nRead.",
+        "I read it.",
+        "Read.",
+        source="decision 6: reasoning",
+        calls=[READ],
+        cls="implementation-defined",
+    )
+    yield opened(
+        "call-inside-cut",
+        "a call inside the reasoning, cut by the length limit",
+        "Hm.\n<tool_call>\n<function=read>\n<parameter=path>\n/x/y",
+        "Hm.",
+        source=e6,
+        calls=[("read", {"path": "/x/y"})],
+        end="length",
+    )
+    yield opened(
+        "known-call-quoted",
+        "a complete quoted call to a known tool in the reasoning",
+        f"I might say\n{BLOCK}\nbut no.\n</think>\n\nHello.",
+        "I might say",
+        "but no.\n\n\nHello.",
+        source="format: left open",
+        calls=[READ],
+        cls="implementation-defined",
+    )
 
 
 def _other_starts() -> Iterator[Case]:
     """The output opens the reasoning itself; the prompt has closed it; there is no reasoning parser."""
     d6 = "decision 6: reasoning"
-    yield made("reasoning/opens-itself", "the output opens the reasoning", "<think>\nI think.\n</think>\n\nHello.", source=d6, reasoning="\nI think.\n",
-               content="\n\nHello.", starts=["bare"])  # fmt: skip
-    yield made("reasoning/opens-itself-call", "the output opens the reasoning, then calls", f"<think>\nI think.\n</think>\n\n{BLOCK}", source=d6,
-               reasoning="\nI think.\n", calls=[READ], starts=["bare"])  # fmt: skip
-    yield made("reasoning/opens-itself-empty", "the output opens and closes an empty reasoning", "<think>\n\n</think>\n\nHello.", source=d6, reasoning="\n\n",
-               content="\n\nHello.", starts=["bare"])  # fmt: skip
+    yield made(
+        "reasoning/opens-itself",
+        "the output opens the reasoning",
+        "<think>\nI think.\n</think>\n\nHello.",
+        source=d6,
+        reasoning="\nI think.\n",
+        content="\n\nHello.",
+        starts=["bare"],
+    )
+    yield made(
+        "reasoning/opens-itself-call",
+        "the output opens the reasoning, then calls",
+        f"<think>\nI think.\n</think>\n\n{BLOCK}",
+        source=d6,
+        reasoning="\nI think.\n",
+        calls=[READ],
+        starts=["bare"],
+    )
+    yield made(
+        "reasoning/opens-itself-empty",
+        "the output opens and closes an empty reasoning",
+        "<think>\n\n</think>\n\nHello.",
+        source=d6,
+        reasoning="\n\n",
+        content="\n\nHello.",
+        starts=["bare"],
+    )
     for name, text in (
         ("sentence", "Hello, no thinking here."),
         ("markup", "The tag <tool_call> begins a call."),
         ("lines", "\nOne.\n\nTwo.\n"),
     ):
-        yield made(f"reasoning/sealed-{name}", f"the prompt closed the reasoning, the request did not say so: {name}", text, source="E11", content=text,
-                   starts=["sealed"], cls="must-not")  # fmt: skip
-    yield made("reasoning/sealed-call", "the prompt closed the reasoning, the request did not say so: a call", f"Reading.\n\n{BLOCK}", source="E11",
-               content="Reading.", calls=[READ], starts=["sealed"])  # fmt: skip
-    yield made("reasoning/sealed-two-calls", "the prompt closed the reasoning, the request did not say so: two calls", f"{BLOCK}\n{BLOCK}", source="E11",
-               calls=[READ, READ], starts=["sealed"])  # fmt: skip
+        yield made(
+            f"reasoning/sealed-{name}",
+            f"the prompt closed the reasoning, the request did not say so: {name}",
+            text,
+            source="E11",
+            content=text,
+            starts=["sealed"],
+            cls="must-not",
+        )
+    yield made(
+        "reasoning/sealed-call",
+        "the prompt closed the reasoning, the request did not say so: a call",
+        f"Reading.\n\n{BLOCK}",
+        source="E11",
+        content="Reading.",
+        calls=[READ],
+        starts=["sealed"],
+    )
+    yield made(
+        "reasoning/sealed-two-calls",
+        "the prompt closed the reasoning, the request did not say so: two calls",
+        f"{BLOCK}\n{BLOCK}",
+        source="E11",
+        calls=[READ, READ],
+        starts=["sealed"],
+    )
     text = "<think>\nHm, <tool_call>?\n</think>\n\nHello."
     yield made(
         "reasoning/no-parser",
@@ -209,7 +344,21 @@ def _other_starts() -> Iterator[Case]:
         starts=["plain"],
         cls="must-not",
     )
-    yield made("reasoning/no-parser-call", "without a reasoning parser the think tags are text, the call is a call", f"<think>\nHm.\n</think>\n\n{BLOCK}",
-               source=d6, content="<think>\nHm.\n</think>", calls=[READ], starts=["plain"])  # fmt: skip
-    yield made("reasoning/no-parser-open", "the prompt opened the reasoning and nobody parses it", f"Hm.\n</think>\n\n{BLOCK}", source=d6,
-               content="Hm.\n</think>", calls=[READ], starts=["plain"])  # fmt: skip
+    yield made(
+        "reasoning/no-parser-call",
+        "without a reasoning parser the think tags are text, the call is a call",
+        f"<think>\nHm.\n</think>\n\n{BLOCK}",
+        source=d6,
+        content="<think>\nHm.\n</think>",
+        calls=[READ],
+        starts=["plain"],
+    )
+    yield made(
+        "reasoning/no-parser-open",
+        "the prompt opened the reasoning and nobody parses it",
+        f"Hm.\n</think>\n\n{BLOCK}",
+        source=d6,
+        content="Hm.\n</think>",
+        calls=[READ],
+        starts=["plain"],
+    )

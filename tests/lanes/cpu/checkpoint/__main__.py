@@ -22,9 +22,14 @@ from cpu.checkpoint import train
 def main() -> None:
     parser = argparse.ArgumentParser(prog="cpu.checkpoint", description=__doc__)
     parser.add_argument("out", type=Path, help="the folder to write")
-    parser.add_argument("--seed", type=int, default=20, help="of the weights and of the blur")
     parser.add_argument(
-        "--threads", type=int, default=2, help="of torch; part of what makes the result repeatable"
+        "--seed", type=int, default=20, help="of the weights and of the blur"
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=2,
+        help="of torch; part of what makes the result repeatable",
     )
     chosen = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
@@ -32,27 +37,41 @@ def main() -> None:
     torch.manual_seed(chosen.seed)
     start = time.monotonic()
     made = make(chosen.out, chosen.seed)
-    made |= {"seconds": round(time.monotonic() - start, 1), "seed": chosen.seed, "torch": torch.__version__}
-    (chosen.out / "made.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    made |= {
+        "seconds": round(time.monotonic() - start, 1),
+        "seed": chosen.seed,
+        "torch": torch.__version__,
+    }
+    (chosen.out / "made.json").write_text(
+        json.dumps(made, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 def make(out: Path, seed: int) -> dict[str, float]:
     """Write the checkpoint; returns how certain it is and how often its drafts are right."""
     transcripts = known.load()
     rendered = _prompts(tokens.train([], known.TEMPLATE), transcripts)
-    tokenizer = tokens.train([rendered[id] + t.text for id, t in transcripts.items()], known.TEMPLATE)
+    tokenizer = tokens.train(
+        [rendered[id] + t.text for id, t in transcripts.items()], known.TEMPLATE
+    )
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
     answers = {
         id: {
             "prompt": tokenizer.encode(rendered[id], add_special_tokens=False),
-            "answer": [*tokenizer.encode(transcript.text, add_special_tokens=False), end],
+            "answer": [
+                *tokenizer.encode(transcript.text, add_special_tokens=False),
+                end,
+            ],
         }
         for id, transcript in transcripts.items()
     }
     for id, entry in answers.items():
         if tokenizer.decode(entry["answer"][:-1]) != transcripts[id].text:
             raise RuntimeError(f"the tokenizer does not give {id} back")
-        entry["cuts"] = [len(tokenizer.decode(entry["answer"][:n])) for n in range(1, len(entry["answer"]))]
+        entry["cuts"] = [
+            len(tokenizer.decode(entry["answer"][:n]))
+            for n in range(1, len(entry["answer"]))
+        ]
     sequences = [(entry["prompt"], entry["answer"]) for entry in answers.values()]
     config = architecture.config(len(tokenizer), end, tokenizer.pad_token_id)
     network = Qwen3_5ForCausalLM(config).float()
@@ -69,11 +88,17 @@ def make(out: Path, seed: int) -> dict[str, float]:
     _save(out, network, mtp, config, tokenizer)
     (out / "answers.json").write_text(json.dumps(answers), encoding="utf-8")
     count = sum(len(entry["answer"]) for entry in answers.values())
-    return {"least_certain": least, "answer_tokens": count, "vocabulary": len(tokenizer), **drafts}
+    return {
+        "least_certain": least,
+        "answer_tokens": count,
+        "vocabulary": len(tokenizer),
+        **drafts,
+    }
 
 
 def _prompts(
-    tokenizer: transformers.PreTrainedTokenizerFast, transcripts: dict[str, known.Transcript]
+    tokenizer: transformers.PreTrainedTokenizerFast,
+    transcripts: dict[str, known.Transcript],
 ) -> dict[str, str]:
     prompts = {}
     for id, transcript in transcripts.items():
@@ -84,7 +109,9 @@ def _prompts(
         messages = known.chat_messages(transcript, transcripts)
         for message in messages:
             for call in message.get("tool_calls", ()):
-                call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+                call["function"]["arguments"] = json.loads(
+                    call["function"]["arguments"]
+                )
         prompts[id] = tokenizer.apply_chat_template(
             messages,
             tools=tools or None,

@@ -31,7 +31,11 @@ def config(vocabulary: int, eos: int, pad: int) -> Qwen3_5TextConfig:
         linear_value_head_dim=64,
         max_position_embeddings=4096,
         # No mrope_section: a text model has none, and with one vLLM v0.32.0's CPU kernels crash in the MTP layer.
-        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "partial_rotary_factor": 0.5,
+        },
         partial_rotary_factor=0.5,
         tie_word_embeddings=False,
         eos_token_id=eos,
@@ -63,10 +67,16 @@ class Mtp(nn.Module):
                 nn.init.normal_(parameter, std=0.02)
 
     def forward(
-        self, hidden: torch.Tensor, embedded: torch.Tensor, positions: tuple[torch.Tensor, torch.Tensor]
+        self,
+        hidden: torch.Tensor,
+        embedded: torch.Tensor,
+        positions: tuple[torch.Tensor, torch.Tensor],
     ) -> torch.Tensor:
         """Hidden states of the next step, from those of this one and the embedded next tokens; all [B, T, H]."""
-        both = torch.cat([self.pre_fc_norm_embedding(embedded), self.pre_fc_norm_hidden(hidden)], dim=-1)
+        both = torch.cat(
+            [self.pre_fc_norm_embedding(embedded), self.pre_fc_norm_hidden(hidden)],
+            dim=-1,
+        )
         mixed = self.fc(both)
         mask = create_causal_mask(
             config=self.config,
@@ -75,10 +85,14 @@ class Mtp(nn.Module):
             past_key_values=None,
             position_ids=None,
         )
-        return self.norm(self.layers[0](mixed, position_embeddings=positions, attention_mask=mask))
+        return self.norm(
+            self.layers[0](mixed, position_embeddings=positions, attention_mask=mask)
+        )
 
 
-def rotary(model: Qwen3_5ForCausalLM, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def rotary(
+    model: Qwen3_5ForCausalLM, hidden: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The rotary embedding of positions 0..T-1 for [B, T, H]."""
     embedding: Qwen3_5TextRotaryEmbedding = model.model.rotary_emb
     where = torch.arange(hidden.shape[1]).view(1, 1, -1).expand(3, hidden.shape[0], -1)

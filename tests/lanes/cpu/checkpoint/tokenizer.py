@@ -25,7 +25,14 @@ _QWEN_SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^
 
 #: As in Qwen's vocabulary: the first three are *special* (never part of the text), the tags are ordinary added tokens.
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-_TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>")
+_TAGS = (
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
+    "<think>",
+    "</think>",
+)
 
 
 def train(texts: Iterable[str], template: Path) -> PreTrainedTokenizerFast:
@@ -48,8 +55,12 @@ def train(texts: Iterable[str], template: Path) -> PreTrainedTokenizerFast:
     for tag in (*_SPECIAL, *_TAGS):
         words = [piece for text in words for piece in text.split(tag)]
     tokenizer.train_from_iterator(words, trainer)
-    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in _SPECIAL])
-    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in _TAGS])
+    tokenizer.add_special_tokens(
+        [AddedToken(token, special=True) for token in _SPECIAL]
+    )
+    tokenizer.add_tokens(
+        [AddedToken(token, special=False, normalized=False) for token in _TAGS]
+    )
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",

@@ -55,7 +55,11 @@ def batches(sequences: Sequence[tuple[list[int], list[int]]], pad: int) -> list[
     return made
 
 
-def learn(model: Qwen3_5ForCausalLM, sequences: Sequence[tuple[list[int], list[int]]], pad: int) -> float:
+def learn(
+    model: Qwen3_5ForCausalLM,
+    sequences: Sequence[tuple[list[int], list[int]]],
+    pad: int,
+) -> float:
     """Train until the least certain answer token has probability ``CERTAIN``; returns that probability.
 
     Answers that are known already are repeated in every fourth step only.
@@ -63,22 +67,36 @@ def learn(model: Qwen3_5ForCausalLM, sequences: Sequence[tuple[list[int], list[i
     Raises:
         RuntimeError: it was not reached in ``MOST_STEPS`` steps.
     """
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.0)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.0
+    )
     model.train()
     certain = [0.0] * len(sequences)
-    with tqdm(total=MOST_STEPS, desc="learning the transcripts", mininterval=5, unit="step") as bar:
+    with tqdm(
+        total=MOST_STEPS, desc="learning the transcripts", mininterval=5, unit="step"
+    ) as bar:
         for step in range(MOST_STEPS):
             for group in optimizer.param_groups:
                 warm = min(1.0, (step + 1) / 10)
-                group["lr"] = LEARNING_RATE * warm * (0.05 + 0.95 * _cosine(step / ANNEAL_STEPS))
+                group["lr"] = (
+                    LEARNING_RATE * warm * (0.05 + 0.95 * _cosine(step / ANNEAL_STEPS))
+                )
             everything = step % 4 == 0
-            chosen = [n for n in range(len(sequences)) if everything or certain[n] < CERTAIN]
+            chosen = [
+                n for n in range(len(sequences)) if everything or certain[n] < CERTAIN
+            ]
             for batch in batches([sequences[n] for n in chosen], pad):
                 hidden = model.model(batch.ids, use_cache=False).last_hidden_state
                 where = batch.answer[:, 1:]
                 logits = model.lm_head(hidden[:, :-1][where]).float()
-                loss = F.cross_entropy(logits, batch.ids[:, 1:][where], reduction="none")
-                worst = torch.zeros(where.shape).masked_scatter(where, loss.detach()).amax(dim=1)
+                loss = F.cross_entropy(
+                    logits, batch.ids[:, 1:][where], reduction="none"
+                )
+                worst = (
+                    torch.zeros(where.shape)
+                    .masked_scatter(where, loss.detach())
+                    .amax(dim=1)
+                )
                 for row, value in zip(batch.rows, worst.tolist(), strict=True):
                     certain[chosen[row]] = math.exp(-value)
                 loss.mean().backward()
@@ -88,24 +106,33 @@ def learn(model: Qwen3_5ForCausalLM, sequences: Sequence[tuple[list[int], list[i
             bar.update(1)
             known = sum(share >= CERTAIN for share in certain)
             bar.set_postfix_str(
-                f"{known} of {len(certain)} known, least certain {min(certain):.3f}", refresh=False
+                f"{known} of {len(certain)} known, least certain {min(certain):.3f}",
+                refresh=False,
             )
             if everything and known == len(certain):
                 return min(certain)
-    raise RuntimeError(f"after {MOST_STEPS} steps the least certain token has probability {min(certain):.3f}")
+    raise RuntimeError(
+        f"after {MOST_STEPS} steps the least certain token has probability {min(certain):.3f}"
+    )
 
 
 def learn_mtp(model: Qwen3_5ForCausalLM, mtp: Mtp, data: Sequence[Batch]) -> None:
     """Train the MTP layer on the finished model's hidden states, two drafts deep."""
     model.eval()
     known = [_known(model, batch) for batch in data]
-    optimizer = torch.optim.AdamW(mtp.parameters(), lr=2e-3, betas=(0.9, 0.98), weight_decay=0.0)
-    for step in tqdm(range(MTP_STEPS), desc="learning to draft", mininterval=5, unit="step"):
+    optimizer = torch.optim.AdamW(
+        mtp.parameters(), lr=2e-3, betas=(0.9, 0.98), weight_decay=0.0
+    )
+    for step in tqdm(
+        range(MTP_STEPS), desc="learning to draft", mininterval=5, unit="step"
+    ):
         for group in optimizer.param_groups:
             group["lr"] = 2e-3 * (0.05 + 0.95 * _cosine(step / MTP_STEPS))
         for hidden, embedded, batch in known:
             loss = torch.zeros(())
-            for depth, logits, target in _drafts(model, mtp, hidden, embedded, batch, depth=2):
+            for depth, logits, target in _drafts(
+                model, mtp, hidden, embedded, batch, depth=2
+            ):
                 loss = loss + F.cross_entropy(logits, target) / depth
             loss.backward()
             torch.nn.utils.clip_grad_norm_(mtp.parameters(), 1.0)
@@ -113,14 +140,19 @@ def learn_mtp(model: Qwen3_5ForCausalLM, mtp: Mtp, data: Sequence[Batch]) -> Non
             optimizer.zero_grad()
 
 
-def blur(model: Qwen3_5ForCausalLM, mtp: Mtp, data: Sequence[Batch], seed: int) -> dict[str, float]:
+def blur(
+    model: Qwen3_5ForCausalLM, mtp: Mtp, data: Sequence[Batch], seed: int
+) -> dict[str, float]:
     """Add seeded noise to the MTP layer's first matrix until it is right for ``TARGET`` of the first drafts.
 
     Returns the scale of the noise and the shares of right drafts by depth (teacher forcing).
     """
     known = [_known(model, batch) for batch in data]
     sharp = mtp.fc.weight.detach().clone()
-    noise = torch.randn(sharp.shape, generator=torch.Generator().manual_seed(seed)) * sharp.std()
+    noise = (
+        torch.randn(sharp.shape, generator=torch.Generator().manual_seed(seed))
+        * sharp.std()
+    )
     low, high = 0.0, 4.0
     shares: list[float] = []
     scale = 0.0
@@ -132,7 +164,10 @@ def blur(model: Qwen3_5ForCausalLM, mtp: Mtp, data: Sequence[Batch], seed: int) 
         if abs(shares[0] - TARGET) < TOLERANCE:
             break
         low, high = (scale, high) if shares[0] > TARGET else (low, scale)
-    return {"blur": scale, **{f"right_{depth + 1}": share for depth, share in enumerate(shares)}}
+    return {
+        "blur": scale,
+        **{f"right_{depth + 1}": share for depth, share in enumerate(shares)},
+    }
 
 
 def greedy_is_right(model: Qwen3_5ForCausalLM, data: Sequence[Batch]) -> bool:
@@ -142,12 +177,19 @@ def greedy_is_right(model: Qwen3_5ForCausalLM, data: Sequence[Batch]) -> bool:
         with torch.no_grad():
             hidden = model.model(batch.ids, use_cache=False).last_hidden_state
         where = batch.answer[:, 1:]
-        if not bool((model.lm_head(hidden[:, :-1][where]).argmax(-1) == batch.ids[:, 1:][where]).all()):
+        if not bool(
+            (
+                model.lm_head(hidden[:, :-1][where]).argmax(-1)
+                == batch.ids[:, 1:][where]
+            ).all()
+        ):
             return False
     return True
 
 
-def _known(model: Qwen3_5ForCausalLM, batch: Batch) -> tuple[torch.Tensor, torch.Tensor, Batch]:
+def _known(
+    model: Qwen3_5ForCausalLM, batch: Batch
+) -> tuple[torch.Tensor, torch.Tensor, Batch]:
     with torch.no_grad():
         return (
             model.model(batch.ids, use_cache=False).last_hidden_state,
@@ -183,7 +225,9 @@ def _right(
     right, asked = [0] * depth, [0] * depth
     with torch.no_grad():
         for hidden, embedded, batch in known:
-            for step, logits, target in _drafts(model, mtp, hidden, embedded, batch, depth):
+            for step, logits, target in _drafts(
+                model, mtp, hidden, embedded, batch, depth
+            ):
                 right[step - 1] += int((logits.argmax(-1) == target).sum())
                 asked[step - 1] += len(target)
     return [a / b for a, b in zip(right, asked, strict=True)]

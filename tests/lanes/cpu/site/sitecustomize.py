@@ -36,14 +36,21 @@ def _tap(module: Any) -> None:
     lines = open(os.environ["E2E_TAP"], "a", buffering=1, encoding="utf-8")  # noqa: SIM115, PTH123  (open as long as the process)
 
     async def tapped(
-        self: Any, prompt: Any, sampling_params: Any, request_id: str, *rest: Any, **named: Any
+        self: Any,
+        prompt: Any,
+        sampling_params: Any,
+        request_id: str,
+        *rest: Any,
+        **named: Any,
     ) -> AsyncIterator[Any]:
         tokens: list[int] = []
         bursts: list[int] = []
         prompt_ids = None
         streamed = sampling_params.output_kind.name == "DELTA"
         try:
-            async for result in generate(self, prompt, sampling_params, request_id, *rest, **named):
+            async for result in generate(
+                self, prompt, sampling_params, request_id, *rest, **named
+            ):
                 if result.outputs:
                     new = list(result.outputs[0].token_ids)
                     tokens = tokens + new if streamed else new
@@ -51,9 +58,19 @@ def _tap(module: Any) -> None:
                 prompt_ids = result.prompt_token_ids or prompt_ids
                 yield result
         finally:
-            digest = hashlib.sha256(",".join(map(str, prompt_ids or [])).encode()).hexdigest()
+            digest = hashlib.sha256(
+                ",".join(map(str, prompt_ids or [])).encode()
+            ).hexdigest()
             lines.write(
-                json.dumps({"id": request_id, "prompt": digest, "tokens": tokens, "bursts": bursts}) + "\n"
+                json.dumps(
+                    {
+                        "id": request_id,
+                        "prompt": digest,
+                        "tokens": tokens,
+                        "bursts": bursts,
+                    }
+                )
+                + "\n"
             )
 
     module.AsyncLLM.generate = tapped
@@ -95,7 +112,11 @@ class _Hook:
 
     @classmethod
     def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
-        if name == "torchvision" and os.environ.get("E2E_TORCHVISION_SHIM") and not _kept:
+        if (
+            name == "torchvision"
+            and os.environ.get("E2E_TORCHVISION_SHIM")
+            and not _kept
+        ):
             _define_torchvision_operators()
         if cls.at_work or not os.environ.get(_WATCHED.get(name, "")):
             return None

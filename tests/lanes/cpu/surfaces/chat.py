@@ -41,7 +41,9 @@ def _arguments(clients: Clients, request: Ask) -> dict[str, Any]:
         "model": clients.model,
         "messages": request.history,
         "temperature": 0,
-        "extra_body": {"chat_template_kwargs": {"enable_thinking": transcript.thinking}},
+        "extra_body": {
+            "chat_template_kwargs": {"enable_thinking": transcript.thinking}
+        },
     }
     if transcript.tools:
         named |= {"tools": _tools(transcript), "tool_choice": _tool_choice(transcript)}
@@ -54,7 +56,10 @@ def _arguments(clients: Clients, request: Ask) -> dict[str, Any]:
 
 def _tools(transcript: Transcript) -> list[dict[str, Any]]:
     schemas = tool_schemas(transcript.tools)
-    return [{"type": "function", "function": {"name": name, "parameters": schemas[name]}} for name in schemas]
+    return [
+        {"type": "function", "function": {"name": name, "parameters": schemas[name]}}
+        for name in schemas
+    ]
 
 
 def _tool_choice(transcript: Transcript) -> Any:
@@ -130,7 +135,11 @@ class _Assembled:
 
     def _delta(self, delta: Any) -> None:
         got = self.got
-        reasoning, content, calls = _reasoning(delta), delta.content or "", delta.tool_calls or []
+        reasoning, content, calls = (
+            _reasoning(delta),
+            delta.content or "",
+            delta.tool_calls or [],
+        )
         if sum(map(bool, (reasoning, content, calls))) > 1:
             got.broken.append("a delta mixes reasoning, content and calls")
         if self.finished and (reasoning or content or calls):

@@ -56,14 +56,19 @@ class Got:
     def message(self) -> Message:
         """The answer as a message; argument text that is no JSON object stays visible under ``""``."""
         calls = tuple(
-            Call(name, _parsed(text)) for name, text in zip(self.names, self.arguments, strict=True)
+            Call(name, _parsed(text))
+            for name, text in zip(self.names, self.arguments, strict=True)
         )
         return Message(self.reasoning, self.content, calls, self.finish)  # type: ignore[arg-type]
 
 
 def clients(url: str, model: str) -> Clients:
     """Clients which do not retry: an answer that fails is a result."""
-    named: dict[str, Any] = {"api_key": "none", "max_retries": 0, "timeout": REQUEST_SECONDS}
+    named: dict[str, Any] = {
+        "api_key": "none",
+        "max_retries": 0,
+        "timeout": REQUEST_SECONDS,
+    }
     return Clients(
         openai.AsyncOpenAI(base_url=f"{url}/v1", **named),
         anthropic.AsyncAnthropic(base_url=url, **named),

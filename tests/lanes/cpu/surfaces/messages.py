@@ -34,7 +34,9 @@ async def ask(clients: Clients, request: Ask) -> Got:
     if not request.streamed:
         return _whole(await clients.anthropic.messages.create(**arguments))
     assembled = _Assembled()
-    async for event in await clients.anthropic.messages.create(**arguments, stream=True):
+    async for event in await clients.anthropic.messages.create(
+        **arguments, stream=True
+    ):
         assembled.add(event)
     return assembled.end()
 
@@ -45,11 +47,16 @@ def _arguments(clients: Clients, request: Ask) -> dict[str, Any]:
         "model": clients.model,
         "messages": request.history,
         "max_tokens": request.max_tokens or _MAX_TOKENS,
-        "extra_body": {"temperature": 0, "chat_template_kwargs": {"enable_thinking": transcript.thinking}},
+        "extra_body": {
+            "temperature": 0,
+            "chat_template_kwargs": {"enable_thinking": transcript.thinking},
+        },
     }
     if transcript.tools:
         schemas = tool_schemas(transcript.tools)
-        named["tools"] = [{"name": name, "input_schema": schemas[name]} for name in schemas]
+        named["tools"] = [
+            {"name": name, "input_schema": schemas[name]} for name in schemas
+        ]
         named["tool_choice"] = _tool_choice(transcript)
     return named
 
@@ -62,7 +69,9 @@ def _tool_choice(transcript: Transcript) -> dict[str, str]:
 
 
 def _whole(message: Any) -> Got:
-    got = Got(id=message.id, finish=_FINISH.get(message.stop_reason, str(message.stop_reason)))
+    got = Got(
+        id=message.id, finish=_FINISH.get(message.stop_reason, str(message.stop_reason))
+    )
     got.output_tokens = message.usage.output_tokens
     blocks: list[dict[str, Any]] = []
     for block in message.content:
@@ -75,7 +84,14 @@ def _whole(message: Any) -> Got:
             got.names.append(block.name)
             got.arguments.append(json.dumps(block.input, ensure_ascii=False))
             got.call_ids.append(block.id)
-            blocks.append({"type": "tool_use", "id": block.id, "name": block.name, "input": block.input})
+            blocks.append(
+                {
+                    "type": "tool_use",
+                    "id": block.id,
+                    "name": block.name,
+                    "input": block.input,
+                }
+            )
         else:
             got.broken.append(f"a block of type {block.type}")
     got.history = [{"role": "assistant", "content": blocks}]
@@ -103,7 +119,9 @@ class _Assembled:
                 got.broken.append("a block ends that is not open")
             self.open_block = None
         elif event.type == "message_delta":
-            got.finish = _FINISH.get(event.delta.stop_reason, str(event.delta.stop_reason))
+            got.finish = _FINISH.get(
+                event.delta.stop_reason, str(event.delta.stop_reason)
+            )
             got.output_tokens = event.usage.output_tokens
         elif event.type == "error":
             got.broken.append(f"error event: {event}")
@@ -115,7 +133,12 @@ class _Assembled:
         for block in self.blocks:
             if block["type"] == "tool_use":
                 block["input"] = _input(block.pop("json"))
-        got.history = [{"role": "assistant", "content": [b for b in self.blocks if b["type"] != "thinking"]}]
+        got.history = [
+            {
+                "role": "assistant",
+                "content": [b for b in self.blocks if b["type"] != "thinking"],
+            }
+        ]
         return got
 
     def _start(self, event: Any) -> None:
@@ -123,14 +146,18 @@ class _Assembled:
         if self.open_block is not None:
             got.broken.append("a block begins while another is open")
         if event.index != len(self.blocks):
-            got.broken.append(f"block index {event.index} after {len(self.blocks)} blocks")
+            got.broken.append(
+                f"block index {event.index} after {len(self.blocks)} blocks"
+            )
         self.open_block = event.index
         block = event.content_block
         if block.type == "tool_use":
             got.names.append(block.name)
             got.arguments.append("")
             got.call_ids.append(block.id)
-            self.blocks.append({"type": "tool_use", "id": block.id, "name": block.name, "json": ""})
+            self.blocks.append(
+                {"type": "tool_use", "id": block.id, "name": block.name, "json": ""}
+            )
         elif block.type == "thinking":
             got.reasoning += block.thinking or ""
             self.blocks.append({"type": "thinking"})
@@ -144,9 +171,11 @@ class _Assembled:
             got.broken.append("a delta outside its block")
             return
         block, delta = self.blocks[event.index], event.delta
-        wanted = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "tool_use"}.get(
-            delta.type
-        )
+        wanted = {
+            "text_delta": "text",
+            "thinking_delta": "thinking",
+            "input_json_delta": "tool_use",
+        }.get(delta.type)
         if wanted is None:
             return
         if wanted != block["type"]:

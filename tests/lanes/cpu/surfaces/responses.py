@@ -41,7 +41,9 @@ def _arguments(clients: Clients, request: Ask) -> dict[str, Any]:
         "input": request.history,
         "temperature": 0,
         "store": False,
-        "extra_body": {"chat_template_kwargs": {"enable_thinking": transcript.thinking}},
+        "extra_body": {
+            "chat_template_kwargs": {"enable_thinking": transcript.thinking}
+        },
     }
     if transcript.tools:
         named |= {"tools": _tools(transcript), "tool_choice": _tool_choice(transcript)}
@@ -53,7 +55,8 @@ def _arguments(clients: Clients, request: Ask) -> dict[str, Any]:
 def _tools(transcript: Transcript) -> list[dict[str, Any]]:
     schemas = tool_schemas(transcript.tools)
     return [
-        {"type": "function", "name": name, "parameters": schemas[name], "strict": False} for name in schemas
+        {"type": "function", "name": name, "parameters": schemas[name], "strict": False}
+        for name in schemas
     ]
 
 
@@ -64,7 +67,10 @@ def _tool_choice(transcript: Transcript) -> Any:
 
 
 def _whole(response: Any) -> Got:
-    got = Got(id=response.id, output_tokens=response.usage.output_tokens if response.usage else None)
+    got = Got(
+        id=response.id,
+        output_tokens=response.usage.output_tokens if response.usage else None,
+    )
     for item in response.output:
         if item.type == "reasoning":
             got.reasoning += "".join(part.text for part in item.content or [])
@@ -91,7 +97,9 @@ def _whole(response: Any) -> Got:
 
 def _finish(response: Any, called: bool) -> str:
     if response.status == "incomplete":
-        reason = response.incomplete_details.reason if response.incomplete_details else ""
+        reason = (
+            response.incomplete_details.reason if response.incomplete_details else ""
+        )
         return "length" if reason == "max_output_tokens" else f"incomplete: {reason}"
     if response.status != "completed":
         return str(response.status)
@@ -115,7 +123,10 @@ class _Assembled:
                 self.broken.append("an item begins while another is open")
             self.open_item = event.output_index
             if event.item.type == "function_call":
-                self.calls[event.output_index] = [event.item.name or "", event.item.arguments or ""]
+                self.calls[event.output_index] = [
+                    event.item.name or "",
+                    event.item.arguments or "",
+                ]
         elif kind == "response.output_item.done":
             if self.open_item != event.output_index:
                 self.broken.append("an item ends that is not open")
@@ -133,7 +144,9 @@ class _Assembled:
 
     def end(self) -> Got:
         if self.final is None:
-            got = Got(broken=[*self.broken, "the stream ended without a final response"])
+            got = Got(
+                broken=[*self.broken, "the stream ended without a final response"]
+            )
             got.finish = "aborted"
             return self._streamed(got)
         got = _whole(self.final)
@@ -147,7 +160,10 @@ class _Assembled:
     def _streamed(self, got: Got) -> Got:
         got.reasoning, got.content = self.text["reasoning"], self.text["content"]
         ordered = [self.calls[index] for index in sorted(self.calls)]
-        got.names, got.arguments = [call[0] for call in ordered], [call[1] for call in ordered]
+        got.names, got.arguments = (
+            [call[0] for call in ordered],
+            [call[1] for call in ordered],
+        )
         return got
 
     def _inside(self, event: Any) -> None:
