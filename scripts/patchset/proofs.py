@@ -109,6 +109,7 @@ def prove(
     ]
     found = []
     with worktrees(release, tree, jobs) as free, workers(jobs) as pool:
+        console.note(f"  {len(every)} proofs in {len(runs)} runs, {jobs} at once")
         futures = [pool.submit(_run, free, release, run) for run in runs]
         for number, future in enumerate(as_completed(futures), start=1):
             for verdict in future.result():
@@ -184,6 +185,9 @@ def _run(free: SimpleQueue[Path], release: Release, run: Run) -> list[Verdict]:
             raise UsageError(what, "write it before the patch")
     places = sorted({root / proof for _, proof in run.proofs})
     clone = free.get()
+    names = list(dict.fromkeys(name for name, _ in run.proofs))
+    what = names[0] if len(names) == 1 else f"{len(names)} patches"
+    console.note(f"  begin {what}, {run.stage}: {len(places)} proofs")
     try:
         check_out(clone, run.commit)
         shown = _shown(clone, places, release.name)
