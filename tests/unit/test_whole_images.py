@@ -260,7 +260,9 @@ def run(folder: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("point", ["STEP 3/4", SLEEP, "Copying blob"])
+@pytest.mark.parametrize(
+    "point", ["STEP 3/4", SLEEP, "Copying blob"], ids=["step", "sleep", "copy"]
+)
 def test_a_build_that_was_killed_ends_right_when_run_again(
     storage: Path, point: str, number: signal.Signals
 ) -> None:
