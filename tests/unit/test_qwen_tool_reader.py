@@ -20,7 +20,7 @@ sys.path.insert(
 )
 
 import qwen_tool_reader
-from qwen_tool_reader import Event, QwenToolReader
+from qwen_tool_reader import QwenToolReader
 
 TOOLS = {"write": ("path", "content"), "read": ("path",)}
 
@@ -30,11 +30,7 @@ def events(pieces: Iterable[str], **options: Any) -> list[tuple[str, str]]:
     reader = QwenToolReader(TOOLS, **options)
     found: list[tuple[str, str]] = []
 
-    def feed(piece: str) -> list[Event]:
-        kind = None if "<" in piece else reader.feed_plain(piece)
-        return reader.feed(piece) if kind is None else [(kind, piece)]
-
-    for batch in [*map(feed, pieces), reader.finish()]:
+    for batch in [*map(reader.feed, pieces), reader.finish()]:
         for kind, text in batch:
             if text and found and found[-1][0] == kind.name:
                 found[-1] = (kind.name, found[-1][1] + text)
@@ -139,18 +135,19 @@ UNKNOWN = call("unknown", ("x", "1"))
         ("", "answer"),
         ("Hello", "answer"),
         ("Hello <tool_call>", "answer"),
-        ("<tool_call>\n<function=write>", "call"),
+        ("<tool_call>\n<function=write>", "answer"),
         ("<tool_call>\n<function=write>\n<parameter=path>", "value_opening"),
         ("<tool_call>\n<function=write>\n<parameter=path>\n", "value_start"),
         ("<tool_call>\n<function=write>\n<parameter=path>\n/a", "value"),
         ("<tool_call>\n<function=write>\n<parameter=path>\n/a\n</parameter>", "value"),
         (
             "<tool_call>\n<function=write>\n<parameter=path>\n/a\n</parameter>\n</function>",
-            "after_call",
+            "value",
         ),
-        (call("write", ("path", "/a")), "after_call"),
-        ("<tool_call>\n<function=unknown>", "undeclared_call"),
-        (UNKNOWN, "after_undeclared_call"),
+        (call("write", ("path", "/a")) + "\nSo", "value"),
+        (call("write", ("path", "/a")) * 2, "value"),
+        (UNKNOWN.replace("\n", ""), "value"),
+        (UNKNOWN + "\n" + UNKNOWN.partition("1")[0], "value_start"),
         (UNKNOWN + " is a call.", "answer"),
     ],
 )
@@ -159,31 +156,6 @@ def test_state_of_a_prefix(text: str, state: str) -> None:
     for character in text:
         reader.feed(character)
     assert reader.state == state
-
-
-@pytest.mark.parametrize("reasoning", [False, True])
-def test_short_way_equals_the_long_one(
-    reasoning: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = [
-        "a",
-        " b",
-        "c ",
-        "\n",
-        "\n\n",
-        "<",
-        "x > y",
-        "</parameter>",
-        "</think>",
-        "<tool_call>\n<function=write>\n<parameter=path>\n",
-    ]
-    words += ["\n</parameter>\n</function>\n</tool_call>", "`", "```\n", UNKNOWN]
-    random_ = random.Random(20261122)
-    outputs = [random_.choices(words, k=random_.randint(1, 12)) for _ in range(800)]
-    short = [events(pieces, reasoning=reasoning) for pieces in outputs]
-    monkeypatch.setattr(QwenToolReader, "feed_plain", lambda reader, text: None)
-    monkeypatch.setattr(QwenToolReader, "feed", QwenToolReader.feed_states)
-    assert short == [events(pieces, reasoning=reasoning) for pieces in outputs]
 
 
 def test_undeclared_calls_and_cuts() -> None:
@@ -270,19 +242,6 @@ def test_nested_openings_are_read_in_linear_time() -> None:
         return best
 
     assert seconds(1_600) < 24 * seconds(200) + 0.02
-
-
-def test_what_is_held_back_is_bounded() -> None:
-    reader = QwenToolReader(TOOLS)
-    for piece in ["Hello " * 100, "<tool_call>", "\n" * 200, "<function=", "x" * 200]:
-        reader.feed(piece)
-    limit = (
-        len("<tool_call>")
-        + qwen_tool_reader.MAX_GAP
-        + len("<function=")
-        + qwen_tool_reader.MAX_NAME
-    )
-    assert 0 < reader.most_held <= limit + 200
 
 
 def test_a_reader_and_its_text_are_freed_with_the_request() -> None:

@@ -146,6 +146,7 @@ class QwenDeltaStream:
         self._reader = QwenToolReader(
             schemas,
             lambda name: self._tool(name).names,
+            required_of=lambda name: self._tool(name).required,
             reasoning=reasoning,
             think_tags=think_tags,
             undeclared_calls=undeclared_calls,

@@ -103,6 +103,7 @@ class ToolSchema:
 
     Attributes:
         names: Declared parameters, through ``$ref``, ``allOf`` and unions.
+        required: Those that a call must give, and not as null.
         checks_left: How much may still be checked of the value at hand.
 
     """
@@ -122,6 +123,11 @@ class ToolSchema:
             if self._other is None:
                 self._other = node.get("additionalProperties")
         self.names = self._properties.keys()
+        self.required = [
+            key
+            for key in self._required_keys()
+            if "null" not in self.types(self._properties[key])
+        ]
 
     def parameter(self, key: str) -> Any:
         """Schema of parameter *key*, declared or not."""
@@ -139,6 +145,21 @@ class ToolSchema:
             yield node
             for key in ("oneOf", "anyOf", "allOf"):
                 todo.extend(reversed(_list(node.get(key))))
+
+    def _required_keys(self) -> dict[str, None]:
+        """Declared parameters that every branch of the schema requires."""
+        keys: dict[str, None] = {}
+        todo: list[Any] = [self._root]
+        seen: set[int] = set()
+        while todo:
+            node = self._resolve(todo.pop())
+            if id(node) not in seen and isinstance(node, Mapping):
+                seen.add(id(node))
+                for key in _list(node.get("required")):
+                    if isinstance(key, str) and key in self._properties:
+                        keys[key] = None
+                todo.extend(_list(node.get("allOf")))
+        return keys
 
     def _resolve(self, schema: Any) -> Any:
         """Follow local ``$ref`` pointers (RFC 6901); ``None`` if one is broken."""
