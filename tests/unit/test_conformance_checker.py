@@ -12,6 +12,7 @@ import pytest
 from conformance import case as cases
 from conformance import check
 from conformance.case import Call, Expected
+from conformance.reading import Reading
 from conformance.surfaces import chat, messages, responses
 
 WANT = Expected(
@@ -445,3 +446,39 @@ def test_a_response_that_differs_in_white_space_only_is_known_as_such() -> None:
     assert not check.only_white_space(
         reading, WANT.model_copy(update={"content": "One.Two."})
     )
+
+
+def test_a_call_that_is_cut_is_compared_by_its_text_and_may_be_no_json() -> None:
+    want = Expected.model_validate(
+        {
+            "calls": [{"name": "read", "argument_text": '{"path": "/a'}],
+            "finish_reason": "length",
+        }
+    )
+
+    def read(arguments: str) -> Reading:
+        call = {"id": "1", "function": {"name": "read", "arguments": arguments}}
+        choice = {"message": {"tool_calls": [call]}, "finish_reason": "length"}
+        return chat.read_full(json.dumps({"choices": [choice]}).encode())
+
+    cut, whole = read('{"path": "/a'), read('{"path": "/a"}')
+    assert check.broken(cut, want) == []
+    assert check.compare(cut, want) == []
+    assert check.compare(whole, want)
+    assert check.broken(cut, WANT), "a call that is not cut must be JSON"
+
+
+def test_a_surface_without_a_place_for_a_cut_call_leaves_it_out() -> None:
+    want = Expected.model_validate(
+        {
+            "calls": [{"name": "read", "argument_text": '{"path": "/a'}],
+            "finish_reason": "length",
+        }
+    )
+    document = {"content": [], "stop_reason": "max_tokens"}
+    left_out = messages.read_full(json.dumps(document).encode())
+    assert check.compare(left_out, want) == []
+    document["content"] = [
+        {"type": "tool_use", "id": "1", "name": "read", "input": {"path": "/a"}}
+    ]
+    assert check.compare(messages.read_full(json.dumps(document).encode()), want)

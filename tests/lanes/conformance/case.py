@@ -61,10 +61,43 @@ class Tool(_Strict):
 
 
 class Call(_Strict):
-    """An expected call: arguments are compared parsed."""
+    """An expected call: its arguments, compared parsed, or the exact text of arguments that were cut."""
 
     name: str
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    argument_text: str | None = None
+    """The argument text of a call that is cut: it is no JSON, and nothing presents the call as whole."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _says_one(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            if data.get("argument_text") is None and data.get("arguments") is None:
+                raise ValueError(
+                    "a call has `arguments` or, when it is cut, `argument_text`"
+                )
+            if data.get("argument_text") is not None and data.get("arguments"):
+                raise ValueError(
+                    "a call that is cut has no `arguments` beside its `argument_text`"
+                )
+        return data
+
+    @model_validator(mode="after")
+    def _is_open(self) -> Call:
+        if self.argument_text is not None:
+            try:
+                json.loads(self.argument_text)
+            except ValueError:
+                return self
+            raise ValueError(
+                "the argument text of a call that is cut is not valid JSON"
+            )
+        return self
+
+    @property
+    def cut(self) -> bool:
+        """Whether the output ended within the call."""
+        return self.argument_text is not None
 
 
 class Expected(_Strict):
@@ -103,7 +136,9 @@ class Case(_Strict):
     output: str
     output_as_json: str | None = None
     """What the model says instead where the release constrains a required call to JSON, whatever the model's own format."""
-    end: Literal["stop", "length"] = "stop"
+    end: Literal["stop", "length", "stop-string"] = "stop"
+    stop_string: str = ""
+    """With the end ``stop-string``: the string of the request that ended the output; the output does not hold it."""
     drop_tokens: int = Field(0, ge=0)
     """Tokens taken off the end of the output: the only way to cut inside a character."""
     ordinary_tags: bool = False
@@ -122,12 +157,24 @@ class Case(_Strict):
             )
         if self.end == "length" and self.expected.finish_reason != "length":
             raise ValueError("an output cut by length finishes with `length`")
-        if self.end == "stop" and (self.expected.finish_reason == "tool_calls") != bool(
-            self.expected.calls
+        calls = self.expected.calls
+        whole = bool(calls) and not calls[-1].cut
+        if (
+            self.end == "stop"
+            and (self.expected.finish_reason == "tool_calls") != whole
         ):
             raise ValueError(
-                "an output that stopped finishes with `tool_calls` when there are calls, else with `stop`"
+                "an output that stopped finishes with `tool_calls` when its last call is whole, else with `stop`"
             )
+        if any(c.cut for c in calls[:-1]):
+            raise ValueError("only the last call can be cut")
+        if (self.end == "stop-string") != bool(self.stop_string):
+            raise ValueError("the end `stop-string`, and no other, has a `stop_string`")
+        if self.end == "stop-string" and (
+            self.expected.finish_reason == "length"
+            or (self.expected.finish_reason == "tool_calls" and not whole)
+        ):
+            raise ValueError("an output that a stop string cut finishes with `stop`")
         if (self.output_as_json is not None) != (self.tool_choice == "required"):
             raise ValueError(
                 "a required call, and no other, has an output for releases that constrain it to JSON"
@@ -205,6 +252,13 @@ def dump(case: Case) -> str:
     """The JSON document of a case, as its file holds it."""
     document = case.model_dump(by_alias=True, exclude={"name"}, exclude_defaults=True)
     document["expected"] = case.expected.model_dump(exclude_defaults=True)
+    if case.expected.calls:
+        document["expected"]["calls"] = [
+            {"name": c.name, "argument_text": c.argument_text}
+            if c.cut
+            else {"name": c.name, "arguments": c.arguments}
+            for c in case.expected.calls
+        ]
     order = [
         "description",
         "class",
@@ -218,6 +272,7 @@ def dump(case: Case) -> str:
         "output",
         "output_as_json",
         "end",
+        "stop_string",
         "drop_tokens",
         "ordinary_tags",
         "min_argument_deltas",

@@ -26,6 +26,8 @@ class ReadCall:
     id: str = ""
     text: str | None = ""
     parsed: Any = None
+    status: str | None = None
+    """The status of its item, where the surface gives one."""
 
 
 @dataclass
@@ -39,6 +41,10 @@ class Reading:
     broken: list[str] = field(default_factory=list)
     pieces: int = 0
     """Deltas that carried argument text."""
+    stopped_by: str | None = None
+    """The stop string that ended the output, empty for none; None where the surface does not tell."""
+    omits_cut: bool = False
+    """The form of the response has no place for a call that is cut."""
 
     def breaks(self, invariant: str, detail: str = "") -> None:
         """Record a broken invariant, each kind at most three times (a bad stream breaks one at every delta)."""
@@ -67,7 +73,11 @@ class Reading:
             self.breaks("finish-reason", "none given")
         if self.finish == "tool_calls" and not self.calls:
             self.breaks("finish-reason", "tool_calls without a call")
-        if self.finish == "stop" and self.calls:
+        if (
+            self.finish == "stop"
+            and self.calls
+            and not (self.stopped_by or self.calls[-1].parsed is None)
+        ):
             self.breaks("finish-reason", "stop with a call")
 
 

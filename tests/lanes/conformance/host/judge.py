@@ -24,7 +24,7 @@ class Judge:
         self.streams = 0
 
     def pieces(self, run: Run, case: Case) -> tuple[list[int], list[str]]:
-        """Token ids and what each adds to the text; an output that stopped ends with the end token, which adds nothing."""
+        """Token ids and what each adds to the text; an output that the model ended has the end token, which adds nothing."""
         ids = tokens.encode(
             self.tokenizer, run.output, ordinary_tags=case.ordinary_tags
         )
@@ -86,7 +86,7 @@ class Judge:
             surface,
             case,
             run,
-            self.script(ids, texts, (len(ids),), case.end),
+            self.script(ids, texts, (len(ids),), case.end, case.stop_string),
             stream=False,
         )
         results, seen, near = {}, {}, []
@@ -99,7 +99,7 @@ class Judge:
                     surface,
                     case,
                     run,
-                    self.script(ids, texts, entry.widths, case.end),
+                    self.script(ids, texts, entry.widths, case.end, case.stop_string),
                     stream=True,
                 )
                 if entry.name == "w1" and reading.pieces < case.min_argument_deltas:
@@ -129,7 +129,11 @@ class Judge:
 
     @staticmethod
     def script(
-        ids: list[int], texts: list[str], widths: tuple[int, ...], end: str
+        ids: list[int],
+        texts: list[str],
+        widths: tuple[int, ...],
+        end: str,
+        stop_string: str = "",
     ) -> Script:
         """The bursts of a schedule."""
         bursts, at = [], 0
@@ -138,15 +142,26 @@ class Judge:
                 ("".join(texts[at : at + width]), tuple(ids[at : at + width]))
             )
             at += width
-        return Script(tuple(bursts), end)
+        return Script(
+            tuple(bursts),
+            "stop" if end == "stop-string" else end,
+            stop=stop_string or None,
+        )
 
     @staticmethod
     def judge(
         case: Case, run: Run, reading: Reading, whole: Reading | None
     ) -> tuple[list[str], list[str]]:
         """(what is wrong, what differs from our choice where the format leaves one)."""
-        bad = list(reading.broken)
+        bad = check.broken(reading, run.expected)
         difference = check.compare(reading, run.expected)
+        if reading.finish == "stop" and reading.stopped_by not in (
+            None,
+            case.stop_string,
+        ):
+            difference.append(
+                f"stop string: got {reading.stopped_by!r}, expected {case.stop_string!r}"
+            )
         if whole is not None:
             bad += check.same(reading, whole)
         if case.class_ == "implementation-defined":

@@ -77,7 +77,9 @@ class Scripted:
             case.run(start, json_calls=self.judge.json_calls), case
         )
         plan = schedule_of(headers.get("x-conformance-schedule", ""), len(ids))
-        SCRIPT.set(self.judge.script(ids, texts, plan.widths, case.end))
+        SCRIPT.set(
+            self.judge.script(ids, texts, plan.widths, case.end, case.stop_string)
+        )
 
 
 async def serve(reasoning: str, port: int, names: list[str]) -> None:

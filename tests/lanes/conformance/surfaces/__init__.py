@@ -38,6 +38,8 @@ def thinking_switch(start: Start) -> dict[str, Any]:
 
 def with_fields(body: dict[str, Any], case: Case, surface: str) -> dict[str, Any]:
     """The request body with the case's own fields for a surface; its messages stand before the question."""
+    if case.stop_string and surface != "responses":  # that API has no stop strings
+        body["stop_sequences" if surface == "messages" else "stop"] = [case.stop_string]
     for name, value in case.request.get(surface, {}).items():  # type: ignore[call-overload]
         body[name] = value + body[name] if name in ("messages", "input") else value
     return body

@@ -43,7 +43,10 @@ def read_full(body: bytes) -> Reading:
         reading.calls.append(
             ReadCall(function["name"], call.get("id") or "", function["arguments"])
         )
-    reading.finish = choice.get("finish_reason")
+    reading.finish, reading.stopped_by = (
+        choice.get("finish_reason"),
+        _stopped_by(choice),
+    )
     reading.close()
     return reading
 
@@ -85,10 +88,17 @@ def read_stream(body: bytes) -> Reading:
                 if finished:
                     reading.breaks("finish-reason", "given twice")
                 finished, reading.finish = True, choice["finish_reason"]
+                reading.stopped_by = _stopped_by(choice)
     if not done:
         reading.breaks("terminal-event", "no [DONE]")
     reading.close()
     return reading
+
+
+def _stopped_by(choice: dict[str, Any]) -> str:
+    """The stop string that a choice names; a stop token is none."""
+    reason = choice.get("stop_reason")
+    return reason if isinstance(reason, str) else ""
 
 
 def _add(reading: Reading, call: dict[str, Any], last: int, left: set[int]) -> int:

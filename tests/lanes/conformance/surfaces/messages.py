@@ -47,7 +47,8 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
 
 def read_full(body: bytes) -> Reading:
     """A response that was not streamed."""
-    reading, document = Reading(), json.loads(body)
+    # A block's input is an object: a call that is cut has no honest form, and is left out.
+    reading, document = Reading(omits_cut=True), json.loads(body)
     for block in document["content"]:
         if block["type"] == "thinking":
             reading.reasoning += block["thinking"]
@@ -62,6 +63,7 @@ def read_full(body: bytes) -> Reading:
     reading.finish = _FINISH.get(
         document.get("stop_reason"), document.get("stop_reason")
     )
+    reading.stopped_by = document.get("stop_sequence") or ""
     reading.close()
     return reading
 
@@ -107,6 +109,7 @@ def read_stream(body: bytes) -> Reading:
                 reading.breaks("block-nesting", "message_delta inside a block")
             stop = event["delta"].get("stop_reason")
             reading.finish = _FINISH.get(stop, stop)
+            reading.stopped_by = event["delta"].get("stop_sequence") or ""
         elif kind == "message_stop":
             state = "end"
         elif kind == "error":

@@ -42,7 +42,7 @@ def _text(item: dict[str, Any]) -> str:
 
 def _as_json(text: str) -> str:
     """A custom tool's input as the arguments that the model gave: those of a function with the one parameter ``input``."""
-    return json.dumps({"input": text})
+    return json.dumps({"input": text}, ensure_ascii=False)
 
 
 def _item(reading: Reading, item: dict[str, Any]) -> None:
@@ -58,7 +58,12 @@ def _item(reading: Reading, item: dict[str, Any]) -> None:
             else item["name"]
         )
         reading.calls.append(
-            ReadCall(name, item.get("call_id") or "", item["arguments"])
+            ReadCall(
+                name,
+                item.get("call_id") or "",
+                item["arguments"],
+                status=item.get("status"),
+            )
         )
     elif item["type"] == "custom_tool_call":
         reading.calls.append(
@@ -72,7 +77,8 @@ def _finish(reading: Reading, response: dict[str, Any]) -> None:
     """The finish reason in the words of chat completions."""
     status, details = response.get("status"), response.get("incomplete_details") or {}
     if status == "completed":
-        reading.finish = "tool_calls" if reading.calls else "stop"
+        whole = bool(reading.calls) and reading.calls[-1].status != "incomplete"
+        reading.finish = "tool_calls" if whole else "stop"
     elif status == "incomplete":
         reading.finish = (
             "length"
@@ -88,6 +94,10 @@ def read_full(body: bytes) -> Reading:
     reading, document = Reading(), json.loads(body)
     for item in document["output"]:
         _item(reading, item)
+    # A custom tool's call has no status, hence no honest form when it is cut: it is left out.
+    reading.omits_cut = any(
+        t.get("type") == "custom" for t in document.get("tools") or []
+    )
     _finish(reading, document)
     reading.close()
     return reading
@@ -100,6 +110,7 @@ class _Items:
         self.reading = reading
         self.open: dict[str, Any] | None = None
         self.kind, self.index, self.count, self.text = "", -1, 0, ""
+        self.told_done = False
 
     def added(self, event: dict[str, Any]) -> None:
         item, index = event["item"], event.get("output_index")
@@ -167,6 +178,10 @@ class _Items:
             self.reading.content.strip() or self.reading.calls
         ):
             self.reading.breaks("order", "reasoning after content or calls")
+        if item.get("status") == "incomplete" and self.told_done:
+            self.reading.breaks(
+                "cut-done", "the arguments of an incomplete call are done"
+            )
         if item["type"] in _CALLS:
             if self.open and item.get("name") != self.open.get("name"):
                 self.reading.breaks(
@@ -177,7 +192,7 @@ class _Items:
         else:
             self.whole(item["type"], _text(item))
         _item(self.reading, item)
-        self.open, self.kind = None, ""
+        self.open, self.kind, self.told_done = None, "", False
 
 
 def read_stream(body: bytes) -> Reading:
@@ -218,6 +233,7 @@ def read_stream(body: bytes) -> Reading:
             items.whole("message" if "output" in kind else "reasoning", event["text"])
         elif kind == "response.function_call_arguments.done":
             items.whole("function_call", event["arguments"])
+            items.told_done = True
         elif kind == "response.custom_tool_call_input.done":
             items.whole("custom_tool_call", event["input"])
         elif kind in _TERMINAL:
@@ -225,9 +241,16 @@ def read_stream(body: bytes) -> Reading:
         elif kind == "error" or "error" in event:
             reading.breaks("error-event", data[:300])
     if items.open is not None:
-        reading.breaks("item-order", f"{items.kind} is never done")
+        if (
+            items.kind != "custom_tool_call"
+        ):  # which, when it is cut, has no other way to say so
+            reading.breaks("item-order", f"{items.kind} is never done")
         if items.kind in _CALLS:
-            text = items.text if items.kind == "function_call" else _as_json(items.text)
+            text = (
+                items.text
+                if items.kind == "function_call"
+                else _as_json(items.text)[:-2]
+            )
             reading.calls.append(
                 ReadCall(
                     items.open.get("name") or "", items.open.get("call_id") or "", text
@@ -240,20 +263,25 @@ def read_stream(body: bytes) -> Reading:
     if final is None:
         reading.breaks("terminal-event", "no response.completed")
     else:
+        _same_output(
+            reading,
+            final,
+            cut_custom=items.open is not None and items.kind == "custom_tool_call",
+        )
         _finish(reading, final)
-        _same_output(reading, final)
     reading.close()
     return reading
 
 
-def _same_output(reading: Reading, final: dict[str, Any]) -> None:
+def _same_output(reading: Reading, final: dict[str, Any], *, cut_custom: bool) -> None:
     """The terminal event carries the whole output again: it must be what was streamed."""
     again = Reading()
     for item in final.get("output") or []:
         _item(again, item)
+    calls = reading.calls[:-1] if cut_custom else reading.calls
     if (again.content, again.reasoning) != (reading.content, reading.reasoning) or (
-        [(c.name, c.text) for c in again.calls]
-        != [(c.name, c.text) for c in reading.calls]
+        [(c.name, c.text, c.status == "incomplete") for c in again.calls]
+        != [(c.name, c.text, c.status == "incomplete") for c in calls]
     ):
         reading.breaks(
             "final-output", "the terminal event's output differs from the streamed one"

@@ -45,14 +45,19 @@ def made(
     source: str,
     content: str = "",
     reasoning: str = "",
-    calls: Iterable[tuple[str, dict[str, Any]]] = (),
+    calls: Iterable[tuple[str, dict[str, Any] | str]] = (),
     cls: str = "must",
     tools: list[dict[str, Any]] | None = None,
     end: str = "stop",
     **extra: Any,
 ) -> Case:
-    """A case. The finish reason follows from ``end`` and from whether there are calls."""
-    expected_calls = [{"name": n, "arguments": a} for n, a in calls]
+    """A case. Arguments that are text are those of a call that is cut. The finish reason follows from ``end`` and from
+    whether the last call is whole."""
+    expected_calls = [
+        {"name": n, "argument_text" if isinstance(a, str) else "arguments": a}
+        for n, a in calls
+    ]
+    whole = bool(expected_calls) and "arguments" in expected_calls[-1]
     opens = (
         output.lstrip().startswith("<tool_call>")
         and bool(expected_calls)
@@ -72,7 +77,7 @@ def made(
             "finish_reason": "length"
             if end == "length"
             else "tool_calls"
-            if expected_calls
+            if whole
             else "stop",
         },
         "opens_with": extra.pop("opens_with", "call" if opens else "text"),

@@ -165,10 +165,10 @@ def _forgotten() -> Iterator[Case]:
         )
     yield made(
         "forgotten/everything-at-end",
-        "forgotten: all closing tags; the output stops inside the value",
+        "forgotten: all closing tags; the output ends inside the value, so the call is cut",
         f"{opener}{one}<parameter=content>\nx",
-        source="decision 7: end of the output",
-        calls=[both],
+        source="format: a cut call",
+        calls=[("write", '{"path": "/a", "content": "x')],
     )
     yield made(
         "forgotten/no-tool-call",
@@ -187,15 +187,8 @@ def _forgotten() -> Iterator[Case]:
         source="format: left open",
         cls="implementation-defined",
         opens_with="call",
-        calls=[
-            (
-                "write",
-                {
-                    "path": "/a",
-                    "content": "x\n</function>\n</tool_call>\nAnd now some prose.",
-                },
-            )
-        ],
+        content="And now some prose.",
+        calls=[both],
     )
 
 
@@ -220,23 +213,43 @@ def _malformed() -> Iterator[Case]:
         cls="must-not",
     )
     hermes = '<tool_call>\n{"name": "read", "arguments": {"path": "/a"}}\n</tool_call>'
+    json_calls = "format: JSON calls"
+    read = ("read", {"path": "/a"})
     yield made(
         "malformed/json-call",
-        "a call in another format is text",
+        "a call in JSON, nothing behind it",
         hermes,
-        source="format: where a call begins",
-        content=hermes,
-        cls="must-not",
+        source=json_calls,
+        calls=[read],
     )
     yield made(
+        "malformed/json-calls",
+        "two calls in JSON, nothing behind them",
+        f"{hermes}\n{hermes}",
+        source=json_calls,
+        calls=[read, read],
+    )
+    for name, what, text in (
+        ("then-text", "with text behind it", f"{hermes}\nis how a call looks."),
+        ("undeclared", "of an undeclared function", hermes.replace("read", "search")),
+        ("not-whole", "that has no end", hermes.removesuffix("</tool_call>")),
+    ):
+        yield made(
+            f"malformed/json-call-{name}",
+            f"a call in JSON {what} is text",
+            text,
+            source=json_calls,
+            content=text,
+            cls="must-not",
+        )
+    inside = f"{opener}I set the path now.\n{path}{end}"
+    yield made(
         "malformed/text-inside-frame",
-        "text inside the frame is not lost: content after the call's end",
-        f"{opener}I set the path now.\n{path}{end}",
-        source="decision 5",
-        content="I set the path now.",
-        calls=[("write", {"path": "/a"})],
+        "text inside the frame: no tag of the frame follows the function's name, so it is text",
+        inside,
+        source="format: left open",
+        content=inside,
         cls="implementation-defined",
-        opens_with="call",
     )
     yield made(
         "malformed/three-times",
@@ -257,11 +270,8 @@ def _malformed() -> Iterator[Case]:
         "malformed/double-end",
         "a second </tool_call>",
         f"{opener}{path}{end}\n</tool_call>",
-        source="decision 5",
+        source="format: a closing tag given twice is one",
         calls=[("write", {"path": "/a"})],
-        content="</tool_call>",
-        cls="implementation-defined",
-        opens_with="call",
     )
     yield made(
         "malformed/crlf-frame",

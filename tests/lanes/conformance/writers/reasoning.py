@@ -198,8 +198,9 @@ def cases() -> Iterator[Case]:
 
 
 def _implicit(opened) -> Iterator[Case]:  # type: ignore[no-untyped-def]
-    """A call that begins inside the reasoning ends it."""
+    """A whole call in the reasoning with nothing but white space and calls behind it ends the reasoning; any other is text."""
     e6 = "E6; format: a call that begins inside <think> ends the reasoning"
+    held = "E6; format: a call in the reasoning counts only at the end"
     yield opened(
         "call-inside",
         "a call without </think> before it",
@@ -235,41 +236,56 @@ def _implicit(opened) -> Iterator[Case]:  # type: ignore[no-untyped-def]
     )
     yield opened(
         "call-inside-text-after",
-        "what follows the call is content",
+        "a call in the reasoning with prose behind it is text",
         f"I read it.\n{BLOCK}\nRead.",
-        "I read it.",
-        "Read.",
-        source=e6,
-        calls=[READ],
+        f"I read it.\n{BLOCK}\nRead.",
+        source=held,
+        cls="must-not",
     )
     yield opened(
         "call-inside-end-after",
-        "a late </think> after the call is absorbed",
+        "a call in the reasoning, then </think> and an answer, is text",
         f"I read it.\n{BLOCK}\n</think>\n\nRead.",
-        "I read it.",
-        "Read.",
-        source="decision 6: reasoning",
-        calls=[READ],
-        cls="implementation-defined",
+        f"I read it.\n{BLOCK}\n",
+        "\n\nRead.",
+        source=held,
+        cls="must-not",
+    )
+    for name, between in (("rehearsed", "\nThat is it."), ("rehearsed-directly", "")):
+        yield opened(
+            f"call-{name}",
+            f"a call rehearsed in the reasoning{' with prose' if between else ''}, then the real one: it runs once",
+            f"I write\n{BLOCK}{between}\n</think>\n\n{BLOCK}",
+            f"I write\n{BLOCK}{between}\n",
+            source=held,
+            calls=[READ],
+        )
+    yield opened(
+        "mentions-opener-of-call",
+        "reasoning that names the opening tags of a tool",
+        "I do not use `<tool_call><function=read>` here.\n</think>\n\nNo.",
+        "I do not use `<tool_call><function=read>` here.\n",
+        "\n\nNo.",
+        source=held,
+        cls="must-not",
     )
     yield opened(
         "call-inside-cut",
-        "a call inside the reasoning, cut by the length limit",
+        "a call inside the reasoning, cut by the length limit, is text",
         "Hm.\n<tool_call>\n<function=read>\n<parameter=path>\n/x/y",
-        "Hm.",
-        source=e6,
-        calls=[("read", {"path": "/x/y"})],
+        "Hm.\n<tool_call>\n<function=read>\n<parameter=path>\n/x/y",
+        source=held,
         end="length",
+        cls="must-not",
     )
     yield opened(
         "known-call-quoted",
-        "a complete quoted call to a known tool in the reasoning",
+        "a complete quoted call to a known tool in the reasoning is text",
         f"I might say\n{BLOCK}\nbut no.\n</think>\n\nHello.",
-        "I might say",
-        "but no.\n\n\nHello.",
-        source="format: left open",
-        calls=[READ],
-        cls="implementation-defined",
+        f"I might say\n{BLOCK}\nbut no.\n",
+        "\n\nHello.",
+        source=held,
+        cls="must-not",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,7 +90,14 @@ def _tools() -> Iterator[Case]:
         tools=[],
         request=tools,
         since="0.32.0",
-        calls=[("apply_patch", {"input": PATCH[: PATCH.index("\n*** End")]})],
+        calls=[
+            (
+                "apply_patch",
+                json.dumps(
+                    {"input": PATCH[: PATCH.index("\n*** End")]}, ensure_ascii=False
+                )[:-2],
+            )
+        ],
         end="length",
         starts=["closed"],
     )

@@ -15,7 +15,7 @@ RULE = "format: undeclared names"
 
 
 def cases() -> Iterator[Case]:
-    """A whole block on lines of its own at the answer's end is a call; everything else is text."""
+    """A whole block with nothing but white space and calls behind it is a call; everything else is text."""
     for name, description, output, content, calls in (
         ("alone", "alone", OTHER, "", [SEARCH]),
         ("after-text", "after text", f"I search.\n\n{OTHER}", "I search.", [SEARCH]),
@@ -57,17 +57,45 @@ def cases() -> Iterator[Case]:
             [READ, SEARCH, READ],
         ),
         (
-            "before-call-and-text",
-            "before a call to a tool that text follows",
-            f"{OTHER}\n{BLOCK}\nDone.",
-            "Done.",
-            [SEARCH, READ],
-        ),
-        (
             "after-fence",
             "after a code fence that is closed",
             f"```\nx\n```\n{OTHER}",
             "```\nx\n```",
+            [SEARCH],
+        ),
+        (
+            "in-sentence",
+            "in a sentence that it ends",
+            f"Write {OTHER}",
+            "Write",
+            [SEARCH],
+        ),
+        (
+            "after-text-on-line",
+            "behind text on its line",
+            f"Call: {OTHER}",
+            "Call:",
+            [SEARCH],
+        ),
+        (
+            "in-open-fence",
+            "in a code fence that is never closed",
+            f"```xml\n{OTHER}",
+            "```xml",
+            [SEARCH],
+        ),
+        (
+            "in-longer-fence",
+            "in a fence of four marks with one of three inside, never closed",
+            f"````\n```\n{OTHER}\n",
+            "````\n```",
+            [SEARCH],
+        ),
+        (
+            "no-tool-call-end",
+            "without </tool_call>",
+            OTHER.removesuffix("\n</tool_call>"),
+            "",
             [SEARCH],
         ),
         ("no-parameters", "without parameters", call("search"), "", [("search", {})]),
@@ -111,8 +139,11 @@ def cases() -> Iterator[Case]:
         )
     fence = "```xml\n"
     for name, description, text in (
-        ("in-sentence", "in a sentence", f"Write {OTHER}"),
-        ("after-text-on-line", "behind text on its line", f"Call: {OTHER}"),
+        (
+            "sentence-around",
+            "in a sentence that goes on behind it",
+            f"Write {OTHER} to search.",
+        ),
         ("text-behind", "with text behind it", f"{OTHER} is a call."),
         (
             "text-behind-on-next-line",
@@ -121,12 +152,6 @@ def cases() -> Iterator[Case]:
         ),
         ("tag-behind", "with a tag behind it", f"{OTHER}\n<tool_call>"),
         ("in-fence", "in a code fence", f"{fence}{OTHER}\n```"),
-        ("in-open-fence", "in a code fence that is never closed", f"{fence}{OTHER}"),
-        (
-            "in-longer-fence",
-            "in a fence of four marks with one of three inside",
-            f"````\n```\n{OTHER}\n",
-        ),
         ("in-tilde-fence", "in a fence of tildes", f"~~~\n{OTHER}\n~~~"),
         (
             "in-list-fence",
@@ -139,11 +164,6 @@ def cases() -> Iterator[Case]:
             "no-end",
             "without its closing tags",
             OTHER.removesuffix("\n</function>\n</tool_call>"),
-        ),
-        (
-            "no-tool-call-end",
-            "without </tool_call>",
-            OTHER.removesuffix("\n</tool_call>"),
         ),
         ("no-function-end", "without </function>", OTHER.replace("</function>\n", "")),
         (
@@ -171,6 +191,13 @@ def cases() -> Iterator[Case]:
             "a block without its end, then a call to a tool",
             f"<tool_call>\n<function=search>\n{BLOCK}",
             "<tool_call>\n<function=search>",
+            [READ],
+        ),
+        (
+            "before-call-and-text",
+            "a block before a call to a tool that text follows: the block is text",
+            f"{OTHER}\n{BLOCK}\nDone.",
+            f"{OTHER}\nDone.",
             [READ],
         ),
         (
@@ -239,11 +266,11 @@ def cases() -> Iterator[Case]:
     )
     yield made(
         "undeclared/at-reasoning-end",
-        "at the end of a reasoning that never ends it is text",
+        "at the end of a reasoning that never ends it is a call",
         f"Hm.\n{OTHER}",
         source=RULE,
-        reasoning=f"Hm.\n{OTHER}",
-        cls="must-not",
+        reasoning="Hm.",
+        calls=[SEARCH],
         starts=["open"],
     )
     yield from _think_tags()
