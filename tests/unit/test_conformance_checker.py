@@ -475,7 +475,7 @@ def test_a_surface_without_a_place_for_a_cut_call_leaves_it_out() -> None:
             "finish_reason": "length",
         }
     )
-    document = {"content": [], "stop_reason": "max_tokens"}
+    document: dict[str, Any] = {"content": [], "stop_reason": "max_tokens"}
     left_out = messages.read_full(json.dumps(document).encode())
     assert check.compare(left_out, want) == []
     document["content"] = [
