@@ -1293,11 +1293,8 @@ class QwenToolReader:
         """Decide on a ``</parameter>`` that an open quote may claim."""
         cursor = self._cursor
         if following is _Next.PARAMETER:
-            if quote.name is None:
-                is_own = key not in self._declared or key in self._given
-            else:
-                is_own = key not in self._missing or self._takes(quote, key)
-            if not is_own:
+            is_due = key in self._declared and key not in self._given
+            if is_due and (quote.name is None or not self._takes(quote, key)):
                 return self._end_value(tag, behind)
             quote.in_parameter = False
         elif following is _Next.CLOSING:
