@@ -98,6 +98,13 @@ def cases() -> Iterator[Case]:
             "",
             [SEARCH],
         ),
+        (
+            "no-function-end",
+            "without </function>",
+            OTHER.replace("</function>\n", ""),
+            "",
+            [SEARCH],
+        ),
         ("no-parameters", "without parameters", call("search"), "", [("search", {})]),
         (
             "two-parameters",
@@ -165,7 +172,6 @@ def cases() -> Iterator[Case]:
             "without its closing tags",
             OTHER.removesuffix("\n</function>\n</tool_call>"),
         ),
-        ("no-function-end", "without </function>", OTHER.replace("</function>\n", "")),
         (
             "bare",
             "without <tool_call>",
@@ -195,10 +201,10 @@ def cases() -> Iterator[Case]:
         ),
         (
             "before-call-and-text",
-            "a block before a call to a tool that text follows: the block is text",
+            "a block before a call to a tool, and text behind both",
             f"{OTHER}\n{BLOCK}\nDone.",
-            f"{OTHER}\nDone.",
-            [READ],
+            "Done.",
+            [SEARCH, READ],
         ),
         (
             "text-then-call",
