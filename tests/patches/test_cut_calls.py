@@ -82,9 +82,11 @@ def test_an_open_value_that_is_no_string_is_left_out(width: int | None) -> None:
     arguments, _ = chat(output, width, "max_tokens", tools=[NUMBER])
     assert arguments == ['{"name": "x"']
     # No arguments at all would be none, and valid, to some clients.
-    assert chat("<tool_call>\n<function=wait>\n", width, "max_tokens", tools=[NUMBER])[
-        0
-    ] == ["{"]
+    begun = "<tool_call>\n<function=wait>\n"
+    output = begun + "<parameter=seconds>\n1"
+    assert chat(output, width, "max_tokens", tools=[NUMBER])[0] == ["{"]
+    # Without a further tag of the frame, the opening is a mention.
+    assert chat(begun, width, "max_tokens", tools=[NUMBER])[0] == []
 
 
 @pytest.mark.parametrize("width", WIDTHS)

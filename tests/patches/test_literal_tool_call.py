@@ -40,8 +40,14 @@ def test_before_a_real_call() -> None:
 
 
 def test_real_call_ends_the_reasoning() -> None:
-    text = "Not <tool_call> alone, but\n" + call("read", ("path", "/a")) + "\nthen text"
-    for message in messages(text, reasoning=True):
+    text = "Not <tool_call> alone, but\n" + call("read", ("path", "/a"))
+    for message in messages(text + "\n", reasoning=True):
         assert message.reasoning == "Not <tool_call> alone, but"
         assert message.arguments == [("read", {"path": "/a"})]
-        assert message.content == "then text"
+        assert message.content == ""
+
+
+def test_call_in_the_middle_of_the_reasoning_is_text() -> None:
+    text = "Not\n" + call("read", ("path", "/a")) + "\nbut text"
+    for message in messages(text + "</think>Done.", reasoning=True):
+        assert message == Message(text, "Done.")

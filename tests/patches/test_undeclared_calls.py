@@ -21,18 +21,30 @@ FENCED = f"```xml\n{UNKNOWN}\n```"
 )
 def test_whole_block_at_the_end_is_a_call(before: str, behind: str) -> None:
     for message in messages(before + UNKNOWN + behind):
-        assert message.arguments == [("unknown", {"x": 1})]
+        assert message.arguments == [("unknown", {"x": "1"})]
         assert message.content == before.rstrip()
+
+
+def test_position_in_its_line_and_last_tag_do_not_matter_at_the_end() -> None:
+    for message in messages("Write " + UNKNOWN.removesuffix("</tool_call>")):
+        assert message.arguments == [("unknown", {"x": "1"})]
+        assert message.content == "Write"
 
 
 def test_declared_call_behind_decides_it() -> None:
     for message in messages(UNKNOWN + "\n" + call("read", ("path", "/a"))):
-        assert message.arguments == [("unknown", {"x": 1}), ("read", {"path": "/a"})]
+        assert message.arguments == [("unknown", {"x": "1"}), ("read", {"path": "/a"})]
         assert message.content == ""
 
 
 @pytest.mark.parametrize(
-    "text", [FENCED, f"Write {UNKNOWN}", UNKNOWN[:-12], UNKNOWN + " is a call."]
+    "text",
+    [
+        FENCED,
+        f"Write {UNKNOWN} here.",
+        UNKNOWN[: UNKNOWN.index("</parameter>")],
+        UNKNOWN + " is a call.",
+    ],
 )
 def test_quoted_or_cut_block_is_text(text: str) -> None:
     for message in messages(text):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forgotten closers are forgiven and the arguments are always JSON (D3, D7)."""
+"""Forgotten closers are forgiven; a call without any is cut, and no JSON (D3, D7)."""
 
 from __future__ import annotations
 
 import pytest
 
-from harness import call, messages
+from harness import Message, call, messages
 
 READ = call("read", ("path", "/b"))
 
@@ -34,22 +34,26 @@ def test_forgotten_closers(inside: str, arguments: dict[str, str], then: str) ->
 
 
 @pytest.mark.parametrize(
-    ("cut", "arguments"),
+    ("said", "arguments"),
     [
         (
             "<parameter=path>\n/a\n</parameter>\n<parameter=content>\nabc",
-            {"path": "/a", "content": "abc"},
+            '{"path": "/a", "content": "abc',
         ),
-        ("<parameter=content>\nabc\n</para", {"content": "abc"}),
-        ("<parameter=content>\nabc\n</parameter>", {"content": "abc"}),
-        ("<parameter=content>\n", {"content": ""}),
-        ("<parameter=path>\n/a\n</parameter>\n<param", {"path": "/a"}),
-        ("", {}),
+        ("<parameter=content>\nabc", '{"content": "abc'),
+        ("<parameter=content>\nabc\n</parameter>", '{"content": "abc"}'),
+        ("<parameter=content>\n", '{"content": "'),
     ],
 )
-def test_cut_by_the_length_limit(cut: str, arguments: dict[str, str]) -> None:
-    for message in messages("<tool_call>\n<function=write>\n" + cut):
-        assert message.arguments == [("write", arguments)]
+def test_end_without_closing_tags(said: str, arguments: str) -> None:
+    for message in messages("<tool_call>\n<function=write>\n" + said):
+        assert message.calls == [("write", arguments)]
+
+
+def test_opening_alone_is_a_mention() -> None:
+    text = "<tool_call>\n<function=write>\n"
+    for message in messages(text):
+        assert message == Message("", text)
 
 
 def test_parameter_given_twice() -> None:
