@@ -25,12 +25,14 @@ from qwen_tool_reader import QwenToolReader
 TOOLS = {"write": ("path", "content"), "read": ("path",)}
 
 
-def events(pieces: Iterable[str], **options: Any) -> list[tuple[str, str]]:
+def events(
+    pieces: Iterable[str], *, cut: bool = False, **options: Any
+) -> list[tuple[str, str]]:
     """Events of a text, neighbours of one kind joined."""
     reader = QwenToolReader(TOOLS, **options)
     found: list[tuple[str, str]] = []
 
-    for batch in [*map(reader.feed, pieces), reader.finish()]:
+    for batch in [*map(reader.feed, pieces), reader.finish(cut)]:
         for kind, text in batch:
             if text and found and found[-1][0] == kind.name:
                 found[-1] = (kind.name, found[-1][1] + text)
@@ -283,3 +285,63 @@ def test_where_a_quoted_block_closes(value: str, is_open: bool) -> None:
     calls = [name for kind, name in found if kind == "CALL"]
     assert calls == (["write"] if is_open else ["write", "read"])
     assert found == events(text + closing + call("read", ("path", "/a")))
+
+
+QUOTING = call("unknown", ("x", call("read", ("path", "/a")))) + "\n"
+
+
+@pytest.mark.parametrize("tail", ["<", "<t", "</t", "<tool_call>", "<function=read"])
+def test_half_a_tag_behind_a_held_call_runs_nothing_it_quotes(tail: str) -> None:
+    assert events([QUOTING + tail]) == [("CONTENT", QUOTING + tail)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Behind prose: the newline that makes it a call comes before or in a piece.
+        "h <function=write><parameter=q>\n</parameter>n",
+        "h <function=write>\n<parameter=q></tool_call>",
+        "h <function=write><parameter=q></parameter></function>\n<parameter=path>",
+        "h <function=write><parameter=q>\na</parameter></function>\n.</parameter></function>",
+        "h <function=write>\n</function></tool_call>",
+        # Behind a held call: the state must survive a tag that is cut.
+        "<tool_call><function=u></function><t ",
+        "h <function=write></function><tool_call><function=t>\n",
+        # A held text and the answer must not share their lines.
+        "<tool_call>{\n```</tool_call><function=write><parameter=w>\n",
+        # Within a held call no closing tag is held as well.
+        "<tool_call><function=read><parameter=q></parameter><parameter=content>"
+        "</parameter></function>`",
+    ],
+)
+def test_pieces_do_not_matter(text: str) -> None:
+    required = {"required_of": lambda name: ("path",)}
+    for options in ({}, {"reasoning": True}, required | {"reasoning": True}):
+        for cut in (False, True):
+            expected = events([text], cut=cut, **options)
+            assert events(text, cut=cut, **options) == expected
+            for at in range(len(text)):
+                found = events([text[:at], text[at:]], cut=cut, **options)
+                assert found == expected, (options, cut, at)
+
+
+HALF = call("write", ("path", "/a")).partition("\n</function>")[0]
+WHOLE = call("write", ("path", "/a"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"A call begins with `{HALF}`",
+        f"- {HALF}\n",
+        f"> {HALF}\n",
+        f"```\n{HALF}\n```\nand so on.",
+        f"- {WHOLE}\n<tool_call>",
+        f"- {WHOLE}\n<",
+        f"```\n{HALF}\n```\nand\n```\n</function>\n</tool_call>",
+        "I look: <function=now></function><tool_call>\n",
+    ],
+)
+def test_what_only_quotes_a_call_runs_nothing(text: str) -> None:
+    for pieces in ([text], text):
+        assert "CALL" not in [kind for kind, _ in events(pieces)]

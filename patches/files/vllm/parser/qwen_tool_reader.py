@@ -277,11 +277,18 @@ class _Lines:
         self._behind_call = True  # or at the beginning
         self._quoted = False  # the fence was opened in a block quote
         self.fence = ""  # what opened the code fence that is open
+        self.closed = 0  # code fences
 
     def add(self, text: str) -> None:
         self._pieces.append(text)
         if len(self._pieces) > MAX_GAP:
             self._read()
+
+    def copy(self) -> _Lines:
+        self._read()
+        lines = copy.copy(self)
+        lines._pieces = []  # else both would collect into one list
+        return lines
 
     def end_call(self) -> None:
         """A call ended: what follows is on a line of its own."""
@@ -336,8 +343,10 @@ class _Lines:
         if self.fence:
             start = _QUOTE.match(line).end() if self._quoted else 0
             marks = line[start:].strip()
-            if marks.startswith(self.fence) and not marks.strip(marks[0]):
-                self.fence = self.fence if more else ""
+            is_closing = marks.startswith(self.fence) and not marks.strip(marks[0])
+            if is_closing and not more:
+                self.fence = ""
+                self.closed += 1
         elif (match := _FENCE.match(line)) is not None:
             before, marks, rest = match.groups()
             if marks[0] == "~" or not (more_ticks or "`" in rest):
@@ -414,7 +423,7 @@ class _HeldCalls(_Held):
     Attributes:
         events: What the calls are if they count.
         end: Length of the text that is calls, whole ones.
-        opening: Length of the text with the first tag of the call behind that.
+        opening: Length of the text with the opening tags of the call behind that.
         in_reasoning: Whether they begin in the reasoning,
         reasoning_ended: and it ended behind them.
         in_fence: Whether they begin in a code fence.
@@ -440,17 +449,23 @@ class _HeldCalls(_Held):
         self.in_reasoning = in_reasoning
         self.reasoning_ended = False
         self.in_fence = lines is not None and lines.in_fence()
+        self.closed_before = lines.closed if lines is not None else 0
         self.on_line = on_line
         self.is_quoted = is_quoted
         self._has_newline = False
+        self._searched = start  # up to there it has none
 
-    def has_newline(self, text: str, end: int | None = None) -> bool:
+    def has_newline(self, text: str, end: int) -> bool:
         """Whether the text up to *end* has a newline."""
-        return self._has_newline or "\n" in text[self.start : end]
+        if not self._has_newline and end > self._searched:
+            self._has_newline = text.find("\n", self._searched, end) >= 0
+            self._searched = end
+        return self._has_newline
 
     def take(self, cursor: Cursor) -> None:
-        self._has_newline = self.has_newline(cursor.text, cursor.at)
+        self.has_newline(cursor.text, cursor.at)
         super().take(cursor)
+        self._searched = 0
 
 
 class _HeldEnd(_Held):
@@ -636,13 +651,15 @@ class QwenToolReader:
                 self._state = _AFTER_CALL
                 cursor.text = ""
                 return False
-            if held.on_line and held.has_newline(cursor.text):
-                self._accept_calls()
-                return self._state not in _CALL_STATES or self._held_end is not None
+            if self._state in _CALL_STATES:
+                self._accept_call_of_lines(len(cursor.text))
+                if self._held_calls is None:
+                    return False
             self._rereads += 1
             if self._rereads > _MAX_REREADS:
                 return False
-            self._quote_calls(held.opening)
+            is_whole = self._state is _AFTER_HELD_CALL
+            self._quote_calls(held.end if is_whole else held.opening)
             return True
         if self._held_end is not None:
             self._rereads += 1
@@ -672,15 +689,10 @@ class QwenToolReader:
     def _take(self) -> None:
         """Take what was read off what is held."""
         cursor = self._cursor
-        if (held := self._held_calls) is not None:
-            if (
-                held.on_line
-                and self._state in _CALL_STATES
-                and held.has_newline(cursor.text)
-            ):
-                self._accept_calls()
-            else:
-                held.take(cursor)
+        if self._state in _CALL_STATES:
+            self._accept_call_of_lines(cursor.at)
+        if self._held_calls is not None:
+            self._held_calls.take(cursor)
         if self._held_end is not None:
             self._held_end.take(cursor)
         cursor.text = cursor.text[cursor.at :]
@@ -835,7 +847,7 @@ class QwenToolReader:
                 self._close_gap()
                 return self._open_frame(name)
         is_quoted = position is Position.OTHER
-        self._hold_calls(start, has_tag, on_line=on_line, is_quoted=is_quoted)
+        self._hold_calls(start, on_line=on_line, is_quoted=is_quoted)
         return self._open_frame(name)
 
     def _begin_json_call(self, start: int) -> State | None:
@@ -849,7 +861,7 @@ class QwenToolReader:
             cursor.at = start
             return None
         cursor.at -= 1
-        self._hold_calls(start, True, on_line=False, is_quoted=True)
+        self._hold_calls(start, on_line=False, is_quoted=True)
         self._json.clear()
         return _JSON_CALL
 
@@ -889,15 +901,13 @@ class QwenToolReader:
 
     # ── Calls that are held ───────────────────────────────────────────
 
-    def _hold_calls(
-        self, start: int, has_tag: bool, *, on_line: bool, is_quoted: bool
-    ) -> None:
+    def _hold_calls(self, start: int, *, on_line: bool, is_quoted: bool) -> None:
         held = self._held_calls
         in_reasoning = self._state is _REASONING
         if held is None:
-            lines = None if in_reasoning else copy.copy(self._lines)
-            if lines is not None:
-                lines.in_fence()  # reads its pieces, which the two would share
+            lines = None
+            if self._lines is not None and not in_reasoning:
+                lines = self._lines.copy()
             held = _HeldCalls(
                 start,
                 lines,
@@ -907,8 +917,7 @@ class QwenToolReader:
             )
             self._held_calls = held
             self._events = held.events
-        tag = TOOL_CALL_START if has_tag else FUNCTION_PREFIX
-        held.opening = held.offset(start) + len(tag)
+        held.opening = held.offset(self._cursor.at)
 
     def _accept_calls(self) -> None:
         """The held calls count."""
@@ -923,6 +932,12 @@ class QwenToolReader:
         self._events += held.events
         if self._lines is not None:
             self._lines.end_call()
+
+    def _accept_call_of_lines(self, at: int) -> None:
+        """Accept an unfinished call behind prose if it has a newline before *at*."""
+        held, text = self._held_calls, self._cursor.text
+        if held is not None and held.on_line and held.has_newline(text, at):
+            self._accept_calls()
 
     def _accept_calls_here(self) -> State:
         """The held calls, which are whole, count; read on behind them."""
@@ -950,7 +965,7 @@ class QwenToolReader:
         if held is None or not held.in_fence or held.lines is None:
             return False
         held.see(self._cursor.text, at)
-        return not held.lines.in_fence()
+        return not held.lines.in_fence() or held.lines.closed > held.closed_before
 
     def _after_held_call(self) -> State | None:
         """Behind a held call, which what follows makes a call or text."""
@@ -978,12 +993,11 @@ class QwenToolReader:
             held.reasoning_ended = True
             return _AFTER_HELD_CALL
         if not held.reasoning_ended and not held.on_line:
-            self._state = _REASONING if held.in_reasoning else _ANSWER
             name = self._call_opening(bare=False)
             if name is not None and (
                 self._undeclared_calls or name in self._tool_names
             ):
-                self._hold_calls(start, True, on_line=False, is_quoted=True)
+                self._hold_calls(start, on_line=False, is_quoted=True)
                 return self._open_frame(name)
             cursor.at = start
             if (state := self._begin_json_call(start)) is not None:
@@ -1025,6 +1039,7 @@ class QwenToolReader:
         return _CALL
 
     def _end_call(self) -> State:
+        self._accept_call_of_lines(self._cursor.at)
         self._emit(EventType.CALL_END)
         if (held := self._held_calls) is not None:
             held.end = held.offset(self._cursor.at)
@@ -1106,7 +1121,9 @@ class QwenToolReader:
         while tag >= 0:
             if text.startswith(tags, tag):
                 cursor.at = tag
+                self._accept_call_of_lines(tag)
                 if self._hold_is_over(tag):
+                    held = self._held_calls
                     assert held is not None
                     return self._quote_calls(held.offset(tag))
                 try:
@@ -1232,7 +1249,9 @@ class QwenToolReader:
         except NeedMore:
             if not cursor.final:
                 raise
-            return _Next.END, ""
+            rest = cursor.text[cursor.at :].strip()
+            if any(tag.startswith(rest) for tag in CLOSING_TAGS):
+                return _Next.END, ""
         return _Next.TEXT, ""
 
     def _is_plain_call(self, start: int) -> bool:
@@ -1270,6 +1289,7 @@ class QwenToolReader:
             if following is _Next.PARAMETER and mirrors:
                 if (
                     self._missing
+                    and self._held_calls is None
                     and key not in self._declared
                     and self._is_of_tool(key)
                 ):
@@ -1308,7 +1328,7 @@ class QwenToolReader:
             ):
                 return self._closing_sequence(tag, end)
             quote.in_parameter = False
-        elif following is not _Next.TEXT or quote.name is None:
+        else:
             quote.in_parameter = False
         if quote.name is None and not quote.in_parameter:
             self._quotes.pop()
@@ -1375,8 +1395,7 @@ class QwenToolReader:
         self._emit_value(start)
         lines = None
         if self._lines is not None:
-            lines = copy.copy(self._lines)
-            lines.in_fence()
+            lines = self._lines.copy()
             lines.end_call()
         self._held_end = _HeldEnd(
             start,
