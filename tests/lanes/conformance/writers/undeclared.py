@@ -105,6 +105,13 @@ def cases() -> Iterator[Case]:
             "",
             [SEARCH],
         ),
+        (
+            "before-call-and-text",
+            "before a call to a tool, and text behind both",
+            f"{OTHER}\n{BLOCK}\nDone.",
+            "Done.",
+            [SEARCH, READ],
+        ),
         ("no-parameters", "without parameters", call("search"), "", [("search", {})]),
         (
             "two-parameters",
@@ -198,13 +205,6 @@ def cases() -> Iterator[Case]:
             f"<tool_call>\n<function=search>\n{BLOCK}",
             "<tool_call>\n<function=search>",
             [READ],
-        ),
-        (
-            "before-call-and-text",
-            "a block before a call to a tool, and text behind both",
-            f"{OTHER}\n{BLOCK}\nDone.",
-            "Done.",
-            [SEARCH, READ],
         ),
         (
             "text-then-call",
