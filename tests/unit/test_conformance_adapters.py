@@ -113,7 +113,7 @@ def test_what_is_no_tree_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_surface_or_a_release_that_does_not_know_the_request_is_not_asked() -> None:
-    case = cases.read(cases.CASES / "requests/namespace.json")
+    (case,) = cases.load(["requests/namespace"])
     names = ["chat", "responses", "messages"]
     jobs = adapters.jobs_for(
         [case],

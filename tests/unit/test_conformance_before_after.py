@@ -9,7 +9,7 @@ from conformance import case as cases
 
 
 def test_the_example_is_a_case_that_the_suite_accepts() -> None:
-    case = cases.read(before_after.EXAMPLE)
+    (case,) = cases.read(before_after.EXAMPLE)
     content = case.expected.calls[0].arguments["content"]
     assert content in case.output and "<function=bash>" in content
 

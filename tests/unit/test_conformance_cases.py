@@ -1,4 +1,4 @@
-"""The case files are valid, whole, and what the writers write."""
+"""The case files are valid and whole."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from pydantic import ValidationError
 
 from conformance import case as cases
-from conformance.writers.all import every
 
 ALL = list(cases.load())
 
@@ -50,16 +49,26 @@ def test_there_are_cases_of_every_class_and_source() -> None:
         assert any(c.source == f"format: example row {row}" for c in ALL), row
 
 
-def test_names_are_unique_and_files_are_what_the_writers_write() -> None:
-    written = list(every())
-    names = [c.name for c in written]
-    assert len(names) == len(set(names))
-    for case in written:
-        path = cases.CASES / f"{case.name}.json"
-        assert path.is_file(), f"run python -m conformance.writers ({case.name})"
-        assert path.read_text(encoding="utf-8") == cases.dump(case), (
-            f"run python -m conformance.writers ({case.name})"
-        )
+def test_a_file_holds_a_group_and_its_tools(tmp_path: Path) -> None:
+    case = {
+        "description": "a good case",
+        "class": "must",
+        "source": "test",
+        "tools": "read",
+        "output": "x",
+        "expected": {"content": "x", "finish_reason": "stop"},
+    }
+    tools = [{"name": "read", "parameters": {"type": "object"}}]
+    group = {"tools": {"read": tools}, "cases": {"a": case, "b": case}}
+    (tmp_path / "two.json").write_text(json.dumps(group))
+    (tmp_path / "own.json").write_text(json.dumps({**case, "tools": tools}))
+    names = [c.name for c in cases.load(root=tmp_path)]
+    assert names == ["own", "two/a", "two/b"]
+    for patterns in (["two/b"], ["*/b"], [str(tmp_path / "own.json")]):
+        (found,) = cases.load(patterns, root=tmp_path)
+        assert found.tools[0].name == "read"
+    with pytest.raises(ValueError, match="given twice"):
+        cases.unique([("a", 1), ("a", 2)])
 
 
 def test_descriptions_say_something_and_no_two_cases_are_the_same() -> None:

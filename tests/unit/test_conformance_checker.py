@@ -217,7 +217,7 @@ def test_custom_tools_and_namespaces_are_read_as_the_model_says_them() -> None:
 
 
 def test_a_case_s_own_fields_stand_in_the_request() -> None:
-    case = cases.read(cases.CASES / "requests/system-messages.json")
+    (case,) = cases.load(["requests/system-messages"])
     body = chat.request(case, cases.STARTS["closed"], stream=True, model="m")
     assert [m["role"] for m in body["messages"]] == [
         "system",

@@ -280,7 +280,7 @@ def jobs_for(
     starts: dict[str, Any],
 ) -> list[Job]:
     """One job a case and surface, as the host takes it."""
-    from conformance.case import dump
+    from conformance.case import document
 
     out = []
     for case in cases:
@@ -294,7 +294,7 @@ def jobs_for(
             out += [
                 {
                     "name": case.name,
-                    "case": json.loads(dump(case)),
+                    "case": document(case),
                     "surfaces": [surface],
                     "starts": chosen,
                     "schedules": names,

@@ -36,7 +36,7 @@ async def ask() -> dict[str, Any]:
     from conformance.host.judge import Judge
     from conformance.surfaces import surfaces
 
-    case = cases.read(EXAMPLE)
+    (case,) = cases.read(EXAMPLE)
     judge = Judge(await build(str(tokens.model_folder()), "none", []))
     run = case.run(case.starts[0])
     ids, texts = judge.pieces(run, case)

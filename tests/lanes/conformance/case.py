@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
 
@@ -222,67 +223,51 @@ def parse(document: dict[str, Any], name: str) -> Case:
     return Case.model_validate({**document, "name": name})
 
 
-def read(path: Path) -> Case:
-    """A case from its file below ``cases/`` (or anywhere: then the name is the file's)."""
-    try:
-        name = path.resolve().relative_to(CASES.resolve()).with_suffix("").as_posix()
-    except ValueError:
-        name = path.stem
-    return parse(json.loads(path.read_text(encoding="utf-8")), name)
+def document(case: Case) -> dict[str, Any]:
+    """A case as JSON, its name apart: what ``parse`` takes."""
+    return case.model_dump(mode="json", by_alias=True, exclude={"name"})
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; ValueError if it has a key twice, as a case copied for another."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise ValueError(f"{twice!r} is given twice")
+    return found
+
+
+def read(path: Path) -> Iterator[Case]:
+    """The cases of a group's file; a file of another kind is one case."""
+    text = path.read_text(encoding="utf-8")
+    found = json.loads(text, object_pairs_hook=unique)
+    if "cases" not in found:
+        yield parse(found, path.stem)
+        return
+    for name, case in found["cases"].items():
+        tools = case.get("tools", [])
+        if isinstance(tools, str):
+            case = {**case, "tools": found["tools"][tools]}
+        yield parse(case, f"{path.stem}/{name}")
 
 
 def load(patterns: Iterable[str] = (), root: Path = CASES) -> Iterator[Case]:
-    """All cases in the order of their names, or those whose name matches one of the glob patterns or file paths."""
-    from fnmatch import fnmatch
+    """All cases in the order of their names, or those chosen.
 
+    Args:
+        patterns: Names, groups, globs of names, or files.
+    """
     wanted = list(patterns)
-    for pattern in wanted:
-        if pattern.endswith(".json") and Path(pattern).is_file():
-            yield read(Path(pattern))
-    globs = [p for p in wanted if not p.endswith(".json")]
+    files = [p for p in wanted if p.endswith(".json") and Path(p).is_file()]
+    for file in files:
+        yield from read(Path(file))
+    globs = [p for p in wanted if p not in files]
     if wanted and not globs:
         return
-    for path in sorted(root.rglob("*.json")):
-        name = path.relative_to(root).with_suffix("").as_posix()
-        if not globs or any(fnmatch(name, g) or fnmatch(name, f"{g}/*") for g in globs):
-            yield read(path)
-
-
-def dump(case: Case) -> str:
-    """The JSON document of a case, as its file holds it."""
-    document = case.model_dump(by_alias=True, exclude={"name"}, exclude_defaults=True)
-    document["expected"] = case.expected.model_dump(exclude_defaults=True)
-    if case.expected.calls:
-        document["expected"]["calls"] = [
-            {"name": c.name, "argument_text": c.argument_text}
-            if c.cut
-            else {"name": c.name, "arguments": c.arguments}
-            for c in case.expected.calls
-        ]
-    order = [
-        "description",
-        "class",
-        "source",
-        "tools",
-        "tool_choice",
-        "request",
-        "since",
-        "starts",
-        "opens_with",
-        "output",
-        "output_as_json",
-        "end",
-        "stop_string",
-        "drop_tokens",
-        "ordinary_tags",
-        "min_argument_deltas",
-        "expected",
-    ]
-    return (
-        json.dumps(
-            {k: document[k] for k in order if k in document},
-            ensure_ascii=False,
-            indent=1,
-        )
-        + "\n"
-    )
+    for path in sorted(root.glob("*.json")):
+        for case in read(path):
+            if not globs or any(
+                fnmatch(case.name, g) or fnmatch(case.name, f"{g}/*") for g in globs
+            ):
+                yield case

@@ -224,6 +224,6 @@ def show(report: Report, *, limit: int) -> None:
     left = len(report.failures()) - limit
     if left > 0 and limit:
         console.print(
-            f"\n… and {left} more (--failures N, --json FILE, --html FILE)",
+            f"\n… and {left} more (--failures N, --json FILE)",
             highlight=False,
         )

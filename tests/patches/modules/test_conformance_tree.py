@@ -17,6 +17,8 @@ from pathlib import Path
 
 import httpx
 
+from conformance import case as cases
+
 TREE = os.environ["VLLM_TREE"]
 TESTS = Path(__file__).parents[2] / "lanes"
 
@@ -47,7 +49,8 @@ def test_a_plain_case_is_right_and_a_wrong_expectation_is_reported(
         "1",
     )
     assert good.returncode == 0, good.stdout + good.stderr
-    document = json.loads((TESTS / "conformance/cases/escapes/quotes.json").read_text())
+    (case,) = cases.load(["escapes/quotes"])
+    document = cases.document(case)
     document["expected"]["calls"][0]["arguments"]["content"] += "!"
     wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps(document))
