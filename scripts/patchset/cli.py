@@ -411,7 +411,7 @@ def verify_command(file: Path | None, allow_compiled: bool) -> None:
         *(f"patched  {name}" for name in report.patched),
         *(f"removed  {name}" for name in report.removed),
         *(f"compiled {name}: not compared" for name in report.compiled),
-        *(f"made     {name}: {rule}" for name, rule in report.made.items()),
+        *(f"made     {name}" for name in report.made),
         *(f"WRONG    {deviation}" for deviation in report.deviations),
         f"{report.wheel}: {counts}",
     )

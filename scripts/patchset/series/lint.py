@@ -11,7 +11,7 @@ from patchset.errors import PatchsetError
 from patchset.release import Release, load, release_names, releases
 from patchset.series import patched_files
 from patchset.series.mail import Patch, parse, patch_name
-from patchset.series.native import native_reason
+from patchset.series.native import native
 from patchset.series.read import (
     FILES,
     content_of,
@@ -92,11 +92,11 @@ def _faults(patch: Patch, content: bytes) -> Iterator[str]:
     for proof in patch.proofs:
         if not (paths.project_root() / proof).is_file():
             yield f"its proof {proof} does not exist"
-    native = {path: why for path in patch.paths if (why := native_reason(path))}
-    if patch.native and not native:
+    found = [why for why, _ in filter(None, map(native, patch.paths))]
+    if patch.native and not found:
         yield "says 'Native: yes' and touches nothing native"
     elif not patch.native:
-        for path, why in native.items():
-            yield f"touches {path} ({why}); such a patch has the trailer 'Native: yes'"
+        for why in found:
+            yield f"{why}; a patch of it has the trailer 'Native: yes'"
     if patch.text().encode() != content:
         yield "has more than From, Subject, message and diff, such as index lines"

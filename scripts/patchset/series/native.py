@@ -1,29 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which paths of a vLLM tree end up compiled, or come from the wheel's vendored binaries."""
+"""Which paths of a vLLM tree more than a copied Python file is made of."""
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+import re
+from typing import Literal
 
-_FOLDERS = ("csrc", "cmake", "rust", "vllm/third_party", "vllm/vllm_flash_attn")
-_FILES = (
-    "CMakeLists.txt",
-    "setup.py",
-    "pyproject.toml",
-    "rust-toolchain.toml",
-    "build_rust.sh",
+Carrier = Literal["source", "none"]
+
+#: Pattern of a path, why it is native, and the mode of wheel that carries a change.
+_RULES: tuple[tuple[str, str, Carrier], ...] = (
+    (
+        r"requirements/(common|cuda|cpu)\.txt|pyproject\.toml",
+        "ends up in the wheel's metadata",
+        "none",
+    ),
+    (
+        r"rust/.*|tools/build_rust\.py|rust-toolchain\.toml|build_rust\.sh|.*\.rs",
+        "is compiled from crates, which are taken from the official wheel",
+        "none",
+    ),
+    (r".*\.so", "is a binary, and those are compiled", "none"),
+    (r"vllm/(third_party|vllm_flash_attn)/.*", "is vendored", "source"),
+    (
+        r"(csrc|cmake)/.*|CMakeLists\.txt|setup\.py|.*\.(c|cc|cpp|cu|cuh|h|hpp|cmake)",
+        "is compiled, or steers the build",
+        "source",
+    ),
 )
-_SUFFIXES = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".rs", ".cmake", ".so")
 
 
-def native_reason(path: str) -> str | None:
-    """Why a change of ``path`` (relative to the tree) needs a compiler, or None when it does not."""
-    pure = PurePosixPath(path)
-    for folder in _FOLDERS:
-        if pure.is_relative_to(folder):
-            return f"{folder}/ is {'vendored' if 'vllm/' in folder else 'compiled'}"
-    if path in _FILES:
-        return f"{path} steers the build"
-    if pure.suffix in _SUFFIXES:
-        return f"{pure.suffix} files are compiled"
+def native(path: str) -> tuple[str, Carrier] | None:
+    """Why a change of a path is native, and what carries it; None for any other."""
+    for pattern, reason, carrier in _RULES:
+        if re.fullmatch(pattern, path):
+            return f"{path} {reason}", carrier
     return None

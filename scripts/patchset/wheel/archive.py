@@ -18,16 +18,18 @@ from patchset.errors import PatchsetError
 MAX_MEMBERS = 100_000
 MAX_BYTES = 16 << 30
 
-#: What reading a damaged member ends in, by what is damaged.
+#: The exceptions of reading a damaged archive.
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
+    struct.error,
     EOFError,
     OSError,
     NotImplementedError,
     RuntimeError,
 )
 _REGULAR = 0o100000
+_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class WheelError(PatchsetError):
@@ -51,42 +53,36 @@ class Wheel:
         self.path = path
         try:
             self._zip = zipfile.ZipFile(path)
-        except (*_DAMAGE, struct.error) as error:
+        except _DAMAGE as error:
             raise WheelError(
                 f"{path.name} is not a readable wheel: {error}",
                 "build or fetch it again",
             ) from error
         infos = self._zip.infolist()
         self.members = {info.filename: info for info in infos}
-        if (
-            len(infos) > MAX_MEMBERS
-            or sum(info.file_size for info in infos) > MAX_BYTES
-        ):
+        size = sum(info.file_size for info in infos)
+        if len(infos) > MAX_MEMBERS or size > MAX_BYTES:
             raise WheelError(
                 f"{path.name} is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes"
             )
         for info in infos:
-            name = info.filename
-            if self.members[name] is not info:
-                raise WheelError(f"{path.name} has two members called {name}")
-            # zipfile cuts a name at a NUL, other programs do not.
-            if (
-                info.orig_filename != name
-                or "\\" in name
-                or {"", ".", ".."} & set(name.split("/"))
-            ):
-                raise WheelError(
-                    f"{path.name}: the member {info.orig_filename!r} leads outside"
-                )
-            if info.external_attr >> 16 & 0o170000 not in (0, _REGULAR):
-                raise WheelError(f"{path.name}: {name} is not a plain file")
-            if info.flag_bits & 0x1 or info.compress_type not in (
-                zipfile.ZIP_STORED,
-                zipfile.ZIP_DEFLATED,
-            ):
-                raise WheelError(
-                    f"{path.name}: {name} is packed in a way that wheels do not use"
-                )
+            if fault := self._fault(info):
+                raise WheelError(f"{path.name}: {info.orig_filename!r} {fault}")
+
+    def _fault(self, info: zipfile.ZipInfo) -> str | None:
+        """Why a member cannot be trusted."""
+        name = info.filename
+        if self.members[name] is not info:
+            return "is the name of two members"
+        # zipfile cuts a name at a NUL, other programs do not.
+        odd = info.orig_filename != name or "\\" in name
+        if odd or {"", ".", ".."} & set(name.split("/")):
+            return "leads outside"
+        if info.external_attr >> 16 & 0o170000 not in (0, _REGULAR):
+            return "is not a plain file"
+        if info.flag_bits & 0x1 or info.compress_type not in _PACKED:
+            return "is packed in a way that wheels do not use"
+        return None
 
     def __enter__(self) -> Wheel:
         return self
@@ -97,16 +93,17 @@ class Wheel:
     @property
     def dist_info(self) -> str:
         """The name of its one ``.dist-info`` folder."""
-        found = {
-            top
-            for name in self.members
-            if (top := name.partition("/")[0]).endswith(".dist-info")
-        }
+        tops = {name.partition("/")[0] for name in self.members}
+        found = [top for top in tops if top.endswith(".dist-info")]
         if len(found) != 1:
             raise WheelError(
                 f"{self.path.name} has {len(found)} .dist-info folders, not one"
             )
-        return found.pop()
+        return found[0]
+
+    def mode(self, name: str) -> int:
+        """The permissions of a member, with setuid and the like."""
+        return self.members[name].external_attr >> 16 & 0o7777
 
     def read(self, name: str) -> bytes:
         """A member's content, checked against its CRC."""

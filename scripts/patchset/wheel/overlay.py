@@ -17,7 +17,7 @@ from patchset import console, files, paths
 from patchset.errors import PatchsetError
 from patchset.inputs import fetch
 from patchset.release import Arch, Artifact, Release, Target
-from patchset.series.native import native_reason
+from patchset.series.native import native
 from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import archive, metadata, record
 from patchset.wheel.archive import Member, Wheel, WheelError
@@ -26,11 +26,6 @@ Mode = Literal["overlay", "source"]
 
 #: Inside ``.dist-info``: what the wheel was made of, for ``doctor``.
 PROVENANCE = "patchset.json"
-
-#: Files that the wheel's metadata is made of; both modes keep the official metadata.
-_DEPENDENCIES = tuple(f"requirements/{name}.txt" for name in ("common", "cuda", "cpu"))
-#: Mode source takes what is compiled from crates from the official wheel.
-_RUST = ("rust", "rust-toolchain.toml", "build_rust.sh", "tools/build_rust.py")
 
 
 def build(
@@ -58,7 +53,7 @@ def write(
     place = folder / wheel_name(patched.pin, target, pinned)
     with console.step(f"write {place.name}"), files.lock(place):
         files.remove_temp(place.parent, place.name)
-        members = assemble(stock, patched, target, pinned, compiled)
+        members = assemble(stock, patched, target, pinned, compiled or {})
         with files.atomic_file(place) as temp:
             archive.write(temp, members, stock, patched.pin.source_date_epoch)
     return place
@@ -68,30 +63,15 @@ def check_series(patched: PatchedRelease, mode: Mode) -> None:
     """Refuse a series with a change that a wheel of this mode cannot carry."""
     for patch in patched.patches:
         for path in patch.paths:
-            if reason := refusal(path, mode):
-                hint = f"nox -s build-wheel -- {patched.pin.name} --mode source"
-                if mode == "source" or refusal(path, "source"):
-                    hint = "build vLLM from the patched tree with its own Dockerfile"
+            if (found := native(path)) and found[1] != mode:
+                hint = "build vLLM from the patched tree with its own Dockerfile"
+                if found[1] == "source":
+                    hint = f"nox -s build-wheel -- {patched.pin.name} --mode source"
                 raise PatchsetError(
                     f"{patch.name} changes {path}, which a wheel of mode {mode} cannot "
-                    f"carry: {reason}",
+                    f"carry: {found[0]}",
                     hint,
                 )
-
-
-def refusal(path: str, mode: Mode) -> str | None:
-    """Why a wheel of ``mode`` cannot carry a change of ``path``, or None."""
-    if path in _DEPENDENCIES:
-        return f"{path} ends up in the wheel's metadata"
-    if mode == "overlay":
-        return native_reason(path)
-    if any(PurePosixPath(path).is_relative_to(name) for name in _RUST):
-        return (
-            f"{path} is compiled from crates, which are taken from the official wheel"
-        )
-    if path == "pyproject.toml":
-        return f"{path} ends up in the wheel's metadata"
-    return "binaries are compiled, not patched" if path.endswith(".so") else None
 
 
 def inside_wheel(path: str) -> bool:
@@ -110,41 +90,26 @@ def assemble(
     patched: PatchedRelease,
     target: Target,
     pinned: Artifact,
-    compiled: Mapping[str, bytes] | None = None,
+    compiled: Mapping[str, bytes],
 ) -> list[Member]:
     """The members of a patched wheel, the official wheel's in its order first."""
-    version = patched.pin.built_version(target)
-    old_info, new_info = stock.dist_info, f"vllm-{version}.dist-info"
-    new: dict[str, bytes | None] = dict(compiled or {})
-    for change in patched.changes:
-        path = change.path
-        if not inside_wheel(path):
-            if compiled is None or native_reason(path) is None:
-                console.note(f"  {path} is not part of a wheel; left out")
-            continue
-        if path == metadata.VERSION_FILE:
-            raise PatchsetError(f"the series changes {path}, which holds our version")
-        # The patch was made for the source's file; the wheel must have that same file.
-        found = stock.read(path) if path in stock.members else None
-        if found != change.stock:
-            what = "has no such file" if found is None else "has another"
-            raise PatchsetError(
-                f"{pinned.file} {what} where the source has {path}",
-                "the official wheel was not built from this source; check the pin",
-            )
-        new[path] = change.content
-    names = {name for name in {*stock.members, *new} if new.get(name, b"") is not None}
-    if hidden := shadows(names, names & new.keys()):
+    old, new = stock.dist_info, f"vllm-{patched.pin.built_version(target)}.dist-info"
+    changed = _changed(stock, patched, pinned)
+    contents = {
+        **compiled,
+        **changed,
+        **_own_files(stock, target, patched.pin, pinned),
+    }
+    names = {*stock.members, *contents} - {
+        name for name, content in contents.items() if content is None
+    }
+    if hidden := shadows(names, names & contents.keys()):
         raise PatchsetError(
             f"Python imports {hidden[0]} in place of a file of the series",
             "rename the file of the series",
         )
-    for name, made in own_files(stock, target, patched.pin, pinned).items():
-        new[name] = made
-    permissions = {change.path: change.mode for change in patched.changes}
-    old_record = {
-        entry.name: entry for entry in record.parse(stock.read(f"{old_info}/RECORD"))
-    }
+    modes = {change.path: change.mode for change in patched.changes}
+    listed = {line.name: line for line in record.parse(stock.read(f"{old}/RECORD"))}
     members: list[Member] = []
     lines: list[record.Line] = []
 
@@ -152,29 +117,51 @@ def assemble(
         members.append(Member(name, mode, content))
         lines.append(record.line(name, content))
 
-    for name, info in stock.members.items():
-        here, mode = renamed(name, old_info, new_info), info.external_attr >> 16 & 0o777
-        if name in (f"{old_info}/RECORD", f"{old_info}/{PROVENANCE}"):
+    added = sorted(contents.keys() - stock.members.keys())
+    for name in [*stock.members, *added]:
+        here = renamed(name, old, new)
+        mode = stock.mode(name) if name in stock.members else 0o644
+        if name in (f"{old}/RECORD", f"{old}/{PROVENANCE}") or name not in names:
             continue
-        if name not in new:
-            if name not in old_record:
-                raise WheelError(f"{stock.path.name}: RECORD does not list {name}")
-            members.append(Member(here, mode, source=info))
-            lines.append(old_record[name]._replace(name=here))
-        elif (content := new[name]) is not None:
-            put(here, permissions.get(name, mode), content)
-    for name, content in sorted(new.items()):
-        if content is not None and name not in stock.members:
-            put(name, permissions.get(name, 0o644), content)
-    sums = {name: sha256(content) for name, content in sorted((compiled or {}).items())}
-    notes = provenance(patched, target, pinned, sums)
-    put(f"{new_info}/{PROVENANCE}", 0o644, notes)
-    lines.append(record.Line(f"{new_info}/RECORD", "", ""))
-    members.append(Member(f"{new_info}/RECORD", 0o644, record.render(lines)))
+        if (content := contents.get(name)) is not None:
+            put(here, modes.get(name, mode), content)
+        elif name in listed:
+            members.append(Member(here, mode, source=stock.members[name]))
+            lines.append(listed[name]._replace(name=here))
+        else:
+            raise WheelError(f"{stock.path.name}: RECORD does not list {name}")
+    put(f"{new}/{PROVENANCE}", 0o644, _provenance(patched, target, pinned, compiled))
+    lines.append(record.Line(f"{new}/RECORD", "", ""))
+    members.append(Member(f"{new}/RECORD", 0o644, record.render(lines)))
     return members
 
 
-def own_files(
+def _changed(
+    stock: Wheel, patched: PatchedRelease, pinned: Artifact
+) -> dict[str, bytes | None]:
+    """The files of the series that belong into a wheel; None for a deleted one."""
+    found = {}
+    for change in patched.changes:
+        path = change.path
+        if not inside_wheel(path):
+            if native(path) is None:
+                console.note(f"  {path} is not part of a wheel; left out")
+            continue
+        if path == metadata.VERSION_FILE:
+            raise PatchsetError(f"the series changes {path}, which holds our version")
+        # The patch was made for the source's file; the wheel must have that same file.
+        there = stock.read(path) if path in stock.members else None
+        if there != change.stock:
+            what = "has no such file" if there is None else "has another"
+            raise PatchsetError(
+                f"{pinned.file} {what} where the source has {path}",
+                "the official wheel was not built from this source; check the pin",
+            )
+        found[path] = change.content
+    return found
+
+
+def _own_files(
     stock: Wheel, target: Target, pin: Release, pinned: Artifact
 ) -> dict[str, bytes]:
     """The official wheel's files that carry a version or tags, with ours."""
@@ -221,11 +208,11 @@ def renamed(name: str, old_info: str, new_info: str) -> str:
     return new + top.removeprefix(old) + slash + rest
 
 
-def provenance(
+def _provenance(
     patched: PatchedRelease,
     target: Target,
     pinned: Artifact,
-    compiled: Mapping[str, str | None],
+    compiled: Mapping[str, bytes],
 ) -> bytes:
     """The wheel's origins as JSON, with the sha256 of ``compiled`` modules."""
     changes = [change for change in patched.changes if inside_wheel(change.path)]
@@ -254,7 +241,8 @@ def provenance(
         },
     }
     if compiled:
-        made["compiled"] = dict(compiled)
+        sums = {name: sha256(content) for name, content in sorted(compiled.items())}
+        made["compiled"] = sums
     return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
 
 
