@@ -256,7 +256,7 @@ def clients(session: nox.Session) -> None:
 @session
 def engines(session: nox.Session) -> None:
     """Measure: other parsers, the Rust frontend, BFCL: -- [NAME… | bfcl RELEASE…]."""
-    install(session, "test", "bench", lane=True)
+    install(session, "test", "engines", lane=True)
     options, names = arguments(session)
     trees(session, [*releases(default=True), *names])
     if "bfcl" in options:
@@ -271,7 +271,7 @@ def engines(session: nox.Session) -> None:
 
 @session
 def tokens(session: nox.Session) -> None:
-    """Measure: ask scheduler and KV cache for wrong prefixes: -- [RELEASE… --soak]."""
+    """Measure: ask scheduler and KV cache for wrong prefixes: -- [RELEASE…]."""
     measured(session, "tokens")
 
 

@@ -200,27 +200,16 @@ BENCH = {
 def test_the_bench_has_a_row_a_release(rows: Path) -> None:
     limit = {"value": 0.01, "low": 0.01, "high": 0.01, "at_most": True}
     bounded = {**BENCH, "tokens": 64_000, "ratios": {"stock": limit}}
-    failed = {
-        **BENCH,
-        "path": "first-delta",
-        "ratios": {},
-        "subjects": {"stock": {"error": "TypeError"}, "patched": {"waits": None}},
-    }
-    held = {
-        **BENCH,
-        "path": "memory",
-        "ratios": {},
-        "subjects": {"stock": {"bounded_at": 1_000}, "patched": {"held_bytes": 21_000}},
-    }
     half = {"value": 0.5, "low": 0.4, "high": 0.6}
-    deep = {**BENCH, "tokens": kept.DEEP_LENGTH, "width": 16, "ratios": {"stock": half}}
+    deep = {**BENCH, "tokens": kept.OTHERS_LENGTH, "width": 16}
+    deep["ratios"] = {"stock": half}
     run = {"release": NEW, **results.record(1, NEW, "patched")}
-    kept.keep({**run, "cells": [BENCH, bounded, failed, held, deep]})
+    kept.keep({**run, "cells": [BENCH, bounded, deep]})
     line = kept.table([load(NEW)]).splitlines()[-1]
     cells_of = [column.strip() for column in line.split("|")[1:-1]]
-    # Behind the column for each length, steps of 8 and of 16 tokens.
+    # Behind the column for each length, steps of 1 and of 16 tokens.
     assert cells_of[6:8] == ["*not run*", "0.5 (0.4–0.6)"]
-    assert cells_of[-3:] == ["? → never", "*given up* → 21 kB", day()]
+    assert cells_of[-1] == day()
     assert "0.25 (0.2–0.3)" in cells_of and "< 0.01" in cells_of
     assert kept.saved(load(NEW)) == "*not run*", "the summary's length was not measured"
     kept.keep({**run, "cells": [{**BENCH, "tokens": kept.SUMMARY_LENGTH}]})

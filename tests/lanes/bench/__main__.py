@@ -1,119 +1,112 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m bench``: measures releases, stock beside patched."""
+"""``python -m bench``: measure releases, stock beside patched."""
 
 from __future__ import annotations
 
-import json
+import io
+import os
+import subprocess
+import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from bench import (
-    SUITE_VERSION,
-    cells,
-    kept,
-    places,
-    report,
-    runner,
-    subjects,
-    workloads,
-)
-from bench.plot import draw, draw_releases
-from patchset import console, files, results, run_command
-from patchset.errors import PatchsetError
-from patchset.release import Release
-from patchset.release import releases as all_releases
+from bench import SUITE_VERSION, cells, kept, report, runner, workloads
+from bench.plot import draw
+from patchset import console, files, git, paths, results, run_command
+from patchset.errors import PatchsetError, UsageError
+from patchset.release import Release, load, releases
+from patchset.series.apply import patched_tree
 
-# Memory comes before the service is started: from then on the release counts its calls, which allocates as well.
-PATHS: tuple[cells.Path, ...] = (
-    "parser",
-    "first-delta",
-    "memory",
-    "serving",
-    "serving-memory",
-)
-
-#: Without --workloads: a string argument and prose with and without reasoning, the others without.
-DEFAULT_WORKLOADS = (
+WORKLOADS = (
     "string",
     "string+reasoning",
     "markup",
+    "behind",
     "calls64",
     "prose",
     "prose+reasoning",
     "streams256",
 )
-
-QUICK: dict[str, Any] = {
-    "lengths": (1_000, 4_000),
-    "widths": (1, 4),
-    "rounds": 3,
-    "budget": 3.0,
-}
+QUICK = {"lengths": "1000,4000", "widths": "1,4", "rounds": 3, "budget": 3.0}
 
 
-class Listed(click.ParamType[tuple[Any, ...]]):
-    """Several values in one word, comma-separated."""
+def _numbers(_: Any, option: click.Parameter, value: str) -> list[int]:
+    """Numbers above 0 with commas between them."""
+    try:
+        found = [int(word) for word in value.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 1:
+        raise click.BadParameter(f"{value!r} is no list such as 1000,4000")
+    return found
 
-    name = "list"
 
-    def __init__(self, kind: type = str) -> None:
-        self._kind = kind
+def _words(known: tuple[str, ...]) -> Any:
+    """A callback that splits at commas and refuses what is not known."""
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[Any, ...]:
-        """The values; refuses an empty one, and a number below 1."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            found = tuple(
-                self._kind(part.strip())
-                for part in str(value).split(",")
-                if part.strip()
+    def split(_: Any, option: click.Parameter, value: str) -> list[str]:
+        found = value.split(",")
+        if unknown := set(found).difference(known):
+            raise click.BadParameter(
+                f"no {', '.join(sorted(unknown))}; there are {', '.join(known)}"
             )
-        except ValueError:
-            self.fail(f"{value!r} is no list of numbers such as 1000,4000", param, ctx)
-        if not found or (self._kind is int and min(found) < 1):
-            self.fail(f"{value!r} has no value, or one below 1", param, ctx)
         return found
+
+    return split
+
+
+def _quick(context: click.Context, _: click.Parameter, value: bool) -> bool:
+    """Change the defaults."""
+    if value:
+        context.default_map = QUICK
+    return value
+
+
+def _joined(values: tuple[object, ...]) -> str:
+    return ",".join(map(str, values))
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("releases", nargs=-1, metavar="[RELEASE]...")
+@click.argument("names", nargs=-1, metavar="[RELEASE]...")
+@click.option(
+    "--quick",
+    is_flag=True,
+    is_eager=True,
+    callback=_quick,
+    help="Two lengths, two widths, three rounds: minutes, and no judgement.",
+)
 @click.option(
     "--lengths",
-    type=Listed(int),
-    default=cells.LENGTHS,
-    help="Tokens of an output, such as 1000,4000.",
+    callback=_numbers,
+    default=_joined(cells.LENGTHS),
+    show_default=True,
+    help="Tokens of an output.",
 )
 @click.option(
     "--widths",
-    type=Listed(int),
-    default=cells.WIDTHS,
-    help="Tokens of a step, such as 1,4.",
-)
-@click.option(
-    "--long-widths",
-    type=Listed(int),
-    metavar="LIST",
-    help=f"Widths for outputs above {cells.LONG} tokens, which take long; without it all of --widths.",
+    callback=_numbers,
+    default=_joined(cells.WIDTHS),
+    show_default=True,
+    help=f"Tokens of a step; above {cells.LONG} tokens {cells.LONG_WIDTH} alone.",
 )
 @click.option(
     "--workloads",
-    "names",
-    type=Listed(),
-    default=DEFAULT_WORKLOADS,
-    help=f"Of {', '.join(workloads.NAMES)}; each also as NAME+reasoning.",
+    "kinds",
+    callback=_words(workloads.NAMES),
+    default=_joined(WORKLOADS),
+    show_default=True,
+    help="Outputs; each also as NAME+reasoning.",
 )
 @click.option(
     "--paths",
     "ways",
-    type=Listed(),
-    default=PATHS,
-    help=f"Of {', '.join(PATHS)}; responses when named.",
+    callback=_words(cells.PATHS),
+    default=_joined(cells.PATHS),
+    show_default=True,
+    help="The parser alone, the whole service.",
 )
 @click.option(
     "--rounds",
@@ -128,7 +121,7 @@ class Listed(click.ParamType[tuple[Any, ...]]):
     type=click.FloatRange(0.1),
     default=20.0,
     show_default=True,
-    help="A pass that takes longer is given up, and shown as > what it had cost by then; a cell that does has few rounds.",
+    help="When a pass is given up; a cell that takes longer has few rounds.",
 )
 @click.option(
     "--against",
@@ -136,107 +129,49 @@ class Listed(click.ParamType[tuple[Any, ...]]):
     help="Measure the patches of this revision of the checkout as well.",
 )
 @click.option(
-    "--peers/--no-peers",
-    default=True,
-    show_default=True,
-    help="Measure other parsers of the format.",
-)
-@click.option(
-    "--quick",
-    is_flag=True,
-    help="Two lengths, two widths, three rounds: minutes, and no judgement.",
-)
-@click.option(
-    "--json",
-    "target",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write all figures here.",
-)
-@click.option(
-    "--plot",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Draw cost against length into DIR.",
-)
-@click.option(
     "--results",
     "keep",
     is_flag=True,
-    help="Keep the figures in results/bench, and draw docs/cost.svg from all of them.",
+    help="Keep the figures in results/bench and draw docs/cost.svg of all.",
 )
-@click.option(
-    "--log",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="What the measured code prints.",
-)
-@click.pass_context
 def command(
-    context: click.Context,
-    releases: tuple[str, ...],
-    lengths: tuple[int, ...],
-    widths: tuple[int, ...],
-    long_widths: tuple[int, ...] | None,
     names: tuple[str, ...],
-    ways: tuple[Any, ...],
+    quick: bool,
+    lengths: list[int],
+    widths: list[int],
+    kinds: list[str],
+    ways: list[str],
     rounds: int,
     budget: float,
     against: str | None,
-    peers: bool,
-    quick: bool,
-    target: Path | None,
-    plot: Path | None,
     keep: bool,
-    log: Path | None,
 ) -> None:
-    """Measure what parsing costs in each RELEASE (all without one): the stock tree beside the patched one, in turn.
+    """Measure what parsing costs in each RELEASE (all maintained ones without one).
 
-    Times are thread time in microseconds per token; what counts are ratios within a round, with their 95 % interval.
+    The stock tree beside the patched one, in turn; times are of the thread, in
+    microseconds a token. What counts are ratios within a round.
     """
-    _check(names, ways)
-    if quick:
-        given = {
-            key
-            for key in QUICK
-            if context.get_parameter_source(key) is ParameterSource.COMMANDLINE
-        }
-        chosen: list[Any] = [
-            value if key in given else QUICK[key]
-            for key, value in (
-                ("lengths", lengths),
-                ("widths", widths),
-                ("rounds", rounds),
-                ("budget", budget),
-            )
-        ]
-        lengths, widths, rounds, budget = chosen
     if quick and keep:
         raise click.UsageError("the figures of a quick run are not kept")
-    plan = cells.grid(ways, names, lengths, widths, long_widths)
-    documents = []
-    for pinned in places.chosen(releases):
-        found = measure(pinned, plan, rounds, budget, against, peers, log)
-        documents.append(found)
-        for folder in [plot] if plot else []:
-            _draw(found, folder)
+    plan = cells.grid(ways, kinds, lengths, widths)
+    maintained = [one for one in releases() if one.tier == "maintained"]
+    for pinned in [load(name) for name in names] or reversed(maintained):
+        found = measure(pinned, plan, rounds, budget, against)
+        console.table(report.table(pinned.name, found))
+        console.result(*report.notes(found))
         if keep:
-            console.result(str(kept.keep(found)))
+            run = {
+                "release": pinned.name,
+                **results.record(SUITE_VERSION, pinned.name, "patched"),
+                "against": against,
+                "rounds": rounds,
+                "cell-seconds": budget,
+            }
+            console.result(str(kept.keep({**run, "cells": found})))
     if keep:
-        runs = {pinned.name: kept.read(pinned.name) for pinned in all_releases()}
-        figures = {name: run["cells"] for name, run in runs.items() if run}
-        console.result(str(draw_releases(figures, kept.plot())))
-    failed = [line for found in documents for line in report.failures(found["cells"])]
-    if target:
-        files.write_text(target, json.dumps({"runs": documents}, indent=1) + "\n")
-        console.result(str(target))
-    if failed:
-        raise PatchsetError(
-            f"{len(failed)} measurements failed, the first: {failed[0]}",
-            "run again with --log FILE",
-        )
-
-
-def _draw(found: dict[str, Any], folder: Path) -> None:
-    for place in draw(found["release"], found["cells"], folder):
-        console.result(str(place))
+        runs = {one.name: kept.read(one.name) or {} for one in releases()}
+        figures = {name: run.get("cells", []) for name, run in runs.items()}
+        console.result(str(draw(figures, kept.plot())))
 
 
 def measure(
@@ -245,54 +180,62 @@ def measure(
     rounds: int,
     budget: float,
     against: str | None,
-    peers: bool,
-    log: Path | None,
-) -> dict[str, Any]:
-    """Measure one release, show its table, and give its figures."""
-    who, where = places.of_release(pinned, against, peers)
+) -> list[dict[str, Any]]:
+    """The measured cells of one release."""
+    trees = {"patched": patched_tree(pinned)}
+    trees["stock"] = paths.trees_dir(pinned.name) / "stock"
+    if against:
+        trees["previous"] = previous(pinned.name, against)
+    logs = paths.build_dir() / "bench" / "logs" / pinned.name
     with (
-        subjects.workers(where, log) as processes,
-        console.progress(f"bench of {pinned.name}", len(plan), unit="cells") as advance,
+        runner.workers(trees, logs) as there,
+        console.progress(f"bench of {pinned.name}", len(plan), unit="cells") as step,
     ):
-        rows = runner.measure(
-            plan,
-            who,
-            processes,
-            rounds=rounds,
-            budget=budget,
-            advance=lambda _: advance(1),
+        return runner.measure(plan, there, rounds=rounds, budget=budget, advance=step)
+
+
+def previous(release: str, revision: str) -> Path:
+    """The tree of a release as another revision of this project makes it.
+
+    Raises:
+        UsageError: there is no such revision.
+        PatchsetError: it does not make the tree.
+    """
+    root = paths.project_root()
+    named = f"{revision}^{{commit}}"
+    found = git.attempt(root, "rev-parse", "--verify", "--end-of-options", named)
+    if found.returncode:
+        raise UsageError(
+            f"{revision} is no revision of this checkout",
+            "name a commit, tag or branch",
         )
-    found = [row.document() for row in rows]
-    shown = [
-        subject.name
-        for subject in who
-        if any(subject.name in row["subjects"] for row in found)
-    ]
-    console.table(report.table(pinned.name, found, shown))
-    for line in report.notes(found):
-        console.result(line)
-    return {
-        "release": pinned.name,
-        **results.record(SUITE_VERSION, pinned.name, "patched"),
-        "against": against,
-        "rounds": rounds,
-        "cell-seconds": budget,
-        "cells": found,
-    }
-
-
-def _check(names: tuple[str, ...], ways: tuple[str, ...]) -> None:
-    for name in names:
-        kind, _, mode = name.partition("+")
-        if kind not in workloads.NAMES or mode not in ("", "reasoning"):
-            raise click.BadParameter(
-                f"no workload {name!r}; there are {', '.join(workloads.NAMES)}"
-            )
-    for way in ways:
-        if way not in (*PATHS, "responses"):
-            raise click.BadParameter(
-                f"no path {way!r}; there are {', '.join(PATHS)}, responses"
-            )
+    commit = found.stdout.split()[-1]
+    export = paths.build_dir() / "bench" / "against" / commit[:12]
+    if not export.is_dir():
+        archive = git.run(root, "archive", commit, "patches", "scripts", "noxfile.py")
+        with (
+            files.atomic_folder(export) as unfinished,
+            tarfile.open(fileobj=io.BytesIO(archive)) as tar,
+        ):
+            tar.extractall(unfinished, filter="data")
+    done = subprocess.run(
+        [sys.executable, "-m", "patchset", "apply", release],
+        env=os.environ
+        | {
+            "PATCHSET_ROOT": str(export),
+            "PATCHSET_BUILD_DIR": str(export / "build"),
+            "PATCHSET_DOWNLOADS": str(paths.downloads_dir()),
+            "PYTHONPATH": str(export / "scripts"),
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise PatchsetError(
+            f"{revision} cannot make the tree of {release}", "its output is above"
+        )
+    return Path(done.stdout.split()[-1])
 
 
 if __name__ == "__main__":

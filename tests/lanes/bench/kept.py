@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from bench import SUITE_VERSION
+from bench.cells import LENGTHS
 from patchset import files, paths, results
 from patchset.release import Release
 from patchset.results import Cell
 
 LANE = "bench"
-#: Lengths of the table's columns, in tokens.
-LENGTHS = (1_000, 4_000, 16_000, 64_000, 256_000)
 #: The summary's length: the greatest at which every stock release is measured.
 SUMMARY_LENGTH = 4_000
 #: The workload and the tokens a step of the table's columns.
 WORKLOAD, WIDTH = "string", 4
-#: Tokens of the widest steps that 7 and 15 drafted tokens give, and their length.
-DEEP, DEEP_LENGTH = (8, 16), 4_000
+#: The other widths of the table, and their length: no drafts, and 15.
+OTHERS, OTHERS_LENGTH = (1, 16), 4_000
 #: What two runs must agree in for their cells to be kept in one file.
 _SAME = ("suite", "files", "against", "rounds", "cell-seconds", "machine")
 #: A cell that was not measured.
@@ -83,13 +82,10 @@ def _by_key(cells: list[Cell]) -> dict[tuple[str, str, int, int], Cell]:
 
 
 def table(found: Iterable[Release]) -> str:
-    """The patched cost over stock's by length, its growth, and what is held back."""
-    head = [
-        "release",
-        *(f"{length:,}".replace(",", " ") for length in LENGTHS),
-        *(f"{width} a step" for width in DEEP),
-        *("growth", "serving", "its growth", "first delta", "held", "taken"),
-    ]
+    """The patched cost over stock's by length and width, and its growth."""
+    lengths = (f"{length:,}".replace(",", " ") for length in LENGTHS)
+    steps = (f"{width} a step" for width in OTHERS)
+    head = ["release", *lengths, *steps, "growth", "serving", "its growth", "taken"]
     rows = []
     for release in found:
         if kept := read(release.name):
@@ -104,7 +100,7 @@ def table(found: Iterable[Release]) -> str:
 def _figures(cells: list[Cell]) -> list[str]:
     by = _by_key(cells)
     shown = [(length, WIDTH) for length in LENGTHS]
-    shown += [(DEEP_LENGTH, width) for width in DEEP]
+    shown += [(OTHERS_LENGTH, width) for width in OTHERS]
     # Of the whole path the range of all ratios that are no upper limits.
     ratios = [
         cell["ratios"]["stock"]
@@ -113,24 +109,11 @@ def _figures(cells: list[Cell]) -> list[str]:
     ]
     values = [ratio["value"] for ratio in ratios if not ratio.get("at_most")]
     whole = f"{min(values):.2g} … {max(values):.2g}" if values else results.NOT_RUN
-    waits = _of(cells, "first-delta")
-    held = _of(cells, "memory")
-    # The narrowest steps tell most.
-    narrowest = min(waits, key=lambda cell: int(cell["width"]), default=_NONE)
-    longest = max(held, key=lambda cell: int(cell["tokens"]), default=_NONE)
     return [
         *(_ratio(by.get(("parser", WORKLOAD, *where), _NONE)) for where in shown),
         _growth(by, "parser"),
         whole,
         _growth(by, "serving"),
-        results.change(narrowest["subjects"], _waits) if waits else results.NOT_RUN,
-        results.change(longest["subjects"], _size) if held else results.NOT_RUN,
-    ]
-
-
-def _of(cells: list[Cell], path: str) -> list[Cell]:
-    return [
-        cell for cell in cells if (cell["path"], cell["workload"]) == (path, WORKLOAD)
     ]
 
 
@@ -168,15 +151,3 @@ def _ratio(cell: Cell) -> str:
 def _interval(ratio: Cell, form: str) -> str:
     value, low, high = (format(ratio[name], form) for name in ("value", "low", "high"))
     return f"{value} ({low}–{high})"
-
-
-def _waits(subject: Cell) -> str:
-    # One that failed says nothing.
-    waits = subject.get("waits", "?")
-    return "never" if waits is None else str(waits)
-
-
-def _size(subject: Cell) -> str:
-    if "held_bytes" in subject:
-        return f"{subject['held_bytes'] / 1000:.0f} kB"
-    return "?" if subject.get("bounded_at") is None else "*given up*"

@@ -1,167 +1,211 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the samples: for each cell, all subjects in turn (A B C A B C ...), so that a slow minute hits all of them."""
+"""Takes the samples: of each cell, all subjects in turn (A B C A B C …)."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from bench.cells import Cell
-from bench.stats import Ratio, ratio, spread
-from bench.subjects import Subject, Worker
+from bench.cells import LENGTHS, Cell
+from patchset.errors import PatchsetError
 
-#: What the first subject is compared with.
-MEASURED = "patched"
-
+LANES = Path(__file__).resolve().parents[1]
+#: The subject whose cost is put over the others', and the same one at ``SHORT_TOKENS``.
+MEASURED, SHORT, SHORT_TOKENS = "patched", "short", 4_000
 #: Rounds of a cell that has no time for more.
 LEAST_ROUNDS = 5
+#: Resamplings of a bootstrap.
+_DRAWS = 2_000
+
+
+class Worker:
+    """A process that measures one tree, started when it is first asked."""
+
+    command = (sys.executable, "-m", "bench.worker")
+
+    def __init__(self, tree: Path, log: Path) -> None:
+        self._tree, self._log = tree, log
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, cell: Cell, budget: float) -> dict[str, Any]:
+        """One sample.
+
+        Raises:
+            PatchsetError: the process died, or took far longer than ``budget`` seconds.
+        """
+        process = self._process = self._process or self._start()
+        assert process.stdin and process.stdout
+        # Besides the pass: importing vLLM, cutting the workload into tokens.
+        watch = threading.Timer(6 * budget + 300, process.kill)
+        watch.start()
+        asked = {"cell": cell.document(), "budget": budget}
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(asked) + "\n")
+            process.stdin.flush()
+        line = process.stdout.readline()
+        watch.cancel()
+        if not line:
+            raise PatchsetError(
+                f"{cell}: the process that measures {self._tree} died or hung",
+                f"{self._log} says why",
+            )
+        sample: dict[str, Any] = json.loads(line)
+        return sample
+
+    def _start(self) -> subprocess.Popen[str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
+        path = [str(self._tree), str(LANES), os.environ.get("PYTHONPATH", "")]
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("w") as log:
+            return subprocess.Popen(
+                self.command,
+                cwd=LANES,
+                env=kept
+                | {
+                    "PYTHONPATH": os.pathsep.join(filter(None, path)),
+                    "PYTHONDONTWRITEBYTECODE": "1",  # a tree stays as it was made
+                    "PYTHONHASHSEED": "0",
+                    "OMP_NUM_THREADS": "1",
+                },
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+
+@contextlib.contextmanager
+def workers(trees: dict[str, Path], logs: Path) -> Iterator[dict[str, Worker]]:
+    """One process a tree, all on one processor: only one measures at a time.
+
+    On two, other work on either would slow one side of a ratio alone.
+    """
+    made = {name: Worker(tree, logs / f"{name}.log") for name, tree in trees.items()}
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})  # the first one serves most interrupts
+    try:
+        yield made
+    finally:
+        os.sched_setaffinity(0, before)
+        for worker in made.values():
+            worker.close()
 
 
 @dataclass
 class Series:
-    """The samples of one subject in one cell."""
+    """The samples of one subject in one cell, by round."""
 
-    samples: list[dict[str, Any]] = field(default_factory=list)
-    #: The round of each sample.
-    rounds: list[int] = field(default_factory=list)
-    #: Set when a pass was given up, or not begun as a shorter one was given up: tokens of that one.
+    samples: dict[int, dict[str, Any]] = field(default_factory=dict)
+    #: Tokens of the output at which a pass was given up.
     bounded_at: int | None = None
-    error: str | None = None
 
     @property
-    def costs(self) -> list[float]:
-        """Microseconds per token of each sample, of a bounded one what it had cost so far: a lower bound."""
-        return [
-            sample["seconds"] / sample["tokens"] * 1e6
-            for sample in self.samples
-            if "seconds" in sample
-        ]
+    def costs(self) -> dict[int, float]:
+        """Microseconds a token by round; of a bounded one a lower bound."""
+        return {
+            number: sample["seconds"] / sample["tokens"] * 1e6
+            for number, sample in self.samples.items()
+        }
 
     def document(self) -> dict[str, Any]:
         """Median and extremes, as JSON."""
         out: dict[str, Any] = {}
-        if self.error:
-            return {"error": self.error}
-        if self.costs:
-            out["us_per_token"] = [round(number, 4) for number in spread(self.costs)]
+        if costs := self.costs.values():
+            shown = (statistics.median(costs), min(costs), max(costs))
+            out["us_per_token"] = [round(cost, 4) for cost in shown]
         if self.bounded_at is not None:
             out["bounded_at"] = self.bounded_at
-        opened = [s["open_seconds"] for s in self.samples if "open_seconds" in s]
-        if opened:
-            out["open_us"] = round(spread(opened)[0] * 1e6, 1)
-        for key in ("held_bytes", "peak_bytes", "waits", "right"):
-            values = [sample[key] for sample in self.samples if key in sample]
-            if values:
-                out[key] = values[0]
         return out
 
 
-@dataclass
-class Row:
-    """What was measured of one cell."""
+def document(cell: Cell, series: dict[str, Series]) -> dict[str, Any]:
+    """What was measured of a cell as JSON."""
+    mine, ratios = series[MEASURED], {}
+    for name, other in series.items():
+        if name == MEASURED or mine.bounded_at or not other.samples:
+            continue
+        below = other.costs
+        if other.bounded_at is not None:
+            below = dict.fromkeys(mine.costs, *below.values())
+        pairs = [(cost, below[at]) for at, cost in mine.costs.items() if at in below]
+        found = dict(zip(("value", "low", "high"), ratio(pairs), strict=True))
+        limit = {} if other.bounded_at is None else {"at_most": True}
+        ratios[name] = {name: round(x, 4) for name, x in found.items()} | limit
+    subjects = {name: one.document() for name, one in series.items()}
+    return {**cell.document(), "subjects": subjects, "ratios": ratios}
 
-    cell: Cell
-    series: dict[str, Series]
 
-    def ratios(self) -> dict[str, Ratio]:
-        """The measured subject over each other; of a bounded other an upper limit."""
-        mine = self.series.get(MEASURED)
-        if mine is None or not mine.costs or mine.bounded_at is not None:
-            return {}
-        by_round = dict(zip(mine.rounds, mine.costs, strict=True))
-        found = {}
-        for name, other in self.series.items():
-            if name == MEASURED or not other.costs:
-                continue
-            if other.bounded_at is not None:
-                found[name] = ratio(mine.costs, other.costs * len(mine.costs))
-                continue
-            pairs = [
-                (by_round[number], cost)
-                for number, cost in zip(other.rounds, other.costs, strict=True)
-                if number in by_round
-            ]
-            if pairs:
-                found[name] = ratio(*zip(*pairs, strict=True))
-        return found
+def ratio(rounds: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """Median quotient of pairs, and the interval of 95 % of its resamplings.
 
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
-        ratios = {
-            name: {
-                "value": round(found.value, 4),
-                "low": round(found.low, 4),
-                "high": round(found.high, 4),
-                **(
-                    {"at_most": True}
-                    if self.series[name].bounded_at is not None
-                    else {}
-                ),
-            }
-            for name, found in self.ratios().items()
-        }
-        return {
-            **self.cell.document(),
-            "subjects": {
-                name: series.document() for name, series in self.series.items()
-            },
-            "ratios": ratios,
-        }
+    The samples of a pair were taken one after the other, so a second in which the
+    machine is slow is in both. The interval is a percentile bootstrap over the rounds
+    (Efron and Tibshirani 1993, 13.3).
+    """
+    found = [above / below for above, below in rounds]
+    rng = random.Random(len(found))
+    drawn = sorted(
+        statistics.median(rng.choices(found, k=len(found))) for _ in range(_DRAWS)
+    )
+    low, high = drawn[int(0.025 * _DRAWS)], drawn[int(0.975 * _DRAWS) - 1]
+    return statistics.median(found), low, high
 
 
 def measure(
     cells: Sequence[Cell],
-    subjects: Sequence[Subject],
-    workers: dict[str, Worker],
+    there: dict[str, Worker],
     *,
     rounds: int,
     budget: float,
-    advance: Callable[[Cell], None] = lambda cell: None,
-) -> list[Row]:
-    """Sample every cell ``rounds`` times; a pass is given up after ``budget`` seconds, times the cell's patience.
+    advance: Callable[[int], None],
+) -> list[dict[str, Any]]:
+    """Sample every cell ``rounds`` times; the cells of a family by length.
 
-    A cell that has taken longer than that altogether ends after :data:`LEAST_ROUNDS`. What was given up at one length is not
-    begun at a greater one. Cells must come in order of length within a family.
+    A pass is given up after ``budget`` seconds, and not begun at a greater length. A
+    cell that takes longer than that ends after ``LEAST_ROUNDS``.
     """
     given_up: dict[tuple[Any, ...], int] = {}
-    rows = []
+    found = []
     for cell in cells:
-        row = Row(
-            cell,
-            {subject.name: Series() for subject in subjects if subject.takes(cell)},
-        )
-        once = cell.path not in ("parser", "serving")
+        asked = {name: (worker, cell) for name, worker in there.items()}
+        if cell.tokens == LENGTHS[-1]:
+            short = replace(cell, tokens=SHORT_TOKENS)
+            asked[SHORT] = (there[MEASURED], short)
+        row = {
+            name: Series(bounded_at=given_up.get((name, *cell.family)))
+            for name in asked
+        }
         began = time.monotonic()
-        for number in range(1 if once else rounds + 1):
+        for number in range(rounds + 1):
             if number > LEAST_ROUNDS and time.monotonic() - began > budget:
                 break
-            for subject in subjects:
-                series = row.series.get(subject.name)
-                if series is None or series.error or series.bounded_at is not None:
+            for name, (worker, what) in asked.items():
+                if row[name].bounded_at is not None:
                     continue
-                family = (subject.name, *cell.family)
-                if family in given_up:
-                    series.bounded_at = given_up[family]
-                    continue
-                asked = (
-                    cell
-                    if subject.tokens is None
-                    else replace(cell, tokens=subject.tokens)
-                )
-                sample = workers[subject.worker].ask(
-                    asked, subject.parser, budget * cell.patience
-                )
-                if "error" in sample:
-                    series.error = sample["error"]
-                elif sample.get("bounded"):
-                    given_up[family] = series.bounded_at = cell.tokens
-                    series.samples, series.rounds = [sample], [number]
-                elif number or once or sample["seconds"] > budget / 4:
+                sample = worker.ask(what, budget * cell.patience)
+                if sample.get("bounded"):
+                    given_up[(name, *cell.family)] = cell.tokens
+                    row[name] = Series({number: sample}, cell.tokens)
+                elif number or sample["seconds"] > budget / 4:
                     # The first of a short one only warms up.
-                    series.samples.append(sample)
-                    series.rounds.append(number)
-        rows.append(row)
-        advance(cell)
-    return rows
+                    row[name].samples[number] = sample
+        found.append(document(cell, row))
+        advance(1)
+    return found

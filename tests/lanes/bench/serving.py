@@ -1,29 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the whole serving path: a request of chat or of responses through the release's own application, whose engine says the workload.
+"""A chat request through the release's own application, whose engine is scripted.
 
-From the request's body to the last byte of the response, on the event loop's thread. The scripted engine makes the release's
-``RequestOutput`` objects, which is part of what is measured and the same for all; "nothing" is the same application with a
-parser that looks at nothing, and counts its steps in the server's metrics as any parser of the release does.
+From the request's body to the response's last byte, on the event loop's thread. The
+engine's ``RequestOutput`` objects are part of what is measured, and the same for all.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import time
-import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from bench.measure import LEAST_SECONDS
-from bench.workloads import CUSTOM, TOOLS, Step, Workload
+from bench.parsers import repeated
+from bench.workloads import TOOLS, Step, Workload
 
 _LOOK = 64
 
 
 class _Over(Exception):
-    """The budget is spent."""
+    """The time is over."""
 
 
 class _Bursts:
@@ -52,33 +49,17 @@ class Serving:
         self._loop = asyncio.new_event_loop()
         self._apps: dict[str, Any] = {}
 
-    def run(
-        self,
-        cell: dict[str, Any],
-        parser: str,
-        workload: Workload,
-        steps: list[Step],
-        streams: int,
-        budget: float,
+    def time(
+        self, workload: Workload, steps: list[Step], streams: int, budget: float
     ) -> dict[str, Any]:
-        """One sample, as :func:`bench.measure.run` gives it."""
-        app = self._app("qwen3" if workload.thinks else "none")
-        with _idle_parser(app) if parser == "nothing" else contextlib.nullcontext():
-            if cell["path"] == "serving-memory":
-                return self._memory(app, workload, steps, budget)
-            if cell["path"] == "serving-once":
-                self._loop.run_until_complete(
-                    self._all(app, workload, steps, 1, float("inf"))
-                )
-                return {}
-            return self._timed(
-                app,
-                workload,
-                steps,
-                streams,
-                budget,
-                responses=cell["path"] == "responses",
-            )
+        """Seconds of all streams, as ``bench.parsers.Parsers.time``."""
+        app = self._app("qwen3" if workload.reasoning else "none")
+
+        def ask(limit: float) -> float:
+            asked = _all(app, workload, steps, streams, limit)
+            return self._loop.run_until_complete(asked)
+
+        return repeated(ask, budget)
 
     def _app(self, reasoning: str) -> Any:
         if reasoning not in self._apps:
@@ -89,132 +70,47 @@ class Serving:
             )
         return self._apps[reasoning]
 
-    def _timed(
-        self,
-        app: Any,
-        workload: Workload,
-        steps: list[Step],
-        streams: int,
-        budget: float,
-        *,
-        responses: bool,
-    ) -> dict[str, Any]:
-        passes, spent = 0, 0.0
-        while passes == 0 or spent < LEAST_SECONDS:
-            began = time.thread_time()
-            done = self._loop.run_until_complete(
-                self._all(
-                    app, workload, steps, streams, began + budget, responses=responses
-                )
-            )
-            ended = time.thread_time()
-            if done < len(steps) * streams:
-                return {
-                    "bounded": True,
-                    "seconds": ended - began,
-                    "done": done / (len(steps) * streams),
-                }
-            passes, spent = passes + 1, spent + ended - began
-        return {"seconds": spent / passes, "passes": passes}
 
-    def _memory(
-        self, app: Any, workload: Workload, steps: list[Step], budget: float
-    ) -> dict[str, Any]:
-        self._loop.run_until_complete(
-            self._all(app, workload, steps[:64], 1, float("inf"))
-        )
-        tracemalloc.start()
-        try:
-            before, _ = tracemalloc.get_traced_memory()
-            tracemalloc.reset_peak()
-            done = self._loop.run_until_complete(
-                self._all(app, workload, steps, 1, time.thread_time() + budget)
-            )
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        return (
-            {"peak_bytes": peak - before} if done == len(steps) else {"bounded": True}
-        )
-
-    async def _all(
-        self,
-        app: Any,
-        workload: Workload,
-        steps: list[Step],
-        streams: int,
-        limit: float,
-        *,
-        responses: bool = False,
-    ) -> int:
-        scripts = [_Bursts(steps, limit) for _ in range(streams)]
-        # Each in a task: with a context of its own, which is where the engine finds what to say.
-        await asyncio.gather(
-            *(
-                asyncio.create_task(_ask(app, workload, one, streams > 1, responses))
-                for one in scripts
-            )
-        )
-        return sum(script.done for script in scripts)
+async def _all(
+    app: Any, workload: Workload, steps: list[Step], streams: int, limit: float
+) -> float:
+    scripts = [_Bursts(steps, limit) for _ in range(streams)]
+    # Each in a task: with a context of its own, where the engine finds what to say.
+    await asyncio.gather(
+        *(asyncio.create_task(_ask(app, workload, one, streams > 1)) for one in scripts)
+    )
+    return sum(script.done for script in scripts) / len(steps) / streams
 
 
-def _request(workload: Workload, responses: bool) -> tuple[str, dict[str, Any]]:
-    """A streamed request: its path and its body."""
-    from conformance.host.engine import MODEL
-
-    asked = [
-        {
-            "role": "user",
-            "content": "hello [prompt:open]" if workload.thinks else "hello",
-        }
-    ]
-    body = {"model": MODEL, "stream": True, "tool_choice": "auto"}
-    if responses:
-        tools = [
-            {"type": "function", "strict": False, **tool["function"]} for tool in TOOLS
-        ]
-        custom = [CUSTOM] if workload.name.startswith("custom") else []
-        return "/v1/responses", {
-            **body,
-            "store": False,
-            "input": asked,
-            "tools": [*tools, *custom],
-        }
-    return "/v1/chat/completions", {**body, "messages": asked, "tools": TOOLS}
-
-
-async def _ask(
-    app: Any, workload: Workload, bursts: _Bursts, take_turns: bool, responses: bool
-) -> None:
-    """One request; the response is counted and dropped, as a socket would take it."""
-    from conformance.host.engine import SCRIPT, Script
+async def _ask(app: Any, workload: Workload, bursts: _Bursts, take_turns: bool) -> None:
+    """One request; the response is dropped, as a socket would take it."""
+    from conformance.host.engine import MODEL, SCRIPT, Script
 
     SCRIPT.set(Script(bursts, "stop"))  # type: ignore[arg-type]
-    path, body = _request(workload, responses)
+    asked = "hello [prompt:open]" if workload.reasoning else "hello"
+    body = {"model": MODEL, "stream": True, "tool_choice": "auto", "tools": TOOLS}
+    body["messages"] = [{"role": "user", "content": asked}]
     payload = json.dumps(body).encode()
-    closed, sent = asyncio.Event(), False
+    closed, given = asyncio.Event(), iter([payload])
     last = b""
 
     async def receive() -> dict[str, Any]:
-        nonlocal sent
-        if not sent:
-            sent = True
-            return {"type": "http.request", "body": payload, "more_body": False}
+        for body in given:
+            return {"type": "http.request", "body": body, "more_body": False}
         await closed.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: dict[str, Any]) -> None:
         nonlocal last
-        if message["type"] == "http.response.start":
-            if message["status"] != 200:
-                raise RuntimeError(f"the application answers {message['status']}")
-        else:
-            last = message.get("body", b"") or last
-            if not message.get("more_body", False):
-                closed.set()
+        if message.get("status", 200) != 200:
+            raise RuntimeError(f"the application answers {message['status']}")
+        last = message.get("body") or last
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            closed.set()
         if take_turns:
             await asyncio.sleep(0)
 
+    path = "/v1/chat/completions"
     scope = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -235,45 +131,5 @@ async def _ask(
         ],
     }
     await app(scope, receive, send)
-    if (b"response.completed" if responses else b"[DONE]") not in last:
+    if b"[DONE]" not in last:
         raise RuntimeError(f"the response ends with {last[-200:]!r}")
-
-
-@contextlib.contextmanager
-def _idle_parser(app: Any) -> Iterator[None]:
-    """The chat service with a parser in place of its own that makes a content delta of each step and looks at nothing."""
-    from vllm.parser.abstract_parser import DeltaMessage
-
-    service = app.state.openai_serving_chat
-    before = service.parser_cls
-    count = _counter()
-
-    def parse_delta(
-        self: Any, delta_text: str, *_: Any, request: Any = None, **__: Any
-    ) -> Any:
-        count(is_tool_called=False, is_streaming=True, request=request)
-        return DeltaMessage(content=delta_text)
-
-    def parse_deltas(
-        self: Any, delta_text: str, *_: Any, request: Any = None, **__: Any
-    ) -> list[Any]:
-        count(is_tool_called=False, is_streaming=True, request=request)
-        return [DeltaMessage(content=delta_text)]
-
-    service.parser_cls = type(
-        "Idle", (before,), {"parse_delta": parse_delta, "parse_deltas": parse_deltas}
-    )
-    try:
-        yield
-    finally:
-        service.parser_cls = before
-
-
-def _counter() -> Callable[..., None]:
-    """What counts a parser's steps in the server's metrics, from v0.24.0 on."""
-    try:
-        from vllm.parser.metrics import record_tool_parser_invocation
-    except ImportError:
-        return lambda **_: None
-    counted: Callable[..., None] = record_tool_parser_invocation
-    return counted

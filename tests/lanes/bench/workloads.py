@@ -25,14 +25,6 @@ TOOLS: list[dict[str, Any]] = [
     for name, keys in (("write", ("path", "content")), ("read", ("path",)))
 ]
 
-#: A custom tool of /v1/responses, whose input is a text: Codex's apply_patch is one.
-CUSTOM = {
-    "type": "custom",
-    "name": "edit",
-    "description": "",
-    "format": {"type": "text"},
-}
-
 #: Share of reasoning in front of an output that has some, in tokens of reasoning a token of output.
 REASONING_SHARE = 0.25
 
@@ -43,28 +35,18 @@ CALLS = 64
 STREAMS = 256
 
 Step = tuple[str, list[int]]
+Line = Callable[[random.Random], str]
+#: Counts the tokens of a text.
+Count = Callable[[str], int]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One output, and what a client must read out of it."""
+    """One output, and the reasoning in front of it, for which a parser is switched on."""
 
     name: str
     output: str
     reasoning: str = ""
-    content: str = ""
-    calls: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
-
-    @property
-    def thinks(self) -> bool:
-        """Whether the release's reasoning parser is switched on for it."""
-        return bool(self.reasoning)
-
-    @property
-    def first_value(self) -> int | None:
-        """Offset of the first character of the longest string value in the output; ``None`` without a call."""
-        values = [value for _, arguments in self.calls for _, value in arguments]
-        return self.output.index(max(values, key=len)) if values else None
 
 
 _NAMES = (  # noqa: SIM905 - quoted one by one they would hide what they are
@@ -110,10 +92,8 @@ def markup_line(rng: random.Random) -> str:
     return rng.choice(_MARKUP).format(rng.choice(_NAMES), rng.choice(_NAMES))
 
 
-def text_of(
-    tokens: int, line: Callable[[random.Random], str], count: Callable[[str], int]
-) -> str:
-    """Whole lines of at least ``tokens`` tokens, as few as can be, beginning with a letter and ending with one."""
+def text_of(tokens: int, line: Line, count: Count) -> str:
+    """Whole lines of at least ``tokens`` tokens; its ends are letters."""
     rng = random.Random(tokens)
     parts = ["Text\n"]
     have = count(parts[0])
@@ -131,73 +111,50 @@ def _call(name: str, *arguments: tuple[str, str]) -> str:
     return f"<tool_call>\n<function={name}>\n{values}</function>\n</tool_call>"
 
 
-def _string(
-    name: str, tokens: int, line: Callable[[random.Random], str], count: Any
-) -> Workload:
-    arguments = (("path", "/src/main.py"), ("content", text_of(tokens, line, count)))
-    return Workload(name, _call("write", *arguments), calls=(("write", arguments),))
+def _string(tokens: int, line: Line, count: Count) -> str:
+    text = text_of(tokens, line, count)
+    return _call("write", ("path", "/src/main.py"), ("content", text))
 
 
-def _custom(tokens: int, count: Any) -> Workload:
-    arguments = (("input", text_of(tokens, source_line, count)),)
-    return Workload("custom", _call("edit", *arguments), calls=(("edit", arguments),))
-
-
-def _calls(tokens: int, count: Any) -> Workload:
+def _calls(tokens: int, count: Count) -> str:
     value = text_of(max(8, tokens // CALLS), source_line, count)
-    calls = tuple(
-        ("write", (("path", f"/src/{n}.py"), ("content", value))) for n in range(CALLS)
-    )
-    return Workload(
-        "calls64",
-        "\n".join(_call(name, *arguments) for name, arguments in calls),
-        calls=calls,
+    return "\n".join(
+        _call("write", ("path", f"/src/{n}.py"), ("content", value))
+        for n in range(CALLS)
     )
 
 
-def _prose(tokens: int, count: Any) -> Workload:
-    text = text_of(tokens, prose_line, count)
-    return Workload("prose", text, content=text)
+def _behind(tokens: int, count: Count) -> str:
+    """A call whose closing sequence may be a part of its value: prose follows."""
+    return f"{_string(8, source_line, count)}\n{text_of(tokens, prose_line, count)}"
 
 
-_KINDS: dict[str, Callable[[int, Any], Workload]] = {
-    "string": lambda tokens, count: _string("string", tokens, source_line, count),
-    "markup": lambda tokens, count: _string("markup", tokens, markup_line, count),
-    "custom": _custom,
+_KINDS: dict[str, Callable[[int, Count], str]] = {
+    "string": lambda tokens, count: _string(tokens, source_line, count),
+    "markup": lambda tokens, count: _string(tokens, markup_line, count),
+    "behind": _behind,
     "calls64": _calls,
-    "prose": _prose,
-    "streams256": lambda tokens, count: _string(
-        "streams256", tokens, source_line, count
-    ),
+    "prose": lambda tokens, count: text_of(tokens, prose_line, count),
+    "streams256": lambda tokens, count: _string(tokens, source_line, count),
 }
 
 #: Names of all workloads; one with reasoning in front is called NAME+reasoning.
-NAMES = tuple(_KINDS)
+NAMES = tuple(name + more for name in _KINDS for more in ("", "+reasoning"))
 
 
-def build(name: str, tokens: int, count: Callable[[str], int]) -> Workload:
-    """The workload NAME or NAME+reasoning, its text about ``tokens`` tokens long; ``count`` counts a text's tokens.
-
-    Raises:
-        ValueError: there is no workload of this name.
-    """
-    kind, _, mode = name.partition("+")
-    if kind not in _KINDS or mode not in ("", "reasoning"):
-        raise ValueError(
-            f"no workload {name!r}; there are {', '.join(NAMES)}, each also with +reasoning"
-        )
-    made = _KINDS[kind](tokens, count)
-    if not mode:
-        return made
+def build(name: str, tokens: int, count: Count) -> Workload:
+    """The workload of a name, about ``tokens`` tokens long, as ``count`` counts them."""
+    kind, _, thinks = name.partition("+")
+    output = _KINDS[kind](tokens, count)
+    if not thinks:
+        return Workload(name, output)
     thought = text_of(max(16, int(tokens * REASONING_SHARE)), prose_line, count) + "."
-    return Workload(
-        name, f"{thought}\n</think>\n\n{made.output}", thought, made.content, made.calls
-    )
+    return Workload(name, f"{thought}\n</think>\n\n{output}", thought)
 
 
 def steps_of(texts: list[str], ids: list[int], width: int) -> list[Step]:
-    """Steps of ``width`` tokens each: what they add to the text, and their token ids."""
+    """Steps of ``width`` tokens: what they add to the text, and their token ids."""
     return [
         ("".join(texts[at : at + width]), ids[at : at + width])
-        for at in range(0, len(ids), max(1, width))
+        for at in range(0, len(ids), width)
     ]

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench import places
 from conformance import case as cases
 from conformance import check, schedule, tokens
 from conformance.adapters import TESTS, AdapterError
@@ -25,7 +24,7 @@ from conformance.host.judge import Judge
 from conformance.reading import ReadCall, Reading
 from engines import SUITE_VERSION, table
 from engines.host import Host, readings
-from engines.peers import PEERS, read
+from engines.peers import PEERS, pinned, read, unpacked
 from patchset import files, paths, results, run_command
 from patchset.inputs import fetch
 from patchset.release import Release, load
@@ -105,7 +104,7 @@ def peer(name: str, chosen: list[Case]) -> Found:
     logging.disable(
         logging.WARNING
     )  # SGLang warns of every value that it does not understand
-    parse, judge = PEERS[name](places.peer(name)), Judge(None)
+    parse, judge = PEERS[name](unpacked(name)), Judge(None)
     for case in chosen:
         ids, texts = judge.pieces(case.run("plain"), case)
         found = {}
@@ -172,10 +171,7 @@ def subjects(
     """By name: the cell of the results, what the table calls it, and what it reads."""
     vllm, wheels = (
         f"vLLM {release.name}",
-        {
-            name: wheel.file.split("-")[1]
-            for name, wheel in places.pinned_peers().items()
-        },
+        {name: wheel.file.split("-")[1] for name, wheel in pinned().items()},
     )
     return {
         "patched": (

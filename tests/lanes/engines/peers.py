@@ -3,18 +3,81 @@
 
 from __future__ import annotations
 
+import sys
+import tomllib
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from bench.peer_parsers import packages
 from conformance.case import Case
 from conformance.reading import ReadCall, Reading
+from patchset import console, files, paths
+from patchset.errors import PatchsetError
+from patchset.inputs import fetch
+from patchset.release import Artifact
+
+#: Bounds of a wheel. SGLang 0.5.23's has 6 400 members.
+_MAX_MEMBERS = 50_000
+_MAX_BYTES = 1 << 30
 
 #: Takes a case and the text of each step, or of the whole output; gives what a client is sent: (content, call deltas) a step.
 #: A call delta is (index, name, arguments).
 Deltas = list[tuple[str, list[tuple[int, str, str]]]]
 Parse = Callable[[Case, list[str], bool], Deltas]
+
+
+def pinned() -> dict[str, Artifact]:
+    """The wheels by engine."""
+    listed = tomllib.loads(Path(__file__).with_name("peers.toml").read_text())
+    return {
+        name: Artifact.model_validate(fields)
+        for name, fields in listed["wheels"].items()
+    }
+
+
+def unpacked(name: str) -> Path:
+    """A folder with the Python files of an engine's wheel."""
+    wheel = pinned()[name]
+    place = paths.build_dir() / "engines" / wheel.file.removesuffix(".whl")
+    if not place.is_dir():
+        archive = fetch.artifact(wheel)
+        with console.step(f"unpack {wheel.file}"), files.atomic_folder(place) as folder:
+            unpack_python(archive, folder)
+    return place
+
+
+def unpack_python(archive: Path, target: Path) -> None:
+    """Unpack the ``.py`` files of a wheel.
+
+    Raises:
+        PatchsetError: it is larger than the bounds, or a member leads outside ``target``.
+    """
+    with zipfile.ZipFile(archive) as wheel:
+        found = [one for one in wheel.infolist() if one.filename.endswith(".py")]
+        size = sum(one.file_size for one in found)
+        if len(found) > _MAX_MEMBERS or size > _MAX_BYTES:
+            raise PatchsetError(
+                f"{archive.name} is larger than {_MAX_MEMBERS} files or {_MAX_BYTES} bytes"
+            )
+        for one in found:
+            if one.filename.startswith("/") or ".." in Path(one.filename).parts:
+                raise PatchsetError(
+                    f"{archive.name}: the member {one.filename!r} leads outside the folder"
+                )
+            wheel.extract(one, target)
+
+
+def packages(folder: Path, *names: str) -> None:
+    """Make packages of an unpacked wheel without running their ``__init__``.
+
+    These import triton, torch extensions and whole servers; the parsers need none of it.
+    """
+    for name in names:
+        module = ModuleType(name)
+        module.__path__ = [str(folder.joinpath(*name.split(".")))]
+        sys.modules[name] = module
 
 
 def sglang(folder: Path) -> Parse:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bench import places
 from engines import SUITE_VERSION
+from engines.peers import pinned
 from patchset import results
 from patchset.release import Release
 
@@ -34,9 +34,9 @@ def table(found: Iterable[Release]) -> str:
                 rust.append(release.wheel("cuda", "x86_64"))
     if not rows:
         return f"{results.NOT_RUN}\n"
-    pinned = [(wheel, "") for wheel in places.pinned_peers().values()]
-    pinned += [(wheel, " (Rust frontend)") for wheel in rust]
-    wheels = [f"- {wheel.file}{what}: sha256 {wheel.sha256}" for wheel, what in pinned]
+    listed = [(wheel, "") for wheel in pinned().values()]
+    listed += [(wheel, " (Rust frontend)") for wheel in rust]
+    wheels = [f"- {wheel.file}{what}: sha256 {wheel.sha256}" for wheel, what in listed]
     head = "engine | right | wrong in white space only | burst-invariant"
     head += " | executes quoted calls | taken"
     return results.table(head, rows) + "\n" + "\n".join(wheels) + "\n\n"

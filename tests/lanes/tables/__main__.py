@@ -71,7 +71,6 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "lanes": server_table.table,
     "clients": clients_table.table,
     "tokens": tokens_table.table,
-    "tokens-soak": tokens_table.soak_table,
     "tool-eval": server_table.tool_eval_table,
     "bfcl": bfcl_table.table,
     "engines": engines_table.table,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the tokens lane: wrong schedules, and the share taken from the cache."""
+"""Table of the tokens lane: wrong schedules, and the share taken from the cache."""
 
 from __future__ import annotations
 
@@ -44,34 +44,3 @@ def words(found: results.Cell) -> str:
     if not found["runs"]:
         return "not supported"
     return f"{found['wrong']}/{found['runs']}, {found['hit']:.0%}"
-
-
-def soak_table(found: Iterable[Release]) -> str:
-    """One row a release and kind that was soaked."""
-    rows = []
-    for release in found:
-        cells = results.read(LANE, release.name)
-        for kind in results.KINDS:
-            if cell := cells.get(f"{kind} soak"):
-                runs = [cell["k"][k] for k in _KS[1:]]
-                hits = [run["hit"] for run in runs]
-                sums = [
-                    str(sum(run[what] for run in runs))
-                    for what in ("turns", "preempted")
-                ]
-                row = [f"{release.name} {kind}", *(soaked(run) for run in runs), *sums]
-                row += [str(max(run["at once"] for run in runs))]
-                row += [f"{min(hits):.0%} to {max(hits):.0%}"]
-                rows.append([*row, results.taken([cell], SUITE_VERSION, release.name)])
-    ks = " | ".join(f"k = {k}" for k in _KS[1:])
-    head = (
-        f"release | {ks} | later turns | preempted | at once | from the cache | taken"
-    )
-    return results.table(head, rows) if rows else f"{results.NOT_RUN}\n"
-
-
-def soaked(found: results.Cell) -> str:
-    """Right answers of all requests."""
-    if not found["requests"]:
-        return "not supported"
-    return f"{found['right']}/{found['requests']}"
