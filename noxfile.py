@@ -136,6 +136,7 @@ commands(
     {
         "build-image": "build a container image: -- [RELEASE --base official|debian]",
         "build-wheel": "build a patched wheel: -- [RELEASE --mode overlay|source]",
+        "build-plugin": "build the plugin for a vLLM that stays as it is",
         "verify": "verify a wheel: -- [FILE]",
         "doctor": "say which patches are live: -- [--python PYTHON]",
         "export": "write one patch for an installed vLLM: -- [RELEASE]",

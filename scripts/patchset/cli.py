@@ -377,6 +377,24 @@ def build_wheel_command(
     )
 
 
+@cli.command("build-plugin")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder for the wheel.",
+)
+def build_plugin_command(out: Path | None) -> None:
+    """Build the plugin, a wheel that changes no file of vLLM.
+
+    It is for a stock vLLM that cannot be replaced, and covers less than the patches.
+    The last lines are its path and sha256.
+    """
+    from patchset.wheel import plugin
+
+    wheel = plugin.build(out)
+    console.result(f"wheel   {wheel}", f"sha256  {files.sha256_file(wheel)}")
+
+
 @cli.command("verify")
 @click.argument("file", required=False, type=FILE)
 @click.option(
@@ -391,6 +409,7 @@ def verify_command(file: Path | None, allow_compiled: bool) -> None:
     Without an argument, the wheel that was built last. Exit status 1 if a file is
     something else; each is named. Nothing that the wheel says of itself counts.
     """
+    from patchset.wheel import plugin
     from patchset.wheel.verify import verify
 
     if file is None:
@@ -404,6 +423,13 @@ def verify_command(file: Path | None, allow_compiled: bool) -> None:
                 "nox -s build-wheel makes one; or name a FILE",
             )
         file = built[-1]
+    if plugin.is_plugin(file.name):
+        deviations = plugin.verify(file)
+        console.result(
+            *(f"WRONG    {deviation}" for deviation in deviations),
+            f"{file.name}: {len(deviations)} deviations from this checkout's plugin",
+        )
+        sys.exit(EXIT_FAILED if deviations else 0)
     report = verify(file, allow_compiled=allow_compiled)
     counts = f"{len(report.deviations)} deviations from official {report.release} {report.target} + series"
     console.result(

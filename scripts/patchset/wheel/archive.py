@@ -134,12 +134,12 @@ def plain_mode(mode: int) -> int:
     return 0o755 if mode & 0o100 else 0o644
 
 
-def write(path: Path, members: list[Member], source: Wheel, epoch: int) -> None:
+def write(path: Path, members: list[Member], source: Wheel | None, epoch: int) -> None:
     """Write a wheel whose bytes depend on nothing but the arguments.
 
     Members with ``content`` are stored uncompressed, since compressors differ between
-    versions; the others keep their compressed bytes of ``source``. All carry one date,
-    ``epoch`` in seconds since 1970.
+    versions; the others keep their compressed bytes of ``source``, where there is one.
+    All carry one date, ``epoch`` in seconds since 1970.
     """
     # The first and the last moment that a zip archive can name.
     date = time.gmtime(min(max(epoch, 315532800), 4354819198))[:6]
@@ -148,7 +148,7 @@ def write(path: Path, members: list[Member], source: Wheel, epoch: int) -> None:
             info = zipfile.ZipInfo(member.name, date)
             info.create_system = 3
             info.external_attr = (_REGULAR | plain_mode(member.mode)) << 16
-            if member.source is None:
+            if member.source is None or source is None:
                 archive.writestr(info, member.content or b"", zipfile.ZIP_STORED)
             else:
                 _carry_over(archive, info, member.source, source)

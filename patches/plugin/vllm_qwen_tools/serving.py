@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reader's parser in a stock vLLM, whose serving takes one delta a step.
+
+Serving tells a parser neither why an output ended nor, where nothing is streamed,
+the prompt.  Both are in the engine's output, which is noted where serving takes it.
+"""
+
+import itertools
+import json
+from contextvars import ContextVar
+
+from vllm.entrypoints.anthropic.serving import AnthropicServingMessages
+from vllm.entrypoints.openai.chat_completion.serving import OpenAIServingChat
+from vllm.entrypoints.openai.responses import streaming_events
+from vllm.entrypoints.openai.responses.context import SimpleContext
+from vllm.entrypoints.openai.responses.serving import OpenAIServingResponses
+from vllm.parser import ParserManager
+from vllm.parser.engine.adapters import ParserEngineReasoningAdapter
+from vllm.tool_parsers import ToolParserManager
+
+from vllm_qwen_tools import qwen_tool_parser as qwen
+from vllm_qwen_tools.qwen_tool_deltas import is_cut, merge_deltas
+
+_output = ContextVar("output", default=None)
+_cut = ContextVar("cut", default=None)  # the finish reason if the last call is cut
+
+
+class PluginParser(qwen.QwenToolParser):
+    """Asks the engine's output for what patched serving tells."""
+
+    _waiting = ()
+
+    def _note_ending(self, text):
+        """Note why the output that ends with *text* ended; what is unknown is cut."""
+        endings = [
+            (one.finish_reason, one.stop_reason)
+            for one in getattr(_output.get(), "outputs", ())
+            if one.finish_reason and text.endswith(one.text)
+        ] or [("length", None)]
+        self.set_finish_reason(*max(endings, key=lambda ending: is_cut(*ending)))
+
+    def parse(self, model_output, *args, **kwargs):
+        """Read a whole output."""
+        self._note_ending(model_output)
+        if prompt := getattr(_output.get(), "prompt_token_ids", None):
+            self.set_prompt_token_ids(prompt)
+        return super().parse(model_output, *args, **kwargs)
+
+    def parse_delta(self, delta_text, *args, finished, **kwargs):
+        """Read a step; of two kinds, the second goes with the next step's delta."""
+        if finished:
+            self._note_ending(delta_text)
+        deltas = self.parse_deltas(delta_text, *args, finished=finished, **kwargs)
+        _cut.set(self._finish[0] if self.last_call_is_cut else None)
+        self._waiting = (*self._waiting, *deltas)
+        kinds = [list(kind) for _, kind in itertools.groupby(self._waiting, _kind)]
+        now = list(self._waiting) if finished or not kinds else kinds[0]
+        self._waiting = self._waiting[len(now) :]
+        return merge_deltas(now)
+
+
+def _kind(delta):
+    calls = delta.tool_calls
+    return calls[0].index if calls else "reasoning" if delta.reasoning else "content"
+
+
+def _is_open(arguments):
+    """Whether a call's arguments are those of a cut one, which are no JSON."""
+    try:
+        json.loads(arguments)
+    except ValueError:
+        return True
+    return False
+
+
+def _last_is_cut(calls):
+    return bool(calls) and _is_open(calls[-1].function.arguments)
+
+
+def _mark(items):
+    """Items whose last one is a cut call; that of a custom tool has no such state."""
+    if not items or items[-1].type != "function_call":
+        return items[:-1]
+    items[-1].status = "incomplete"
+    return items
+
+
+def _correct(choices, ending):
+    for choice in choices:
+        if choice.finish_reason == "tool_calls":
+            choice.finish_reason = ending
+
+
+async def _noted(outputs):
+    async for output in outputs:
+        _output.set(output)
+        yield output
+
+
+def _wraps(owner, name):
+    """Decorate what takes a method's place, and gets the method before its arguments."""
+    stock = getattr(owner, name)
+
+    def put(new):
+        setattr(owner, name, lambda *args, **kwargs: new(stock, *args, **kwargs))
+
+    return put
+
+
+def install():
+    """Register the tool parser, and wrap what makes parsers and takes outputs."""
+    names = ["qwen3_coder", "qwen3_xml"]
+    ToolParserManager.register_module(names, module=qwen.QwenReaderToolParser)
+    raw = "chat_completion_stream_generator_raw"  # from v0.33.0: of chunks, no text
+    stream = raw if hasattr(OpenAIServingChat, raw) else raw.removesuffix("_raw")
+
+    @_wraps(ParserManager, "get_parser")
+    def get_parser(stock, **named):
+        parser, name = stock(**named), named.get("reasoning_parser_name")
+        adapter = getattr(parser, "reasoning_parser_cls", None)
+        # A plugin may have taken the name of vLLM's own reasoning parser.
+        fits = not adapter or issubclass(adapter, ParserEngineReasoningAdapter)
+        if parser and fits and qwen.reads_qwen_format(parser.tool_parser_cls, name):
+            return type(parser.__name__, (PluginParser, parser), {})
+        return parser
+
+    @_wraps(OpenAIServingChat, stream)
+    async def stream_chat(stock, self, request, outputs, *args, **kwargs):
+        async for chunk in stock(self, request, _noted(outputs), *args, **kwargs):
+            if (ending := _cut.get()) and isinstance(chunk, str):
+                field = '"finish_reason":"{}"'.format  # a text's quotes are escaped
+                chunk = chunk.replace(field("tool_calls"), field(ending))
+            elif ending:
+                _correct(getattr(chunk, "choices", ()), ending)
+            yield chunk
+
+    @_wraps(OpenAIServingChat, "chat_completion_full_generator")
+    async def answer_chat(stock, self, request, outputs, *args, **kwargs):
+        response = await stock(self, request, _noted(outputs), *args, **kwargs)
+        for choice in getattr(response, "choices", ()):
+            if _last_is_cut(choice.message.tool_calls):
+                _correct([choice], _output.get().outputs[choice.index].finish_reason)
+        return response
+
+    @_wraps(AnthropicServingMessages, "messages_full_converter")
+    def convert_message(stock, self, response):
+        if _last_is_cut(calls := response.choices[0].message.tool_calls):
+            del calls[-1]  # stock raises: its input is no JSON
+        return stock(self, response)
+
+    @_wraps(SimpleContext, "append_output")
+    def append_output(stock, self, output):
+        _output.set(output)
+        stock(self, output)
+
+    @_wraps(OpenAIServingResponses, "_make_response_output_items")
+    def make_items(stock, *args, **kwargs):
+        items = stock(*args, **kwargs)
+        cut = getattr(kwargs.get("parser"), "last_call_is_cut", False)
+        return _mark(items) if cut else items
+
+    @_wraps(streaming_events.SimpleStreamingEventProcessor, "close_current")
+    def close_item(stock, self, *args):
+        arguments = self.state.accumulated_text
+        events = stock(self, *args)
+        kind = events[-1].item.type if events else ""
+        if not kind.endswith("_call") or not _is_open(arguments):
+            return events
+        if _mark([events[-1].item]):
+            return events[-1:]
+        self.output_items.pop()
+        return []

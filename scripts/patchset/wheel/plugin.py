@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin wheel: our parser for a stock vLLM that nobody may change.
+
+It is ``patches/plugin`` and five modules of ``patches/files``, which import each other
+from the plugin's package. Its bytes depend on those files and the default pin alone.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import hashlib
+import re
+from pathlib import Path
+
+from patchset import console, files, paths
+from patchset.errors import PatchsetError, UsageError
+from patchset.release import load
+from patchset.wheel import archive, record
+from patchset.wheel.archive import Member, Wheel
+
+PACKAGE = "vllm_qwen_tools"
+#: Raised by hand when ``patches/plugin`` changes what it covers.
+VERSION = 1
+
+_MODULES = ("compat", "deltas", "parser", "reader", "values")
+_IMPORT = re.compile(rf"\bvllm\.parser\.(qwen_tool_({'|'.join(_MODULES)}))\b")
+_METADATA = """\
+Metadata-Version: 2.1
+Name: vllm-qwen-tools
+Version: {version}
+Summary: Qwen tool calls on a stock vLLM, whole and safe
+License: Apache-2.0
+Requires-Python: >=3.10
+"""
+_WHEEL = """\
+Wheel-Version: 1.0
+Generator: vllm-mtp-patches
+Root-Is-Purelib: true
+Tag: py3-none-any
+"""
+_ENTRY_POINTS = f"""\
+[vllm.general_plugins]
+qwen_tools = {PACKAGE}:register
+"""
+
+
+def build(out: Path | None = None) -> Path:
+    """Write the wheel into ``out``, or ``build/wheels/plugin``."""
+    contents = package()
+    digest = hashlib.sha256()
+    for content in contents.values():
+        digest.update(hashlib.sha256(content).digest())
+    # Another content is another version, so that pip replaces the earlier one.
+    version = f"{VERSION}+files{digest.hexdigest()[:12]}"
+    info = f"{PACKAGE}-{version}.dist-info"
+    contents[f"{info}/METADATA"] = _METADATA.format(version=version).encode()
+    contents[f"{info}/WHEEL"] = _WHEEL.encode()
+    contents[f"{info}/entry_points.txt"] = _ENTRY_POINTS.encode()
+    lines = [record.line(name, content) for name, content in contents.items()]
+    contents[f"{info}/RECORD"] = record.render(
+        [*lines, record.Line(f"{info}/RECORD", "", "")]
+    )
+    place = out or paths.wheels_dir() / "plugin"
+    place /= f"{PACKAGE}-{version}-py3-none-any.whl"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    members = [Member(name, 0o644, content) for name, content in contents.items()]
+    with files.atomic_file(place) as temp:
+        archive.write(temp, members, None, load().source_date_epoch)
+    return place
+
+
+def package() -> dict[str, bytes]:
+    """The package's files by their names in the wheel."""
+    own = paths.patches_dir() / "plugin" / PACKAGE
+    contents = {
+        f"{PACKAGE}/{file.name}": file.read_bytes()
+        for file in own.iterdir()
+        if file.suffix in (".py", ".sha256")
+    }
+    for module in _MODULES:
+        name = f"qwen_tool_{module}.py"
+        file = paths.patches_dir() / "files/vllm/parser" / name
+        text = _IMPORT.sub(rf"{PACKAGE}.\1", file.read_text(encoding="utf-8"))
+        if "vllm.parser.qwen_tool_" in text:
+            raise PatchsetError(
+                f"{name} imports a module that the plugin does not have",
+                f"add that module to _MODULES in {Path(__file__).name}",
+            )
+        contents[f"{PACKAGE}/{name}"] = text.encode()
+    return dict(sorted(contents.items()))
+
+
+def is_plugin(name: str) -> bool:
+    """Tell if a file's name is that of a plugin wheel."""
+    return name.startswith(f"{PACKAGE}-") and name.endswith(".whl")
+
+
+def verify(file: Path) -> list[str]:
+    """Build the wheel again, compare the bytes, and name every deviation."""
+    if not file.is_file():  # a fifo would be waited for
+        raise UsageError(f"{file} is no regular file", "name a wheel")
+    paths.build_dir().mkdir(parents=True, exist_ok=True)
+    with (
+        console.step(f"verify {file.name}"),
+        files.scratch(paths.build_dir()) as folder,
+    ):
+        again = build(folder)
+        if file.name == again.name and filecmp.cmp(again, file, shallow=False):
+            return []
+        with Wheel(again) as right, Wheel(file) as wheel:
+            names = sorted({*right.members, *wheel.members})
+            return [
+                f"{name}: not as this checkout builds it"
+                for name in names
+                if name not in right.members
+                or name not in wheel.members
+                or right.read(name) != wheel.read(name)
+            ] or [f"{file.name}: its files are right, its name or other bytes are not"]
