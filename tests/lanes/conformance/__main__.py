@@ -39,6 +39,12 @@ def options(argv: list[str]) -> argparse.Namespace:
         help="names mean stock trees (else patched ones)",
     )
     parser.add_argument(
+        "--plugin",
+        type=Path,
+        metavar="WHEEL",
+        help="load this plugin; names mean stock trees",
+    )
+    parser.add_argument(
         "--url", action="append", default=[], help="a running server instead of a tree"
     )
     parser.add_argument(
@@ -156,17 +162,25 @@ def adapters(
     base = f"{Path(sys.executable).name} -m conformance"
     out: list[tuple[TreeAdapter | UrlAdapter, str, str]] = []
     for name in opts.targets:
-        tree = resolve(name, opts.trees, opts.stock)
+        tree = resolve(name, opts.trees, opts.stock or opts.plugin is not None)
         python = (
             ""
             if opts.python == sys.executable
             else f" --python {shlex.quote(opts.python)}"
         )
-        adapter = TreeAdapter(tree, python=opts.python, workers=opts.jobs, log=opts.log)
+        adapter = TreeAdapter(
+            tree,
+            python=opts.python,
+            workers=opts.jobs,
+            log=opts.log,
+            plugin=opts.plugin,
+        )
+        if opts.plugin:
+            python += f" --plugin {shlex.quote(str(opts.plugin))}"
         out.append(
             (
                 adapter,
-                "stock" if opts.stock else "tree",
+                "plugin" if opts.plugin else "stock" if opts.stock else "tree",
                 f"{base} {shlex.quote(str(tree))}{python}",
             )
         )

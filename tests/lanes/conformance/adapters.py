@@ -62,6 +62,7 @@ class TreeAdapter:
         python: str = sys.executable,
         workers: int = 2,
         log: Path | None = None,
+        plugin: Path | None = None,
     ) -> None:
         if not (tree / "vllm" / "__init__.py").is_file():
             raise AdapterError(
@@ -74,6 +75,7 @@ class TreeAdapter:
             log,
         )
         self.release = "?"
+        self.plugin = plugin
 
     def label(self) -> str:
         """What the matrix calls it."""
@@ -99,6 +101,8 @@ class TreeAdapter:
         """Of a process that runs this tree's code."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
         env["PYTHONPATH"] = f"{self.tree}{os.pathsep}{TESTS}"
+        if self.plugin:  # Python imports from a wheel as from a folder
+            env["PYTHONPATH"] += f"{os.pathsep}{self.plugin.resolve()}"
         env.setdefault("OMP_NUM_THREADS", "1")
         if "PYTHONPYCACHEPREFIX" not in env:
             env["PYTHONDONTWRITEBYTECODE"] = (
@@ -158,6 +162,8 @@ class TreeAdapter:
             raise AdapterError(
                 f"{self.tree} could not be started{where}: {ready or 'no answer'}"
             )
+        if self.plugin and not ready["parser"].startswith("vllm_qwen_tools"):
+            raise AdapterError(f"{self.plugin.name} does nothing on {self.tree}")
         self.release = ready["ready"]
         return process
 

@@ -30,7 +30,7 @@ def keep(target: dict[str, Any]) -> None:
     figures = {
         name: target[name] for name in ("right", "all", "white_space_only", "classes")
     }
-    kind = "stock" if target["kind"] == "stock" else "patched"
+    kind = {"stock": "stock", "plugin": "plugin"}.get(target["kind"], "patched")
     release = load(target["release"]).name
     results.keep(LANE, SUITE_VERSION, release, kind, {**figures, "columns": columns})
 
