@@ -33,23 +33,18 @@ def test_a_call_that_was_quoted_and_a_cut_that_matters_are_counted_by_case() -> 
     assert counted == {
         "all": 5,
         "right": 4,
-        "white_space_only": 0,
+        "ran": 1,
         "cases": 2,
         "burst_dependent": 1,
         "quoted_executed": 1,
     }
 
 
-def test_white_space_at_the_ends_is_counted_apart_and_the_response_that_is_not_streamed_is_no_cut() -> (
-    None
-):
+def test_white_space_is_form_and_the_response_that_is_not_streamed_is_no_cut() -> None:
     near = Reading(content="Say <function=read>.\n", finish="stop")
     counted = judged([(CASE, {"full": near, "w1": RIGHT})])
-    assert (
-        counted["right"],
-        counted["white_space_only"],
-        counted["burst_dependent"],
-    ) == (1, 1, 0)
+    found = (counted["right"], counted["form"], counted["burst_dependent"])
+    assert found == (2, 1, 0)
 
 
 def test_deltas_of_a_peer_are_put_together_by_the_index_of_their_call() -> None:

@@ -17,6 +17,7 @@ from clients import table as clients
 from conformance import table as conformance
 from conftest import HEADER, Project, diff_line
 from cpu import table as servers
+from engines import SUITE_VERSION as ENGINES_VERSION
 from engines import table as engines
 from gpu import cells
 from patchset import paths, results
@@ -40,31 +41,35 @@ def day() -> str:
     return found
 
 
-def test_conformance_counts_over_the_matrix(rows: Path) -> None:
-    def target(kind: str, right: int) -> dict[str, Any]:
-        cell = {"k=5": {"right": right, "all": 1000}}
+def test_conformance_counts_harms_and_ordinary_traffic_apart(rows: Path) -> None:
+    def target(kind: str, **harms: int) -> dict[str, Any]:
+        wrong = sum(count for harm, count in harms.items() if harm != "form")
+        tally = {"all": 1000, "right": 1000 - wrong, **harms}
+        traffic = {"ordinary": {"k=5": {"all": 9, "right": 9}}}
         return {
             "kind": kind,
             "release": NEW,
-            "right": right,
-            "all": 2000,
-            "white_space_only": 0,
-            "classes": {},
-            "matrix": [{"surface": "chat", **cell}, {"surface": "responses", **cell}],
+            "sdk": 3,
+            "traffic": {**traffic, "adversarial": {"k=0": tally, "k=5": tally}},
             "failures": ["long"],
         }
 
-    conformance.keep(target("stock", 999))
-    conformance.keep(target("tree", 1000))
-    stock, patched = conformance.table([load(NEW)]).splitlines()[2:]
-    assert " 1998/2000 " in stock and " 2000/2000 " in patched
-    assert stock.count("*not run*") == len(conformance.COLUMNS) - 1
-    assert stock.endswith(f"| {day()} |")
+    conformance.keep(target("stock", ran=2, bytes=1, form=7))
+    conformance.keep(target("tree"))
+    lines = conformance.table([load(NEW)]).splitlines()[2:]
+    assert [line.split(" | ")[1:3] for line in lines] == [
+        [kind, traffic]
+        for kind in ("patched", "stock")
+        for traffic in ("ordinary", "adversarial")
+    ]
+    assert " 1000/1000 " in lines[1] and " 997/1000 " in lines[3]
+    assert lines[3].endswith(f"| 4 | 2 | 0 | 0 | 14 | {day()} |")
     assert "long" not in (rows / f"{NEW}.json").read_text()
-    # 100 % means all.
-    shares = [conformance.share(load(NEW), kind, "k=5") for kind in results.KINDS]
-    assert shares == ["99 %", "100 %"]
-    assert conformance.share(load(OLD), "stock", "k=5") == "*not run*"
+    # 0 % means none.
+    release = load(NEW)
+    assert conformance.share(release, "stock", ("ran",)) == "1 %"
+    assert conformance.share(release, "patched", ("ran", "bytes")) == "0 %"
+    assert conformance.share(load(OLD), "stock", ("ran",)) == "*not run*"
 
 
 def test_clients_stand_beside_each_other_and_gaps_are_said(rows: Path) -> None:
@@ -97,7 +102,8 @@ def test_bfcl_counts_what_can_be_right(rows: Path) -> None:
 
 
 def test_an_engine_is_invariant_or_the_cases_are_counted(rows: Path) -> None:
-    run: dict[str, Any] = {"right": 5, "all": 9, "white_space_only": 1, "cases": 3}
+    run: dict[str, Any] = {"right": 5, "all": 9, "ran": 4, "form": 1, "cases": 3}
+    run["suite"] = ENGINES_VERSION
     one: dict[str, Any] = {
         "engine": "One 1.0",
         "burst_dependent": 0,
@@ -111,11 +117,11 @@ def test_an_engine_is_invariant_or_the_cases_are_counted(rows: Path) -> None:
     write(
         rows,
         NEW,
-        {"stock one": row(NEW, **run, **one), "stock rust": row(NEW, **run, **two)},
+        {"stock one": row(NEW) | run | one, "stock rust": row(NEW) | run | two},
     )
     text = engines.table([load(NEW)])
-    assert "| One 1.0 | 5/9 | 1 | yes | yes: 2 of 3 cases |" in text
-    assert "| Two 2.0 | 5/9 | 1 | no: 1 of 3 cases | no |" in text
+    assert "| One 1.0 | 5/9 | 4 | 0 | 0 | 0 | 1 | yes | yes: 2 of 3 cases |" in text
+    assert "| Two 2.0 | 5/9 | 4 | 0 | 0 | 0 | 1 | no: 1 of 3 cases | no |" in text
     assert f": sha256 {load(NEW).wheel('cuda', 'x86_64').sha256}" in text
 
 

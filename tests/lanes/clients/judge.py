@@ -172,7 +172,7 @@ def _streams(
         reading.reasoning = reading.content = ""
         finish: FinishReason = "tool_calls" if calls else "stop"
         expected = Expected(calls=calls, finish_reason=finish)
-        for wrong in check.compare(reading, expected) + reading.broken:
+        for _, wrong in check.problems(reading, expected):
             yield "form", f"{where}: {wrong}"
 
 

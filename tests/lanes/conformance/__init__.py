@@ -5,7 +5,7 @@ import signal
 import sys
 
 #: Raised by hand when a verdict can change.
-SUITE_VERSION = 2
+SUITE_VERSION = 3
 
 # So while Python looks for the module of `python -m`: until that is imported there is nothing to clear away on Ctrl-C.
 _INTERRUPTED = b"error: interrupted\nnext:  run the same command again\n"

@@ -200,16 +200,7 @@ class TreeAdapter:
 
 def _dead(job: Job) -> Result:
     """The result of a job that killed its host: wrong from every start."""
-    if "search" in job:
-        return {
-            **job["search"],
-            "search": job["search"]["kind"],
-            "failed": job["search"]["runs"],
-            "served": 0,
-            "found": [],
-            "error": "the host died or hung",
-        }
-    bad = {"full": [f"hang: the host died, or gave no answer in {JOB_LIMIT_S:.0f} s"]}
+    why = f"hang: the host died, or gave no answer in {JOB_LIMIT_S:.0f} s"
     from conformance.case import STARTS
 
     results = [
@@ -219,11 +210,11 @@ def _dead(job: Job) -> Result:
             "start": start,
             "reasoning": STARTS[start].reasoning,
             "surface": surface,
-            "tokens": 0,
+            "ordinary": False,
             "right": [],
-            "wrong": bad,
-            "near": [],
-            "differs": {},
+            "wrong": {"full": ["lost", why]},
+            "differs": False,
+            "sdk": {},
         }
         for surface in job["surfaces"]
         for start in job["starts"]

@@ -6,6 +6,7 @@ A case never depends on the code under test: ``expected`` is written by hand, or
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -17,6 +18,8 @@ CASES = Path(__file__).with_name("cases")
 
 StartName = Literal["plain", "closed", "sealed", "thought", "open", "bare"]
 FinishReason = Literal["stop", "tool_calls", "length"]
+
+_TAG = re.compile(r"</?(?:tool_call|function|parameter|think)\b")
 
 THOUGHT = "Let me think.\n"
 """The reasoning that the start ``thought`` puts before an output."""
@@ -60,6 +63,15 @@ class Tool(_Strict):
     description: str = ""
     parameters: dict[str, Any]
 
+    def is_plain(self, arguments: dict[str, Any]) -> bool:
+        """Whether each argument is declared with one type and nothing beside it."""
+        schemas = self.parameters.get("properties", {})
+        return all(
+            set(schemas.get(name, {"?": 0})) <= {"type", "description", "items"}
+            and isinstance(schemas[name].get("type"), str)
+            for name in arguments
+        )
+
 
 class Call(_Strict):
     """An expected call: its arguments, compared parsed, or the exact text of arguments that were cut."""
@@ -94,6 +106,14 @@ class Call(_Strict):
                 "the argument text of a call that is cut is not valid JSON"
             )
         return self
+
+    def rendered(self) -> str:
+        """The call as the chat template writes it."""
+        text = f"<tool_call>\n<function={self.name}>\n"
+        for name, value in self.arguments.items():
+            shown = value if isinstance(value, str) else json.dumps(value)
+            text += f"<parameter={name}>\n{shown}\n</parameter>\n"
+        return text + "</function>\n</tool_call>"
 
     @property
     def cut(self) -> bool:
@@ -191,6 +211,28 @@ class Case(_Strict):
         ):
             raise ValueError("a request without tools has no calls")
         return self
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether it is traffic as every day brings it.
+
+        The model ended an output that is what the chat template writes of the expected
+        message: no other tag in it, tools and parameters declared, schemas plain.
+        """
+        rest = self.output
+        for call in self.expected.calls:
+            tool = next((t for t in self.tools if t.name == call.name), None)
+            if tool is None or call.cut or not tool.is_plain(call.arguments):
+                return False
+            rest = rest.replace(call.rendered(), "", 1)
+        if self.expected.reasoning:
+            rest = rest.removeprefix("<think>").replace("</think>", "", 1)
+        return (
+            self.end == "stop"
+            and self.class_ != "implementation-defined"
+            and not (self.ordinary_tags or _TAG.search(rest))
+            and not any(_TAG.search(str(c.arguments)) for c in self.expected.calls)
+        )
 
     def run(self, start: str, *, json_calls: bool = False) -> Run:
         """The case from the named start; ``json_calls``: the release constrains required calls to JSON."""

@@ -1,32 +1,48 @@
-"""Compares a reading with what a case expects, and says what matched and what came next."""
+"""Judges a reading by harm: what differs from what a case expects, and how bad that is.
+
+``right`` is a response whose message, as the SDK assembles it, is the expected one;
+what is wrong in its form alone, which no SDK minds, is counted apart.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from conformance.case import Call, Expected
-from conformance.reading import FRAME_TAGS, ReadCall, Reading
+from conformance.reading import ReadCall, Reading
+
+HARMS = ("ran", "bytes", "lost", "text", "form")
+"""From the worst (docs/format.md): something ran that was not asked for, or a cut call
+looks whole; a call came with other values; a call or the whole message was lost; text
+was lost or came in the wrong place; form alone."""
+
+Found = tuple[str, str]
+"""A harm and why."""
 
 
-def _diverge(what: str, got: str, want: str) -> str:
+def diverge(what: str, got: str, want: str) -> str:
     """Where two texts part: what matched, what came next, what was expected."""
-    at = next(
-        (i for i, (a, b) in enumerate(zip(got, want, strict=False)) if a != b),
-        min(len(got), len(want)),
-    )
+    pairs = enumerate(zip(got, want, strict=False))
+    at = next((i for i, (a, b) in pairs if a != b), min(len(got), len(want)))
     before = want[max(0, at - 40) : at]
-    return f"{what}: matched {before!r}, then came {_next(got, at)}, expected {_next(want, at)}"
+    came, expected = _next(got, at), _next(want, at)
+    return f"{what}: matched {before!r}, then came {came}, expected {expected}"
 
 
 def _next(text: str, at: int) -> str:
     rest = text[at : at + 60]
-    return repr(rest) + ("…" if len(text) > at + 60 else "") if rest else "the end"
+    more = "…" if len(text) > at + 60 else ""
+    return repr(rest) + more if rest else "the end"
 
 
 def canonical(value: Any) -> str:
-    """JSON text with keys sorted, for comparing parsed arguments. ``1``, ``true`` and ``"1"`` stay different; ``1.0`` is the
-    number ``1`` to JSON, whichever way a reader stores it."""
+    """JSON text for comparing parsed arguments: keys sorted, 1.0 as 1.
+
+    1, true and "1" stay different.
+    """
     return json.dumps(_numbers(value), ensure_ascii=False, sort_keys=True)
 
 
@@ -39,111 +55,106 @@ def _numbers(value: Any) -> Any:
     return [_numbers(v) for v in value] if isinstance(value, list) else value
 
 
-def _calls(reading: Reading, want: Expected) -> list[Call]:
-    """The expected calls that the form of the response can hold."""
-    return [c for c in want.calls if not (c.cut and reading.omits_cut)]
+def worst(found: Iterable[Found]) -> str:
+    """The worst harm of some; empty if there is none."""
+    return min((harm for harm, _ in found), key=HARMS.index, default="")
 
 
-def _told(call: ReadCall) -> str:
-    """What a call was told: its parsed arguments, or the text that is no JSON."""
-    return (
-        call.text
-        if call.text is not None and call.parsed is None
-        else canonical(call.parsed)
-    )
-
-
-def _wanted(call: Call) -> str:
-    return (
-        canonical(call.arguments) if call.argument_text is None else call.argument_text
-    )
-
-
-def broken(reading: Reading, want: Expected) -> list[str]:
-    """The broken invariants. The arguments of a call that is cut, and no others, may be no JSON."""
+def problems(reading: Reading, want: Expected) -> list[Found]:
+    """All that is wrong with a response."""
+    # The arguments of a call that is cut, and no others, may be no JSON.
     cut = tuple(f"valid-json: call {i}: " for i, c in enumerate(want.calls) if c.cut)
-    return [b for b in reading.broken if not (cut and b.startswith(cut))]
+    broken = [b for b in reading.broken if not (cut and b.startswith(cut))]
+    failed = [("lost", reading.failed)] if reading.failed else []
+    # Some clients read the items of a stream, others its last event.
+    form = [("text" if b.startswith("final-output") else "form", b) for b in broken]
+    return failed + differences(reading, want) + form
 
 
-def compare(reading: Reading, want: Expected) -> list[str]:
-    """Differences from the expected message; empty when it is right."""
-    out = []
-    if reading.reasoning != want.reasoning:
-        out.append(_diverge("reasoning", reading.reasoning, want.reasoning))
-    if reading.content != want.content:
-        out.append(_diverge("content", reading.content, want.content))
-    calls = _calls(reading, want)
-    got, expected = [c.name for c in reading.calls], [c.name for c in calls]
-    if got != expected:
-        out.append(f"calls: got {got}, expected {expected}")
-    for i, (a, b) in enumerate(zip(reading.calls, calls, strict=False)):
-        seen = a.text if b.cut and a.text is not None else _told(a)
-        if seen != _wanted(b):
-            out.append(_diverge(f"arguments of call {i}", seen, _wanted(b)))
-        if a.status is not None and (a.status == "incomplete") != b.cut:
-            out.append(f"call {i} is {a.status}, and {'cut' if b.cut else 'whole'}")
-    if reading.finish != want.finish_reason:
-        out.append(
-            f"finish reason: got {reading.finish}, expected {want.finish_reason}"
-        )
-    for tag in FRAME_TAGS:
-        for what, text, allowed in (
-            ("content", reading.content, want.content),
-            ("reasoning", reading.reasoning, want.reasoning),
-        ):
-            if text.count(tag) > allowed.count(tag):
-                out.append(f"frame text {tag} in {what}")
-    return out
-
-
-def same(streamed: Reading, whole: Reading) -> list[str]:
-    """What differs between a streamed and a whole response to the same output."""
-    out = []
+def differences(reading: Reading, want: Expected) -> list[Found]:
+    """How the message differs from the expected one."""
+    found = []
     for what in ("reasoning", "content"):
-        if getattr(streamed, what) != getattr(whole, what):
-            out.append(
-                _diverge(
-                    f"streamed and not streamed, {what}",
-                    getattr(streamed, what),
-                    getattr(whole, what),
-                )
-            )
-    a = [
-        (c.name, c.text if c.text is not None and _text(whole) else canonical(c.parsed))
-        for c in streamed.calls
-        if not (whole.omits_cut and c.text is not None and c.parsed is None)
-    ]
-    b = [
-        (
-            c.name,
-            c.text if c.text is not None and _text(streamed) else canonical(c.parsed),
+        got, expected = getattr(reading, what), getattr(want, what)
+        if got != expected:
+            harm = "form" if got.split() == expected.split() else "text"
+            found.append((harm, diverge(what, got, expected)))
+    # A form without a place for a call that is cut leaves it out.
+    calls = [c for c in want.calls if not (c.cut and reading.omits_cut)]
+    found += _calls(reading.calls, calls)
+    if reading.finish != want.finish_reason:
+        # Without it, or with another, an agent runs no call.
+        harm = "lost" if want.finish_reason == "tool_calls" else "text"
+        why = f"got {reading.finish}, expected {want.finish_reason}"
+        found.append((harm, f"finish reason: {why}"))
+    return found
+
+
+def _calls(got: list[ReadCall], want: list[Call]) -> Iterator[Found]:
+    made = Counter(call.name for call in got)
+    usable = Counter(call.name for call in got if _given(call) is not None)
+    asked = Counter(call.name for call in want)
+    names = f"got {[call.name for call in got]}, expected {[c.name for c in want]}"
+    if usable - asked:
+        yield "ran", f"calls: {names}"
+    elif made != asked:
+        yield "lost", f"calls: {names}"
+    elif [call.name for call in got] != [call.name for call in want]:
+        yield "text", f"order of calls: {names}"
+    by_name = defaultdict(list)
+    for read in got:
+        by_name[read.name].append(read)
+    for i, call in enumerate(want):
+        if by_name[call.name]:
+            read = by_name[call.name].pop(0)
+            yield from _arguments(f"call {i}", read, call)
+
+
+def _given(call: ReadCall) -> Any:
+    """The arguments that a client has of a call; None if it can read none."""
+    return call.parsed if call.opened is None else call.opened
+
+
+def _arguments(what: str, got: ReadCall, want: Call) -> Iterator[Found]:
+    """How one call differs from the one that was expected in its place."""
+    if want.argument_text is not None:
+        if got.parsed is not None:
+            yield "ran", f"{what} was cut and looks whole: {canonical(got.parsed)}"
+        elif got.text != want.argument_text:
+            yield "text", diverge(what, got.text or "", want.argument_text)
+    elif (given := _given(got)) is None:
+        yield (
+            "lost",
+            f"{what}: arguments are no JSON object: {(got.text or '')[-80:]!r}",
         )
-        for c in whole.calls
-    ]
-    if a != b:
-        out.append(
-            f"streamed and not streamed, calls: {str(a)[:160]} and {str(b)[:160]}"
-        )
-    if streamed.finish != whole.finish:
-        out.append(
-            f"streamed and not streamed, finish reason: {streamed.finish} and {whole.finish}"
-        )
-    return out
+    elif canonical(given) != canonical(want.arguments):
+        expected = canonical(want.arguments)
+        yield "bytes", diverge(f"arguments of {what}", canonical(given), expected)
+    if got.status is not None and (got.status == "incomplete") != want.cut:
+        harm = "form" if want.cut else "lost"
+        yield harm, f"{what} is {got.status}, and {'cut' if want.cut else 'whole'}"
 
 
-def _text(reading: Reading) -> bool:
-    """Whether the surface gave the arguments as text."""
-    return all(c.text is not None for c in reading.calls)
+def same(streamed: Reading, whole: Reading) -> list[Found]:
+    """What differs between a streamed and a whole response to the same output."""
+    if streamed.failed or whole.failed:
+        return []
+    found = []
+    for what in ("reasoning", "content", "finish"):
+        got, want = getattr(streamed, what) or "", getattr(whole, what) or ""
+        if got != want:
+            found.append(diverge(f"streamed and not streamed, {what}", got, want))
+    calls = [_told(call, whole) for call in streamed.calls]
+    if whole.omits_cut:
+        calls = [c for c, r in zip(calls, streamed.calls, strict=True) if r.parsed]
+    others = [_told(call, streamed) for call in whole.calls]
+    if calls != others:
+        both = f"{str(calls)[:160]} and {str(others)[:160]}"
+        found.append(f"streamed and not streamed, calls: {both}")
+    return [("form", each) for each in found]
 
 
-def only_white_space(reading: Reading, want: Expected) -> bool:
-    """Whether nothing but white space at the ends of content or reasoning is wrong. Such a response is wrong all the same;
-    it is counted apart because it harms less than a lost call."""
-    return (
-        not broken(reading, want)
-        and reading.reasoning.strip() == want.reasoning.strip()
-        and reading.content.strip() == want.content.strip()
-        and [(c.name, _told(c)) for c in reading.calls]
-        == [(c.name, _wanted(c)) for c in _calls(reading, want)]
-        and reading.finish == want.finish_reason
-    )
+def _told(call: ReadCall, other: Reading) -> tuple[str, str]:
+    """A call by its text, or by its arguments if the other form has no texts."""
+    texts = call.text is not None and all(c.text is not None for c in other.calls)
+    return call.name, call.text or "" if texts else canonical(call.parsed)

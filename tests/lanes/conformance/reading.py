@@ -1,4 +1,8 @@
-"""What a client reads from a response, whatever the surface: the normalised message and the broken invariants."""
+"""What a client reads from a response, whatever the surface.
+
+The message is the one that OpenAI's or Anthropic's own SDK assembles; what is wrong in
+the form of the response, whether an SDK minds or not, stands beside it.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,8 @@ class ReadCall:
     parsed: Any = None
     status: str | None = None
     """The status of its item, where the surface gives one."""
+    opened: Any = None
+    """What Anthropic's SDK makes of JSON that is not closed."""
 
 
 @dataclass
@@ -45,11 +51,18 @@ class Reading:
     """The stop string that ended the output, empty for none; None where the surface does not tell."""
     omits_cut: bool = False
     """The form of the response has no place for a call that is cut."""
+    failed: str = ""
+    """Why there is no message: an error, or a stream that no SDK can assemble."""
 
     def breaks(self, invariant: str, detail: str = "") -> None:
         """Record a broken invariant, each kind at most three times (a bad stream breaks one at every delta)."""
         if sum(b.startswith(invariant) for b in self.broken) < 3:
             self.broken.append(f"{invariant}: {detail}" if detail else invariant)
+
+    def fails(self, invariant: str, detail: str = "") -> None:
+        """Record what leaves a client without a message."""
+        self.breaks(invariant, detail)
+        self.failed = self.failed or f"{invariant}: {detail}"
 
     def close(self) -> None:
         """Parse the calls' argument texts and check what must hold at the end of every response."""
@@ -69,6 +82,7 @@ class Reading:
                     continue
             if not isinstance(call.parsed, dict):
                 self.breaks("valid-json", f"call {i}: arguments are no object")
+                call.parsed = None
         if self.finish is None:
             self.breaks("finish-reason", "none given")
         if self.finish == "tool_calls" and not self.calls:
@@ -103,6 +117,11 @@ def sse(body: bytes) -> list[tuple[str, str]]:
 
 def failed(status: int, body: bytes) -> Reading:
     """The reading of a response that is no message."""
+    return raised("http-status", f"{status}: {body[:300].decode('utf-8', 'replace')}")
+
+
+def raised(kind: str, detail: str) -> Reading:
+    """The reading of a request that raised or never ended."""
     reading = Reading()
-    reading.breaks("http-status", f"{status}: {body[:300].decode('utf-8', 'replace')}")
+    reading.fails(kind, detail)
     return reading

@@ -9,8 +9,8 @@ import httpx
 from conformance import case as cases
 from conformance import schedule, tokens
 from conformance.case import Case, Run
-from conformance.host.judge import Judge, _raised
-from conformance.reading import Reading, failed
+from conformance.host.judge import Judge
+from conformance.reading import Reading, raised
 from conformance.surfaces import surfaces
 
 TIMEOUT_S = 300.0
@@ -61,7 +61,7 @@ class RemoteJudge(Judge):
         self, surface: Any, case: Case, run: Run, script: Any, *, stream: bool
     ) -> Reading:
         """One request over HTTP."""
-        self.streams += 1
+        self.streams, self.body = self.streams + 1, b""
         widths = ",".join(str(len(ids)) for _, ids in script.bursts)
         body = surface.request(case, run.start, stream=stream, model=self.model)
         headers = {
@@ -71,19 +71,10 @@ class RemoteJudge(Judge):
         try:
             response = await self.client.post(surface.PATH, json=body, headers=headers)
         except httpx.TimeoutException:
-            return _raised("hang", "no end of the response")
+            return raised("hang", "no end of the response")
         except httpx.HTTPError as error:
-            return _raised("connection", f"{type(error).__name__}: {error}")
-        if response.status_code != 200:
-            return failed(response.status_code, response.content)
-        try:
-            return (
-                surface.read_stream(response.content)
-                if stream
-                else surface.read_full(response.content)
-            )
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
-            return _raised("unreadable", f"{type(error).__name__}: {error}")
+            return raised("connection", f"{type(error).__name__}: {error}")
+        return self.read(surface, response.status_code, response.content, stream=stream)
 
 
 def schedule_of(name: str, count: int) -> schedule.Schedule:

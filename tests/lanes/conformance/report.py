@@ -1,24 +1,28 @@
-"""What a run found: counted into a matrix, printed, and written as JSON."""
+"""What a run found: counted by harm, printed, and written as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from conformance.check import HARMS
 from conformance.schedule import COLUMNS, column
 from patchset import files
 
+TRAFFIC = ("ordinary", "adversarial")
+"""Cases as every day brings them, and those that look for faults."""
 
-@dataclass
-class Cell:
-    """Right answers of all; ``near`` of the wrong ones differ in white space only."""
-
-    right: int = 0
-    all: int = 0
-    near: int = 0
+Tally = Counter[str]
+"""Responses: ``all``, those ``right``, and by harm; one that is wrong in form alone is
+right as well."""
 
 
 @dataclass
@@ -38,192 +42,143 @@ class Report:
         self.results += document["results"]
         self.streams += document["streams"]
 
-    def matrix(self) -> dict[tuple[str, str], dict[str, Cell]]:
-        """Cells by (surface, reasoning parser) and column."""
-        out: dict[tuple[str, str], dict[str, Cell]] = defaultdict(
-            lambda: defaultdict(Cell)
-        )
+    def tally(self, **chosen: Any) -> dict[str, Tally]:
+        """Responses by column, of the results whose fields have these values."""
+        out: dict[str, Tally] = {}
         for result in self.results:
-            row = out[(result["surface"], result["reasoning"])]
-            for name in result["right"]:
-                cell = row[column(name)]
-                cell.right, cell.all = cell.right + 1, cell.all + 1
-            for name in result["wrong"]:
-                cell = row[column(name)]
-                cell.all, cell.near = cell.all + 1, cell.near + (name in result["near"])
-        order = {"chat": 0, "responses": 1, "messages": 2}
-        return {
-            k: dict(out[k])
-            for k in sorted(out, key=lambda k: (order.get(k[0], 9), k[1]))
-        }
-
-    def failures(self) -> list[dict[str, Any]]:
-        """One entry for each case, start and surface that went wrong: how often, and the first schedule's problems."""
-        out = []
-        for result in sorted(
-            self.results, key=lambda r: (r["case"], r["surface"], r["start"])
-        ):
-            if result["wrong"]:
-                name, problems = next(iter(result["wrong"].items()))
-                out.append(
-                    {
-                        "case": result["case"],
-                        "class": result["class"],
-                        "surface": result["surface"],
-                        "start": result["start"],
-                        "wrong": len(result["wrong"]),
-                        "all": len(result["wrong"]) + len(result["right"]),
-                        "near": len(result["near"]),
-                        "schedule": name,
-                        "problems": problems,
-                        "repeat": self.command(result, name),
-                    }
-                )
+            if all(result[name] == value for name, value in chosen.items()):
+                for name, harm in _harms(result):
+                    counts = out.setdefault(column(name), Tally())
+                    counts["all"] += 1
+                    counts["right"] += harm in ("", "form")
+                    counts[harm] += bool(harm)
         return out
 
-    def command(self, result: dict[str, Any], name: str) -> str:
-        """The one line that repeats exactly one request."""
-        return f"{self.repeat} --case {result['case']} --surface {result['surface']} --start {result['start']} --schedule '{name}'"
+    def total(self) -> Tally:
+        """Over everything."""
+        return sum(self.tally().values(), Tally())
 
-    def by_case(self) -> dict[str, Cell]:
-        """Right of all for each case, over surfaces, starts and schedules."""
-        out: dict[str, Cell] = defaultdict(Cell)
-        for r in self.results:
-            cell = out[r["case"]]
-            cell.right += len(r["right"])
-            cell.near += len(r["near"])
-            cell.all += len(r["right"]) + len(r["wrong"])
-        return dict(sorted(out.items()))
+    def failures(self) -> list[dict[str, Any]]:
+        """One entry a case, start and surface: how often, and the worst response."""
+        out = []
+        for result in self.results:
+            if wrong := result["wrong"]:
+                name = min(wrong, key=lambda each: HARMS.index(wrong[each][0]))
+                where = {each: result[each] for each in ("case", "surface", "start")}
+                words = " ".join(f"--{name} {value}" for name, value in where.items())
+                harm, *problems = wrong[name]
+                out.append(
+                    {
+                        **where,
+                        "harm": harm,
+                        "wrong": len(wrong),
+                        "all": len(wrong) + len(result["right"]),
+                        "schedule": name,
+                        "problems": problems,
+                        "repeat": f"{self.repeat} {words} --schedule '{name}'",
+                    }
+                )
+        return sorted(out, key=lambda each: (HARMS.index(each["harm"]), each["case"]))
 
     def differing(self) -> list[str]:
         """Implementation-defined cases that are read otherwise than by us."""
         return sorted({r["case"] for r in self.results if r["differs"]})
 
-    def totals(self) -> Cell:
-        """Over everything."""
-        total = Cell()
-        for cell in self.by_case().values():
-            total.right, total.all, total.near = (
-                total.right + cell.right,
-                total.all + cell.all,
-                total.near + cell.near,
-            )
-        return total
-
-    def classes(self) -> dict[str, tuple[int, int]]:
-        """(cases wholly right, cases) for each class."""
-        cells, of = self.by_case(), {r["case"]: r["class"] for r in self.results}
-        every, whole = (
-            Counter(of.values()),
-            Counter(of[n] for n, c in cells.items() if c.right == c.all),
-        )
+    def by_sdk(self) -> dict[str, str]:
+        """Streams that an SDK read as well, each with what it read otherwise."""
         return {
-            k: (whole[k], every[k])
-            for k in ("must", "must-not", "implementation-defined")
-            if every[k]
+            f"{r['case']} {r['surface']} {r['start']} {name}": difference
+            for r in self.results
+            for name, difference in r["sdk"].items()
         }
+
+    def is_right(self) -> bool:
+        """Whether nothing is wrong, not even a form, and the SDKs agree."""
+        right = not any(result["wrong"] for result in self.results)
+        return right and not any(self.by_sdk().values())
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
-        total = self.totals()
         return {
             "label": self.label,
             "kind": self.kind,
             "release": self.release,
             "seconds": round(self.seconds, 1),
             "streams": self.streams,
-            "right": total.right,
-            "all": total.all,
-            "white_space_only": total.near,
-            "classes": {
-                k: {"right": a, "all": b} for k, (a, b) in self.classes().items()
+            "sdk": len(self.by_sdk()),
+            "traffic": {
+                name: self.tally(ordinary=name == "ordinary") for name in TRAFFIC
             },
-            "matrix": [
-                {
-                    "surface": s,
-                    "reasoning": r,
-                    **{c: vars(cell) for c, cell in row.items()},
-                }
-                for (s, r), row in self.matrix().items()
-            ],
-            "cases": {n: vars(c) for n, c in self.by_case().items()},
             "differs": self.differing(),
             "failures": self.failures(),
         }
 
 
+def _harms(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Schedules with the harm of their response."""
+    yield from ((name, "") for name in result["right"])
+    yield from ((name, wrong[0]) for name, wrong in result["wrong"].items())
+
+
+def words(tally: Tally) -> str:
+    """A tally in a line."""
+    harms = ", ".join(f"{harm} {tally[harm]}" for harm in HARMS)
+    return f"{tally['right']} of {tally['all']} right; {harms}"
+
+
 def write_json(path: str, reports: list[Report]) -> None:
     """All targets of a run in one file."""
-    document = {
-        "format": 1,
-        "columns": list(COLUMNS),
-        "targets": [r.document() for r in reports],
-    }
+    document = {"format": 2, "targets": [r.document() for r in reports]}
     files.write_text(Path(path), json.dumps(document, ensure_ascii=False, indent=1))
 
 
 def show(report: Report, *, limit: int) -> None:
-    """The matrix and the first failures, in the terminal."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console(width=None if Console().is_terminal else 170)
-    total = report.totals()
+    """The matrix and the first failures, the worst first, in the terminal."""
+    console = Console(width=None if Console().is_terminal else 170, highlight=False)
     table = Table(
-        title=f"{report.label} ({report.kind}): {total.right} of {total.all} right, {total.near} of the others wrong in white space only",
-        caption="right/all; ~n: wrong in white space only",
+        title=f"{report.label} ({report.kind}): {words(report.total())}",
         title_justify="left",
     )
-    table.add_column("surface")
-    table.add_column("reasoning")
+    rows = dict.fromkeys((r["surface"], r["reasoning"]) for r in report.results)
+    for name in ("surface", "reasoning"):
+        table.add_column(name)
     for name in COLUMNS:
         table.add_column(name, justify="right")
-    for (surface, reasoning), row in report.matrix().items():
-        cells = []
-        for name in COLUMNS:
-            cell = row.get(name, Cell())
-            style = (
-                "dim"
-                if not cell.all
-                else "green"
-                if cell.right == cell.all
-                else "yellow"
-                if cell.right + cell.near == cell.all
-                else "red"
-            )
-            near = f" ~{cell.near}" if cell.near else ""
-            cells.append(
-                f"[{style}]{cell.right}/{cell.all}{near}[/]"
-                if cell.all
-                else "[dim]-[/]"
-            )
+    for surface, reasoning in sorted(rows):
+        found = report.tally(surface=surface, reasoning=reasoning)
+        cells = (_cell(found.get(name, Tally())) for name in COLUMNS)
         table.add_row(surface, reasoning, *cells)
     console.print(table)
-    words = ", ".join(f"{k} {a}/{b}" for k, (a, b) in report.classes().items())
+    for name in TRAFFIC:
+        counts = report.tally(ordinary=name == "ordinary").values()
+        console.print(f"{name}: {words(sum(counts, Tally()))}")
+    by_sdk = report.by_sdk()
     console.print(
-        f"cases wholly right: {words}; {report.streams} responses in {report.seconds:.0f} s",
-        highlight=False,
+        f"{report.streams} responses in {report.seconds:.0f} s; {len(by_sdk)} streams "
+        f"read by the SDKs as well, {sum(map(bool, by_sdk.values()))} otherwise"
     )
-    if report.differing():
+    for name, difference in by_sdk.items():
+        if difference:
+            console.print(f"  {escape(f'{name}: {difference}')}", soft_wrap=True)
+    if differing := report.differing():
+        found_otherwise = "implementation-defined, read otherwise"
+        console.print(f"{found_otherwise}: {', '.join(differing)}")
+    failures = report.failures()
+    for failure in failures[:limit]:
         console.print(
-            f"implementation-defined, read otherwise: {', '.join(report.differing())}",
-            highlight=False,
+            f"\n[red]{failure['harm']}[/] [bold]{failure['case']}[/] "
+            f"{failure['surface']} start={failure['start']} ({failure['wrong']} of "
+            f"{failure['all']} schedules; the worst: {failure['schedule']})"
         )
-    for failure in report.failures()[:limit]:
-        console.print(
-            f"\n[red]wrong[/] [bold]{failure['case']}[/] {failure['surface']} start={failure['start']} "
-            f"({failure['wrong']} of {failure['all']} schedules; first: {failure['schedule']})",
-            highlight=False,
-        )
-        for problem in failure["problems"]:
-            console.print(f"  {escape(problem)}", highlight=False, soft_wrap=True)
-        console.print(
-            f"  [dim]{escape(failure['repeat'])}[/]", highlight=False, soft_wrap=True
-        )
-    left = len(report.failures()) - limit
-    if left > 0 and limit:
-        console.print(
-            f"\n… and {left} more (--failures N, --json FILE)",
-            highlight=False,
-        )
+        for line in (*failure["problems"], failure["repeat"]):
+            console.print(f"  {escape(line)}", soft_wrap=True)
+    if 0 < limit < len(failures):
+        left = len(failures) - limit
+        console.print(f"\n… and {left} more (--failures N, --json FILE)")
+
+
+def _cell(tally: Tally) -> str:
+    if not tally["all"]:
+        return "[dim]-[/]"
+    style = "red" if tally["right"] < tally["all"] else "green"
+    return f"[{style}]{tally['right']}/{tally['all']}[/]"

@@ -3,61 +3,68 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from conformance import SUITE_VERSION
+from conformance.check import HARMS
+from conformance.report import TRAFFIC
+from conformance.schedule import COLUMNS
 from patchset import results
 from patchset.release import Release, load
 
 LANE = "conformance"
-#: How the output was cut, in the table's order.
-COLUMNS = (
-    "not streamed",
-    *(f"k={k}" for k in (0, 1, 2, 3, 4, 5, 7, 15)),
-    "split",
-    "whole",
-)
 
 
-def keep(target: dict[str, Any]) -> None:
-    """Keep the totals of one tree, as ``report.document`` describes it."""
-    columns = {}
-    for name in COLUMNS:
-        cells = [row[name] for row in target["matrix"] if name in row]
-        if every := sum(cell["all"] for cell in cells):
-            columns[name] = [sum(cell["right"] for cell in cells), every]
-    figures = {
-        name: target[name] for name in ("right", "all", "white_space_only", "classes")
-    }
+def keep(target: dict[str, Any], pair: str | None = None) -> None:
+    """Keep the totals of one tree, as ``report.document`` describes it.
+
+    Args:
+        pair: The reasoning and the tool parser, if they are not Qwen's.
+    """
     kind = {"stock": "stock", "plugin": "plugin"}.get(target["kind"], "patched")
+    kind += f" {pair}" if pair else ""
     release = load(target["release"]).name
-    results.keep(LANE, SUITE_VERSION, release, kind, {**figures, "columns": columns})
+    figures = {"sdk": target["sdk"], **target["traffic"]}
+    results.keep(LANE, SUITE_VERSION, release, kind, figures)
 
 
 def table(found: Iterable[Release]) -> str:
-    """Right of all responses, over the surfaces and both reasoning settings."""
+    """Right responses of all by column; the harms of k = 0 and k = 5."""
     rows = []
     for release in found:
-        run = results.read(LANE, release.name)
-        for kind in results.KINDS:
-            shown = [_count(run, kind, column) for column in COLUMNS]
-            one = [run[kind]] if kind in run else []
-            day = results.taken(one, SUITE_VERSION, release.name)
-            rows.append([release.name, kind, *shown, day])
-    return results.table(f"release | | {' | '.join(COLUMNS)} | taken", rows)
+        for kind, run in results.read(LANE, release.name).items():
+            if run["suite"] != SUITE_VERSION:
+                continue
+            for traffic in TRAFFIC:
+                columns = run[traffic]
+                shown = [_right(columns.get(name, {})) for name in COLUMNS]
+                harms = Counter[str]()
+                for name in ("k=0", "k=5"):
+                    harms.update(columns.get(name, {}))
+                day = results.taken([run], SUITE_VERSION, release.name)
+                counts = [str(harms[harm]) for harm in HARMS]
+                rows.append([release.name, kind, traffic, *shown, *counts, day])
+    if not rows:
+        return f"{results.NOT_RUN}\n"
+    head = f"release | | | {' | '.join(COLUMNS)} | {' | '.join(HARMS)} | taken"
+    return results.table(head, rows)
 
 
-def _count(run: dict[str, results.Cell], kind: str, column: str) -> str:
-    right, every = run.get(kind, {"columns": {}})["columns"].get(column, (0, 0))
-    return f"{right}/{every}" if every else results.NOT_RUN
+def _right(tally: dict[str, int]) -> str:
+    return f"{tally['right']}/{tally['all']}" if tally else "–"
 
 
-def share(release: Release, kind: str, column: str) -> str:
-    """The share of right responses in one column, in per cent; 100 % means all."""
-    run = results.read(LANE, release.name).get(kind, {"columns": {}})
-    right, every = run["columns"].get(column, (0, 0))
-    if not every:
+def share(release: Release, kind: str, harms: tuple[str, ...]) -> str:
+    """The share of adversarial responses at k = 5 with these harms, in per cent.
+
+    0 % means none.
+    """
+    run = results.read(LANE, release.name).get(kind)
+    if run is None or run["suite"] != SUITE_VERSION:
         return results.NOT_RUN
-    percent = 100 if right == every else min(99, round(100 * right / every))
+    tally = run["adversarial"]["k=5"]
+    wrong = sum(tally.get(harm, 0) for harm in harms)
+    percent = max(1, round(100 * wrong / tally["all"])) if wrong else 0
     return f"{percent} %"

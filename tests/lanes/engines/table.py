@@ -5,6 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+<<<<<<< HEAD
+=======
+from bench import places
+from conformance.check import HARMS
+>>>>>>> ef2ce7c (Judge a response by harm, as the SDKs assemble it)
 from engines import SUITE_VERSION
 from engines.peers import pinned
 from patchset import results
@@ -18,13 +23,15 @@ def table(found: Iterable[Release]) -> str:
     rows, rust = [], []
     for release in found:
         for name, cell in results.read(LANE, release.name).items():
+            if cell["suite"] != SUITE_VERSION:
+                continue
             cases, cut = cell["cases"], cell["burst_dependent"]
             quoted = cell["quoted_executed"]
             rows.append(
                 [
                     cell["engine"],
                     f"{cell['right']}/{cell['all']}",
-                    str(cell["white_space_only"]),
+                    *(str(cell.get(harm, 0)) for harm in HARMS),
                     f"no: {cut} of {cases} cases" if cut else "yes",
                     f"yes: {quoted} of {cases} cases" if quoted else "no",
                     results.taken([cell], SUITE_VERSION, release.name),
@@ -34,9 +41,16 @@ def table(found: Iterable[Release]) -> str:
                 rust.append(release.wheel("cuda", "x86_64"))
     if not rows:
         return f"{results.NOT_RUN}\n"
+<<<<<<< HEAD
     listed = [(wheel, "") for wheel in pinned().values()]
     listed += [(wheel, " (Rust frontend)") for wheel in rust]
     wheels = [f"- {wheel.file}{what}: sha256 {wheel.sha256}" for wheel, what in listed]
     head = "engine | right | wrong in white space only | burst-invariant"
+=======
+    pinned = [(wheel, "") for wheel in places.pinned_peers().values()]
+    pinned += [(wheel, " (Rust frontend)") for wheel in rust]
+    wheels = [f"- {wheel.file}{what}: sha256 {wheel.sha256}" for wheel, what in pinned]
+    head = f"engine | right | {' | '.join(HARMS)} | burst-invariant"
+>>>>>>> ef2ce7c (Judge a response by harm, as the SDKs assemble it)
     head += " | executes quoted calls | taken"
     return results.table(head, rows) + "\n" + "\n".join(wheels) + "\n\n"

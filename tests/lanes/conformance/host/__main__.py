@@ -62,11 +62,6 @@ async def serve(options: argparse.Namespace, out: Any) -> None:
     )
     for line in sys.stdin:
         job = json.loads(line)
-        if "search" in job:
-            from conformance.host.search import search
-
-            write(await search(judges, ways, **job["search"]))
-            continue
         if job.get("readings"):
             from conformance.corpora.served import readings
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from conformance import check, schedule, tokens
+from conformance import check, schedule, sdk, tokens
 from conformance.case import Case, Run
 from conformance.host.asgi import post
 from conformance.host.engine import MODEL, SCRIPT, Script
-from conformance.reading import Reading, failed
+from conformance.reading import Reading, failed, raised
+
+Judged = tuple[list[check.Found], bool]
 
 
 class Judge:
     """Holds an application and the tokenizer. ``json_calls``: the release constrains required calls to JSON."""
 
     json_calls = False
+    body = b""
+    """The last response that is to be read."""
 
     def __init__(self, app: Any, *, json_calls: bool = False) -> None:
         self.app, self.json_calls = app, json_calls
@@ -40,25 +44,27 @@ class Judge:
     ) -> Reading:
         """One request. Whatever goes wrong is a reading, never an exception."""
         SCRIPT.set(script)
-        self.streams += 1
+        self.streams, self.body = self.streams + 1, b""
+        request = surface.request(case, run.start, stream=stream, model=MODEL)
         try:
-            status, body = await post(
-                self.app,
-                surface.PATH,
-                surface.request(case, run.start, stream=stream, model=MODEL),
-            )
+            status, body = await post(self.app, surface.PATH, request)
         except TimeoutError:
-            return _raised("hang", "no end of the response")
+            return raised("hang", "no end of the response")
         except Exception as error:  # the code under test may raise anything
-            return _raised("exception", f"{type(error).__name__}: {error}"[:300])
+            return raised("exception", f"{type(error).__name__}: {error}"[:300])
+        return self.read(surface, status, body, stream=stream)
+
+    def read(self, surface: Any, status: int, body: bytes, *, stream: bool) -> Reading:
+        """The reading of a response."""
         if status != 200:
             return failed(status, body)
+        self.body = body
+        read = surface.read_stream if stream else surface.read_full
         try:
-            return surface.read_stream(body) if stream else surface.read_full(body)
+            return read(body)
         except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
-            return _raised(
-                "unreadable", f"{type(error).__name__}: {error} in {body[-200:]!r}"
-            )
+            detail = f"{type(error).__name__}: {error} in {body[-200:]!r}"
+            return raised("unreadable", detail)
 
     async def run(
         self,
@@ -71,60 +77,61 @@ class Judge:
         seeds: int,
         pattern: str | None = None,
     ) -> dict[str, Any]:
-        """All schedules (or those named, or those whose name matches ``pattern``) of a case from a start on a surface."""
+        """A case from a start on a surface, at all schedules or those chosen.
+
+        Args:
+            names: Of schedules.
+            pattern: Of schedules' names.
+        """
         run = case.run(start, json_calls=self.json_calls)
         ids, texts = self.pieces(run, case)
+        key = f"{case.name}/{start}"
         if names is None:
-            plan = schedule.schedules(
-                texts, f"{case.name}/{start}", full=full, seeds=seeds
-            )
-            if pattern:
-                plan = [s for s in plan if re.fullmatch(pattern, s.name)]
+            plan = schedule.schedules(texts, key, full=full, seeds=seeds)
+            plan = [s for s in plan if re.fullmatch(pattern or ".*", s.name)]
         else:
             plan = [schedule.named(n, len(ids)) for n in names if n != "full"]
-        whole = await self.ask(
-            surface,
-            case,
-            run,
-            self.script(ids, texts, (len(ids),), case.end, case.stop_string),
-            stream=False,
-        )
-        results, seen, near = {}, {}, []
-        results["full"] = self.judge(case, run, whole, None)
-        if check.only_white_space(whole, run.expected):
-            near.append("full")
+
+        async def ask(widths: tuple[int, ...], *, stream: bool) -> Reading:
+            script = self.script(ids, texts, widths, case.end, case.stop_string)
+            return await self.ask(surface, case, run, script, stream=stream)
+
+        whole = await ask((len(ids),), stream=False)
+        found = {"full": self.judge(case, run, whole, None)}
+        by_sdk: dict[str, str] = {}
+        seen: dict[tuple[int, ...], Judged] = {}
+        # With one that is lost or wrong there is nothing to agree.
+        right = check.worst(found["full"][0]) in ("", "form")
         for entry in plan:
             if entry.widths not in seen:
-                reading = await self.ask(
-                    surface,
-                    case,
-                    run,
-                    self.script(ids, texts, entry.widths, case.end, case.stop_string),
-                    stream=True,
-                )
+                reading = await ask(entry.widths, stream=True)
                 if entry.name == "w1" and reading.pieces < case.min_argument_deltas:
-                    reading.breaks(
-                        "streams",
-                        f"{reading.pieces} argument deltas, at least {case.min_argument_deltas} expected",
-                    )
-                seen[entry.widths] = (
-                    self.judge(case, run, reading, whole),
-                    check.only_white_space(reading, run.expected),
+                    at_least = f"at least {case.min_argument_deltas} expected"
+                    detail = f"{reading.pieces} argument deltas, {at_least}"
+                    reading.breaks("streams", detail)
+                seen[entry.widths] = self.judge(
+                    case, run, reading, whole if right else None
                 )
-            results[entry.name], close = seen[entry.widths]
-            if close:
-                near.append(entry.name)
+                key = f"{case.name}/{start}/{surface.NAME}/{entry.name}"
+                if self.body and sdk.sampled(key):
+                    difference = sdk.difference(surface.NAME, self.body, reading)
+                    by_sdk[entry.name] = difference
+            found[entry.name] = seen[entry.widths]
         return {
             "case": case.name,
             "class": case.class_,
+            "ordinary": case.ordinary,
             "start": start,
             "reasoning": run.start.reasoning,
             "surface": surface.NAME,
-            "tokens": len(ids),
-            "right": [n for n, (bad, _) in results.items() if not bad],
-            "wrong": {n: bad for n, (bad, _) in results.items() if bad},
-            "near": [n for n in near if results[n][0]],
-            "differs": {n: d for n, (_, d) in results.items() if d},
+            "right": [n for n, (bad, _) in found.items() if not bad],
+            "wrong": {
+                n: [check.worst(bad), *(why for _, why in bad)]
+                for n, (bad, _) in found.items()
+                if bad
+            },
+            "differs": any(differs for _, differs in found.values()),
+            "sdk": by_sdk,
         }
 
     @staticmethod
@@ -149,27 +156,16 @@ class Judge:
         )
 
     @staticmethod
-    def judge(
-        case: Case, run: Run, reading: Reading, whole: Reading | None
-    ) -> tuple[list[str], list[str]]:
-        """(what is wrong, what differs from our choice where the format leaves one)."""
-        bad = check.broken(reading, run.expected)
-        difference = check.compare(reading, run.expected)
-        if reading.finish == "stop" and reading.stopped_by not in (
-            None,
-            case.stop_string,
-        ):
-            difference.append(
-                f"stop string: got {reading.stopped_by!r}, expected {case.stop_string!r}"
-            )
+    def judge(case: Case, run: Run, reading: Reading, whole: Reading | None) -> Judged:
+        """What is wrong, and whether it differs where the format leaves a choice."""
+        bad = check.problems(reading, run.expected)
+        named = reading.stopped_by
+        if reading.finish == "stop" and named not in (None, case.stop_string):
+            why = f"stop string: got {named!r}, expected {case.stop_string!r}"
+            bad.append(("form", why))
         if whole is not None:
             bad += check.same(reading, whole)
-        if case.class_ == "implementation-defined":
-            return bad, difference
-        return difference + bad, []
-
-
-def _raised(kind: str, detail: str) -> Reading:
-    reading = Reading()
-    reading.breaks(kind, detail)
-    return reading
+        if case.class_ != "implementation-defined":
+            return bad, False
+        choice = check.differences(reading, run.expected)
+        return [each for each in bad if each not in choice], bool(choice)

@@ -62,7 +62,7 @@ def read_stream(body: bytes) -> Reading:
             continue
         chunk = json.loads(data)
         if "error" in chunk or chunk.get("object") == "error":
-            reading.breaks("error-event", data[:300])
+            reading.fails("error-event", data[:300])
             continue
         for choice in chunk.get("choices") or []:
             delta = choice.get("delta") or {}
@@ -102,42 +102,41 @@ def _stopped_by(choice: dict[str, Any]) -> str:
 
 
 def _add(reading: Reading, call: dict[str, Any], last: int, left: set[int]) -> int:
-    """Add a tool-call delta; returns its index. ``left`` holds the calls that content has followed."""
+    """Add a tool-call delta as OpenAI's SDK does: by its index, text to text.
+
+    Args:
+        left: The calls that content has followed.
+
+    Returns:
+        The call's index.
+
+    """
     function, index = call.get("function") or {}, call.get("index")
-    if index is None:
-        reading.breaks("index", "a call delta without an index")
-        index = last
+    name, arguments = function.get("name") or "", function.get("arguments") or ""
+    if not isinstance(index, int) or not 0 <= index <= len(reading.calls):
+        reading.fails("index", f"{index} after {len(reading.calls)} calls")
+        index = len(reading.calls)
     if index == len(reading.calls):
-        if not function.get("name"):
+        if not name:
             reading.breaks("name-first", f"call {index} begins without its name")
         if not call.get("id"):
             reading.breaks("call-id", f"call {index} begins without its id")
         if not isinstance(function.get("arguments"), str):
-            reading.breaks(
-                "first-arguments",
-                f"call {index} begins without arguments, which clients add to",
-            )
-        reading.calls.append(
-            ReadCall(function.get("name") or "", call.get("id") or "", "")
-        )
-    elif not 0 <= index < len(reading.calls):
-        reading.breaks("index", f"{index} after {len(reading.calls)} calls")
-        reading.calls.append(
-            ReadCall(function.get("name") or "", call.get("id") or "", "")
-        )
-        index = len(reading.calls) - 1
+            reading.breaks("first-arguments", f"call {index} begins without arguments")
+        reading.calls.append(ReadCall())
     else:
-        if function.get("name"):
+        if name:
             reading.breaks("name-first", f"call {index} is named again")
         if index < last:
             reading.breaks("index", f"a delta of call {index} after one of call {last}")
-        if index in left and function.get("arguments"):
+        if index in left and arguments:
             reading.breaks(
                 "content-inside-call",
                 f"content stands between the arguments of call {index}",
             )
-    reading.pieces += bool(function.get("arguments"))
-    reading.calls[index].text = (reading.calls[index].text or "") + (
-        function.get("arguments") or ""
-    )
+    read = reading.calls[index]
+    read.name += name
+    read.id += call.get("id") or ""
+    read.text = (read.text or "") + arguments
+    reading.pieces += bool(arguments)
     return index

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from jiter import from_json
+
 from conformance.case import Case, Start
 from conformance.reading import ReadCall, Reading, sse
 from conformance.surfaces import prompt, thinking_switch, with_fields
@@ -69,8 +71,13 @@ def read_full(body: bytes) -> Reading:
 
 
 def read_stream(body: bytes) -> Reading:
-    """A streamed response: message_start, blocks that do not overlap, message_delta, message_stop."""
-    reading, opened, count, state = Reading(), None, 0, "begin"
+    """A streamed response: blocks between ``message_start`` and ``message_stop``.
+
+    Assembled as Anthropic's SDK does: a delta goes to the block that its index names,
+    if that is of its kind.
+    """
+    reading, blocks = Reading(), _Blocks()
+    state = "begin"
     for name, data in sse(body):
         event = json.loads(data)
         kind = event.get("type", "")
@@ -78,78 +85,111 @@ def read_stream(body: bytes) -> Reading:
             reading.breaks("event-name", f"{name} carries {kind}")
         if state == "end":
             reading.breaks("terminal-event", f"{kind} after message_stop")
-        if (kind == "message_start") != (state == "begin"):
-            reading.breaks("event-order", f"{kind} in state {state}")
+        if state == "begin" and kind not in ("message_start", "ping", "error"):
+            reading.fails("event-order", f"{kind} before message_start")
         if kind == "message_start":
+            if state != "begin":
+                reading.breaks("event-order", f"{kind} in state {state}")
             state = "blocks"
         elif kind == "content_block_start":
-            if opened is not None:
-                reading.breaks("block-nesting", "a block starts inside a block")
-            if event.get("index") != count:
-                reading.breaks(
-                    "index", f"block {event.get('index')} after {count} blocks"
-                )
-            block = event["content_block"]
-            opened, count = (event.get("index"), block["type"]), count + 1
-            if block["type"] == "tool_use":
-                reading.calls.append(
-                    ReadCall(block.get("name") or "", block.get("id") or "", "")
-                )
+            blocks.start(reading, event)
         elif kind == "content_block_delta":
-            _delta(reading, event, opened)
+            blocks.delta(reading, event)
         elif kind == "content_block_stop":
-            if opened is None or event.get("index") != opened[0]:
-                reading.breaks(
-                    "block-nesting",
-                    f"block {event.get('index')} stops, {opened} is open",
-                )
-            opened = None
+            blocks.stop(reading, event)
         elif kind == "message_delta":
-            if opened is not None:
-                reading.breaks("block-nesting", "message_delta inside a block")
+            blocks.none_is_open(reading, kind)
             stop = event["delta"].get("stop_reason")
             reading.finish = _FINISH.get(stop, stop)
             reading.stopped_by = event["delta"].get("stop_sequence") or ""
         elif kind == "message_stop":
             state = "end"
         elif kind == "error":
-            reading.breaks("error-event", data[:300])
+            reading.fails("error-event", data[:300])
         elif kind != "ping":
             reading.breaks("event-name", f"unknown event {kind!r}")
     if state != "end":
         reading.breaks("terminal-event", "no message_stop")
-    if opened is not None:
-        reading.breaks("block-nesting", "a block is never stopped")
-    for call in reading.calls:
-        # This API's clients take a call without any argument text for one without arguments.
-        call.text = call.text or "{}"
-    reading.close()
+    blocks.none_is_open(reading, "the stream ends")
+    blocks.assemble(reading)
     return reading
 
 
-def _delta(
-    reading: Reading, event: dict[str, Any], opened: tuple[Any, str] | None
-) -> None:
-    """One content_block_delta."""
-    delta = event["delta"]
-    kind = delta["type"]
-    if (
-        opened is None
-        or event.get("index") != opened[0]
-        or _DELTA_OF.get(kind) != opened[1]
-    ):
-        reading.breaks(
-            "content-inside-call"
-            if opened and opened[1] == "tool_use"
-            else "block-nesting",
-            f"{kind} for block {event.get('index')}, open is {opened}",
-        )
-    if kind == "text_delta":
-        reading.content += delta["text"]
-    elif kind == "thinking_delta":
-        if reading.content.strip() or reading.calls:
+class _Blocks:
+    """The blocks of a stream: their types, texts, and which is open."""
+
+    def __init__(self) -> None:
+        self.blocks: list[dict[str, Any]] = []
+        self.open: int | None = None
+
+    def none_is_open(self, reading: Reading, what: str) -> None:
+        if self.open is not None:
+            reading.breaks("block-nesting", f"{what} inside block {self.open}")
+
+    def start(self, reading: Reading, event: dict[str, Any]) -> None:
+        self.none_is_open(reading, "a block starts")
+        if event.get("index") != len(self.blocks):
+            count = len(self.blocks)
+            reading.breaks("index", f"block {event.get('index')} after {count} blocks")
+        block = event["content_block"]
+        field = "thinking" if block["type"] == "thinking" else "text"
+        self.blocks.append({**block, "said": block.get(field) or ""})
+        self.open = event.get("index")
+
+    def stop(self, reading: Reading, event: dict[str, Any]) -> None:
+        index = event.get("index")
+        if index != self.open:
+            reading.breaks("block-nesting", f"{index} stops, {self.open} is open")
+        if not self._has(index):
+            reading.fails("block-nesting", f"{index} stops and was never started")
+        self.open = None
+
+    def delta(self, reading: Reading, event: dict[str, Any]) -> None:
+        delta, index = event["delta"], event.get("index", -1)
+        kind = delta["type"]
+        if not self._has(index):
+            reading.fails("block-nesting", f"{kind} for block {index}")
+            return
+        block = self.blocks[index]
+        if index != self.open or _DELTA_OF.get(kind) != block["type"]:
+            opened = self.blocks[self.open or 0]["type"] if self._has(self.open) else ""
+            reading.breaks(
+                "content-inside-call" if opened == "tool_use" else "block-nesting",
+                f"{kind} for block {index} ({block['type']}), open is {self.open}",
+            )
+        if kind == "thinking_delta" and any(
+            each["type"] == "tool_use" or (each["type"] == "text" and each["said"])
+            for each in self.blocks
+        ):
             reading.breaks("order", "thinking after text or calls")
-        reading.reasoning += delta["thinking"]
-    elif kind == "input_json_delta" and reading.calls:
-        reading.pieces += bool(delta["partial_json"])
-        reading.calls[-1].text = (reading.calls[-1].text or "") + delta["partial_json"]
+        if _DELTA_OF.get(kind) != block["type"]:
+            return
+        if kind == "input_json_delta":
+            reading.pieces += bool(delta["partial_json"])
+            block["said"] += delta["partial_json"]
+        elif kind != "signature_delta":
+            block["said"] += delta["text" if kind == "text_delta" else "thinking"]
+
+    def _has(self, index: int | None) -> bool:
+        return isinstance(index, int) and 0 <= index < len(self.blocks)
+
+    def assemble(self, reading: Reading) -> None:
+        """Put the blocks into the reading."""
+        for block in self.blocks:
+            if block["type"] == "thinking":
+                reading.reasoning += block["said"]
+            elif block["type"] == "text":
+                reading.content += block["said"]
+            elif block["type"] == "tool_use":
+                # No argument text stands for no arguments.
+                text = block["said"] or "{}"
+                name, id_ = block.get("name") or "", block.get("id") or ""
+                reading.calls.append(ReadCall(name, id_, text))
+        reading.close()
+        for call in reading.calls:
+            if call.parsed is None:
+                try:
+                    text = (call.text or "").encode()
+                    call.opened = from_json(text, partial_mode=True)
+                except ValueError as error:
+                    reading.fails("valid-json", str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from conformance.case import Case, Start
@@ -16,6 +17,19 @@ _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 """The items that are calls, each with the field that holds what the call is given."""
 
 _TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
+_DELTAS = {
+    "response.output_text.delta": "message",
+    "response.reasoning_text.delta": "reasoning",
+    "response.function_call_arguments.delta": "function_call",
+    "response.custom_tool_call_input.delta": "custom_tool_call",
+}
+_DONE = {
+    "response.output_text.done": ("message", "text"),
+    "response.reasoning_text.done": ("reasoning", "text"),
+    "response.function_call_arguments.done": ("function_call", "arguments"),
+    "response.custom_tool_call_input.done": ("custom_tool_call", "input"),
+}
+"""Events with the text of an item, the item's type, and the event's field."""
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
@@ -109,50 +123,51 @@ class _Items:
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self.open: dict[str, Any] | None = None
-        self.kind, self.index, self.count, self.text = "", -1, 0, ""
+        self.index, self.count, self.text = -1, 0, ""
         self.told_done = False
+        self.added_as: dict[Any, dict[str, Any]] = {}
+        self.parts = Counter[Any]()
+
+    @property
+    def kind(self) -> str:
+        """The type of the open item."""
+        return self.open["type"] if self.open else ""
 
     def added(self, event: dict[str, Any]) -> None:
         item, index = event["item"], event.get("output_index")
         if self.open is not None:
-            self.reading.breaks(
-                "item-order", f"{item['type']} is added while {self.kind} is open"
-            )
-        if index != self.count:
+            detail = f"{item['type']} is added while {self.kind} is open"
+            self.reading.breaks("item-order", detail)
+        if index in self.added_as:
+            self.reading.fails("index", f"item {index} is added again")
+        elif index != self.count:
             self.reading.breaks("index", f"item {index} after {self.count} items")
         if item["type"] in _CALLS and not (item.get("name") and item.get("call_id")):
-            self.reading.breaks(
-                "name-first", "a function call is added without name or call id"
-            )
-        self.open, self.kind, self.index, self.count, self.text = (
-            item,
-            item["type"],
-            index,
-            self.count + 1,
-            "",
-        )
+            detail = "a function call is added without name or call id"
+            self.reading.breaks("name-first", detail)
+        self.added_as[index] = item
+        self.open, self.index, self.count, self.text = item, index, self.count + 1, ""
 
     def delta(self, event: dict[str, Any], kind: str) -> None:
-        if (
-            self.open is None
-            or self.kind != kind
-            or event.get("output_index") != self.index
-        ):
-            broken = (
-                "content-inside-call"
-                if self.kind in _CALLS and kind != self.kind
-                else "item-order"
-            )
+        """Text for an item; OpenAI's SDK raises where the item is of another kind."""
+        index = event.get("output_index")
+        if self.kind != kind or index != self.index:
+            inside = self.kind in _CALLS and kind != self.kind
             self.reading.breaks(
-                broken, f"a delta for {kind}, open is {self.kind or 'nothing'}"
+                "content-inside-call" if inside else "item-order",
+                f"a delta for {kind}, open is {self.kind or 'nothing'}",
             )
+        at = self.added_as.get(index, {}).get("type")
+        if kind in ("message", "function_call") and at != kind:
+            self.reading.fails("item-order", f"item {index} is {at}, not {kind}")
+        elif kind == "message" and not self.parts[index]:
+            self.reading.fails("item-order", f"item {index} has no part for the text")
         if self.open is not None and event.get("item_id") not in (
             None,
             self.open.get("id"),
         ):
-            self.reading.breaks(
-                "item-id", f"{event.get('item_id')} is not the open item"
-            )
+            detail = f"{event.get('item_id')} is not the open item"
+            self.reading.breaks("item-id", detail)
         self.text += event["delta"]
 
     def whole(self, kind: str, text: str) -> None:
@@ -164,110 +179,102 @@ class _Items:
             )
 
     def done(self, event: dict[str, Any]) -> None:
-        item = event["item"]
-        if (
-            self.open is None
-            or item["type"] != self.kind
-            or event.get("output_index") != self.index
-        ):
-            self.reading.breaks(
-                "item-order",
-                f"{item['type']} is done, open is {self.kind or 'nothing'}",
-            )
+        item, index = event["item"], event.get("output_index")
+        if item["type"] != self.kind or index != self.index:
+            detail = f"{item['type']} is done, open is {self.kind or 'nothing'}"
+            self.reading.breaks("item-order", detail)
+        if _identity(item) != _identity(self.added_as.get(index, item)):
+            self.reading.fails("item-id", f"item {index} is done as another")
         if item["type"] == "reasoning" and (
             self.reading.content.strip() or self.reading.calls
         ):
             self.reading.breaks("order", "reasoning after content or calls")
         if item.get("status") == "incomplete" and self.told_done:
-            self.reading.breaks(
-                "cut-done", "the arguments of an incomplete call are done"
-            )
+            detail = "the arguments of an incomplete call are done"
+            self.reading.breaks("cut-done", detail)
         if item["type"] in _CALLS:
             if self.open and item.get("name") != self.open.get("name"):
-                self.reading.breaks(
-                    "name-first",
-                    f"added as {self.open.get('name')!r}, done as {item.get('name')!r}",
-                )
+                detail = f"{self.open.get('name')!r} is done as {item.get('name')!r}"
+                self.reading.breaks("name-first", detail)
             self.whole(item["type"], item[_CALLS[item["type"]]])
         else:
             self.whole(item["type"], _text(item))
         _item(self.reading, item)
-        self.open, self.kind, self.told_done = None, "", False
+        self.open, self.told_done = None, False
+
+    def leave(self) -> None:
+        """The stream has ended: what is open is read as it stands."""
+        if self.open is None:
+            return
+        # A custom tool's call, when it is cut, has no other way to say so.
+        if self.kind != "custom_tool_call":
+            self.reading.breaks("item-order", f"{self.kind} is never done")
+        if self.kind in _CALLS:
+            text = self.text
+            if self.kind == "custom_tool_call":
+                text = _as_json(text).removesuffix('"}')
+            name, id_ = self.open.get("name") or "", self.open.get("call_id") or ""
+            self.reading.calls.append(ReadCall(name, id_, text))
+        elif self.kind == "message":
+            self.reading.content += self.text
+        else:
+            self.reading.reasoning += self.text
+
+
+def _identity(item: dict[str, Any]) -> tuple[Any, ...]:
+    """What OpenAI's SDK knows an item by, from its start to its end."""
+    if item["type"] in _CALLS:
+        return item["type"], item.get("call_id")
+    return item["type"], item.get("id")
 
 
 def read_stream(body: bytes) -> Reading:
-    """A streamed response: created, output items in order, one terminal event; numbered from 0 upwards."""
+    """A streamed response: items in order, one terminal event, numbered upwards.
+
+    OpenAI's SDK gives its user the output of the terminal event; others, as Codex does,
+    read the items. Where the two differ, the first counts.
+    """
     reading = Reading()
-    items, number, final = _Items(reading), 0, None
-    for name, data in sse(body):
-        if data == "[DONE]":
-            continue
+    items, final = _Items(reading), None
+    for number, (name, data) in enumerate(
+        each for each in sse(body) if each[1] != "[DONE]"
+    ):
         event = json.loads(data)
         kind = event.get("type", "")
         if name and name != kind:
             reading.breaks("event-name", f"{name} carries {kind}")
         if final is not None:
             reading.breaks("terminal-event", f"{kind} after the terminal event")
+        if number == 0 and kind not in ("response.created", "error"):
+            reading.fails("event-order", f"{kind} before response.created")
         if event.get("sequence_number") not in (None, number):
-            reading.breaks(
-                "sequence-number", f"{event['sequence_number']} instead of {number}"
-            )
-        number += 1
+            detail = f"{event['sequence_number']} instead of {number}"
+            reading.breaks("sequence-number", detail)
         if kind == "response.output_item.added":
             items.added(event)
+        elif kind == "response.content_part.added":
+            items.parts[event.get("output_index")] += 1
         elif kind == "response.output_item.done":
             items.done(event)
-        elif kind == "response.output_text.delta":
-            items.delta(event, "message")
-        elif kind == "response.reasoning_text.delta":
-            items.delta(event, "reasoning")
-        elif kind in (
-            "response.function_call_arguments.delta",
-            "response.custom_tool_call_input.delta",
-        ):
-            items.delta(
-                event, "function_call" if "function" in kind else "custom_tool_call"
-            )
-            reading.pieces += bool(event["delta"])
-        elif kind in ("response.output_text.done", "response.reasoning_text.done"):
-            items.whole("message" if "output" in kind else "reasoning", event["text"])
-        elif kind == "response.function_call_arguments.done":
-            items.whole("function_call", event["arguments"])
-            items.told_done = True
-        elif kind == "response.custom_tool_call_input.done":
-            items.whole("custom_tool_call", event["input"])
+        elif kind in _DELTAS:
+            items.delta(event, _DELTAS[kind])
+            reading.pieces += _DELTAS[kind] in _CALLS and bool(event["delta"])
+        elif kind in _DONE:
+            of, field = _DONE[kind]
+            items.whole(of, event[field])
+            items.told_done |= kind == "response.function_call_arguments.done"
         elif kind in _TERMINAL:
             final = event["response"]
-        elif kind == "error" or "error" in event:
+        elif event.get("error"):  # which OpenAI's SDK raises
+            reading.fails("error-event", data[:300])
+        elif kind == "error":
             reading.breaks("error-event", data[:300])
-    if items.open is not None:
-        if (
-            items.kind != "custom_tool_call"
-        ):  # which, when it is cut, has no other way to say so
-            reading.breaks("item-order", f"{items.kind} is never done")
-        if items.kind in _CALLS:
-            text = (
-                items.text
-                if items.kind == "function_call"
-                else _as_json(items.text)[:-2]
-            )
-            reading.calls.append(
-                ReadCall(
-                    items.open.get("name") or "", items.open.get("call_id") or "", text
-                )
-            )
-        elif items.kind == "message":
-            reading.content += items.text
-        else:
-            reading.reasoning += items.text
+    cut_custom = items.kind == "custom_tool_call"
+    items.leave()
     if final is None:
-        reading.breaks("terminal-event", "no response.completed")
+        reading.fails("terminal-event", "no response.completed")
     else:
-        _same_output(
-            reading,
-            final,
-            cut_custom=items.open is not None and items.kind == "custom_tool_call",
-        )
+        _same_output(reading, final, cut_custom=cut_custom)
         _finish(reading, final)
     reading.close()
     return reading
@@ -283,6 +290,7 @@ def _same_output(reading: Reading, final: dict[str, Any], *, cut_custom: bool) -
         [(c.name, c.text, c.status == "incomplete") for c in again.calls]
         != [(c.name, c.text, c.status == "incomplete") for c in calls]
     ):
-        reading.breaks(
-            "final-output", "the terminal event's output differs from the streamed one"
-        )
+        detail = "the terminal event's output differs from the streamed one"
+        reading.breaks("final-output", detail)
+        reading.content, reading.reasoning = again.content, again.reasoning
+        reading.calls = again.calls

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What OpenAI's and Anthropic's own clients assemble from a stream.
+
+The suite's readers of streams are faster and say what is wrong; on a sample they are
+held to these.
+"""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from typing import Any
+
+import anthropic
+import openai
+
+from conformance.reading import Reading
+
+#: The HTTP package that the SDKs speak: httpx, or httpx2 in newer ones.
+httpx: Any = importlib.import_module(
+    openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]
+)
+
+EVERY = 64
+"""One stream in so many is sampled."""
+
+
+def sampled(key: str) -> bool:
+    """Whether a stream of this name is in the sample, which is always the same."""
+    return zlib.crc32(key.encode()) % EVERY == 0
+
+
+def difference(surface: str, body: bytes, reading: Reading) -> str:
+    """How the SDK's message differs from what we read; empty if it does not."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        kind = {"content-type": "text/event-stream"}
+        return httpx.Response(200, headers=kind, content=body, request=request)
+
+    with httpx.Client(transport=httpx.MockTransport(answer)) as client:
+        try:
+            theirs = _ASSEMBLE[surface](client)
+        except Exception as error:  # whatever the SDK does not take
+            why = f"{type(error).__name__}: {error}"
+            return "" if reading.failed else f"the SDK raised {why}"
+    if reading.failed:
+        return f"the SDK read {theirs}, we {reading.broken}"
+    for what, ours in (
+        ("reasoning", reading.reasoning),
+        ("content", reading.content),
+        ("calls", [_call(surface, call) for call in reading.calls]),
+    ):
+        if ours != theirs[what]:
+            return f"{what}: the SDK read {theirs[what]!r}, we {ours!r}"
+    return ""
+
+
+def _call(surface: str, call: Any) -> tuple[str, str, Any]:
+    """A call as the SDK's objects show it."""
+    if surface == "messages":
+        return call.name, call.id, call.parsed if call.opened is None else call.opened
+    return call.name, call.id, call.text
+
+
+def _chat(client: httpx.Client) -> dict[str, Any]:
+    sdk = openai.OpenAI(api_key="-", base_url="http://server/v1", http_client=client)
+    with sdk.chat.completions.stream(model="-", messages=[]) as stream:
+        message = stream.get_final_completion().choices[0].message
+    extra = message.model_extra or {}
+    return {
+        "reasoning": extra.get("reasoning") or extra.get("reasoning_content") or "",
+        "content": message.content or "",
+        "calls": [
+            (call.function.name or "", call.id or "", call.function.arguments or "")
+            for call in message.tool_calls or []
+        ],
+    }
+
+
+def _responses(client: httpx.Client) -> dict[str, Any]:
+    sdk = openai.OpenAI(api_key="-", base_url="http://server/v1", http_client=client)
+    final = None
+    with sdk.responses.stream(model="-", input="-") as stream:
+        for event in stream:
+            if event.type in ("response.completed", "response.incomplete"):
+                final = event.response
+    if final is None:
+        raise RuntimeError("no final response")
+    texts = {"message": "", "reasoning": ""}
+    calls = []
+    for item in final.output:
+        if item.type in texts:
+            texts[item.type] += "".join(part.text for part in item.content or [])
+        else:
+            calls.append((item.name, item.call_id, item.arguments))
+    return {
+        "reasoning": texts["reasoning"],
+        "content": texts["message"],
+        "calls": calls,
+    }
+
+
+def _messages(client: httpx.Client) -> dict[str, Any]:
+    sdk = anthropic.Anthropic(api_key="-", base_url="http://server", http_client=client)
+    with sdk.messages.stream(model="-", max_tokens=1, messages=[]) as stream:
+        blocks = stream.get_final_message().content
+    calls = [(b.name, b.id, b.input) for b in blocks if b.type == "tool_use"]
+    return {
+        "reasoning": "".join(b.thinking for b in blocks if b.type == "thinking"),
+        "content": "".join(b.text for b in blocks if b.type == "text"),
+        "calls": calls,
+    }
+
+
+_ASSEMBLE = {"chat": _chat, "responses": _responses, "messages": _messages}
