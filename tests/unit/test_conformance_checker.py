@@ -150,7 +150,9 @@ def response_events() -> Events:
     for i, item in enumerate(items):
         text = item["arguments"] if "arguments" in item else item["content"][0]["text"]
         base: dict[str, Any] = {"output_index": i, "item_id": item["id"]}
-        empty: dict[str, Any] = {"arguments": ""} if "arguments" in item else {"content": []}
+        empty: dict[str, Any] = (
+            {"arguments": ""} if "arguments" in item else {"content": []}
+        )
         added = {"type": "response.output_item.added", "item": {**item, **empty}}
         out.append(added | {"output_index": i})
         if item["type"] == "message":

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import platform
 import re
+import statistics
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -123,18 +124,18 @@ def _growth(by: dict[tuple[str, str, int, int], Cell], path: str) -> str:
     return _interval(short, ".2f") if short else results.NOT_RUN
 
 
-def saved(release: Release) -> str:
-    """How many times the patched cost stock's is, at the summary's length."""
+def cost(release: Release) -> str:
+    """Microseconds a token at the summary's length, stock → patched."""
     kept = read(release.name)
-    if kept is None:
-        return results.NOT_RUN
     key = ("parser", WORKLOAD, SUMMARY_LENGTH, WIDTH)
-    cell = _by_key(kept["cells"]).get(key, _NONE)
-    ratio = cell["ratios"].get("stock")
-    if ratio is None:
-        return _ratio(cell)
-    times = float(f"{1 / ratio['value']:.2g}")
-    return f"{'> ' if ratio.get('at_most') else ''}{times:.0f} times as much"
+    subjects = _by_key(kept["cells"]).get(key, _NONE)["subjects"] if kept else {}
+    return results.change(subjects, _microseconds)
+
+
+def _microseconds(subject: Cell) -> str:
+    if "us_per_token" in subject:
+        return f"{statistics.median(subject['us_per_token']):.2g}"
+    return results.NOT_RUN
 
 
 def _ratio(cell: Cell) -> str:

@@ -5,11 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-<<<<<<< HEAD
-=======
-from bench import places
 from conformance.check import HARMS
->>>>>>> ef2ce7c (Judge a response by harm, as the SDKs assemble it)
 from engines import SUITE_VERSION
 from engines.peers import pinned
 from patchset import results
@@ -41,16 +37,9 @@ def table(found: Iterable[Release]) -> str:
                 rust.append(release.wheel("cuda", "x86_64"))
     if not rows:
         return f"{results.NOT_RUN}\n"
-<<<<<<< HEAD
     listed = [(wheel, "") for wheel in pinned().values()]
     listed += [(wheel, " (Rust frontend)") for wheel in rust]
     wheels = [f"- {wheel.file}{what}: sha256 {wheel.sha256}" for wheel, what in listed]
-    head = "engine | right | wrong in white space only | burst-invariant"
-=======
-    pinned = [(wheel, "") for wheel in places.pinned_peers().values()]
-    pinned += [(wheel, " (Rust frontend)") for wheel in rust]
-    wheels = [f"- {wheel.file}{what}: sha256 {wheel.sha256}" for wheel, what in pinned]
     head = f"engine | right | {' | '.join(HARMS)} | burst-invariant"
->>>>>>> ef2ce7c (Judge a response by harm, as the SDKs assemble it)
     head += " | executes quoted calls | taken"
     return results.table(head, rows) + "\n" + "\n".join(wheels) + "\n\n"

@@ -123,7 +123,8 @@ class _Items:
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self.open: dict[str, Any] | None = None
-        self.index, self.count, self.text = -1, 0, ""
+        self.index: int | None = -1
+        self.count, self.text = 0, ""
         self.told_done = False
         self.added_as: dict[Any, dict[str, Any]] = {}
         self.parts = Counter[Any]()
