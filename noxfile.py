@@ -250,8 +250,7 @@ def clients(session: nox.Session) -> None:
     install(session, "test", lane=True)
     _, names = arguments(session)
     trees(session, [*releases(default=True), *names])
-    places = ("--trees", str(TREES), "--build", str(BUILD / "clients"))
-    lane(session, "clients", *places, *session.posargs)
+    lane(session, "clients", *session.posargs)
 
 
 @session

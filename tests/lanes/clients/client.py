@@ -10,35 +10,47 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clients.scenarios import Call, Edit, Part, Read, Scenario, Shell, Turn, Write, fill
+from clients.scenarios import (
+    CUT,
+    Call,
+    Edit,
+    Part,
+    Read,
+    Scenario,
+    Shell,
+    Turn,
+    Write,
+    fill,
+)
 
+#: What every client is asked. The scripted model needs no more.
 PROMPT = (
     "Do the work that you know of, step by step, with your tools, "
     "then say that it is done."
 )
-"""What every client is asked. The scripted model needs no more."""
 
 INSTRUCTIONS = "You write files."
 KEY = "dummy-key"
 MODEL = "scripted"
+#: What a client may take before it has to end, where it asks for a number.
 STEPS = 40
-"""What a client may take before it has to end, where it asks for a number."""
+#: What a client does wrong with cut calls, if it does.
+CLOSES = dict.fromkeys(CUT, "it closes the open JSON of a cut call and runs it")
 
 
 @dataclass(frozen=True)
 class Run:
     """One run, as a client needs to know it."""
 
-    name: str
+    #: The run's own address; the API is below ``/v1``.
     url: str
-    """The run's own address; the API is below ``/v1``."""
     surface: str
+    #: Where it works; the process is there already.
     folder: str
-    """Where it works; the process is there already."""
+    #: Its scratch home.
     home: str
-    """Its scratch home."""
+    #: Where ``clients.install`` put the clients.
     installed: str
-    """Where ``clients.install`` put the clients."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +60,12 @@ class Tools:
     write: tuple[str, str, str] = ("write_file", "path", "content")
     edit: tuple[str, str, str, str] = ("edit_file", "path", "old_string", "new_string")
     shell: tuple[str, str] = ("run_shell", "command")
+    #: None: by the shell.
     read: tuple[str, str] | None = None
-    """None: by the shell."""
+    #: What the client adds to a call of an edit when it repeats it.
     edit_also: tuple[tuple[str, Any], ...] = ()
-    """What the client adds to a call of an edit when it repeats it."""
+    #: What else the shell's tool requires.
     shell_also: tuple[tuple[str, Any], ...] = ()
-    """What else the shell's tool requires."""
 
     def call(self, part: Part, folder: Path) -> Call:
         """The call for a part of a turn."""
@@ -84,24 +96,24 @@ class Client:
     """
 
     name: str
+    #: Those of chat, responses and messages that it can speak.
     surfaces: tuple[str, ...]
-    """Those of chat, responses and messages that it can speak."""
+    #: Makes one run; returns the final answer.
     ask: Callable[[Run], str]
-    """Makes one run; returns the final answer."""
+    #: What must be installed: ``npm``, ``python``, ``more``, ``aider``.
     environments: tuple[str, ...] = ("python",)
-    """What must be installed: ``npm``, ``python``, ``more``, ``aider``."""
     tools: Tools = Tools()
+    #: The call that loads a tool, and that tool's, where the client keeps tools back.
     deferred: tuple[Call, Call] | None = None
-    """The call that loads a tool, and that tool's, where the client keeps tools back."""
+    #: By scenario, what this client does wrong with a right stream.
     faults: Mapping[str, str] = field(default_factory=dict)
-    """By scenario, what this client does wrong with a right stream."""
     uses_tools: bool = True
+    #: Whether its next request repeats the calls as calls.
     echoes: bool = True
-    """Whether its next request repeats the calls as calls."""
+    #: Whether it ends with an answer of the model.
     answers: bool = True
-    """Whether it ends with an answer of the model."""
+    #: The scenarios that make sense for it; none: all.
     scenarios: tuple[str, ...] = ()
-    """The scenarios that make sense for it; none: all."""
 
     def call(self, part: Part, folder: Path) -> Call:
         """The call for a part of a turn, with this client's own tools."""
@@ -169,5 +181,5 @@ def run_shell(command: str) -> str:
     return f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
 
 
+#: What every library is given.
 TOOLS = (write_file, edit_file, run_shell)
-"""What every library is given."""

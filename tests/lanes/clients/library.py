@@ -25,7 +25,7 @@ def main() -> None:
             result = {"answer": client.ask(run)}
         except Exception as error:  # whatever a client raises is its outcome
             result = {"error": f"{type(error).__name__}: {error}"[:2000]}
-        out.write(json.dumps({"name": run.name, **result}) + "\n")
+        out.write(json.dumps(result) + "\n")
         out.flush()
 
 

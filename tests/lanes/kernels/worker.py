@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m kernels.worker``: one tree in one process, compiled or run; prints what was found as JSON."""
+"""``python -m kernels.worker``: the kernels of the tree on the path, compiled or run.
+
+Prints what was found as JSON. To run them ``TRITON_INTERPRET=1`` must be set.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -11,85 +15,68 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import click
 import torch
 
 from kernels import ahead, batches, imports
 from kernels.mutants import MUTANTS, source
 
+#: Runs of random batches, and the steps of each.
+_SEEDS, _STEPS = 9, 10
 
-def run(module: ModuleType, patched: bool, seeds: int, steps: int) -> int:
+
+def run(module: ModuleType, patched: bool) -> int:
     """Run random batches; returns how many rows were compared."""
-    return sum(
-        batches.Batches(
-            module,
-            patched,
-            "cpu",
-            seed,
-            (torch.int64, torch.int32)[seed % 2],
-            batches.MARKERS[seed % len(batches.MARKERS)],
-        ).steps(steps)
-        for seed in range(seeds)
-    )
+    rows = 0
+    for seed in range(_SEEDS):
+        index = (torch.int64, torch.int32)[seed % 2]
+        markers = batches.MARKERS[seed % len(batches.MARKERS)]
+        rows += batches.Batches(module, patched, seed, index, markers).steps(_STEPS)
+    return rows
 
 
-def missed(
-    path: Path, seen_by: str, seeds: int, steps: int
-) -> tuple[list[str], list[str]]:
-    """Try the mutants that one of the two ways must see; returns those it saw and those it did not."""
-    seen: list[str] = []
-    unseen: list[str] = []
+def noticed(path: Path, seen_by: str) -> dict[str, bool]:
+    """Whether each mutant that the compiler, or a batch, must see is seen."""
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
         for number, mutant in enumerate(MUTANTS):
             if mutant.seen_by != seen_by:
                 continue
             place = Path(folder, f"mutant{number}.py")
             place.write_text(source(path, mutant), encoding="utf-8")
-            module = imports.load(place, place.stem)
+            module = imports.load(place)
             try:
                 if seen_by == "compiler":
                     ahead.compile_all(module, True, {"sm_90": ahead.TARGETS["sm_90"]})
                 else:
-                    run(module, True, seeds, steps)
+                    run(module, True)
             except (AssertionError, ahead.CompileError):
-                seen.append(mutant.name)
+                found[mutant.name] = True
             else:
-                unseen.append(mutant.name)
-    return seen, unseen
+                found[mutant.name] = False
+    return found
 
 
-@click.command()
-@click.argument("task", type=click.Choice(["compile", "run"]))
-@click.argument("tree", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--patched", is_flag=True, help="The tree has the series.")
-@click.option(
-    "--mutants", is_flag=True, help="Try the mutants instead of the tree's own file."
-)
-@click.option("--seeds", default=9, show_default=True, help="Runs of random batches.")
-@click.option("--steps", default=10, show_default=True, help="Of one run.")
-def command(
-    task: str, tree: Path, patched: bool, mutants: bool, seeds: int, steps: int
-) -> None:
-    """Compile the kernels of TREE, or run them in Triton's interpreter (with TRITON_INTERPRET=1)."""
-    import triton
-
+def main(kind: str) -> None:
+    """Look at the kernels of a ``stock`` or ``patched`` tree."""
     begun = time.monotonic()
-    module = imports.enter(tree, "cpu")
-    found: dict[str, Any] = {"triton": triton.__version__}
+    out, patched = os.fdopen(os.dup(1), "w"), kind == "patched"
+    os.dup2(2, 1)
+    module = imports.budget()
+    found: dict[str, Any] = {}
+    interpreted = bool(os.environ.get("TRITON_INTERPRET"))
     try:
-        if mutants:
-            path = tree.joinpath(*imports.BUDGET.split(".")).with_suffix(".py")
-            seen_by = "compiler" if task == "compile" else "batches"
-            found["seen"], found["unseen"] = missed(path, seen_by, seeds, steps)
-        elif task == "compile":
-            found["sizes"] = ahead.compile_all(module, patched, ahead.TARGETS)
+        if interpreted:
+            found["rows"] = run(module, patched)
         else:
-            found["rows"] = run(module, patched, seeds, steps)
+            found["sizes"] = ahead.compile_all(module, patched, ahead.TARGETS)
     except (AssertionError, ahead.CompileError) as error:
         found["wrong"] = str(error)
+    if patched:
+        seen_by = "batches" if interpreted else "compiler"
+        found["mutants"] = noticed(Path(str(module.__file__)), seen_by)
     found["seconds"] = round(time.monotonic() - begun, 1)
-    json.dump(found, sys.stdout)
+    json.dump(found, out)
 
 
 if __name__ == "__main__":
-    command()
+    main(sys.argv[1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from clients.agents import libraries, node, programs
 from clients.client import Client
 
+#: By name, in the order of the table.
 CLIENTS: dict[str, Client] = {
     client.name: client
     for client in (*programs.CLIENTS, *node.CLIENTS, *libraries.CLIENTS)
 }
-"""By name, in the order of the table."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.client import (
+    CLOSES,
     INSTRUCTIONS,
     KEY,
     MODEL,
@@ -442,7 +443,7 @@ CLIENTS = (
             "undeclared": "it raises ModelBehaviorError for a call of an unknown tool"
         },
     ),
-    Client("langchain", OPENAI, langchain),
+    Client("langchain", OPENAI, langchain, faults=CLOSES),
     Client("pydantic_ai", ALL, pydantic_ai),
     Client(
         "litellm",
@@ -470,7 +471,7 @@ CLIENTS = (
     Client("autogen", ("chat",), autogen, MORE),
     Client("agno", ("chat",), agno, MORE),
     Client("haystack", ("chat",), haystack, MORE),
-    Client("llama_index", ("chat",), llama_index, MORE),
+    Client("llama_index", ("chat",), llama_index, MORE, faults=CLOSES),
     Client(
         "semantic_kernel",
         ("chat",),

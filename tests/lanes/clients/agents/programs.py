@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from clients.client import KEY, MODEL, PROMPT, Client, Run, Tools
+from clients.client import CLOSES, KEY, MODEL, PROMPT, Client, Run, Tools
 from clients.scenarios import Call, Edit, Part, Shell, Write
 
 
@@ -252,6 +252,7 @@ CLIENTS = (
         pi,
         NPM,
         Tools(("write", "path", "content"), shell=("bash", "command")),
+        faults=CLOSES,
     ),
     Client(
         "continue",
