@@ -314,6 +314,25 @@ def gpu_tests(session: nox.Session) -> None:
 
 
 @session
+def results(session: nox.Session) -> None:
+    """Measure: run what is missing of results/, hours: -- [RELEASE… --list]."""
+    server(session, "test", "bench")
+    options, names = arguments(session)
+    if "--list" not in options and not HELP:
+        install(session, lane=True)
+        pins = ("--require-hashes", "-r", "tests/lanes/bfcl/requirements.txt")
+        session.install("--no-deps", *pins)
+    names = names if session.posargs else releases(tier="maintained")
+    trees(session, [] if "--list" in options else [*releases(default=True), *names])
+    codes = [0, 1] if "--list" in options else [0]
+    where = ("--trees", str(TREES), *options, *names)
+    session.run(
+        "python", "-m", "tables.missing", *where, env=LANES, success_codes=codes
+    )
+    lane(session, "tables")
+
+
+@session
 def tables(session: nox.Session) -> None:
     """Measure: write the documents' tables, or README's example: -- [--example]."""
     if "--example" not in session.posargs:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from bench import kept
 from bfcl import table as bfcl
@@ -22,8 +23,8 @@ from engines import table as engines
 from gpu import cells
 from patchset import paths, results
 from patchset.release import load, releases
-from tables import series
-from tables.__main__ import TABLES, made, stale
+from tables import missing, series
+from tables.__main__ import SUITES, TABLES, page, readme, stale
 
 NEW, OLD = "v0.33.0", "v0.27.1"
 
@@ -241,6 +242,20 @@ def test_cells_measured_again_take_their_place(rows: Path) -> None:
     assert values({1_000: 0.6}, rounds=3, files="b") == {1_000: 0.6}
 
 
+def test_what_is_missing_or_out_of_date_is_left(rows: Path) -> None:
+    release = load(NEW)
+    version = SUITES["conformance"]
+    assert missing.is_missing("conformance", release, "patched")
+    results.keep("conformance", version, NEW, "patched", {})
+    assert not missing.is_missing("conformance", release, "patched")
+    results.keep("conformance", version - 1, NEW, "patched", {})
+    assert missing.is_missing("conformance", release, "patched")
+    lanes = {lane for lane, _, _ in missing.commands(release, Path("trees"))}
+    assert lanes == set(SUITES) - {"gpu", "cpu"}, "v0.33.0 has no CPU wheel"
+    asked = CliRunner().invoke(missing.command, [NEW, "--lane", "bfcl", "--list"])
+    assert asked.exit_code == 1 and "--stock v0.33.0 --results" in asked.output
+
+
 def test_a_patchs_words_are_shown_and_not_rendered(project: Project) -> None:
     header = HEADER.format(subject="Keep <tool_call> | as text & so on")
     project.add_patch("0001-first.diff", diff_line(5, "five"), header)
@@ -248,12 +263,14 @@ def test_a_patchs_words_are_shown_and_not_rendered(project: Project) -> None:
     assert "Keep &lt;tool_call&gt; \\| as text &amp; so on" in text
 
 
-def test_a_document_names_its_tables(project: Project) -> None:
+def test_the_page_has_all_tables_and_the_readme_its_summary(project: Project) -> None:
     project.add_patch("0001-first.diff", diff_line(5, "five"))
     project.run("refresh")
     place = paths.project_root() / "README.md"
-    place.write_text("<!-- table: releases -->\n<!-- end of table -->\nafter\n")
-    text = made(Path("README.md"), releases())
+    place.write_text("<!-- table: summary -->\n<!-- end of table -->\nafter\n")
+    text = readme(releases())
+    assert "| release | ran something quoted |" in text and text.endswith("after\n")
+    text = page(releases())
     assert "| v1.2.0 |" in text or "| **v1.2.0** (default) |" in text
-    assert text.endswith("after\n") and not stale(releases())
-    assert {"summary", "conformance", "bench"} < set(TABLES)
+    assert all(f"\n## {name}\n" in text for name in TABLES)
+    assert not stale(releases())

@@ -68,3 +68,36 @@ def share(release: Release, kind: str, harms: tuple[str, ...]) -> str:
     wrong = sum(tally.get(harm, 0) for harm in harms)
     percent = max(1, round(100 * wrong / tally["all"])) if wrong else 0
     return f"{percent} %"
+
+
+def corpora_table(found: Iterable[Release]) -> str:
+    """Cases of each corpus: right / text / wrong / in which something quoted ran."""
+    rows = []
+    for release in found:
+        run = results.read("corpora", release.name)
+        if run:
+            by_reader = {name: _corpora(cell) for name, cell in run.items()}
+            for corpus in next(iter(by_reader.values())):
+                cells = (by_reader.get(each, {}).get(corpus) for each in READERS)
+                shown = (" / ".join(map(str, c)) if c else "–" for c in cells)
+                rows.append([release.name, corpus, *shown])
+            days = (run[each]["date"] if each in run else "–" for each in READERS)
+            rows.append([release.name, "taken", *days])
+    if not rows:
+        return f"{results.NOT_RUN}\n"
+    head = "release | corpus | stock server | patched server | patched reader alone"
+    return results.table(head, rows)
+
+
+#: Rows of results/corpora: a server asked a sample, and the reader asked all.
+READERS = ("stock", "patched", "reader")
+
+
+def _corpora(row: results.Cell) -> dict[str, list[int]]:
+    """The numbers of each corpus, spellings taken together."""
+    out: dict[str, list[int]] = {}
+    for name, figures in row["corpora"].items():
+        sums = out.setdefault(name.partition(":")[0], [0] * 4)
+        for i, field in enumerate(("right", "text", "wrong", "quoted")):
+            sums[i] += figures[field]
+    return out

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of README.md and docs/results.md, made from pins, series and results."""
+"""docs/tables.md and README.md's summary, made from pins, series and results."""

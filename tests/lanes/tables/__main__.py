@@ -19,6 +19,7 @@ import tokens
 from bench import kept
 from bfcl import table as bfcl_table
 from clients import table as clients_table
+from conformance import corpora
 from conformance import table as conformance_table
 from cpu import table as server_table
 from engines import table as engines_table
@@ -27,11 +28,11 @@ from patchset.release import Release, releases
 from tables import series
 from tokens import table as tokens_table
 
-#: Documents with tables, below the project's root.
-DOCUMENTS = (Path("README.md"), Path("docs/results.md"))
 #: The suite version of each lane that keeps rows.
 SUITES = {
     "conformance": conformance.SUITE_VERSION,
+    "corpora": corpora.SUITE_VERSION,
+    "bench": bench.SUITE_VERSION,
     "cpu": cpu.SUITE_VERSION,
     "gpu": cpu.SUITE_VERSION,
     "clients": clients.SUITE_VERSION,
@@ -74,27 +75,39 @@ def _ordinary(run: results.Cell) -> str:
     return f"{run['possible'] - run['right']['k=5']} of {run['possible']}"
 
 
+#: The page of all tables: its headings, and what makes the table below each.
 TABLES: dict[str, Callable[[list[Release]], str]] = {
-    "summary": summary_table,
-    "releases": series.releases_table,
-    "patches": series.patches_table,
-    "conformance": conformance_table.table,
-    "lanes": server_table.table,
-    "clients": clients_table.table,
-    "tokens": tokens_table.table,
-    "tool-eval": server_table.tool_eval_table,
-    "bfcl": bfcl_table.table,
-    "engines": engines_table.table,
-    "bench": kept.table,
+    "Releases": series.releases_table,
+    "Patches": series.patches_table,
+    "Conformance": conformance_table.table,
+    "Corpora": conformance_table.corpora_table,
+    "Ordinary calls": bfcl_table.table,
+    "Cost": kept.table,
+    "Clients": clients_table.table,
+    "Servers": server_table.table,
+    "Real weights": server_table.tool_eval_table,
+    "Cached prefixes": tokens_table.table,
+    "Other engines": engines_table.table,
 }
 
 
-def made(name: Path, found: list[Release]) -> str:
-    """A document with its tables made again."""
-    text = (paths.project_root() / name).read_text(encoding="utf-8")
-    return results.fill(
-        text, {key: partial(make, found) for key, make in TABLES.items()}
-    )
+def page(found: list[Release]) -> str:
+    """All tables, each below its heading."""
+    parts = [
+        "# Tables\n\nMade by `nox -s tables`; [results](results.md) explains them.\n"
+    ]
+    parts += (f"## {name}\n\n{make(found)}" for name, make in TABLES.items())
+    return "\n".join(parts)
+
+
+def readme(found: list[Release]) -> str:
+    """The README with its summary made again."""
+    text = (paths.project_root() / "README.md").read_text(encoding="utf-8")
+    return results.fill(text, {"summary": partial(summary_table, found)})
+
+
+#: Documents with tables, below the project's root.
+DOCUMENTS = {Path("README.md"): readme, Path("docs/tables.md"): page}
 
 
 def stale(found: list[Release]) -> list[str]:
@@ -102,11 +115,12 @@ def stale(found: list[Release]) -> list[str]:
     lines = [
         line
         for lane, suite in SUITES.items()
+        if lane != "bench"
         for line in results.warnings(lane, suite, found)
     ]
     for release in found:
         run = kept.read(release.name)
-        if run and (what := results.outdated(run, bench.SUITE_VERSION, release.name)):
+        if run and (what := results.outdated(run, SUITES["bench"], release.name)):
             lines.append(f"{release.name}, bench: {' and '.join(what)} changed since")
     return lines
 
@@ -114,15 +128,15 @@ def stale(found: list[Release]) -> list[str]:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--check", is_flag=True, help="Write nothing; name what would change.")
 def command(check: bool) -> None:
-    """Write the tables of README.md and docs/results.md.
+    """Write docs/tables.md and the summary of README.md.
 
     Rows of an earlier series or suite are shown with their day and named here.
     """
     newest_first = list(reversed(releases()))
-    for name in DOCUMENTS:
+    for name, make in DOCUMENTS.items():
         place = paths.project_root() / name
-        text = made(name, newest_first)
-        if text == place.read_text(encoding="utf-8"):
+        text = make(newest_first)
+        if place.is_file() and text == place.read_text(encoding="utf-8"):
             console.note(f"{name}: tables are up to date")
         elif check:
             console.note(f"warning: {name}: tables are out of date; run nox -s tables")

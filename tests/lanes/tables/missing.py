@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tables.missing``: run what is not run, or out of date, of releases."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from bench import kept
+from patchset import console, paths, results, run_command
+from patchset.release import Release, load, releases
+from tables.__main__ import SUITES
+
+Command = tuple[str, ...]
+#: Cases of each corpus that a server is asked.
+SAMPLE = "40"
+
+
+def commands(release: Release, trees: Path) -> Iterator[tuple[str, str, Command]]:
+    """Lane, row, and the module with the arguments that make it, of a release."""
+    name = release.name
+    places = ("--trees", str(trees))
+    for kind in results.KINDS:
+        stock = ("--stock",) if kind == "stock" else ()
+        yield "conformance", kind, ("conformance", *places, name, *stock, "--results")
+        tree = ("--tree", str(trees / name / kind), "--sample", SAMPLE, "--row", kind)
+        rows = ("--json", str(results.file("corpora", name)))
+        yield "corpora", kind, ("conformance.corpora", *tree, *rows)
+    build = ("--build", str(paths.build_dir() / "clients"))
+    client = ("--release", name, "--stock", "--results")
+    yield "tokens", "patched", ("tokens", name, "--results")
+    yield "bfcl", "patched", ("bfcl", *places, "--stock", name, "--results")
+    yield "bench", "patched", ("bench", name, "--results")
+    yield "clients", "patched", ("clients", *places, *build, *client)
+    if release.default:
+        yield "engines", "patched qwen3_coder", ("engines", *places, "--results")
+    if "cpu" in release.wheels:
+        mtp = ("--mtp", "0-5,7,15", "--stock", "--results")
+        yield "cpu", "patched k5", ("cpu", "--release", name, *mtp)
+
+
+def is_missing(lane: str, release: Release, row: str) -> bool:
+    """Whether a row is not there, or the series or the suite has changed since."""
+    rows = results.read(lane, release.name) if lane != "bench" else {}
+    found = kept.read(release.name) if lane == "bench" else rows.get(row)
+    return found is None or bool(results.outdated(found, SUITES[lane], release.name))
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("names", metavar="[RELEASE]...", nargs=-1)
+@click.option(
+    "--lane", "lanes", multiple=True, help="This lane alone; may be repeated."
+)
+@click.option(
+    "--list", "only_list", is_flag=True, help="Run nothing; say what is left."
+)
+@click.option("--trees", type=Path, help="Folder of RELEASE/{stock,patched}.")
+def command(
+    names: tuple[str, ...], lanes: tuple[str, ...], only_list: bool, trees: Path | None
+) -> None:
+    """Run the lanes whose results are missing or out of date.
+
+    Of each RELEASE, or of the maintained ones. Hours; what is done is kept, so that the
+    same command goes on after an interruption. Exit code 1: something is left.
+    """
+    chosen = [load(name) for name in names]
+    chosen = chosen or [each for each in releases() if each.tier == "maintained"]
+    trees = trees or paths.build_dir() / "trees"
+    left = [
+        (lane, release, row, words)
+        for release in chosen
+        for lane, row, words in commands(release, trees)
+        if lane in (lanes or (lane,)) and is_missing(lane, release, row)
+    ]
+    began = time.monotonic()
+    for number, (_, _, _, words) in enumerate([] if only_list else left, 1):
+        minutes = (time.monotonic() - began) / 60
+        console.note(f"{number} of {len(left)}, {minutes:.0f} min: {shlex.join(words)}")
+        subprocess.run([sys.executable, "-m", *words], check=False)
+    left = [each for each in left if is_missing(*each[:3])]
+    for _, _, _, words in left:
+        console.note(f"left: {shlex.join(words)}")
+    console.note(f"{len(left)} left")
+    sys.exit(1 if left else 0)
+
+
+if __name__ == "__main__":
+    run_command.run(command)
