@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Qwen tool calls of a stock vLLM, read by QwenToolReader; no file is changed."""
 
+import functools
 import hashlib
 import importlib.util
 import multiprocessing
 import os
+import sys
 from importlib import metadata, resources
 from pathlib import Path
 
 SWITCH = "VLLM_QWEN_TOOL_READER"
 NOT_COVERED = (
-    "a stream's last step (its kinds share a delta), items of cut calls on "
-    "/v1/responses, late system messages, malformed history, the thinking budget"
+    "late system messages, malformed history, line separators, the thinking budget. "
+    f"{SWITCH}=0 switches it off"
 )
 
 
@@ -22,8 +24,9 @@ class Refused(Exception):
 def register() -> None:
     """Take over ``qwen3_coder`` and ``qwen3_xml``, or say why not; never raises."""
     process = multiprocessing.current_process().name
-    if process != "MainProcess" and not process.startswith("ApiServer"):
-        return  # an engine core or a worker, which parses nothing
+    serves = process == "MainProcess" or process.startswith("ApiServer")
+    if not serves or sys.argv[0].endswith("/models/registry.py"):
+        return  # an engine core, a worker, or vLLM's look at a model's class
     from vllm.logger import init_logger
 
     logger = init_logger("vllm.qwen_tools")
@@ -36,17 +39,14 @@ def register() -> None:
             raise Refused(f"the self-test failed: {fault}")
         from vllm_qwen_tools import serving
 
-        serving.install()
+        # Once the server takes the parser; vLLM's log may not be set up before.
+        live = "reads the tool calls of qwen3_coder and qwen3_xml on vLLM"
+        words = "%s %s %s. Not covered: %s.", name, live, version, NOT_COVERED
+        serving.install(functools.partial(logger.info_once, *words))
     except Refused as reason:
         logger.warning("%s does nothing: %s.", name, reason)
     except Exception:
         logger.exception("%s does nothing: it could not be loaded.", name)
-    else:
-        logger.info(
-            "%s reads the tool calls of qwen3_coder and qwen3_xml on vLLM %s. Not "
-            "covered: %s. %s=0 switches it off.",
-            *(name, version, NOT_COVERED, SWITCH),
-        )
 
 
 def check() -> str:

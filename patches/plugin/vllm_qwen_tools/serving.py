@@ -5,6 +5,8 @@ Serving tells a parser neither why an output ended nor, where nothing is streame
 the prompt.  Both are in the engine's output, which is noted where serving takes it.
 """
 
+import copy
+import dataclasses
 import itertools
 import json
 from contextvars import ContextVar
@@ -12,7 +14,6 @@ from contextvars import ContextVar
 from vllm.entrypoints.anthropic.serving import AnthropicServingMessages
 from vllm.entrypoints.openai.chat_completion.serving import OpenAIServingChat
 from vllm.entrypoints.openai.responses import streaming_events
-from vllm.entrypoints.openai.responses.context import SimpleContext
 from vllm.entrypoints.openai.responses.serving import OpenAIServingResponses
 from vllm.parser import ParserManager
 from vllm.parser.engine.adapters import ParserEngineReasoningAdapter
@@ -21,7 +22,8 @@ from vllm.tool_parsers import ToolParserManager
 from vllm_qwen_tools import qwen_tool_parser as qwen
 from vllm_qwen_tools.qwen_tool_deltas import is_cut, merge_deltas
 
-_output = ContextVar("output", default=None)
+_output = ContextVar("output", default=None)  # the engine's, as it was given
+_left = ContextVar("left", default=0)  # kinds of deltas that wait for a step
 _cut = ContextVar("cut", default=None)  # the finish reason if the last call is cut
 
 
@@ -29,6 +31,7 @@ class PluginParser(qwen.QwenToolParser):
     """Asks the engine's output for what patched serving tells."""
 
     _waiting = ()
+    _has_ended = False
 
     def _note_ending(self, text):
         """Note why the output that ends with *text* ended; what is unknown is cut."""
@@ -48,15 +51,23 @@ class PluginParser(qwen.QwenToolParser):
 
     def parse_delta(self, delta_text, *args, finished, **kwargs):
         """Read a step; of two kinds, the second goes with the next step's delta."""
-        if finished:
-            self._note_ending(delta_text)
-        deltas = self.parse_deltas(delta_text, *args, finished=finished, **kwargs)
-        _cut.set(self._finish[0] if self.last_call_is_cut else None)
-        self._waiting = (*self._waiting, *deltas)
+        if not self._has_ended:
+            outputs = getattr(_output.get(), "outputs", ())
+            if finished or (len(outputs) == 1 and outputs[0].finish_reason):
+                self._has_ended = True  # serving may say so some steps later: _steps
+                self._note_ending(delta_text)
+            kwargs["finished"] = self._has_ended
+            self._waiting += tuple(self.parse_deltas(delta_text, *args, **kwargs))
+            _cut.set(self._finish[0] if self.last_call_is_cut else None)
         kinds = [list(kind) for _, kind in itertools.groupby(self._waiting, _kind)]
         now = list(self._waiting) if finished or not kinds else kinds[0]
         self._waiting = self._waiting[len(now) :]
+        _left.set(len(kinds) - 1)
         return merge_deltas(now)
+
+
+def _is_served(serving):
+    return issubclass(serving.parser_cls or object, PluginParser)
 
 
 def _kind(delta):
@@ -71,10 +82,6 @@ def _is_open(arguments):
     except ValueError:
         return True
     return False
-
-
-def _last_is_cut(calls):
-    return bool(calls) and _is_open(calls[-1].function.arguments)
 
 
 def _mark(items):
@@ -97,6 +104,27 @@ async def _noted(outputs):
         yield output
 
 
+def _steps(output):
+    """Give each of the deltas that a stream's last step may have a step of its own."""
+    _output.set(output)
+    one = output.outputs[0]
+    if len(output.outputs) > 1 or not one.finish_reason:
+        yield output
+        return
+    none = {"text": "", "token_ids": [], "logprobs": one.logprobs and []}
+    more = {"finish_reason": None, "stop_reason": None}
+    yield _with(output, **more)
+    for _ in range(1, _left.get()):
+        yield _with(output, **more, **none)
+    yield _with(output, **none)
+
+
+def _with(output, **fields):
+    output = copy.copy(output)
+    output.outputs = [dataclasses.replace(output.outputs[0], **fields)]
+    return output
+
+
 def _wraps(owner, name):
     """Decorate what takes a method's place, and gets the method before its arguments."""
     stock = getattr(owner, name)
@@ -107,7 +135,7 @@ def _wraps(owner, name):
     return put
 
 
-def install():
+def install(announce):
     """Register the tool parser, and wrap what makes parsers and takes outputs."""
     names = ["qwen3_coder", "qwen3_xml"]
     ToolParserManager.register_module(names, module=qwen.QwenReaderToolParser)
@@ -121,12 +149,15 @@ def install():
         # A plugin may have taken the name of vLLM's own reasoning parser.
         fits = not adapter or issubclass(adapter, ParserEngineReasoningAdapter)
         if parser and fits and qwen.reads_qwen_format(parser.tool_parser_cls, name):
+            announce()
             return type(parser.__name__, (PluginParser, parser), {})
         return parser
 
     @_wraps(OpenAIServingChat, stream)
     async def stream_chat(stock, self, request, outputs, *args, **kwargs):
-        async for chunk in stock(self, request, _noted(outputs), *args, **kwargs):
+        if _is_served(self):
+            outputs = (step async for output in outputs for step in _steps(output))
+        async for chunk in stock(self, request, outputs, *args, **kwargs):
             if (ending := _cut.get()) and isinstance(chunk, str):
                 field = '"finish_reason":"{}"'.format  # a text's quotes are escaped
                 chunk = chunk.replace(field("tool_calls"), field(ending))
@@ -137,21 +168,28 @@ def install():
     @_wraps(OpenAIServingChat, "chat_completion_full_generator")
     async def answer_chat(stock, self, request, outputs, *args, **kwargs):
         response = await stock(self, request, _noted(outputs), *args, **kwargs)
-        for choice in getattr(response, "choices", ()):
-            if _last_is_cut(choice.message.tool_calls):
+        for choice in getattr(response, "choices", ()) if _is_served(self) else ():
+            calls = choice.message.tool_calls
+            if calls and _is_open(calls[-1].function.arguments):
                 _correct([choice], _output.get().outputs[choice.index].finish_reason)
         return response
 
     @_wraps(AnthropicServingMessages, "messages_full_converter")
     def convert_message(stock, self, response):
-        if _last_is_cut(calls := response.choices[0].message.tool_calls):
+        calls = response.choices[0].message.tool_calls
+        if calls and _is_served(self) and _is_open(calls[-1].function.arguments):
             del calls[-1]  # stock raises: its input is no JSON
         return stock(self, response)
 
-    @_wraps(SimpleContext, "append_output")
-    def append_output(stock, self, output):
-        _output.set(output)
-        stock(self, output)
+    @_wraps(OpenAIServingResponses, "_generate_with_builtin_tools")
+    async def generate_response(stock, *args, **kwargs):
+        async for context in stock(*args, **kwargs):
+            if not isinstance(getattr(context, "response_parser", None), PluginParser):
+                yield context
+                continue
+            for step in _steps(context.last_output):
+                context.last_output = step
+                yield context
 
     @_wraps(OpenAIServingResponses, "_make_response_output_items")
     def make_items(stock, *args, **kwargs):
@@ -164,7 +202,7 @@ def install():
         arguments = self.state.accumulated_text
         events = stock(self, *args)
         kind = events[-1].item.type if events else ""
-        if not kind.endswith("_call") or not _is_open(arguments):
+        if not (_cut.get() and kind.endswith("_call") and _is_open(arguments)):
             return events
         if _mark([events[-1].item]):
             return events[-1:]

@@ -146,7 +146,11 @@ def same(streamed: Reading, whole: Reading) -> list[Found]:
             found.append(diverge(f"streamed and not streamed, {what}", got, want))
     calls = [_told(call, whole) for call in streamed.calls]
     if whole.omits_cut:
-        calls = [c for c, r in zip(calls, streamed.calls, strict=True) if r.parsed]
+        calls = [
+            c
+            for c, r in zip(calls, streamed.calls, strict=True)
+            if r.parsed is not None
+        ]
     others = [_told(call, streamed) for call in whole.calls]
     if calls != others:
         both = f"{str(calls)[:160]} and {str(others)[:160]}"
