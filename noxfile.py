@@ -248,8 +248,7 @@ def conformance(session: nox.Session) -> None:
 def clients(session: nox.Session) -> None:
     """Measure: let real agents write files: -- [NAME… --release RELEASE --stock]."""
     install(session, "test", lane=True)
-    _, names = arguments(session)
-    trees(session, [*releases(default=True), *names])
+    trees(session, arguments(session)[1])
     lane(session, "clients", *session.posargs)
 
 

@@ -15,13 +15,12 @@ from click.testing import CliRunner
 from clients import SUITE_VERSION, scenarios, table
 from clients.__main__ import command
 from clients.agents import CLIENTS
-from clients.install import HERE, template
+from clients.install import HERE, THINKING_UNLESS, template
 from clients.judge import Outcome, Verdict, judge
 from clients.reading import declared, history
 from clients.runs import Processes
 from clients.scenarios import Call, Edit, Say, Turn, Write
 from patchset import results
-from patchset.errors import PatchsetError
 
 FOLDER = Path("/work-folder")
 
@@ -273,13 +272,9 @@ def test_ending_a_process_ends_what_it_started(tmp_path: Path) -> None:
     raise AssertionError("the child still runs")
 
 
-def test_a_template_without_its_source_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path))
-    with pytest.raises(PatchsetError, match="is missing") as raised:
-        template(tmp_path / "out")
-    assert "nox -s apply -- v0.33.0" in str(raised.value.hint)
+def test_the_model_thinks_unless_told_not_to(tmp_path: Path) -> None:
+    template(tmp_path / "out")
+    assert (tmp_path / "out").read_text().count(THINKING_UNLESS) == 1
 
 
 def test_an_unknown_client_is_a_usage_error() -> None:

@@ -20,7 +20,7 @@ import click
 
 from clients import SUITE_VERSION, scenarios, table
 from clients.agents import CLIENTS
-from clients.install import DEFAULT_RELEASE, install, template
+from clients.install import install, template
 from clients.runs import Job, Lane, LaneError, Processes
 from patchset import paths, release, results, run_command
 
@@ -32,7 +32,7 @@ INSIDE = "CLIENTS_NAMESPACE"
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, metavar="[NAME]...", type=click.Choice([*CLIENTS]))
-@click.option("--release", "name", default=DEFAULT_RELEASE, show_default=True)
+@click.option("--release", "name", help="Without one: the default release.")
 @click.option("--stock", is_flag=True, help="The stock tree as well.")
 @click.option("--only-stock", is_flag=True, help="The stock tree and no other.")
 @click.option("--k", default=3, show_default=True, help="Up to k+1 tokens a step.")
@@ -49,7 +49,7 @@ INSIDE = "CLIENTS_NAMESPACE"
 @click.option("--results", "keep", is_flag=True, help="Keep totals in results/clients.")
 def command(
     names: tuple[str, ...],
-    name: str,
+    name: str | None,
     stock: bool,
     only_stock: bool,
     k: int,
@@ -60,7 +60,7 @@ def command(
     keep: bool,
 ) -> int:
     """Let real agents write files: those of NAME, or all."""
-    name = release.load(name).name
+    pinned = release.load(name).name
     clients = names or tuple(CLIENTS)
     if INSIDE not in os.environ:
         return _outside(clients)
@@ -74,14 +74,14 @@ def command(
         if CLIENTS[client].plays(scenario)
     ]
     kinds = ["stock"] if only_stock else ["stock", "patched"] if stock else ["patched"]
-    found = {kind: _runs(name, kind, wanted, jobs, again) for kind in kinds}
-    print(table.markdown(name, found))
+    found = {kind: _runs(pinned, kind, wanted, jobs, again) for kind in kinds}
+    print(table.markdown(pinned, found))
     if keep:
-        table.write_results(name, found)
+        table.write_results(pinned, found)
     runs = found.get("patched", [])
     wrong = [r for r in runs if r["verdict"] != "right" and not table.own_fault(r)]
     if wrong:
-        left = paths.build_dir() / "clients" / f"{name}-patched" / "runs"
+        left = paths.build_dir() / "clients" / f"{pinned}-patched" / "runs"
         print(f"{len(wrong)} runs are not right: {left}", file=sys.stderr)
     return bool(wrong)
 

@@ -8,19 +8,18 @@ import shutil
 import sys
 from pathlib import Path
 
-from patchset import files, paths, process
-from patchset.errors import MissingToolError, PatchsetError
+from patchset import files, process
+from patchset.errors import MissingToolError
 
 HERE = Path(__file__).parent
-#: Its source has the chat template.
-DEFAULT_RELEASE = "v0.33.0"
 #: In milliseconds. npm's own pauses are a quarter of an hour without a network.
 NPM_PAUSES = {
     "npm_config_fetch_retry_mintimeout": "1000",
     "npm_config_fetch_retry_maxtimeout": "4000",
 }
-#: The source's template is that of the small models, which do not think unless asked;
-#: the large ones think unless told not to.
+#: That of Qwen3.5's small models, which do not think unless asked; the large ones think
+#: unless told not to.
+TEMPLATE = HERE.parents[1] / "patches/templates/qwen35.jinja"
 THINKING = "enable_thinking is defined and enable_thinking is true"
 THINKING_UNLESS = "enable_thinking is not defined or enable_thinking is true"
 
@@ -57,24 +56,8 @@ def install(folder: Path, environments: set[str]) -> None:
 
 
 def template(place: Path) -> None:
-    """Write the model's chat template, out of the stock tree of the default release.
-
-    Raises:
-        PatchsetError: it is not there, or not the one that the lane knows.
-    """
-    stock = paths.trees_dir(DEFAULT_RELEASE) / "stock"
-    source = stock / "rust/src/chat/tests/templates/qwen35.jinja"
-    if not source.is_file():
-        raise PatchsetError(
-            f"{source} is missing",
-            f"nox -s apply -- {DEFAULT_RELEASE} unpacks the template's source",
-        )
-    text = source.read_text(encoding="utf-8")
-    if text.count(THINKING) != 1:
-        raise PatchsetError(
-            f"{source} is not the template that the lane knows",
-            f"see THINKING in {__file__}",
-        )
+    """Write the model's chat template."""
+    text = TEMPLATE.read_text(encoding="utf-8")
     files.write_text(place, text.replace(THINKING, THINKING_UNLESS))
 
 

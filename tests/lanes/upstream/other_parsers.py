@@ -155,7 +155,8 @@ def _tokenizer(tags: list[str]) -> Any:
     from harness import tokenizer
 
     own = copy.deepcopy(tokenizer())
-    own.add_tokens([tag for tag in tags if tag not in own.get_vocab()])
+    known = own.get_vocab()
+    own.add_tokens([tag for tag in tags if tag not in known])
     return own
 
 
