@@ -32,12 +32,11 @@ def commands(release: Release, trees: Path) -> Iterator[tuple[str, str, Command]
         tree = ("--tree", str(trees / name / kind), "--sample", SAMPLE, "--row", kind)
         rows = ("--json", str(results.file("corpora", name)))
         yield "corpora", kind, ("conformance.corpora", *tree, *rows)
-    build = ("--build", str(paths.build_dir() / "clients"))
     client = ("--release", name, "--stock", "--results")
     yield "tokens", "patched", ("tokens", name, "--results")
     yield "bfcl", "patched", ("bfcl", *places, "--stock", name, "--results")
     yield "bench", "patched", ("bench", name, "--results")
-    yield "clients", "patched", ("clients", *places, *build, *client)
+    yield "clients", "patched", ("clients", *client)
     if release.default:
         yield "engines", "patched qwen3_coder", ("engines", *places, "--results")
     if "cpu" in release.wheels:
