@@ -27,6 +27,8 @@ KINDS = ("stock", "patched")
 NOT_RUN = "*not run*"
 #: Digits of sha256 in a row.
 DIGITS = 12
+#: Digits of a commit in a table.
+SHORT = 9
 _RECORDED = ("date", "commit", "suite")
 _MARKED = re.compile(
     r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL
@@ -118,14 +120,15 @@ def outdated(row: Cell, suite: int, release: str) -> list[str]:
 
 
 def taken(rows: Iterable[Cell], suite: int, release: str) -> str:
-    """The day of the oldest of some rows, as a table's cell."""
+    """The day and the commit of the oldest of some rows, as a table's cell."""
     rows = list(rows)
     if not rows:
         return "–"
     changed = dict.fromkeys(
         what for row in rows for what in outdated(row, suite, release)
     )
-    day: str = min(row["date"] for row in rows)
+    oldest = min(rows, key=lambda row: str(row["date"]))
+    day = f"{oldest['date']} {oldest['commit'][:SHORT]}"
     return f"{day} (earlier {' and '.join(changed)})" if changed else day
 
 

@@ -393,7 +393,12 @@ CUT = Expected(
         ("text", {"finish_reason": "length"}, "finish reason: got tool_calls"),
         ("ran", {"calls": (QUOTED,)}, "calls: got ['f', 'g'], expected ['f']"),
         ("lost", {"calls": (*WANT.calls, QUOTED)}, "calls: got ['f', 'g'], expected"),
-        ("text", {"calls": WANT.calls[::-1]}, "order of calls: got ['f', 'g']"),
+        ("text", {"calls": WANT.calls[::-1]}, "calls: got ['f', 'g'], expected"),
+        (
+            "text",
+            {"calls": (QUOTED,), "declared": ("f",)},
+            "calls: got ['f', 'g'], expected ['f']",
+        ),
         (
             "bytes",
             {"calls": (Call(name="f", arguments={"a": 1}), WANT.calls[1])},

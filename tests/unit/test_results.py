@@ -39,7 +39,7 @@ def test_a_changed_series_or_suite_warns_and_hides_nothing(project: Project) -> 
     results.keep("cpu", 1, "v1.2.0", "patched", {})
     results.keep("cpu", 1, "v1.2.0", "stock", {})
     rows = results.read("cpu", "v1.2.0")
-    day = rows["stock"]["date"]
+    day = f"{rows['stock']['date']} {rows['stock']['commit'][:9]}"
     assert results.taken(rows.values(), 1, "v1.2.0") == day
     assert not results.warnings("cpu", 1, releases())
     project.add_patch("0002-second.diff", diff_line(30, "thirty"))

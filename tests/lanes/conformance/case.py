@@ -19,7 +19,18 @@ CASES = Path(__file__).with_name("cases")
 StartName = Literal["plain", "closed", "sealed", "thought", "open", "bare"]
 FinishReason = Literal["stop", "tool_calls", "length"]
 
-_TAG = re.compile(r"</?(?:tool_call|function|parameter|think)\b")
+_TAG = re.compile(r"</?(?:tool|func|para|think)")
+"""What is or looks like a tag."""
+_CLOSED = re.compile(r"</function>\s*(?:</tool_call>\s*)?\Z")
+_TYPES: dict[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
 
 THOUGHT = "Let me think.\n"
 """The reasoning that the start ``thought`` puts before an output."""
@@ -64,13 +75,16 @@ class Tool(_Strict):
     parameters: dict[str, Any]
 
     def is_plain(self, arguments: dict[str, Any]) -> bool:
-        """Whether each argument is declared with one type and nothing beside it."""
+        """Whether each argument is declared with one type, its own, and no more."""
         schemas = self.parameters.get("properties", {})
-        return all(
-            set(schemas.get(name, {"?": 0})) <= {"type", "description", "items"}
-            and isinstance(schemas[name].get("type"), str)
-            for name in arguments
-        )
+        for name, value in arguments.items():
+            schema = schemas.get(name, {})
+            known = _TYPES.get(str(schema.get("type")), ())
+            if set(schema) - {"type", "description", "items"} or not isinstance(
+                value, known
+            ):
+                return False
+        return True
 
 
 class Call(_Strict):
@@ -80,6 +94,8 @@ class Call(_Strict):
     arguments: dict[str, Any] = Field(default_factory=dict)
     argument_text: str | None = None
     """The argument text of a call that is cut: it is no JSON, and nothing presents the call as whole."""
+    closed: bool = False
+    """The model had closed it when it was cut; what comes behind could still belong to it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -128,6 +144,8 @@ class Expected(_Strict):
     content: str = ""
     calls: tuple[Call, ...] = ()
     finish_reason: FinishReason
+    declared: tuple[str, ...] | None = None
+    """The tools that a client can run, if that is known."""
 
 
 class Run(_Strict):
@@ -237,22 +255,21 @@ class Case(_Strict):
     def run(self, start: str, *, json_calls: bool = False) -> Run:
         """The case from the named start; ``json_calls``: the release constrains required calls to JSON."""
         state = STARTS[start]
+        expected = self.expected
+        calls = expected.calls
+        if calls and calls[-1].cut:
+            closed = bool(_CLOSED.search(self.output))
+            calls = (*calls[:-1], calls[-1].model_copy(update={"closed": closed}))
+        declared = None if self.request else tuple(tool.name for tool in self.tools)
+        known = {"calls": calls, "declared": declared}
+        expected = expected.model_copy(update=known)
         if start != "thought":
-            output = (
-                self.output_as_json
-                if json_calls and self.output_as_json
-                else self.output
-            )
-            return Run(start=state, output=output, expected=self.expected)
+            as_json = self.output_as_json if json_calls else None
+            output = as_json or self.output
+            return Run(start=state, output=output, expected=expected)
         gap = THOUGHT_GAP if self.opens_with == "text" else ""
-        expected = self.expected.model_copy(
-            update={
-                "reasoning": THOUGHT,
-                "content": gap + self.expected.content
-                if gap
-                else self.expected.content,
-            }
-        )
+        update = {"reasoning": THOUGHT, "content": gap + expected.content}
+        expected = expected.model_copy(update=update)
         return Run(
             start=state,
             output=f"{THOUGHT}</think>{THOUGHT_GAP}{self.output}",

@@ -79,9 +79,12 @@ def differences(reading: Reading, want: Expected) -> list[Found]:
         if got != expected:
             harm = "form" if got.split() == expected.split() else "text"
             found.append((harm, diverge(what, got, expected)))
+    calls = list(want.calls)
     # A form without a place for a call that is cut leaves it out.
-    calls = [c for c in want.calls if not (c.cut and reading.omits_cut)]
-    found += _calls(reading.calls, calls)
+    if calls and calls[-1].cut and reading.omits_cut:
+        made = calls[-1].closed and len(reading.calls) == len(calls)
+        calls = calls if made else calls[:-1]
+    found += _calls(reading.calls, calls, want.declared)
     if reading.finish != want.finish_reason:
         # Without it, or with another, an agent runs no call.
         harm = "lost" if want.finish_reason == "tool_calls" else "text"
@@ -90,17 +93,24 @@ def differences(reading: Reading, want: Expected) -> list[Found]:
     return found
 
 
-def _calls(got: list[ReadCall], want: list[Call]) -> Iterator[Found]:
+def _calls(
+    got: list[ReadCall], want: list[Call], declared: tuple[str, ...] | None
+) -> Iterator[Found]:
     made = Counter(call.name for call in got)
-    usable = Counter(call.name for call in got if _given(call) is not None)
     asked = Counter(call.name for call in want)
+    # A client runs no tool that it does not have.
+    runs = Counter(
+        call.name
+        for call in got
+        if _given(call) is not None and (declared is None or call.name in declared)
+    )
     names = f"got {[call.name for call in got]}, expected {[c.name for c in want]}"
-    if usable - asked:
+    if runs - asked:
         yield "ran", f"calls: {names}"
-    elif made != asked:
+    elif asked - made:
         yield "lost", f"calls: {names}"
     elif [call.name for call in got] != [call.name for call in want]:
-        yield "text", f"order of calls: {names}"
+        yield "text", f"calls: {names}"
     by_name = defaultdict(list)
     for read in got:
         by_name[read.name].append(read)
@@ -119,7 +129,9 @@ def _arguments(what: str, got: ReadCall, want: Call) -> Iterator[Found]:
     """How one call differs from the one that was expected in its place."""
     if want.argument_text is not None:
         if got.parsed is not None:
-            yield "ran", f"{what} was cut and looks whole: {canonical(got.parsed)}"
+            # It is what the model said, if nothing behind it changes that.
+            harm = "form" if want.closed else "ran"
+            yield harm, f"{what} was cut and looks whole: {canonical(got.parsed)}"
         elif got.text != want.argument_text:
             yield "text", diverge(what, got.text or "", want.argument_text)
     elif (given := _given(got)) is None:

@@ -13,15 +13,17 @@ from typing import Any
 
 import anthropic
 import openai
+from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from conformance.reading import Reading
+from conformance.surfaces.responses import as_json
 
 #: The HTTP package that the SDKs speak: httpx, or httpx2 in newer ones.
 httpx: Any = importlib.import_module(
     openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]
 )
 
-EVERY = 64
+EVERY = 16
 """One stream in so many is sampled."""
 
 
@@ -64,8 +66,10 @@ def _call(surface: str, call: Any) -> tuple[str, str, Any]:
 
 def _chat(client: httpx.Client) -> dict[str, Any]:
     sdk = openai.OpenAI(api_key="-", base_url="http://server/v1", http_client=client)
-    with sdk.chat.completions.stream(model="-", messages=[]) as stream:
-        message = stream.get_final_completion().choices[0].message
+    state = ChatCompletionStreamState()
+    for chunk in sdk.chat.completions.create(model="-", messages=[], stream=True):
+        state.handle_chunk(chunk)
+    message = state.current_completion_snapshot.choices[0].message
     extra = message.model_extra or {}
     return {
         "reasoning": extra.get("reasoning") or extra.get("reasoning_content") or "",
@@ -92,7 +96,11 @@ def _responses(client: httpx.Client) -> dict[str, Any]:
         if item.type in texts:
             texts[item.type] += "".join(part.text for part in item.content or [])
         else:
-            calls.append((item.name, item.call_id, item.arguments))
+            space = getattr(item, "namespace", None)
+            name = f"{space}__{item.name}" if space else item.name
+            custom = item.type == "custom_tool_call"
+            text = as_json(item.input) if custom else item.arguments
+            calls.append((name, item.call_id, text))
     return {
         "reasoning": texts["reasoning"],
         "content": texts["message"],

@@ -63,9 +63,19 @@ def summary_table(found: list[Release]) -> str:
                 for harm in HARMS.values()
             ]
             ordinary = results.change(results.read("bfcl", release.name), _ordinary)
-            rows.append([release.name, *harms, ordinary, kept.cost(release)])
-    head = f"release | {' | '.join(HARMS)} | ordinary calls wrong | µs a token"
+            figures = [*harms, ordinary, kept.cost(release)]
+            rows.append([release.name, *figures, _taken(release)])
+    head = f"release | {' | '.join(HARMS)} | ordinary calls wrong | µs a token | taken"
     return results.table(head, rows)
+
+
+def _taken(release: Release) -> str:
+    """The days and the commits of the rows that the summary shows."""
+    rows = [results.read(lane, release.name) for lane in ("conformance", "bfcl")]
+    cells = [row[kind] for row in rows for kind in results.KINDS if kind in row]
+    cells += [found] if (found := kept.read(release.name)) else []
+    days = (f"{cell['date']} {cell['commit'][: results.SHORT]}" for cell in cells)
+    return ", ".join(sorted(set(days)))
 
 
 def _ordinary(run: results.Cell) -> str:

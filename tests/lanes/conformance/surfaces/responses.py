@@ -54,7 +54,7 @@ def _text(item: dict[str, Any]) -> str:
     return "".join(part.get("text") or "" for part in item.get("content") or [])
 
 
-def _as_json(text: str) -> str:
+def as_json(text: str) -> str:
     """A custom tool's input as the arguments that the model gave: those of a function with the one parameter ``input``."""
     return json.dumps({"input": text}, ensure_ascii=False)
 
@@ -81,7 +81,7 @@ def _item(reading: Reading, item: dict[str, Any]) -> None:
         )
     elif item["type"] == "custom_tool_call":
         reading.calls.append(
-            ReadCall(item["name"], item.get("call_id") or "", _as_json(item["input"]))
+            ReadCall(item["name"], item.get("call_id") or "", as_json(item["input"]))
         )
     else:
         reading.breaks("item-type", item["type"])
@@ -213,7 +213,7 @@ class _Items:
         if self.kind in _CALLS:
             text = self.text
             if self.kind == "custom_tool_call":
-                text = _as_json(text).removesuffix('"}')
+                text = as_json(text).removesuffix('"}')
             name, id_ = self.open.get("name") or "", self.open.get("call_id") or ""
             self.reading.calls.append(ReadCall(name, id_, text))
         elif self.kind == "message":
