@@ -87,9 +87,7 @@ def run(
         if (unwritten and shutil.disk_usage(folder).free < 16 << 20) or (
             files.tells_of_no_space(words)
         ):
-            # A folder that is being made has a name of its own.
-            made = folder.name.startswith(files.TEMP_PREFIX)
-            raise files.full_disk(folder.parent if made else folder)
+            raise files.full_disk(folder)
         raise GitError(arguments, words)
     return out
 

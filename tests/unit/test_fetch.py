@@ -230,18 +230,6 @@ def test_a_disk_that_is_full_while_a_folder_is_copied_is_said_like_any_other(
     assert [file.name for file in tmp_path.iterdir()] == ["source"]
 
 
-def test_a_full_disk_of_the_checkout_is_not_helped_by_another_build_folder(
-    project: Project,
-) -> None:
-    assert "PATCHSET_BUILD_DIR" in (
-        files.full_disk(project.root / "build/x").hint or ""
-    )
-    assert (
-        files.full_disk(project.root / "README.md").hint
-        == "free some space there; nothing half done was left"
-    )
-
-
 def test_missing_file_says_who_was_asked(index: PackageIndex) -> None:
     index.files.clear()
     with pytest.raises(UnavailableError, match="no configured package index has"):
@@ -317,7 +305,7 @@ def test_full_disk_is_said_and_leaves_nothing(
         message = project.run("apply", status=7).stderr
         assert (
             "the disk is full" in message
-            and "set PATCHSET_BUILD_DIR to another disk" in message
+            and "or set PATCHSET_BUILD_DIR" in message
         )
         assert [
             path.name
