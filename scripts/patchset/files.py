@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from patchset import console
@@ -199,3 +199,25 @@ def full_disk(path: object) -> NoSpaceError:
         "free some space there, or set PATCHSET_BUILD_DIR or PATCHSET_DOWNLOADS to "
         "another disk; nothing half done was left",
     )
+
+
+def need_space(needs: Mapping[Path, float]) -> None:
+    """Refuse to start if a disk is too small for the bytes to be written to folders."""
+    disks: dict[int, tuple[Path, float]] = {}
+    for folder, size in needs.items():
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        first, before = disks.get(there.stat().st_dev, (there, 0))
+        disks[there.stat().st_dev] = (first, before + max(size, 0))
+    for folder, size in disks.values():
+        # Other programs write too.
+        wanted, free = (
+            size + min(size, 64e6 + size / 10),
+            shutil.disk_usage(folder).free,
+        )
+        if free < wanted:
+            raise NoSpaceError(
+                f"{folder} has {free / 1e6:.0f} MB free; {wanted / 1e6:.0f} MB are "
+                "needed, headroom included",
+                "free some space there, or set PATCHSET_BUILD_DIR or "
+                "PATCHSET_DOWNLOADS to another disk",
+            )

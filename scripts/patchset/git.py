@@ -114,21 +114,6 @@ def blob_id(content: bytes) -> str:
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
-def name_remote(repository: Path, address: str) -> None:
-    """Call a remote "origin" in a bare repository, or in a ``.git`` folder.
-
-    As an argument of a program, credentials in the address would be seen by everybody.
-    """
-    if any(ord(sign) < 32 for sign in address):
-        raise PatchsetError(
-            "the address of a git remote has a control character",
-            "correct it in release.toml",
-        )
-    quoted = address.replace("\\", "\\\\").replace('"', '\\"')
-    with (repository / "config").open("a", encoding="utf-8") as config:
-        config.write(f'[remote "origin"]\n\turl = "{quoted}"\n')
-
-
 def _start(
     folder: Path,
     arguments: tuple[str, ...],

@@ -244,6 +244,11 @@ def test_drift_takes_a_folder_and_a_git_reference(
     assert "not allowed" in proved.run("drift", "main", *bad, status=6).stderr
 
 
+def test_drift_asks_no_remote_that_runs_a_program(own: Project) -> None:
+    message = own.run("drift", "main", "--remote", "fd::0", status=6).stderr
+    assert "not allowed" in message
+
+
 def test_proofs_are_red_without_and_green_with(proved: Project) -> None:
     done = proved.run("prove")
     assert done.stdout == "4 passed, 0 failed\n"

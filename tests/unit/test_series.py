@@ -387,58 +387,7 @@ def test_lint_names_what_no_series_has_and_what_is_not_as_stored(own: Project) -
     assert "core/lost.diff is in no series" in faults
     assert "v1.2.0: lost.diff is in no series" in faults
     assert "v1.2.0/twenty.diff: has more than" in faults
-    assert "touches csrc/x.cu (csrc/ is compiled)" in faults
-
-
-@pytest.fixture
-def remote(own: Project, tmp_path: Path) -> Path:
-    """A git repository with the source, which is the release's second kind of source."""
-    folder = tmp_path / "remote"
-    (folder / "pkg").mkdir(parents=True)
-    (folder / "pkg/parser.py").write_text(PARSER)
-    in_git(folder, "init", "--quiet")
-    in_git(folder, "config", "uploadpack.allowAnySHA1InWant", "true")
-    return folder
-
-
-def in_git(folder: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    command = ["git", *identity, *arguments]
-    return subprocess.run(
-        command, cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
-
-
-def pin_commit(project: Project, remote: Path, address: str = "") -> None:
-    """Commit what the repository has, and pin it."""
-    in_git(remote, "add", ".")
-    in_git(remote, "commit", "--quiet", "-m", "x")
-    commit = in_git(remote, "rev-parse", "HEAD")
-    pin = project.folder / "release.toml"
-    head = pin.read_text().partition("[sdist]")[0]
-    source = f'remote = "{address or remote.as_uri()}"\ncommit = "{commit}"\n'
-    pin.write_text(f"{head}[git]\n{source}\n[wheels]\n")
-
-
-def test_a_git_commit_is_the_second_kind_of_source(own: Project, remote: Path) -> None:
-    pin_commit(own, remote)
-    own.run("apply")
-    assert "\nfive\n" in (own.patched / "pkg/parser.py").read_text()
-
-
-def test_a_link_that_leads_out_of_a_git_source_is_refused(
-    own: Project, remote: Path
-) -> None:
-    (remote / "pkg/passwords").symlink_to("/etc/passwd")
-    pin_commit(own, remote)
-    assert "leads out of the tree: pkg/passwords" in own.run("apply", status=1).stderr
-
-
-def test_a_remote_that_runs_a_program_or_waits_for_ever_is_refused(
-    own: Project, remote: Path
-) -> None:
-    pin_commit(own, remote, "fd::0")
-    assert "not allowed" in own.run("apply", status=6).stderr
+    assert "csrc/x.cu is compiled" in faults
 
 
 @pytest.mark.parametrize("point", [1, 2, 3])

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from patchset import paths, process
+from patchset import files, paths, process
 from patchset.errors import (
     MissingToolError,
     NoSpaceError,
     PatchsetError,
     UsageError,
 )
-from patchset.image import debian, engine, layout, space
+from patchset.image import debian, engine, layout
 from patchset.image.engine import Job
 from patchset.inputs.lock import Locked
 from patchset.release import Artifact
@@ -166,11 +166,11 @@ def test_without_mmdebstrap_its_package_is_named(
 
 def test_a_disk_that_is_too_small_is_refused_with_headroom(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
-    space.check({tmp_path / "not" / "there": free / 2})
+    files.need_space({tmp_path / "not" / "there": free / 2})
     with pytest.raises(NoSpaceError, match="headroom included"):
-        space.check({tmp_path: free * 0.99})
+        files.need_space({tmp_path: free * 0.99})
     with pytest.raises(NoSpaceError):  # two folders on one disk
-        space.check({tmp_path: free * 0.6, tmp_path / "x": free * 0.6})
+        files.need_space({tmp_path: free * 0.6, tmp_path / "x": free * 0.6})
 
 
 def test_an_engine_that_cannot_be_used_is_named(
