@@ -177,7 +177,7 @@ def drift_command(
     'rebase' does; then every module of the series is imported, and the proofs run on
     the patched and on the stock source. Exit status 1 if something is to be done.
     """
-    from patchset.series.drift import drift
+    from patchset.drift import drift
 
     faults = drift(target, load(name), remote=remote, prove=not no_proofs, jobs=jobs)
     sys.exit(EXIT_FAILED if faults else 0)

@@ -201,8 +201,10 @@ def stale(source: Path, compiled: Path) -> bool:
 
     Time and size can agree though the text differs, so the code is compared.
     """
-    data, content = _read(compiled) or b"", _read(source) or b""
-    if len(data) < _PYC_HEADER or data[:4] != importlib.util.MAGIC_NUMBER:
+    data, content = _read(compiled), _read(source)
+    if content is None or data is None or len(data) < _PYC_HEADER:
+        return False
+    if data[:4] != importlib.util.MAGIC_NUMBER:
         return False
     flags = int.from_bytes(data[4:8], "little")
     if flags & 1:  # by hash; with 2, Python compares it at each import

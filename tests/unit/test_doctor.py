@@ -97,7 +97,7 @@ def test_a_wheel_of_another_series_than_the_checkouts_is_seen(
     packaged.run("refresh")
     shown = packaged.run("doctor", "--python", str(patched), status=1).stdout
     assert (
-        "WRONG release: 1 files are not those that" in shown
+        "WRONG release: 1 files are not the files that" in shown
         and "vllm/parser.py" in shown
     )
 

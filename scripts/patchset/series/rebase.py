@@ -65,6 +65,7 @@ def rebase(
     full = pin.full_name(name)
     tree = paths.build_dir() / "rebase" / full / "tree"
     with files.lock(tree.parent):
+        files.remove_temp(tree.parent)
         if restart:
             shutil.rmtree(tree, ignore_errors=True)
         state = read_stamp(tree)
@@ -112,7 +113,6 @@ def _begin(full: str, old: str | None, tree: Path, replace: bool) -> None:
         )
     series = read(source)
     stock, patched = stock_tree(new), patched_tree(source)
-    files.remove_temp(tree.parent)
     stopped = None
     with files.atomic_folder(tree) as temp:
         clone(stock, temp)
@@ -255,6 +255,7 @@ def _blobs(folder: Path) -> dict[str, str]:
 
 def _put(new: Release, wanted: dict[str, str], there: dict[str, str]) -> None:
     """Write files of a release's folder, none over an edit made since ``there``."""
+    files.remove_temp(new.folder)
     now = _blobs(new.folder)
     gone = {name for name in there if name.endswith(".diff")} - wanted.keys()
     for name in sorted({*wanted, *gone}):
