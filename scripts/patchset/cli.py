@@ -141,11 +141,8 @@ def export_command(release: str | None) -> None:
 @click.option(
     "--restart", is_flag=True, help="Start over; discards resolved conflicts."
 )
-@click.option("--replace", is_flag=True, help="Replace the series that RELEASE has.")
 @from_dir_option
-def rebase_command(
-    release: str, old: str | None, resume: bool, restart: bool, replace: bool
-) -> None:
+def rebase_command(release: str, old: str | None, resume: bool, restart: bool) -> None:
     """Port a series to RELEASE, newer or older: pin it, and write patches/RELEASE.
 
     git am -3 merges each patch into the new source. A conflict stops it there (exit
@@ -155,7 +152,7 @@ def rebase_command(
     """
     from patchset.series.rebase import rebase
 
-    report = rebase(release, old, resume=resume, restart=restart, replace=replace)
+    report = rebase(release, old, resume=resume, restart=restart)
     console.result(*report)
 
 
@@ -187,14 +184,12 @@ def drift_command(
 @click.argument("names", nargs=-1, metavar="[RELEASE]...")
 @click.option("--all", "everything", is_flag=True, help="All pinned releases.")
 @click.option("--patch", "only", multiple=True, metavar="NAME", help="This patch only.")
-@click.option("--every-prefix", is_flag=True, help="Also right behind each patch.")
 @click.option("--jobs", default=2, type=click.IntRange(1, 64), help="Runs at once.")
 @from_dir_option
 def prove_command(
     names: tuple[str, ...],
     everything: bool,
     only: tuple[str, ...],
-    every_prefix: bool,
     jobs: int,
 ) -> None:
     """Run the proofs of the patches of each RELEASE (default: the default one).
@@ -208,9 +203,7 @@ def prove_command(
     seen = [
         verdict
         for release in chosen
-        for verdict in proofs.prove(
-            release, only=only, every_prefix=every_prefix, jobs=jobs
-        )
+        for verdict in proofs.prove(release, only=only, jobs=jobs)
     ]
     wrong = [verdict for verdict in seen if not verdict.right]
     for verdict in wrong:

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -298,3 +299,20 @@ def dying(monkeypatch: pytest.MonkeyPatch, point: int) -> None:
         write(path, text)
 
     monkeypatch.setattr(files, "write_text", die)
+
+
+def running(word: str) -> bool:
+    """Whether a program has this among its arguments."""
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if word.encode() in place.read_bytes().split(b"\0"):
+                return True
+    return False
+
+
+def until(condition: Callable[[], bool], seconds: float = 40) -> bool:
+    """Wait until something is so, for this many seconds at most."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.1)
+    return condition()

@@ -7,34 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from conftest import Project
+from conftest import Project, running, until
 from patchset import process
 from patchset.errors import MissingToolError
-
-
-def sleeping(text: str) -> list[int]:
-    """Return the processes with a text among their arguments."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if text.encode() in place.read_bytes().split(b"\0"):
-                found.append(int(place.parent.name))
-        except OSError:
-            continue
-    return found
-
-
-def until(condition: Callable[[], bool], seconds: float = 40) -> bool:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.1)
-    return condition()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -54,10 +32,10 @@ run_command.run(click.Command("x", callback=main), [])
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True
     )
-    assert until(lambda: len(sleeping(mark)) >= 1)
+    assert until(lambda: running(mark))
     parent.send_signal(number)
     parent.communicate(timeout=60)
-    assert until(lambda: not sleeping(mark))
+    assert until(lambda: not running(mark))
 
 
 @pytest.mark.parametrize(
