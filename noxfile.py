@@ -300,16 +300,24 @@ def bench(session: nox.Session) -> None:
 
 @session(name="cpu-tests")
 def cpu_tests(session: nox.Session) -> None:
-    """Measure: serve a small model with MTP on the CPU: -- [--mtp 0-5 --stock]."""
+    """Measure: serve a small model with MTP on the CPU: -- [--mtp 0-5 --soak 2000]."""
     server(session)
-    lane(session, "cpu", *session.posargs)
+    hours = ("--mtp", "0-5", "--seconds", "14400")
+    lane(session, "gpu", "v0.32.0", "--target", "cpu", *hours, *session.posargs)
+
+
+@session
+def receipt(session: nox.Session) -> None:
+    """Measure: one file that tests a GPU host: -- [RELEASE --target cpu --check FILE]."""
+    (server if "cpu" in session.posargs else install)(session, "cpu")
+    lane(session, "gpu", *session.posargs)
 
 
 @session(name="gpu-tests")
 def gpu_tests(session: nox.Session) -> None:
-    """Measure: serve with MTP on a GPU: -- [--release RELEASE --model MODEL]."""
-    install(session, "gpu")
-    lane(session, "gpu", *session.posargs)
+    """Measure: run that file here, MTP = 1 to 5: -- [RELEASE --model MODEL]."""
+    install(session, "cpu")
+    lane(session, "gpu", "--run", "--mtp", "1-5", *session.posargs)
 
 
 @session

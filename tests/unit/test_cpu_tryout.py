@@ -4,35 +4,26 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from cpu import transcripts, tryout
+from cpu import tryout
 
 
-def answer(
-    name: str, arguments: dict[str, str], finish: str = "tool_calls"
-) -> dict[str, Any]:
-    call = {"function": {"name": name, "arguments": json.dumps(arguments)}}
-    return {"choices": [{"message": {"tool_calls": [call]}, "finish_reason": finish}]}
-
-
-def test_the_request_is_the_transcripts_own() -> None:
-    body = tryout.request()
-    assert body["messages"][0]["content"] == transcripts.load()[tryout.TRANSCRIPT].user
-    assert {tool["function"]["name"] for tool in body["tools"]} == {"write", "read"}
+def answer(name: str, arguments: dict[str, str], finish: str = "tool_calls") -> bytes:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    message = {"tool_calls": [{"id": "1", "function": function}]}
+    return json.dumps(
+        {"choices": [{"message": message, "finish_reason": finish}]}
+    ).encode()
 
 
 def test_only_the_taught_call_is_right() -> None:
     taught = {"path": "/doc/close.md", "content": "a </function> b"}
-    assert tryout.right(answer("write", taught))
-    assert not tryout.right(answer("write", {**taught, "content": "a "}))
-    assert not tryout.right(answer("read", taught))
-    assert not tryout.right(answer("write", taught, finish="length"))
-    assert not tryout.right(
-        {"choices": [{"message": {"content": "no"}, "finish_reason": "stop"}]}
-    )
+    assert tryout.faults(answer("write", taught)) == []
+    assert tryout.faults(answer("write", {**taught, "content": "a "}))
+    assert tryout.faults(answer("read", taught))
+    assert tryout.faults(answer("write", taught, finish="length"))
 
 
 @pytest.mark.parametrize("words", [["--mtp", "6"], ["--nonsense"]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tool-eval-bench's own verdicts on a server whose answers are scripted, and what is kept and shown of them."""
+"""tool-eval-bench's own verdicts on a server whose answers are scripted, and what is kept of them."""
 
 import asyncio
 import json
@@ -112,36 +112,7 @@ def test_the_package_judges_what_the_server_said(
     model.arguments = arguments
     said = asyncio.run(tool_eval.judge(url, chosen("TC-01", "TC-02", "TC-03")))
     assert said["verdicts"] == {"TC-01": "pass", "TC-03": "fail"}
-    assert said["failed_by_server"] == {"TC-02": "server_error"}
-    assert (said["scenarios"], said["points"]) == (3, [2, 4])
-    assert said["why"] == {"wrong_args": 1, "server_error": 1}
+    assert (said["failed_by_server"], said["points"]) == (1, [2, 4])
     assert said["tool-eval-bench"] == "3.0.0"
     assert all(body["stream"] and body["temperature"] == 0 for body in model.asked)
     assert not list(tmp_path.iterdir()), "the package left a report or a database"
-
-
-def result(variant: str, points: int, **verdicts: str) -> dict[str, Any]:
-    said = {
-        "points": [points, 4],
-        "verdicts": verdicts,
-        "failed_by_server": {"TC-09": "timeout"},
-    }
-    return {
-        "release": "v0.26.0",
-        "variant": variant,
-        "cell": "graphs",
-        "mtp": 3,
-        "tool_eval": said,
-    }
-
-
-def test_patched_is_shown_beside_stock_scenario_by_scenario() -> None:
-    stock, ours = (
-        result("stock", 2, a="pass", b="fail"),
-        result("patched", 4, a="pass", b="pass"),
-    )
-    assert tool_eval.compared(
-        [stock, ours, {**ours, "mtp": 5}, {"tool_eval": None}]
-    ) == [
-        "v0.26.0 graphs k=3: tool-eval-bench 2/4 (1 failed by the server) stock, 4/4 (1 failed by the server) patched; b fail → pass"
-    ]

@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 
 from bench import kept
@@ -20,7 +19,6 @@ from conftest import HEADER, Project, diff_line
 from cpu import table as servers
 from engines import SUITE_VERSION as ENGINES_VERSION
 from engines import table as engines
-from gpu import cells
 from patchset import paths, results
 from patchset.release import load, releases
 from tables import missing, series
@@ -131,69 +129,25 @@ def test_an_engine_is_invariant_or_the_cases_are_counted(rows: Path) -> None:
 def test_nothing_run_is_said(rows: Path) -> None:
     found = [load(NEW)]
     assert bfcl.table(found) == engines.table(found) == "*not run*\n"
-    assert servers.tool_eval_table(found) == "*not run*\n"
 
 
 def test_servers_show_what_was_run_and_the_soak_beside_it(rows: Path) -> None:
-    def line() -> str:
-        found = servers.table([load("v0.32.0")]).splitlines()
-        return next(each for each in found if "| cpu | v0.32.0 | patched" in each)
-
-    assert line().count("*not run*") == 9  # k = 0 to 5, 7, 15, and the soak
-    result = {
-        "release": "v0.32.0",
+    release = load("v0.32.0")
+    assert len(servers.table([release]).splitlines()) == 2, "nothing was run"
+    one = {
         "variant": "patched",
         "mtp": 5,
-        "wheel": {},
         "right": 23,
         "requests": 30,
-        "acceptance": 0.52,
+        "accepted": 0.52,
         "by_check": {"soak": {"right": 15, "requests": 20}},
         "wrong": ["long"],
     }
-    servers.keep("cpu", result)
-    assert f"| 8/10 (52%) | *not run* | *not run* | 15/20 | {day()} |" in line()
+    servers.keep({"release": "v0.32.0", "servers": [one]})
+    line = servers.table([release]).splitlines()[-1]
+    assert line.startswith("| v0.32.0 | patched | *not run* |")
+    assert f"| 8/10 (52%) | *not run* | *not run* | 15/20 | {day()} |" in line
     assert "long" not in (rows / "v0.32.0.json").read_text()
-
-
-def test_the_gpu_lane_has_a_row_for_each_cell(rows: Path) -> None:
-    assert {name: cell.mtp for name, cell in cells.CELLS.items()} == servers.CELLS[
-        "gpu"
-    ]
-    found = servers.table([load(NEW)]).splitlines()[2:]
-    assert [each.split(" | ")[0] for each in found[::2]] == [
-        f"| gpu {cell}" for cell in servers.CELLS["gpu"]
-    ]
-    eager = next(each for each in found if "gpu eager" in each)
-    assert (eager.count("*not run*"), eager.count("–")) == (3, 7)  # k = 0, 3, the soak
-
-
-def test_real_weights_have_rows_where_they_were_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        results, "file", lambda lane, release: tmp_path / lane / f"{release}.json"
-    )
-    result = {
-        "release": "v0.26.0",
-        "variant": "patched",
-        "cell": "graphs",
-        "mtp": 3,
-        "wheel": {},
-        "right": 7,
-        "requests": 9,
-        "acceptance": 0.5,
-        "by_check": {},
-        "tool_eval": {"points": [3, 4], "failed_by_server": ["x"]},
-    }
-    servers.keep("gpu/Some-Model", result)
-    found = [load("v0.26.0")]
-    last = servers.table(found).splitlines()[-1]
-    assert last.startswith("| gpu graphs Some-Model | v0.26.0 | patched | *not run* |")
-    assert "| 7/9 (50%) |" in last
-    last = servers.tool_eval_table(found).splitlines()[-1]
-    assert last.startswith("| Some-Model | v0.26.0 graphs | patched |")
-    assert "| 3/4 (server failed 1) |" in last
 
 
 BENCH = {

@@ -49,11 +49,13 @@ def rebase(
     *,
     resume: bool = False,
     restart: bool = False,
+    replace: bool = False,
 ) -> list[str]:
     """Port a series to the release ``name``; the report, line by line.
 
     ``old`` names the release whose series is ported (the nearest one without it).
-    ``resume`` goes on after a conflict, ``restart`` throws an earlier run away.
+    ``resume`` goes on after a conflict, ``restart`` throws an earlier run away,
+    ``replace`` a series that the release has.
 
     Raises:
         ConflictError: git am waits at a patch that needs a decision.
@@ -63,7 +65,6 @@ def rebase(
     full = pin.full_name(name)
     tree = paths.build_dir() / "rebase" / full / "tree"
     with files.lock(tree.parent):
-        files.remove_temp(tree.parent)
         if restart:
             shutil.rmtree(tree, ignore_errors=True)
         state = read_stamp(tree)
@@ -78,7 +79,7 @@ def rebase(
                 "--continue goes on with it, --restart throws it away",
             )
         if state is None:
-            _begin(full, old, tree)
+            _begin(full, old, tree, replace)
         else:
             _resume(full, tree)
         report = _finish(load(full), tree)
@@ -94,7 +95,7 @@ def nearest(name: str) -> Release | None:
     return below[-1] if below else next(iter(others), None)
 
 
-def _begin(full: str, old: str | None, tree: Path) -> None:
+def _begin(full: str, old: str | None, tree: Path, replace: bool) -> None:
     """Pin the release, and merge the series into its source."""
     source = load(old) if old else nearest(full)
     if source is None or source.name == full:
@@ -103,14 +104,15 @@ def _begin(full: str, old: str | None, tree: Path) -> None:
     if not (folder / "release.toml").is_file():
         pin.make(full)
     new = load(full)
-    if entries(new):
+    if entries(new) and not replace:
         raise UsageError(
             f"{full} has a series already",
-            f"nox -s drift -- {full} --series {source.name} tries another; to replace "
-            f"it, empty {new.folder / 'series'}",
+            f"nox -s drift -- {full} --series {source.name} tries another; --replace "
+            "puts it in its place",
         )
     series = read(source)
     stock, patched = stock_tree(new), patched_tree(source)
+    files.remove_temp(tree.parent)
     stopped = None
     with files.atomic_folder(tree) as temp:
         clone(stock, temp)
@@ -253,7 +255,6 @@ def _blobs(folder: Path) -> dict[str, str]:
 
 def _put(new: Release, wanted: dict[str, str], there: dict[str, str]) -> None:
     """Write files of a release's folder, none over an edit made since ``there``."""
-    files.remove_temp(new.folder)
     now = _blobs(new.folder)
     gone = {name for name in there if name.endswith(".diff")} - wanted.keys()
     for name in sorted({*wanted, *gone}):

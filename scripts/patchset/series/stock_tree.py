@@ -24,7 +24,11 @@ def stock_tree(release: Release) -> Path:
     A git repository whose only commit holds the source as the pin names it; its commit id depends on
     the source alone.
     """
-    source = {"sdist": release.sdist.file, "sha256": release.sdist.sha256}
+    if release.sdist is not None:
+        source = {"sdist": release.sdist.file, "sha256": release.sdist.sha256}
+    else:
+        assert release.git is not None  # noqa: S101 - release.read refuses a pin with neither
+        source = {"git": release.git.remote, "commit": release.git.commit}
     tree = paths.trees_dir(release.name) / "stock"
     with files.lock(tree):
         stamp = read_stamp(tree) or {}
@@ -43,9 +47,12 @@ def stock_tree(release: Release) -> Path:
 
         files.remove_temp(tree.parent)
         with files.atomic_folder(tree) as temp:
-            archive = fetch.artifact(release.sdist)
-            with console.step(f"unpack {release.sdist.file}"):
-                unpack.sdist(archive, temp)
+            if release.sdist is not None:
+                archive = fetch.artifact(release.sdist)
+                with console.step(f"unpack {release.sdist.file}"):
+                    unpack.sdist(archive, temp)
+            elif release.git is not None:
+                fetch.git_source(release.git, temp)
             with console.step(f"commit the stock tree of {release.name}"):
                 git.run(temp, "init", "--quiet", f"--initial-branch={BRANCH}")
                 git.run(temp, "add", "--all", "--force")

@@ -10,53 +10,56 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import psutil
 
-from cpu.environment import Environment
-from patchset import console
 from patchset.errors import PatchsetError
 
 MODEL_NAME = "learnt-by-heart"
+#: The module that is the command ``vllm``.
+VLLM = "vllm.entrypoints.cli.main"
 #: Prompt plus answer of the longest transcript, with room.
 MAX_MODEL_LEN = 3072
-START_SECONDS = 600
+START_SECONDS = 600.0
 STOP_SECONDS = 30
-_SITE = Path(__file__).parent / "site"
+SITE = Path(__file__).parent / "site"
 _LAST_LINES = 40
 
 
 @dataclass(frozen=True)
 class Serving:
-    """How a server is started besides model and k: ``name`` in its logs' names, arguments and environment variables.
+    """How a server is started: the words for ``vllm``, arguments and environment variables.
 
-    ``at_once`` are the requests that the lane keeps in flight; the engine has places for some more.
+    ``at_once`` requests are kept in flight; the engine has places for some more.
     """
 
-    name: str
+    command: tuple[str, ...]
     at_once: int
     arguments: tuple[str, ...]
     variables: dict[str, str]
     dtype: str = "bfloat16"
-    max_model_len: int | None = MAX_MODEL_LEN
+    max_model_len: int = MAX_MODEL_LEN
 
 
-#: The cpu lane's: hybrid caches with prefix caching, and graphs, need Triton, which the CPU has not.
-CPU = Serving(
-    name="cpu",
-    at_once=32,
-    arguments=("--enforce-eager", "--no-enable-prefix-caching"),
-    variables={
+def on_cpu(*command: str, path: str = "") -> Serving:
+    """The way to serve on a CPU.
+
+    Graphs, and hybrid caches with prefix caching, need Triton, which the CPU has not.
+    ``path`` goes on ``PYTHONPATH``.
+    """
+    variables = {
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(SITE), path))),
         "E2E_CONV_MEND": "1",
-        # vLLM takes the CPU platform when "cpu" stands in the version of the distribution ``vllm``, or so:
+        "E2E_TORCHVISION_SHIM": "1",
         "VLLM_TARGET_DEVICE": "cpu",
         "VLLM_CPU_KVCACHE_SPACE": "2",
-    },
-)
+    }
+    arguments = ("--enforce-eager", "--no-enable-prefix-caching")
+    return Serving(command, 32, arguments, variables)
 
 
 @dataclass
@@ -68,7 +71,7 @@ class Server:
     log: Path
     tap: Path
     process: subprocess.Popen[bytes]
-    at_once: int = 32
+    at_once: int
     started_seconds: float = 0.0
     _tap_read: int = field(default=0, repr=False)
 
@@ -85,15 +88,6 @@ class Server:
         """The text of ``/metrics``."""
         return httpx.get(f"{self.url}/metrics", timeout=30).raise_for_status().text
 
-    def resident_bytes(self) -> dict[str, int]:
-        """Resident memory of the server's processes in bytes, by role."""
-        main = psutil.Process(self.process.pid)
-        sizes = {"api": main.memory_info().rss, "others": 0}
-        for child in main.children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                sizes["others"] += child.memory_info().rss
-        return sizes
-
     def tapped(self) -> list[dict[str, object]]:
         """What the tap wrote since the last call."""
         if not self.tap.is_file():
@@ -108,117 +102,100 @@ class Server:
 
 @contextlib.contextmanager
 def running(
-    environment: Environment,
+    serving: Serving,
     checkpoint: Path | str,
     mtp: int,
     folder: Path,
-    serving: Serving = CPU,
+    *,
+    seconds: float = START_SECONDS,
+    on_wait: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Server]:
-    """Serve ``checkpoint`` with ``mtp`` drafted tokens (0: without speculative decoding); logs go to ``folder``.
+    """Serve ``checkpoint`` with ``mtp`` drafted tokens (0: no speculative decoding).
+
+    The server's log and the tap's lines go to ``folder``; ``on_wait`` hears the log's last line while the server starts.
 
     Raises:
-        PatchsetError: the server ended, or was not healthy in ``START_SECONDS``.
+        PatchsetError: the server ended, or was not healthy after ``seconds``.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    kind = "" if serving is CPU else f"{serving.name}-"
-    log, tap = folder / f"server-{kind}k{mtp}.log", folder / f"tap-{kind}k{mtp}.jsonl"
+    log, tap = folder / f"server-k{mtp}.log", folder / f"tap-k{mtp}.jsonl"
     tap.unlink(missing_ok=True)
-    port = _free_port()
-    command = [
-        str(environment.vllm),
-        "serve",
-        str(checkpoint),
-        *_arguments(serving, mtp, port),
-    ]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
     variables = os.environ | {
-        "PYTHONPATH": str(_SITE),
+        "PYTHONPATH": str(SITE),
         "E2E_TAP": str(tap),
-        "E2E_TORCHVISION_SHIM": "1" if environment.shim_torchvision else "",
         "VLLM_NO_USAGE_STATS": "1",
         "PYTHONFAULTHANDLER": "1",
+        # Python takes modules from the current folder first; vLLM's sources may lie there.
+        "PYTHONSAFEPATH": "1",
         "HF_HUB_OFFLINE": "1",
         # The default, 5 s, is the clients' own: a request may meet a connection that the server has just closed.
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "600",
         **serving.variables,
     }
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    command = [*serving.command, "serve", str(checkpoint)]
+    command += _arguments(serving, mtp, port)
     with log.open("wb") as out:
         process = subprocess.Popen(
             command, stdout=out, stderr=out, env=variables, start_new_session=True
         )
-    server = Server(f"http://127.0.0.1:{port}", mtp, log, tap, process, serving.at_once)
+    url = f"http://127.0.0.1:{port}"
+    server = Server(url, mtp, log, tap, process, serving.at_once)
     try:
-        _wait(server)
+        _wait(server, seconds, on_wait)
         yield server
-    except PatchsetError:
-        raise
-    except Exception as error:
+    except (httpx.HTTPError, psutil.Error) as error:
+        # An engine that died takes the server with it.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)  # an engine that died takes the server with it
-        if process.poll() is None:
-            raise
-        raise PatchsetError(
-            f"the server for k = {mtp} ended during the checks", _last_lines(log)
-        ) from error
+            process.wait(5)
+            raise PatchsetError(
+                f"the server for k = {mtp} ended during the checks", last_lines(log)
+            ) from error
+        raise
     finally:
         _stop(process)
 
 
 def _arguments(serving: Serving, mtp: int, port: int) -> list[str]:
-    arguments = [
-        *(
-            "--served-model-name",
-            MODEL_NAME,
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-        ),
-        *("--dtype", serving.dtype, "--max-num-seqs", str(serving.at_once + 8)),
-        *serving.arguments,
-        *(
-            "--enable-auto-tool-choice",
-            "--tool-call-parser",
-            "qwen3_coder",
-            "--reasoning-parser",
-            "qwen3",
-        ),
-    ]
-    if serving.max_model_len is not None:
-        arguments += ["--max-model-len", str(serving.max_model_len)]
+    given = {
+        "served-model-name": MODEL_NAME,
+        "host": "127.0.0.1",
+        "port": port,
+        "dtype": serving.dtype,
+        "max-model-len": serving.max_model_len,
+        "max-num-seqs": serving.at_once + 8,
+        "tool-call-parser": "qwen3_coder",
+        "reasoning-parser": "qwen3",
+    }
     if mtp:
-        arguments += [
-            "--speculative-config",
-            json.dumps({"method": "mtp", "num_speculative_tokens": mtp}),
-        ]
-    return arguments
+        drafting = {"method": "mtp", "num_speculative_tokens": mtp}
+        given["speculative-config"] = json.dumps(drafting)
+    words = [
+        word for name, value in given.items() for word in (f"--{name}", f"{value}")
+    ]
+    return ["--enable-auto-tool-choice", *words, *serving.arguments]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _wait(server: Server) -> None:
+def _wait(server: Server, seconds: float, on_wait: Callable[[str], None]) -> None:
     start = last = time.monotonic()
+    who = f"the server for k = {server.mtp}"
     while not server.healthy():
         now = time.monotonic()
         if server.process.poll() is not None:
             raise PatchsetError(
-                f"the server for k = {server.mtp} ended with status {server.process.returncode} before it was healthy",
-                _last_lines(server.log),
+                f"{who} ended with status {server.process.returncode} before it was "
+                "healthy",
+                last_lines(server.log),
             )
-        if now - start > START_SECONDS:
+        if now - start > seconds:
             raise PatchsetError(
-                f"the server for k = {server.mtp} was not healthy after {START_SECONDS} s",
-                _last_lines(server.log),
+                f"{who} was not healthy after {seconds:.0f} s", last_lines(server.log)
             )
         if now - last > 15:
-            console.note(
-                f"  waiting for the server, {now - start:.0f} s: {_last_line(server.log)}"
-            )
+            on_wait(last_lines(server.log, 1)[-100:] or "no line in its log yet")
             last = now
         time.sleep(0.5)
     server.started_seconds = time.monotonic() - start
@@ -240,13 +217,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.wait(STOP_SECONDS)
 
 
-def _last_lines(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[
-        -_LAST_LINES:
-    ]
-    return f"read {log}; its last lines:\n" + "\n".join(lines)
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return lines[-1][:120] if lines else "(nothing logged yet)"
+def last_lines(log: Path, count: int = _LAST_LINES) -> str:
+    """The end of a log."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    return "\n".join(text.splitlines()[-count:])

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gpu lane: the cpu lane's clients and checks against ``vllm serve`` on CUDA, and real weights."""
+"""The gpu lane: one file that serves a release stock and patched, and writes a receipt.
 
-from pathlib import Path
+``host``, ``overlay``, ``pace``, ``real``, ``receipt``, ``report`` and ``tool_eval`` run
+from that file, with what the official image holds; ``build`` and ``__main__`` make it.
+"""
 
-import cpu  # noqa: F401 - for Ctrl-C while modules are imported
-
-
-def build_dir() -> Path:
-    """What the lane makes: results and logs."""
-    from patchset import paths
-
-    return paths.build_dir() / "gpu"
+#: Ctrl-C while modules are imported.
+import cpu  # noqa: F401

@@ -11,9 +11,7 @@ from typing import Any
 import click
 
 from cpu import build_dir, checkpoints, checks, metrics, server, transcripts
-from cpu.asking import Lane
-from cpu.surfaces import common
-from cpu.verdict import Answers
+from cpu.asking import Lane, Learnt
 from image import container
 from image.container import ENGINES, Container
 from patchset import console, run_command
@@ -67,7 +65,7 @@ def command(
 
 def _doctor(found: Container, gpu: bool) -> list[str]:
     """Show what the doctor says; return the files that the series touches."""
-    done = found.run(DOCTOR, "--json", gpu=gpu)
+    done = found.run(DOCTOR, "--json", *(["--gpu"] if gpu else []), gpu=gpu)
     try:
         said = json.loads(done.stdout)
     except ValueError as error:
@@ -134,23 +132,23 @@ def _serve(found: Container, mtp: int) -> None:
     folder = build_dir() / "runs" / "image"
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o777)  # the server's user, who is not root, writes the tap there
-    inside = container.environment(found, folder)
-    model = checkpoints.checkpoint(inside)
+    serving = server.on_cpu(str(container.vllm(found, folder)))
+    model = checkpoints.checkpoint()
     for place in (model, *model.rglob("*")):
         place.chmod(0o755 if place.is_dir() else 0o644)
     with (
         console.step(f"serve with {mtp} drafted tokens"),
-        server.running(inside, model, mtp, folder) as running,
+        server.running(serving, model, mtp, folder) as running,
     ):
         console.note(f"  healthy after {running.started_seconds:.0f} s")
         asyncio.run(_ask(running, model))
 
 
 async def _ask(running: server.Server, model: Path) -> None:
-    clients = common.clients(running.url, server.MODEL_NAME)
-    lane = Lane(running, clients, transcripts.load(), Answers.load(model), None)
-    async with clients.openai, clients.anthropic:
-        verdicts = await checks.everywhere(lane)
+    known, learnt = transcripts.load(), Learnt.load(model)
+    async with checks.client(running.url, running.at_once) as client:
+        lane = Lane(running, client, known, learnt)
+        verdicts = await lane.judge(checks.everywhere(known, learnt))
     wrong = [verdict for verdict in verdicts if verdict.kind != "right"]
     drafts = metrics.drafts(running.metrics(), running.mtp)
     console.result(
@@ -158,7 +156,7 @@ async def _ask(running: server.Server, model: Path) -> None:
         f"{len(verdicts)} right, {drafts.acceptance:.0%} of the drafted tokens accepted"
     )
     if wrong:
-        first = "; ".join(f"{one.kind}: {one.transcript}" for one in wrong[:5])
+        first = "; ".join(f"{one.kind}: {one.question}" for one in wrong[:5])
         raise PatchsetError(f"{len(wrong)} answers are wrong: {first}")
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpu import build_dir
-from cpu.environment import Environment
 from patchset import process
 from patchset.errors import MissingToolError, PatchsetError
 
@@ -37,12 +36,6 @@ _PASSED = (
     "HF_HUB_OFFLINE",
     "OMP_WAIT_POLICY",
 )
-_VERSIONS = """
-import importlib.metadata, json, platform, sys
-found = {d.metadata["Name"].lower(): d.version for d in importlib.metadata.distributions()}
-versions = {name: found[name] for name in sys.argv[1:] if name in found}
-print(json.dumps({**versions, "python": platform.python_version()}))
-"""
 
 
 @dataclass(frozen=True)
@@ -109,16 +102,6 @@ class Container:
         return dict((config or {}).get("Labels") or {})
 
 
-@dataclass(frozen=True)
-class InImage(Environment):
-    """An environment whose ``bin/python`` and ``bin/vllm`` run in a container."""
-
-    @property
-    def shim_torchvision(self) -> bool:
-        """Return False: an image brings along what its torchvision needs."""
-        return False
-
-
 @contextlib.contextmanager
 def started(engine: str | None, image: str) -> Iterator[Container]:
     """Start a container of an image, pulled unless the engine has it."""
@@ -142,21 +125,13 @@ def started(engine: str | None, image: str) -> Iterator[Container]:
             subprocess.run(["buildah", "rm", name], capture_output=True)
 
 
-def environment(container: Container, folder: Path) -> InImage:
-    """Write scripts that stand for the image's programs, and ask it for its versions."""
-    (folder / "bin").mkdir(parents=True, exist_ok=True)
-    for program, root in (("python", True), ("vllm", False)):
-        words = container.words(program, root=root, passed=True)
-        line = " ".join(
-            word if word.startswith("${") else shlex.quote(word) for word in words
-        )
-        script = folder / "bin" / program
-        script.write_text(f'#!/bin/sh\nexec {line} "$@"\n', encoding="utf-8")
-        script.chmod(0o755)
-    names = ("vllm", "torch", "torchvision", "transformers")
-    asked = container.run("python", "-c", _VERSIONS, *names)
-    if asked.returncode:
-        raise PatchsetError(
-            f"python of {container.image} does not run: {asked.stderr.strip()[-500:]}"
-        )
-    return InImage(folder, json.loads(asked.stdout.splitlines()[-1]))
+def vllm(container: Container, folder: Path) -> Path:
+    """Write a script that stands for the image's command ``vllm``."""
+    line = " ".join(
+        word if word.startswith("${") else shlex.quote(word)
+        for word in container.words("vllm", passed=True)
+    )
+    script = folder / "vllm"
+    script.write_text(f'#!/bin/sh\nexec {line} "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return script

@@ -100,7 +100,7 @@ class Batches:
         self.lengths = torch.zeros(SLOTS, dtype=torch.int32)
         rows = SimpleNamespace(
             max_num_reqs=SLOTS,
-            device=torch.device("cpu"),
+            device=torch.get_default_device(),
             all_token_ids=SimpleNamespace(gpu=self.tokens),
             total_len=SimpleNamespace(gpu=self.lengths),
         )
@@ -269,7 +269,7 @@ class Batches:
         slots = torch.tensor(chosen, dtype=self.index)
         named: dict[str, Any] = {
             "idx_mapping": slots,
-            "idx_mapping_np": slots.numpy(),
+            "idx_mapping_np": slots.cpu().numpy(),
             "expanded_idx_mapping": torch.tensor(rows, dtype=self.index),
             "input_ids": torch.tensor(given, dtype=torch.int32),
             "expanded_local_pos": torch.tensor(positions, dtype=torch.int32),

@@ -26,13 +26,13 @@ class UvaBackedTensor:
     def __init__(
         self, size: Any, dtype: torch.dtype, max_concurrency: Any = None
     ) -> None:
-        self.cpu = torch.zeros(size, dtype=dtype)
+        self.cpu = torch.zeros(size, dtype=dtype, device="cpu")
         self.np = self.cpu.numpy()
-        self.gpu = self.cpu.clone()
+        self.copy_to_uva()
 
     def copy_to_uva(self, n: int | None = None) -> torch.Tensor:
         """Let the device see the first ``n``."""
-        self.gpu = self.cpu[:n].clone()
+        self.gpu = self.cpu[:n].to(torch.get_default_device(), copy=True)
         return self.gpu
 
 
@@ -61,14 +61,15 @@ class StagedWriteTensor:
         self._staged.clear()
 
 
-def budget() -> ModuleType:
-    """The budget's module, its kernels those of the installed Triton."""
+def budget(*, built: bool = False) -> ModuleType:
+    """The budget's module, its kernels those of the installed Triton; ``built``: the tree has a platform."""
     import triton
     import triton.language as tl
 
-    from conformance.host.engine import use_cpu_platform
+    if not built:
+        from conformance.host.engine import use_cpu_platform
 
-    use_cpu_platform()
+        use_cpu_platform()
     import vllm.triton_utils
 
     vllm.triton_utils.triton, vllm.triton_utils.tl = triton, tl

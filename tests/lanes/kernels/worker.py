@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m kernels.worker``: the kernels of the tree on the path, compiled or run.
 
-Prints what was found as JSON. To run them ``TRITON_INTERPRET=1`` must be set.
+Prints what was found as JSON. To run them ``TRITON_INTERPRET=1`` must be set, or a
+device named.
 """
 
 from __future__ import annotations
@@ -56,22 +57,28 @@ def noticed(path: Path, seen_by: str) -> dict[str, bool]:
     return found
 
 
-def main(kind: str) -> None:
-    """Look at the kernels of a ``stock`` or ``patched`` tree."""
+def main(kind: str, device: str = "") -> None:
+    """Look at the kernels of a ``stock`` or ``patched`` tree.
+
+    With a ``device``, as in a receipt, the tree has a build; nothing is compiled ahead
+    and no mutant tried.
+    """
     begun = time.monotonic()
+    if device:
+        torch.set_default_device(device)
     out, patched = os.fdopen(os.dup(1), "w"), kind == "patched"
     os.dup2(2, 1)
-    module = imports.budget()
+    module = imports.budget(built=bool(device))
     found: dict[str, Any] = {}
     interpreted = bool(os.environ.get("TRITON_INTERPRET"))
     try:
-        if interpreted:
+        if interpreted or device:
             found["rows"] = run(module, patched)
         else:
             found["sizes"] = ahead.compile_all(module, patched, ahead.TARGETS)
     except (AssertionError, ahead.CompileError) as error:
         found["wrong"] = str(error)
-    if patched:
+    if patched and not device:
         seen_by = "batches" if interpreted else "compiler"
         found["mutants"] = noticed(Path(str(module.__file__)), seen_by)
     found["seconds"] = round(time.monotonic() - begun, 1)
@@ -79,4 +86,4 @@ def main(kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

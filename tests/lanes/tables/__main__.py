@@ -23,6 +23,7 @@ from conformance import corpora
 from conformance import table as conformance_table
 from cpu import table as server_table
 from engines import table as engines_table
+from gpu import check as receipts
 from patchset import console, files, paths, results, run_command
 from patchset.release import Release, releases
 from tables import series
@@ -34,7 +35,6 @@ SUITES = {
     "corpora": corpora.SUITE_VERSION,
     "bench": bench.SUITE_VERSION,
     "cpu": cpu.SUITE_VERSION,
-    "gpu": cpu.SUITE_VERSION,
     "clients": clients.SUITE_VERSION,
     "tokens": tokens.SUITE_VERSION,
     "bfcl": bfcl.SUITE_VERSION,
@@ -95,7 +95,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "Cost": kept.table,
     "Clients": clients_table.table,
     "Servers": server_table.table,
-    "Real weights": server_table.tool_eval_table,
+    "Runs on GPUs": receipts.table,
     "Cached prefixes": tokens_table.table,
     "Other engines": engines_table.table,
 }

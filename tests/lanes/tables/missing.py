@@ -40,8 +40,8 @@ def commands(release: Release, trees: Path) -> Iterator[tuple[str, str, Command]
     if release.default:
         yield "engines", "patched qwen3_coder", ("engines", *places, "--results")
     if "cpu" in release.wheels:
-        mtp = ("--mtp", "0-5,7,15", "--stock", "--results")
-        yield "cpu", "patched k5", ("cpu", "--release", name, *mtp)
+        mtp = ("--mtp", "0-5,7,15", "--seconds", "28800", "--results")
+        yield "cpu", "patched k5", ("gpu", name, "--target", "cpu", *mtp)
 
 
 def is_missing(lane: str, release: Release, row: str) -> bool:

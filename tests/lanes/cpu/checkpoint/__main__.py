@@ -106,12 +106,7 @@ def _prompts(
             {"type": "function", "function": {"name": name, "parameters": schema}}
             for name, schema in known.tool_schemas(transcript.tools).items()
         ]
-        messages = known.chat_messages(transcript, transcripts)
-        for message in messages:
-            for call in message.get("tool_calls", ()):
-                call["function"]["arguments"] = json.loads(
-                    call["function"]["arguments"]
-                )
+        messages = known.prompt_messages(transcript, transcripts)
         prompts[id] = tokenizer.apply_chat_template(
             messages,
             tools=tools or None,

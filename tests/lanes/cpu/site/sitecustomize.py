@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loaded by every Python process of the server, and by nothing of the product: a shim, a mend and a tap.
 
-``E2E_TORCHVISION_SHIM=1``: defines the two operators which the CUDA build of torchvision registers fakes for, so
-that it imports beside a CPU build of torch. vLLM's Qwen3.5 model file imports torchvision for images only.
+``E2E_TORCHVISION_SHIM=1``: where torch is a CPU build and torchvision is not, defines the two operators which the CUDA
+build of torchvision registers fakes for, so that it imports. vLLM's Qwen3.5 model file imports torchvision for images only.
 
 ``E2E_CONV_MEND=1``: mends v0.32.0's gated-delta-net convolution on CPUs, which stops the engine whenever a step
 verifies fewer drafts than k: at ``max_tokens``, at the length limit, under a grammar. With AMX, the kernel refuses such
@@ -14,6 +14,7 @@ code, and the size of each delivery. It watches ``AsyncLLM.generate`` and change
 """
 
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -25,6 +26,9 @@ from typing import Any
 def _define_torchvision_operators() -> None:
     import torch
 
+    builds = [importlib.metadata.version(name) for name in ("torch", "torchvision")]
+    if ["+cpu" in build for build in builds] != [True, False]:
+        return
     operators = torch.library.Library("torchvision", "DEF")
     operators.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     operators.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The receipt's file: the lane's code, the patched files with their sums, and the small model, in one zipapp."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from cpu import checkpoints
+from gpu import overlay
+from patchset import files, paths, results
+from patchset.errors import PatchsetError
+from patchset.series import patched_files
+from patchset.series.apply import patched_tree as series_tree
+from patchset.series.patched_release import PatchedRelease
+from patchset.wheel.overlay import inside_wheel, sha256
+
+#: The file may be attached to an issue, or sent by mail.
+MOST_BYTES = 25 << 20
+#: What is carried of the lanes, and of the tool; ``tests/lanes/gpu/receipt.py`` runs.
+_LANES = (
+    "conformance/__init__.py",
+    "conformance/case.py",
+    "conformance/check.py",
+    "conformance/reading.py",
+    "conformance/surfaces/*.py",
+    "cpu/__init__.py",
+    "cpu/asking.py",
+    "cpu/checks.py",
+    "cpu/metrics.py",
+    "cpu/server.py",
+    "cpu/site/*.py",
+    "cpu/tools.json",
+    "cpu/transcripts.py",
+    "cpu/transcripts/*.json",
+    "gpu/*.py",
+    "gpu/prompts.json",
+    "kernels/*.py",
+)
+_TOOL = ("__init__.py", "console.py", "errors.py")
+_START = '''\
+"""Unpack the file that this is in, and run the lane."""
+import os, runpy, sys, tempfile, zipfile
+os.environ["RECEIPT_FILE"] = os.path.abspath(sys.argv[0])
+with tempfile.TemporaryDirectory(prefix="receipt-") as folder:
+    zipfile.ZipFile(sys.argv[0]).extractall(folder)
+    sys.path[0] = folder
+    sys.argv[0] = os.path.basename(sys.argv[0])
+    from gpu.receipt import command
+    command()
+'''
+
+
+def file(release: str) -> Path:
+    """The place of a release's receipt file."""
+    return paths.build_dir() / "receipt" / f"receipt-{release}.pyz"
+
+
+def write(patched: PatchedRelease) -> Path:
+    """Write the file; the same bytes from the same commit, series and checkpoint."""
+    pin = patched.pin
+    place = file(pin.name)
+    members = dict(sorted(_members(patched)))
+    with files.lock(place), files.atomic_file(place) as unfinished:
+        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in members.items():
+                # ZIP begins in 1980, and the same bytes are wanted from any clone.
+                info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                info.compress_type = zipfile.ZIP_DEFLATED
+                info.external_attr = 0o644 << 16
+                archive.writestr(info, content)
+        if (size := unfinished.stat().st_size) > MOST_BYTES:
+            raise PatchsetError(f"{place.name} has {size} bytes; {MOST_BYTES} may be")
+    return place
+
+
+def _members(patched: PatchedRelease) -> Iterator[tuple[str, bytes]]:
+    pin = patched.pin
+    yield "__main__.py", _START.encode()
+    lanes = Path(__file__).parents[1]
+    for folder, patterns, below in (
+        (lanes, _LANES, ""),
+        (Path(files.__file__).parent, _TOOL, "patchset/"),
+    ):
+        for pattern in patterns:
+            for place in folder.glob(pattern):
+                name = below + place.relative_to(folder).as_posix()
+                yield name, place.read_bytes()
+    for change in patched.changes:
+        if inside_wheel(change.path) and change.content is not None:
+            yield f"patched/{change.path}", change.content
+    model = checkpoints.archive()
+    with zipfile.ZipFile(model) as packed:
+        for name in packed.namelist():
+            yield f"checkpoint/{name}", packed.read(name)
+    said = {
+        "release": pin.name,
+        "version": pin.version,
+        "image": pin.image,
+        "commit": results.record(0, pin.name, "stock")["commit"],
+        "series": files.sha256_file(patched_files.file(pin)),
+        "checkpoint": files.sha256_file(model),
+        "files": sums(patched),
+    }
+    yield "receipt.json", json.dumps(said, indent=1, sort_keys=True).encode()
+
+
+def sums(patched: PatchedRelease) -> overlay.Sums:
+    """The files of the series that are part of an installed vLLM, before and after."""
+    return {
+        change.path: {"stock": sha256(change.stock), "patched": sha256(change.content)}
+        for change in patched.changes
+        if inside_wheel(change.path)
+    }
+
+
+def patched_tree(patched: PatchedRelease, python: Path, folder: Path) -> None:
+    """Make the patched tree of the CPU build that an environment has."""
+    (installed,) = (python.parents[1] / "lib").glob("python*/site-packages/vllm")
+    overlay.make(folder, installed, sums(patched), series_tree(patched.pin))
+    overlay.name_it_cpu(folder, patched.pin.version)

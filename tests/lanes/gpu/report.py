@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The receipt: what it may say, its own sum, and its table."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import re
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+Receipt = dict[str, Any]
+
+#: Raised by hand when an older receipt can no longer be read.
+FORMAT = 1
+#: Digits of a sha256 that name a series in tables.
+DIGITS = 12
+_KINDS = ("stock", "patched")
+_SERIAL = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f-]+|\b\d+\.\d+\.\d+\.\d+\b")
+
+
+def redacted(text: str, *folders: Path) -> str:
+    """A text without folders, home, user and host, addresses and serial numbers."""
+    names = [str(folder) for folder in (*folders, Path.home())]
+    names += [socket.gethostname()]
+    for name in sorted(filter(None, names), key=len, reverse=True):
+        text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "***", text)
+    if (user := getpass.getuser()) != "root":
+        text = re.sub(rf"\b{re.escape(user)}\b", "***", text)
+    return _SERIAL.sub("***", text)
+
+
+def sum_of(receipt: Receipt) -> str:
+    """The sha256 of a receipt without its own sum. It tells an edit by accident, not a forger."""
+    rest = {key: value for key, value in receipt.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def text(receipt: Receipt, *folders: Path) -> str:
+    """A receipt as a file has it: redacted, with its sum."""
+    clean: Receipt = json.loads(redacted(json.dumps(receipt), *folders))
+    clean["sha256"] = sum_of(clean)
+    return json.dumps(clean, indent=1) + "\n"
+
+
+def faults(receipt: Receipt) -> str:
+    """What is wrong or was not run, in one line; empty if all is right."""
+    found = [f"{job} failed: {why[-200:]}" for job, why in receipt["failures"].items()]
+    for one in receipt["servers"]:
+        name = f"{one['variant']} {one['cell']} k={one['mtp']}"
+        if one["variant"] == "patched" and one["right"] < one["requests"]:
+            found.append(f"{name}: {one['right']} of {one['requests']} right")
+        if one["variant"] == "patched" and (form := one["by_kind"].get("form")):
+            found.append(f"{name}: {form} right and wrong in form")
+        found += [f"{name}: {complaint}" for complaint in one["complaints"]]
+    for name, said in receipt.get("kernels", {}).items():
+        if not said.startswith("right"):
+            found.append(f"kernels, {name}: {said}")
+    if receipt["left"]:
+        found.append(f"{len(receipt['left'])} servers are left; run it again to go on")
+    return "; ".join(found)
+
+
+def table(receipt: Receipt) -> str:
+    """The receipt in Markdown: where it ran, and stock beside patched."""
+    machine = receipt["machine"]
+    image = "official image" if machine["official_image"] else "no official image"
+    where = ", ".join(machine["gpus"] or [machine["cpu"]])
+    if not machine["gpus"]:
+        where = f"CPU, no GPU: {where}"
+    lines = [
+        f"### Receipt: vLLM {receipt['release']} on {where}",
+        "",
+        f"- {image}, vLLM {receipt['release']}, torch {machine['versions']['torch']}, "
+        f"driver {machine['driver']}, CUDA {machine['cuda']}, ROCm {machine['rocm']}",
+        f"- patched files {receipt['series'][:DIGITS]} "
+        f"({len(receipt['files'])} files, sums checked where they were served), "
+        f"this file {receipt['program'][:DIGITS]}, model {receipt['model'][:40]}",
+        f"- taken {receipt['taken']}, {receipt['seconds']} s; "
+        f"not run: {', '.join(receipt['left']) or 'nothing'}",
+        *(f"- kernels, {k}: {v}" for k, v in receipt.get("kernels", {}).items()),
+        "",
+        "| server | | right of all | accepted by position | tokens/s "
+        "| between chunks, p50 / p99 | streams |",
+        "|---|---|---|---|---|---|---|",
+        *(f"| {' | '.join(row)} |" for row in rows(receipt["servers"])),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def rows(servers: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """A row for each server; stock before patched."""
+    order = sorted(
+        servers, key=lambda s: (s["cell"], s["mtp"], _KINDS.index(s["variant"]))
+    )
+    return [
+        [
+            f"{one['cell']}, k = {one['mtp']}",
+            one["variant"],
+            f"{one['right']}/{one['requests']}",
+            " ".join(f"{part:.0%}" for part in one["accepted_by_position"]) or "–",
+            f"{one['pace']['tokens_per_second']:.0f}",
+            f"{one['pace']['p50_ms']} / {one['pace']['p99_ms']} ms",
+            str(one["pace"]["streams"]),
+        ]
+        for one in order
+    ]

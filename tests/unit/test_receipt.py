@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The receipt's file: what a host without this or that is told, the two trees, and receipts that were edited."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Project
+from cpu import checkpoints
+from gpu import build, check, host, overlay, receipt, report
+from gpu.__main__ import command
+from gpu.serve import CELLS
+from patchset import release
+from patchset.errors import NoSpaceError, PatchsetError
+from patchset.series import patched_files
+from patchset.series.patched_release import PatchedRelease
+
+
+@pytest.fixture
+def file(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a small release, with a model of one file."""
+    packaged.run("refresh")
+    model = tmp_path / "model.zip"
+    with zipfile.ZipFile(model, "w") as packed:
+        packed.writestr("answers.json", "{}")
+    monkeypatch.setattr(checkpoints, "archive", lambda: model)
+    return build.write(PatchedRelease(release.load()))
+
+
+def run(file: Path, *words: str, path: str = "") -> subprocess.CompletedProcess[str]:
+    """Run it with nothing of this checkout on the path."""
+    bare = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    if path:
+        bare["PYTHONPATH"] = path
+    return subprocess.run(
+        [sys.executable, str(file), *words], capture_output=True, text=True, env=bare
+    )
+
+
+def installed(folder: Path, version: str, text: str = "") -> Path:
+    """A package ``vllm`` of that version, and a torch for CUDA 13.0, in a folder."""
+    (folder / "vllm").mkdir(parents=True)
+    (folder / "vllm" / "__init__.py").write_text(text)
+    info = folder / f"vllm-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n"
+    )
+    (folder / "torch").mkdir()
+    (folder / "torch" / "__init__.py").touch()
+    (folder / "torch" / "version.py").write_text("cuda: str = '13.0'\n")
+    return folder
+
+
+def test_the_file_is_the_same_from_the_same_inputs(file: Path) -> None:
+    before = file.read_bytes()
+    assert build.write(PatchedRelease(release.load())).read_bytes() == before
+
+
+def test_a_python_without_vllm_is_told(file: Path) -> None:
+    done = run(file)
+    assert done.returncode == 1
+    assert "has no vLLM" in done.stderr and "run it in" in done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("paste this: receipt v1.2.0") and "has no vLLM" in last
+
+
+def test_another_vllm_is_told(file: Path, tmp_path: Path) -> None:
+    done = run(file, path=str(installed(tmp_path / "site", "0.9.9")))
+    assert "this is vLLM 0.9.9, and the receipt is for 1.2.0" in done.stdout
+
+
+@pytest.mark.skipif(not host.no_gpu(), reason="there is a GPU")
+def test_a_host_without_a_gpu_is_told(file: Path, tmp_path: Path) -> None:
+    done = run(file, path=str(installed(tmp_path / "site", "1.2.0")))
+    assert "no GPU is visible" in done.stdout and "--gpus all" in done.stderr
+
+
+def test_a_changed_installation_is_told(file: Path, tmp_path: Path) -> None:
+    site = installed(tmp_path / "site", "1.2.0")
+    done = run(file, "--target", "cpu", path=str(site))
+    assert "the installed vLLM is not the official one" in done.stdout
+
+
+def test_a_disk_without_room_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NoSpaceError, match="GB free, and a run takes up to 9"):
+        host.need_space(tmp_path, 9_000_000, "a run")
+
+
+def test_the_patched_tree_has_the_series_and_links_the_rest(tmp_path: Path) -> None:
+    site = installed(tmp_path / "site", "1.2.0", "old")
+    (site / "vllm" / "_C.so").write_bytes(b"binary")
+    patched = tmp_path / "patched" / "vllm"
+    patched.mkdir(parents=True)
+    (patched / "__init__.py").write_text("new")
+
+    def sums(stock: str, new: str) -> overlay.Sums:
+        texts = {"stock": stock, "patched": new}
+        digests = {k: hashlib.sha256(v.encode()).hexdigest() for k, v in texts.items()}
+        return {"vllm/__init__.py": dict(digests)}
+
+    right = sums("old", "new")
+    overlay.make(tmp_path / "a", site / "vllm", right, patched.parent)
+    made = tmp_path / "a" / "vllm"
+    assert (made / "__init__.py").read_text() == "new" and (made / "_C.so").is_symlink()
+    assert (site / "vllm" / "__init__.py").read_text() == "old"
+    overlay.make(tmp_path / "b", site / "vllm", right, None)
+    assert (tmp_path / "b" / "vllm" / "__init__.py").read_text() == "old"
+    with pytest.raises(PatchsetError, match="not the official one"):
+        overlay.make(tmp_path / "c", site / "vllm", sums("x", "new"), None)
+    with pytest.raises(PatchsetError, match="is not the series'"):
+        wrong = sums("old", "x")
+        overlay.make(tmp_path / "d", site / "vllm", wrong, patched.parent)
+
+
+def written(folder: Path, **changed: Any) -> Path:
+    """A receipt of v0.33.0's series, as its file writes it."""
+    pinned = release.load("v0.33.0")
+    sums = patched_files.read(pinned) or {}
+    pace = {"streams": 64, "tokens_per_second": 9.0, "p50_ms": 1.0, "p99_ms": 2.0}
+    one = {
+        "variant": "patched",
+        "cell": "graphs",
+        "mtp": 3,
+        "right": 7,
+        "requests": 9,
+        "by_check": {"everywhere": {"right": 7, "requests": 9}},
+        "accepted_by_position": [0.9, 0.8, 0.7],
+        "pace": pace,
+        "complaints": [],
+        "by_kind": {"right": 7, "parser": 2},
+    }
+    place = patched_files.file(pinned)
+    made = {
+        "format": report.FORMAT,
+        "release": "v0.33.0",
+        "commit": "abc",
+        "program": "0" * 64,
+        "model": "small",
+        "series": hashlib.sha256(place.read_bytes()).hexdigest(),
+        "files": {path: sums[path] for path in sums if path.startswith("vllm/")},
+        "machine": {
+            "gpus": ["NVIDIA T4, 15 GiB, sm_75"],
+            "cpu": "8",
+            "driver": "580",
+            "cuda": "13.0",
+            "rocm": None,
+            "official_image": True,
+            "versions": {"torch": "2.14.0"},
+        },
+        "servers": [one],
+        "left": [],
+        "seconds": 5,
+        "failures": {},
+        "taken": "2026-11-25",
+        **changed,
+    }
+    out = folder / "receipt.json"
+    out.write_text(report.text(made))
+    return out
+
+
+def test_a_receipt_of_the_series_is_taken_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "folder", lambda: tmp_path / "kept")
+    read = check.check(written(tmp_path))
+    assert "| graphs, k = 3 | patched | 7/9 | 90% 80% 70% | 9 |" in report.table(read)
+    assert check.table([release.load("v0.33.0")]) == "*not run*\n"
+    assert check.keep(read).name == "v0.33.0-nvidia-t4.json"
+    row = check.table([release.load("v0.33.0")]).splitlines()[-1]
+    assert row.startswith("| NVIDIA T4, 15 GiB, sm_75 | v0.33.0 | graphs, k = 3 |")
+
+
+def test_an_edited_receipt_is_refused(tmp_path: Path) -> None:
+    place = written(tmp_path)
+    place.write_text(place.read_text().replace('"right": 7', '"right": 9'))
+    with pytest.raises(PatchsetError, match="was edited"):
+        check.check(place)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"files": {"vllm/x.py": "0" * 64}}, "vllm/x.py is not the series'"),
+        ({"series": "0" * 64}, "of another series"),
+        ({"servers": [{"by_check": {}, "right": 1}]}, "do not add up"),
+        ({"machine": 3}, "is no receipt"),
+        ({"format": 0}, "has format 0"),
+    ],
+)
+def test_a_receipt_of_something_else_is_refused(
+    tmp_path: Path, changed: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(PatchsetError, match=why):
+        check.check(written(tmp_path, **changed))
+
+
+def test_the_session_refuses_it_too(tmp_path: Path) -> None:
+    place = written(tmp_path, series="0" * 64)
+    with pytest.raises(PatchsetError, match="of another series"):
+        command.main(["--check", str(place)], standalone_mode=False)
+
+
+def test_a_receipt_names_no_machine(tmp_path: Path) -> None:
+    said = {"a": f"{tmp_path}/x on 10.1.2.3: GPU-12345678-aaaa of {Path.home()}"}
+    text = report.text(said, tmp_path)
+    assert str(tmp_path) not in text and "10.1" not in text and "12345678" not in text
+    assert json.loads(text)["sha256"] == report.sum_of(json.loads(text))
+
+
+def test_the_plan_begins_with_what_tells_most() -> None:
+    both, cells = receipt.VARIANTS, list(CELLS)
+    names = [str(job) for job in receipt.plan("cuda", [0, 3, 5], cells[:1], both)]
+    assert names[:3] == ["patched-graphs-k3", "stock-graphs-k3", "patched-graphs-k5"]
+    assert names[-1] == "stock-graphs-k0" and len(names) == 6
+    assert len(receipt.plan("cuda", receipt.TELLING, cells, both)) == 2 * (8 + 8 + 2)
+    assert [str(job) for job in receipt.plan("cpu", [3], [], both[:1])] == [
+        "patched-cpu-k3"
+    ]
