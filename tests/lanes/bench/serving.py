@@ -8,7 +8,6 @@ engine's ``RequestOutput`` objects are part of what is measured, and the same fo
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -82,54 +81,16 @@ async def _all(
     return sum(script.done for script in scripts) / len(steps) / streams
 
 
-async def _ask(app: Any, workload: Workload, bursts: _Bursts, take_turns: bool) -> None:
-    """One request; the response is dropped, as a socket would take it."""
+async def _ask(app: Any, workload: Workload, bursts: _Bursts, turns: bool) -> None:
+    """One request."""
+    from conformance.host.asgi import post
     from conformance.host.engine import MODEL, SCRIPT, Script
 
     SCRIPT.set(Script(bursts, "stop"))  # type: ignore[arg-type]
     asked = "hello [prompt:open]" if workload.reasoning else "hello"
     body = {"model": MODEL, "stream": True, "tool_choice": "auto", "tools": TOOLS}
     body["messages"] = [{"role": "user", "content": asked}]
-    payload = json.dumps(body).encode()
-    closed, given = asyncio.Event(), iter([payload])
-    last = b""
-
-    async def receive() -> dict[str, Any]:
-        for body in given:
-            return {"type": "http.request", "body": body, "more_body": False}
-        await closed.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(message: dict[str, Any]) -> None:
-        nonlocal last
-        if message.get("status", 200) != 200:
-            raise RuntimeError(f"the application answers {message['status']}")
-        last = message.get("body") or last
-        if message["type"] == "http.response.body" and not message.get("more_body"):
-            closed.set()
-        if take_turns:
-            await asyncio.sleep(0)
-
     path = "/v1/chat/completions"
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.4"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "root_path": "",
-        "query_string": b"",
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 80),
-        "state": {},
-        "headers": [
-            (b"host", b"localhost"),
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(payload)).encode()),
-        ],
-    }
-    await app(scope, receive, send)
-    if b"[DONE]" not in last:
-        raise RuntimeError(f"the response ends with {last[-200:]!r}")
+    status, answer = await post(app, path, body, limit=None, turns=turns)
+    if status != 200 or b"[DONE]" not in answer[-200:]:
+        raise RuntimeError(f"{status}: the response ends with {answer[-200:]!r}")

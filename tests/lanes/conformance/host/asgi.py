@@ -10,8 +10,18 @@ LIMIT_S = 60.0
 """A response that takes longer is a hang."""
 
 
-async def post(app: Any, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
-    """(status, response body). Raises TimeoutError after ``LIMIT_S`` seconds, and what the application raises."""
+async def post(
+    app: Any,
+    path: str,
+    body: dict[str, Any],
+    *,
+    limit: float | None = LIMIT_S,
+    turns: bool = False,
+) -> tuple[int, bytes]:
+    """(status, response body). Raises TimeoutError after ``limit`` seconds, and what the application raises.
+
+    With ``turns`` other tasks run after each piece of the response.
+    """
     payload, parts, status, sent = json.dumps(body).encode(), [], [0], [False]
     closed = asyncio.Event()
 
@@ -29,6 +39,8 @@ async def post(app: Any, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
             parts.append(message.get("body", b""))
             if not message.get("more_body", False):
                 closed.set()
+        if turns:
+            await asyncio.sleep(0)
 
     scope = {
         "type": "http",
@@ -49,5 +61,5 @@ async def post(app: Any, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
         "server": ("127.0.0.1", 80),
         "state": {},
     }
-    await asyncio.wait_for(app(scope, receive, send), LIMIT_S)
+    await asyncio.wait_for(app(scope, receive, send), limit)
     return status[0], b"".join(parts)
