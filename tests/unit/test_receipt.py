@@ -205,6 +205,12 @@ def test_a_receipt_of_something_else_is_refused(
         check.check(written(tmp_path, **changed))
 
 
+@pytest.mark.skipif(not host.no_gpu(), reason="there is a GPU")
+def test_the_session_says_that_there_is_no_gpu_before_it_makes_anything() -> None:
+    with pytest.raises(PatchsetError, match="no GPU is visible"):
+        command.main(["--run"], standalone_mode=False)
+
+
 def test_the_session_refuses_it_too(tmp_path: Path) -> None:
     place = written(tmp_path, series="0" * 64)
     with pytest.raises(PatchsetError, match="of another series"):
@@ -212,8 +218,10 @@ def test_the_session_refuses_it_too(tmp_path: Path) -> None:
 
 
 def test_a_receipt_names_no_machine(tmp_path: Path) -> None:
-    said = {"a": f"{tmp_path}/x on 10.1.2.3: GPU-12345678-aaaa of {Path.home()}"}
+    why = f"{tmp_path}/x on 10.1.2.3: GPU-12345678-aaaa of {Path.home()}/y"
+    said = {"failures": {"stock-graphs-k3": why}, "release": "v0.33.0"}
     text = report.text(said, tmp_path)
+    assert str(Path.home()) not in text and '"release": "v0.33.0"' in text
     assert str(tmp_path) not in text and "10.1" not in text and "12345678" not in text
     assert json.loads(text)["sha256"] == report.sum_of(json.loads(text))
 

@@ -37,8 +37,6 @@ def run_here(
     if target == "cpu":
         python = str(environment.environment(pinned))
         words = ["--target", "cpu", *words]
-    elif why := host.no_gpu():
-        raise PatchsetError(why, "run it on a host with an NVIDIA GPU")
     command = [python or "", str(file), *words]
     if not python:
         engine = next(filter(shutil.which, ("docker", "podman")), None)
@@ -47,7 +45,9 @@ def run_here(
                 "neither docker nor podman is installed",
                 "install one, or name a Python that has vLLM with --python",
             )
-        host.need_space(file.parent, _DISK, f"the image {pinned.image}")
+        look = [engine, "image", "inspect", pinned.image]
+        if subprocess.run(look, capture_output=True, check=False).returncode:
+            host.need_space(file.parent, _DISK, f"the image {pinned.image}")
         gpus = (
             ["--gpus", "all"]
             if engine == "docker"
@@ -109,10 +109,13 @@ def command(
         return
     if receipt is None:
         pinned = release.load(name)
+        here = here or python is not None or target == "cpu"
+        if here and target == "cuda" and (why := host.no_gpu()):
+            raise PatchsetError(why, "run it on a host with an NVIDIA GPU")
         file = build.write(PatchedRelease(pinned))
         size = file.stat().st_size / 2**20
         console.result(f"{file} ({size:.1f} MiB)")
-        if not (here or python or target == "cpu"):
+        if not here:
             return
         run_here(pinned, file, target, python, list(words))
         receipt = file.with_suffix("") / "receipt.json"

@@ -192,7 +192,7 @@ def _run(
         "commit": said["commit"],
         "series": said["series"],
         "program": overlay.sha256(program),
-        "model": model or f"small, {said['checkpoint']}",
+        "model": Path(model).name if model else f"small, {said['checkpoint'][:12]}",
         "arguments": list(given["extra"]),
         "every": given["every"],
         "soak": given["soak"],

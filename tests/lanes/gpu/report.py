@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import json
+import os
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,27 @@ FORMAT = 1
 #: Digits of a sha256 that name a series in tables.
 DIGITS = 12
 _KINDS = ("stock", "patched")
+#: What a program or a user said, which may name the machine.
+_FREE = ("model", "arguments", "failures", "complaints", "wrong", "kernels")
 _SERIAL = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f-]+|\b\d+\.\d+\.\d+\.\d+\b")
 
 
 def redacted(text: str, *folders: Path) -> str:
     """A text without folders, home, user and host, addresses and serial numbers."""
-    names = [str(folder) for folder in (*folders, Path.home())]
-    names += [socket.gethostname()]
-    for name in sorted(filter(None, names), key=len, reverse=True):
+    homes = [os.path.expanduser("~"), os.environ.get("USER", "")]  # noqa: PTH111 - never raises
+    names = [*map(str, folders), *homes, socket.gethostname()]
+    for name in sorted(set(names) - {"", "/", "root"}, key=len, reverse=True):
         text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "***", text)
-    if (user := getpass.getuser()) != "root":
-        text = re.sub(rf"\b{re.escape(user)}\b", "***", text)
     return _SERIAL.sub("***", text)
+
+
+def _clean(value: Any, folders: Sequence[Path], free: bool = False) -> Any:
+    """A receipt's value with what is free text redacted."""
+    if isinstance(value, dict):
+        return {k: _clean(v, folders, free or k in _FREE) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_clean(one, folders, free) for one in value]
+    return redacted(value, *folders) if free and isinstance(value, str) else value
 
 
 def sum_of(receipt: Receipt) -> str:
@@ -41,7 +50,7 @@ def sum_of(receipt: Receipt) -> str:
 
 def text(receipt: Receipt, *folders: Path) -> str:
     """A receipt as a file has it: redacted, with its sum."""
-    clean: Receipt = json.loads(redacted(json.dumps(receipt), *folders))
+    clean: Receipt = _clean(receipt, folders)
     clean["sha256"] = sum_of(clean)
     return json.dumps(clean, indent=1) + "\n"
 
