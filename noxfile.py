@@ -317,7 +317,8 @@ def receipt(session: nox.Session) -> None:
 def gpu_tests(session: nox.Session) -> None:
     """Measure: run that file here, MTP = 1 to 5: -- [RELEASE --model MODEL]."""
     install(session, "cpu")
-    lane(session, "gpu", "--run", "--mtp", "1-5", *session.posargs)
+    hour = ("--mtp", "1-5", "--seconds", "3600")
+    lane(session, "gpu", "--run", *hour, *session.posargs)
 
 
 @session

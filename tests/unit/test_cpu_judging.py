@@ -104,7 +104,7 @@ def judged(
 
 def test_an_answer_as_learnt_is_right(tmp_path: Path) -> None:
     verdict = judged(tmp_path, completion(json.dumps(RIGHT)), [5, 6])
-    assert (verdict.kind, verdict.bursts) == ("right", (2,))
+    assert (verdict.kind, verdict.why) == ("right", ())
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,6 @@ class Verdict:
     kind: str
     question: Question
     why: tuple[str, ...] = ()
-    bursts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -181,9 +180,8 @@ class Lane:
             found = [each for each in found if "stop with a call" not in each[1]]
         why = tuple(f"{harm}: {text}" for harm, text in found)
         line = self._tapped.get(answer.id) or self._tapped.get(f"{answer.id}_0", {})
-        bursts = tuple(line.get("bursts", ()))
         if check.worst(found) in ("", "form"):
-            return Verdict("form" if found else "right", question, why, bursts)
+            return Verdict("form" if found else "right", question, why)
         assert self.learnt is not None
         id = question.transcript.id
         if not answer.id:
@@ -196,7 +194,7 @@ class Lane:
             kind = "model"
         else:
             kind = "parser"
-        return Verdict(kind, question, why, bursts)
+        return Verdict(kind, question, why)
 
     def _wanted(self, question: Question) -> Expected:
         transcript = question.transcript
