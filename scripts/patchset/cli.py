@@ -23,7 +23,6 @@ from patchset.errors import (
     UnavailableError,
     UsageError,
 )
-from patchset.image import space
 from patchset.options import (
     FILE,
     FOLDER,
@@ -33,7 +32,7 @@ from patchset.options import (
     release_argument,
     target_option,
 )
-from patchset.release import Arch, Release, Target, load, releases, this_machine
+from patchset.release import Arch, Target, load, releases, this_machine
 
 if TYPE_CHECKING:
     from patchset.inputs.lock import Use
@@ -142,11 +141,8 @@ def export_command(release: str | None) -> None:
 @click.option(
     "--restart", is_flag=True, help="Start over; discards resolved conflicts."
 )
-@click.option("--replace", is_flag=True, help="Replace the series that RELEASE has.")
 @from_dir_option
-def rebase_command(
-    release: str, old: str | None, resume: bool, restart: bool, replace: bool
-) -> None:
+def rebase_command(release: str, old: str | None, resume: bool, restart: bool) -> None:
     """Port a series to RELEASE, newer or older: pin it, and write patches/RELEASE.
 
     git am -3 merges each patch into the new source. A conflict stops it there (exit
@@ -156,7 +152,7 @@ def rebase_command(
     """
     from patchset.series.rebase import rebase
 
-    report = rebase(release, old, resume=resume, restart=restart, replace=replace)
+    report = rebase(release, old, resume=resume, restart=restart)
     console.result(*report)
 
 
@@ -178,7 +174,7 @@ def drift_command(
     'rebase' does; then every module of the series is imported, and the proofs run on
     the patched and on the stock source. Exit status 1 if something is to be done.
     """
-    from patchset.series.drift import drift
+    from patchset.drift import drift
 
     faults = drift(target, load(name), remote=remote, prove=not no_proofs, jobs=jobs)
     sys.exit(EXIT_FAILED if faults else 0)
@@ -188,14 +184,12 @@ def drift_command(
 @click.argument("names", nargs=-1, metavar="[RELEASE]...")
 @click.option("--all", "everything", is_flag=True, help="All pinned releases.")
 @click.option("--patch", "only", multiple=True, metavar="NAME", help="This patch only.")
-@click.option("--every-prefix", is_flag=True, help="Also right behind each patch.")
 @click.option("--jobs", default=2, type=click.IntRange(1, 64), help="Runs at once.")
 @from_dir_option
 def prove_command(
     names: tuple[str, ...],
     everything: bool,
     only: tuple[str, ...],
-    every_prefix: bool,
     jobs: int,
 ) -> None:
     """Run the proofs of the patches of each RELEASE (default: the default one).
@@ -209,9 +203,7 @@ def prove_command(
     seen = [
         verdict
         for release in chosen
-        for verdict in proofs.prove(
-            release, only=only, every_prefix=every_prefix, jobs=jobs
-        )
+        for verdict in proofs.prove(release, only=only, jobs=jobs)
     ]
     wrong = [verdict for verdict in seen if not verdict.right]
     for verdict in wrong:
@@ -240,7 +232,7 @@ def pin_command(release: str, cpu_project: str, check: bool) -> None:
     are added, a hash is never changed. The official image's digest is added if its
     registry answers.
     """
-    from patchset.image import base
+    from patchset.image import thin
     from patchset.inputs import pin
 
     file, added = pin.make(release, cpu_project=cpu_project, check=check)
@@ -252,7 +244,7 @@ def pin_command(release: str, cpu_project: str, check: bool) -> None:
         console.note(f"  added: {', '.join(added)}")
     else:
         console.note("  the pin is complete and the index agrees")
-    if not check and (digest := base.pin_digest(file)):
+    if not check and (digest := thin.pin_digest(file)):
         console.note(f"  added: the digest of the official image, {digest}")
     console.result(file)
 
@@ -451,7 +443,6 @@ def verify_command(file: Path | None, allow_compiled: bool) -> None:
     type=FOLDER,
     help="A site-packages folder instead, as of an unpacked image; nothing in it is run.",
 )
-@click.option("--gpu", is_flag=True, help="Fail if no GPU is visible.")
 @click.option("--quiet", is_flag=True, help="Print only problems.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
@@ -459,15 +450,14 @@ def doctor_command(
     context: click.Context,
     python: Path,
     root: Path | None,
-    gpu: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Say which patches are live in an environment, and what keeps them from it.
 
     Hashes the installed files, and compares them with patches/ of this checkout; looks
-    for files that Python imports instead, stale bytecode, the Rust frontend, and a wheel,
-    torch or driver that do not match. Images carry the same program as vllm-mtp-doctor.
+    for files that Python imports instead, stale bytecode, and the Rust frontend. Images
+    carry the same program as vllm-mtp-doctor.
 
     Exit status 0 when all is well, 1 when something is wrong, 2 when there is no vLLM, 3
     when it is a stock one.
@@ -476,7 +466,7 @@ def doctor_command(
 
     if root and context.get_parameter_source("python") is ParameterSource.DEFAULT:
         python = Path(sys.executable)
-    flags = (("--gpu", gpu), ("--quiet", quiet), ("--json", as_json))
+    flags = (("--quiet", quiet), ("--json", as_json))
     program = [str(python.absolute()), doctor.__file__]
     program += [word for word, on in flags if on]
     program += ["--root", str(root.absolute())] if root else []
@@ -491,16 +481,10 @@ def doctor_command(
     sys.exit(done.returncode)
 
 
-def _gigabytes(target: Target) -> str:
-    size = space.with_headroom(space.BUILD[target] + space.STORAGE[target])
-    return f"{size / 1e9:.0f} GB for {target}"
-
-
 @cli.command(
     "build-image",
-    epilog="Free disk for an image on Debian packages, headroom included: "
-    f"{_gigabytes('cuda')}, {_gigabytes('cpu')}, in the build folder "
-    "(PATCHSET_BUILD_DIR) and the engine's storage together.",
+    epilog="An image on Debian packages takes 40 GB of free disk for cuda and 14 GB for "
+    "cpu, in PATCHSET_BUILD_DIR and the engine's storage together.",
 )
 @release_argument
 @target_option
@@ -519,15 +503,6 @@ def _gigabytes(target: Target) -> str:
     "here from Debian packages. Default: official, or debian if no registry answers.",
 )
 @click.option(
-    "--site",
-    help="Where REF has its Python packages.",
-    show_default="where the official image has them",
-)
-@click.option(
-    "--base-version",
-    help="The version of vLLM that REF's .dist-info names; default: the release's.",
-)
-@click.option(
     "--engine",
     "engine_name",
     type=click.Choice(["buildah", "docker"]),
@@ -542,32 +517,26 @@ def build_image_command(
     target: Target,
     chosen: Arch | None,
     base: str | None,
-    site: str | None,
-    base_version: str | None,
     engine_name: str | None,
     fresh_base: bool,
 ) -> None:
     """Build a container image of RELEASE with its patches.
 
     The result is a folder in build/images: the OCI layout "image", its bill of
-    materials and its provenance. The last lines say how to publish or run it.
+    materials and its provenance. The last lines say how to publish it.
     """
-    from patchset.image import base as bases
     from patchset.image import debian, engine, skopeo, thin
     from patchset.series.patched_release import PatchedRelease
 
     patched = PatchedRelease(load(release))
-    if base != "debian" and (engine_name or fresh_base):
-        if base is not None:
+    if engine_name or fresh_base:
+        if base not in (None, "debian"):
             raise UsageError("--engine and --fresh-base are for --base debian")
         base = "debian"
-    if base == "debian" and (site or base_version):
-        raise UsageError("--site and --base-version are for --base REF")
-    archs = (chosen,) if chosen else get_args(Arch)
     if base is None:
         base = "official"
         try:
-            skopeo.raw(bases.official(patched.pin, target))
+            skopeo.raw(thin.official(patched.pin, target))
         except (UnavailableError, MissingToolError, UsageError) as error:
             console.note(f"no official image ({error.message}): building --base debian")
             base = "debian"
@@ -575,30 +544,17 @@ def build_image_command(
         arch = chosen or this_machine()
         which = engine.find(engine_name, arch)
         whole = debian.build(patched, target, arch, which, fresh=fresh_base)
-        _show(whole.folder, whole.digest, patched.pin, target)
-        console.result(f"run     {debian.run_line(which, whole.tag, target)}")
-        return
-    official = base == "official"
-    made = thin.make(
-        patched,
-        target,
-        archs,
-        bases.official(patched.pin, target) if official else skopeo.parse(base),
-        official=official,
-        site=site,
-        version=base_version,
-    )
-    for name, (digest, size) in made.layers.items():
-        console.result(f"layer   {name} {size} bytes {digest}")
-    _show(made.folder, made.digest, patched.pin, target)
-
-
-def _show(folder: Path, digest: str, release: Release, target: Target) -> None:
-    words = ["nox", "-s", "publish", "--", "REGISTRY/NAME", release.name]
-    words += ["--target", target] if target != "cuda" else []
-    console.result(
-        f"image   {folder}", f"digest  {digest}", f"publish {' '.join(words)}"
-    )
+        folder, digest = whole.folder, whole.digest
+        console.result(f"tag     {whole.tag}, in {which}")
+    else:
+        archs = (chosen,) if chosen else get_args(Arch)
+        reference = None if base == "official" else skopeo.parse(base)
+        made = thin.make(patched, target, archs, reference)
+        folder, digest = made.folder, made.digest
+        for name, (layer, size) in made.layers.items():
+            console.result(f"layer   {name} {size} bytes {layer}")
+    words = f"nox -s publish -- REGISTRY/NAME {patched.pin.name} --target {target}"
+    console.result(f"image   {folder}", f"digest  {digest}", f"publish {words}")
 
 
 @cli.command(
@@ -669,7 +625,7 @@ def reproduce_command(image: str) -> None:
     Exit status 1, with what differs, if the digest is another.
     """
     from patchset.image import skopeo
-    from patchset.image.reproduce import reproduce
+    from patchset.image.publish import reproduce
 
     report = reproduce(skopeo.parse(image))
     if report.same:

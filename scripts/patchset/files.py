@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atomic writes: a file or folder is there as a whole or not at all, whatever interrupts the writing."""
+"""Atomic writes: a file or folder is there as a whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import hashlib
@@ -13,11 +12,11 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from patchset import console, paths
-from patchset.errors import NoSpaceError, UsageError
+from patchset import console
+from patchset.errors import NoSpaceError
 
 #: What a full disk, or a full quota, is called.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -61,9 +60,9 @@ locks_held: set[int] = set()
 def lock(path: Path, *, briefly: bool = False) -> Iterator[None]:
     """Hold ``path`` for one run at a time; a second run says that it waits, and waits.
 
-    The lock is a file ``.NAME.lock`` beside ``path``, released by the kernel when its holder has died, and all
-    programs that ``process.run`` started for it. One that is held ``briefly`` is
-    waited for in silence, and no program inherits it.
+    The lock is a file ``.NAME.lock`` beside ``path``, released by the kernel when its
+    holder has died, with all programs that ``process.run`` started for it. One that is
+    held ``briefly`` is waited for in silence, and no program inherits it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(
@@ -89,16 +88,13 @@ def atomic_file(path: Path) -> Iterator[Path]:
     """Write a temporary file and rename it to ``path`` at the end, or leave nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with explain_full_disk(path):
-        handle, name = tempfile.mkstemp(
-            prefix=TEMP_PREFIX, suffix="-" + path.name, dir=path.parent
-        )
+        handle, name = tempfile.mkstemp(f"-{path.name}", TEMP_PREFIX, path.parent)
         os.close(handle)
         unfinished = Path(name)
         try:
             yield unfinished
-            with unfinished.open(
-                "rb"
-            ) as file:  # a full disk is noticed before the file counts as done
+            # A full disk is noticed before the file counts as done.
+            with unfinished.open("rb") as file:
                 os.fsync(file.fileno())
             unfinished.chmod(0o644)
             unfinished.replace(path)
@@ -110,76 +106,45 @@ def atomic_file(path: Path) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Fill a temporary folder and rename it to ``path`` at the end, or leave nothing.
 
-    A folder that stands there already is replaced, and kept when filling fails.
+    An existing folder is replaced, and kept when filling fails.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with explain_full_disk(path):
-        unfinished = Path(
-            tempfile.mkdtemp(
-                prefix=TEMP_PREFIX, suffix="-" + path.name, dir=path.parent
-            )
-        )
+        work = Path(tempfile.mkdtemp(f"-{path.name}", TEMP_PREFIX, path.parent))
+        new = work / path.name
         try:
-            yield unfinished
-            unfinished.chmod(0o755)
-            if not path.exists():
-                unfinished.rename(path)
-            elif not _exchange(unfinished, path):
-                old = Path(
-                    tempfile.mkdtemp(
-                        prefix=TEMP_PREFIX, suffix="-old-" + path.name, dir=path.parent
-                    )
-                )
-                path.rename(old / path.name)
-                unfinished.rename(path)
-                shutil.rmtree(old)
+            new.mkdir()
+            new.chmod(0o755)
+            yield new
+            if path.exists():
+                path.rename(work / "old")
+            new.rename(path)
         finally:
-            if unfinished.exists():
-                shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders change places in one step, so that there is no moment without either; False where that is
-    unknown (renameat2(2): Linux, most file systems)."""
-    swap = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    here, both_ways = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return (
-        swap is not None
-        and swap(here, os.fsencode(one), here, os.fsencode(other), both_ways) == 0
-    )
+            shutil.rmtree(work, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
-    """A temporary folder in ``folder`` that goes at the end; where its run is killed, ``remove_scratch`` takes it."""
-    remove_scratch(folder)
+    """A temporary folder in ``folder``; the next run removes that of a killed one."""
     made = folder / f"{TEMP_PREFIX}{secrets.token_hex(4)}-scratch"
     held = contextlib.ExitStack()
     try:
         with lock(folder / "scratch", briefly=True):
+            for left in folder.glob(f"{TEMP_PREFIX}*-scratch"):
+                # Those of other runs are held.
+                with contextlib.suppress(BlockingIOError), _held(left):
+                    shutil.rmtree(left, ignore_errors=True)
             made.mkdir(mode=0o700)
             held.enter_context(_held(made))
         with held, explain_full_disk(folder):
             yield made
     finally:
-        try:
-            shutil.rmtree(made, ignore_errors=True)
-        except KeyboardInterrupt:  # while it was being cleared away
-            shutil.rmtree(made, ignore_errors=True)
-            raise
-
-
-def remove_scratch(folder: Path) -> None:
-    """Delete the temporary folders of killed runs in ``folder``; those of other runs are held."""
-    with lock(folder / "scratch", briefly=True):
-        for left in folder.glob(f"{TEMP_PREFIX}*-scratch"):
-            with contextlib.suppress(BlockingIOError), _held(left):
-                shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(made, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """The lock of a folder itself, which the kernel releases when its holder dies; BlockingIOError where it is held."""
+    """Hold the lock of a folder itself; BlockingIOError if another run holds it."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -189,9 +154,10 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def remove_temp(folder: Path, name: str = "") -> None:
-    """Delete what a killed run left in ``folder``. Call it holding the lock of what is made there.
+    """Delete what a killed run left in ``folder``, under the lock of what is made there.
 
-    ``name`` of the one file or folder that the lock is for, where others may be at work beside it.
+    ``name`` is that of the one file or folder that the lock is for, if other runs may
+    be at work beside it.
     """
     for left in folder.glob(f"{TEMP_PREFIX}*" + (name and f"-{name}")):
         if left.is_dir() and not left.is_symlink():
@@ -226,13 +192,32 @@ def tells_of_no_space(words: str) -> bool:
     return any(os.strerror(number).lower() in words.lower() for number in NO_SPACE)
 
 
-def full_disk(path: Path) -> NoSpaceError:
-    """The error that says where, and what to do: another disk helps where ``path`` is below the build folder."""
-    elsewhere = ""
-    with contextlib.suppress(UsageError):  # no checkout, no build folder
-        if path.resolve().is_relative_to(paths.build_dir()):
-            elsewhere = " (or set PATCHSET_BUILD_DIR to another disk)"
+def full_disk(path: object) -> NoSpaceError:
+    """The error that says where."""
     return NoSpaceError(
         f"the disk is full: {path} could not be written",
-        f"free some space there{elsewhere}; nothing half done was left",
+        "free some space there, or set PATCHSET_BUILD_DIR or PATCHSET_DOWNLOADS to "
+        "another disk; nothing half done was left",
     )
+
+
+def need_space(needs: Mapping[Path, float]) -> None:
+    """Refuse to start if a disk is too small for the bytes to be written to folders."""
+    disks: dict[int, tuple[Path, float]] = {}
+    for folder, size in needs.items():
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        first, before = disks.get(there.stat().st_dev, (there, 0))
+        disks[there.stat().st_dev] = (first, before + max(size, 0))
+    for folder, size in disks.values():
+        # Other programs write too.
+        wanted, free = (
+            size + min(size, 64e6 + size / 10),
+            shutil.disk_usage(folder).free,
+        )
+        if free < wanted:
+            raise NoSpaceError(
+                f"{folder} has {free / 1e6:.0f} MB free; {wanted / 1e6:.0f} MB are "
+                "needed, headroom included",
+                "free some space there, or set PATCHSET_BUILD_DIR or "
+                "PATCHSET_DOWNLOADS to another disk",
+            )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,8 @@ from patchset.errors import MissingToolError, PatchsetError, UnavailableError
 
 #: The committer in the trees. Fixed, so that equal trees have equal commit ids.
 IDENTITY = ("vllm-mtp-patches", "vllm-mtp-patches@localhost")
+
+_UNWRITTEN = re.compile(r"unable to|cannot|could ?n[o']t|failed to|write error", re.I)
 
 #: Bound of one git command, in seconds.
 TIMEOUT = 1800.0
@@ -81,17 +84,17 @@ def run(
     """
     status, out, err = _start(folder, arguments, stdin, epoch, timeout)
     if status != 0:
-        words = err.decode(errors="replace")
-        # Git does not say why it cannot write a file that it checks out.
-        unwritten = "unable to write file" in words
-        if (unwritten and shutil.disk_usage(folder).free < 16 << 20) or (
-            files.tells_of_no_space(words)
-        ):
-            # A folder that is being made has a name of its own.
-            made = folder.name.startswith(files.TEMP_PREFIX)
-            raise files.full_disk(folder.parent if made else folder)
-        raise GitError(arguments, words)
+        raise failure(folder, arguments, err.decode(errors="replace"))
     return out
+
+
+def failure(folder: Path, arguments: tuple[str, ...], words: str) -> PatchsetError:
+    """The error for a git command that failed, whose words may tell of a full disk."""
+    # Git does not always say why it cannot write.
+    unwritten = _UNWRITTEN.search(words) and shutil.disk_usage(folder).free < 1 << 20
+    if unwritten or files.tells_of_no_space(words):
+        return files.full_disk(folder)
+    return GitError(arguments, words)
 
 
 def attempt(
@@ -114,21 +117,6 @@ def blob_id(content: bytes) -> str:
     """The name of a file's content in git's object store (sha1)."""
     header = b"blob %d\0" % len(content)
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
-
-
-def name_remote(repository: Path, address: str) -> None:
-    """Call a remote "origin" in a bare repository, or in a ``.git`` folder.
-
-    As an argument of a program, credentials in the address would be seen by everybody.
-    """
-    if any(ord(sign) < 32 for sign in address):
-        raise PatchsetError(
-            "the address of a git remote has a control character",
-            "correct it in release.toml",
-        )
-    quoted = address.replace("\\", "\\\\").replace('"', '\\"')
-    with (repository / "config").open("a", encoding="utf-8") as config:
-        config.write(f'[remote "origin"]\n\turl = "{quoted}"\n')
 
 
 def _start(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a long program so that its output is seen as it comes, and so that it and what it started end with this one."""
+"""Run a long program so that its output is seen, and so that it ends with this one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from patchset import console, files, guard
+from patchset import console, files
 from patchset.errors import (
     MissingToolError,
     NoSpaceError,
@@ -25,10 +24,10 @@ from patchset.errors import (
     UnavailableError,
 )
 
-#: A line of the tool's own appears when the program has been silent for so many seconds.
+#: A note appears when a program has been silent for so many seconds.
 HEARTBEAT = 20.0
-#: What a program is given to clean up after itself when it is interrupted, in seconds.
-GRACE = 30.0
+#: Seconds that an interrupted program has to clean up, and then to end.
+GRACE, LAST_GRACE = 30.0, 5.0
 _NO_NETWORK = re.compile(
     r"in name resolution|Could not resolve host|EAI_AGAIN|Network is unreachable",
     re.IGNORECASE,
@@ -36,23 +35,20 @@ _NO_NETWORK = re.compile(
 
 
 class ProgramError(PatchsetError):
-    """A program ended with an error; ``tail`` is the end of what it said, and ``shown`` whether users saw that."""
+    """A program ended with an error; ``tail`` is the end of its output."""
 
     def __init__(self, message: str, tail: str, *, shown: bool = True) -> None:
-        if not shown and tail:
-            message += f"; its last words: {end_of(tail.splitlines()[-1])}"
-        hint = (
-            "its output is above"
-            if shown
-            else "run the same command again when that is mended"
-        )
+        hint = "its output is above"
+        if not shown:
+            hint = "run the same command again when that is mended"
+            message += f"; its last words: {end_of(tail)}" if tail else ""
         super().__init__(message, hint)
         self.tail = tail
 
 
-def end_of(line: str) -> str:
-    """Shorten a line from the front: the cause of an error is at its end."""
-    line = line.strip()
+def end_of(text: str) -> str:
+    """The last line of a text, without its front: the cause of an error is last."""
+    line = text.strip().rpartition("\n")[2]
     return line if len(line) <= 300 else f"…{line[-300:]}"
 
 
@@ -62,71 +58,82 @@ def run(
     prefix: str,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    heartbeat: float = HEARTBEAT,
     on_line: Callable[[str], None] | None = None,
-    progress: Callable[[], str] | None = None,
 ) -> None:
-    """Run a program and show each line it prints behind ``prefix``, or hand each to ``on_line`` instead.
+    """Run a program and show each line it prints behind ``prefix``.
 
-    When it is silent for ``heartbeat`` seconds, ``progress`` is asked how far it is."""
+    Args:
+        arguments: The program and its arguments.
+        prefix: Stands before each line, and names the program in notes.
+        env: Its environment; this process's without it.
+        cwd: Its folder.
+        on_line: Gets each line in place of the terminal.
+
+    Raises:
+        MissingToolError: it is not installed.
+        NoSpaceError: it says that the disk is full.
+        UnavailableError: it says that there is no network.
+        ProgramError: it ends with another status than 0.
+    """
     argv = [str(word) for word in arguments]
+    # setpriv(1): when this process dies, however it does, the program is told to end.
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        hint = "install it: sudo apt-get install util-linux"
+        raise MissingToolError("setpriv is not installed", hint)
     if shutil.which(argv[0], path=(env or os.environ).get("PATH")) is None:
         raise MissingToolError(f"{argv[0]} is not installed")
     child = subprocess.Popen(
-        [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *argv],
+        [setpriv, "--pdeathsig", "TERM", "--", *argv],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=dict(env) if env is not None else None,
         cwd=cwd,
         start_new_session=True,
-        # The guard outlives a process that is killed, until the program has ended: so do its locks.
+        # Locks are held until the program has ended, even if this process is killed.
         pass_fds=tuple(files.locks_held),
     )
     tail: deque[str] = deque(maxlen=15)
+    show = on_line or (lambda line: console.note(f"  {prefix}: {line}"))
     start = time.monotonic()
     try:
-        for line in _lines(child, heartbeat):
+        for line in _lines(child):
             if line is None:
-                far = (
-                    progress()
-                    if progress
-                    else f"at work for {console.duration(time.monotonic() - start)}"
-                )
-                console.note(f"  {prefix}: {far}")
-                continue
-            if line.strip():
-                tail.append(line)
-            if on_line:
-                on_line(line)
+                past = console.duration(time.monotonic() - start)
+                console.note(f"  {prefix}: at work for {past}")
             elif line.strip():
-                console.note(f"  {prefix}: {line}")
+                tail.append(line)
+                show(line)
     except BaseException:
         console.note(f"  {prefix}: told to stop, which can take a minute")
         _end(child)
         raise
     if status := child.wait():
-        subcommand = next(
-            (word for word in argv[1:] if word.isalpha()), ""
-        )  # build, push
-        name = f"{Path(argv[0]).name} {subcommand}".strip()
-        if full := [line for line in tail if files.tells_of_no_space(line)]:
-            hint = "free some space, then run the same command again"
-            raise NoSpaceError(
-                f"the disk is full: {name} said {end_of(full[-1])!r}", hint
-            )
-        if alone := [line for line in tail if _NO_NETWORK.search(line)]:
-            hint = "check the network and the proxy's variables, then run the same command again"
-            raise UnavailableError(
-                f"{name} has no network; it said {end_of(alone[-1])!r}", hint
-            )
-        raise ProgramError(
-            f"{name} ended with status {status}", "\n".join(tail), shown=on_line is None
-        )
+        raise _failure(argv, status, tail, shown=on_line is None)
 
 
-def _lines(child: subprocess.Popen[bytes], heartbeat: float) -> Iterator[str | None]:
-    """What a program prints; None each time that it has been silent for ``heartbeat`` seconds."""
+def _failure(
+    argv: list[str], status: int, tail: Sequence[str], *, shown: bool
+) -> PatchsetError:
+    """The error for a program that ended with a status."""
+    subcommand = next(filter(str.isalpha, argv[1:]), "")  # build, push
+    name = f"{Path(argv[0]).name} {subcommand}".strip()
+    if full := [line for line in tail if files.tells_of_no_space(line)]:
+        hint = "free some space, then run the same command again"
+        said = f"the disk is full: {name} said {end_of(full[-1])!r}"
+        return NoSpaceError(said, hint)
+    if alone := [line for line in tail if _NO_NETWORK.search(line)]:
+        hint = "check the network and the proxy's variables, then run it again"
+        said = f"{name} has no network; it said {end_of(alone[-1])!r}"
+        return UnavailableError(said, hint)
+    status = status if status >= 0 else 128 - status
+    text = f"{name} ended with status {status}"
+    return ProgramError(text, "\n".join(tail), shown=shown)
+
+
+def _lines(child: subprocess.Popen[bytes]) -> Iterator[str | None]:
+    """The lines that a program prints; None after each ``HEARTBEAT`` of silence."""
     lines: queue.Queue[bytes | None] = queue.Queue()
 
     def read() -> None:
@@ -137,7 +144,7 @@ def _lines(child: subprocess.Popen[bytes], heartbeat: float) -> Iterator[str | N
     threading.Thread(target=read, daemon=True).start()
     while True:
         try:
-            raw = lines.get(timeout=heartbeat)
+            raw = lines.get(timeout=HEARTBEAT)
         except queue.Empty:
             yield None
             continue
@@ -147,9 +154,13 @@ def _lines(child: subprocess.Popen[bytes], heartbeat: float) -> Iterator[str | N
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Interrupt the program's whole group; when it does not end in time, its guard ends it and all below it."""
-    for number, seconds in ((signal.SIGINT, GRACE), (signal.SIGTERM, 3 * guard.GRACE)):
-        with contextlib.suppress(subprocess.TimeoutExpired):
+    """Interrupt a program with its whole group, and kill what does not end."""
+    for number, seconds in (
+        (signal.SIGINT, GRACE),
+        (signal.SIGTERM, LAST_GRACE),
+        (signal.SIGKILL, LAST_GRACE),
+    ):
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(seconds)
-            return

@@ -14,18 +14,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TypeVar
 
 from patchset import console, files, git, paths
 from patchset.errors import UsageError
 from patchset.release import Release
 from patchset.series.apply import ENTRY, STOCK_REF, patched_tree, select
 from patchset.series.read import read, taken_proofs
+
+Item = TypeVar("Item")
+Shown = TypeVar("Shown")
 
 #: Bound of one run, in seconds; an import of vLLM takes five to twenty.
 TIMEOUT = 600
@@ -35,11 +40,11 @@ _over = threading.Event()
 _LOOK = 0.2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """Proofs on the tree of one commit, in one process: (patch, path) of each."""
 
-    proofs: list[tuple[str, str]]
+    proofs: Sequence[tuple[str, str]]
     stage: str
     expected: str
     commit: str
@@ -68,16 +73,11 @@ class Verdict:
 
 
 def prove(
-    release: Release,
-    *,
-    only: Sequence[str] = (),
-    every_prefix: bool = False,
-    jobs: int = 2,
+    release: Release, *, only: Sequence[str] = (), jobs: int = 2
 ) -> list[Verdict]:
     """Run the proofs of a release with this interpreter, which must have its needs.
 
-    ``only`` names the patches to prove. ``every_prefix`` asks for green also on the
-    series that ends at the patch. Without ``only``, the proofs that the stock tree must
+    ``only`` names the patches to prove. Without it, the proofs that the stock tree must
     pass run as well.
     """
     patches = read(release).patches
@@ -85,36 +85,25 @@ def prove(
     chosen = [patch for patch in patches if not only or patch not in others]
     tree = patched_tree(release)
     commits = commits_of(tree)
-    stock = git.text(tree, "rev-parse", STOCK_REF)
-    runs = []
-    if taken := [(Path(path).stem, path) for path in taken_proofs(release)]:
-        runs += [Run(taken, "stock", "green", stock)] if not only else []
-    every = []
+    stock, head = (git.text(tree, "rev-parse", ref) for ref in (STOCK_REF, "HEAD"))
+    runs, every = [], []
     for patch in chosen:
         proofs = [(patch.name, proof) for proof in patch.proofs]
         every += proofs
-        commit = commits[patch.entry]
-        runs.append(Run(proofs, "without it", "red", f"{commit}^"))
-        if every_prefix:
-            runs.append(Run(proofs, "with it", "green", commit))
-    if chosen:
-        runs.append(Run(every, "whole series", "green", "HEAD"))
-    # The one with all proofs takes longest: begun last, it would run alone.
-    runs.sort(key=lambda run: -len(run.proofs))
-    runs = [
-        Run(
-            run.proofs, run.stage, run.expected, git.text(tree, "rev-parse", run.commit)
-        )
-        for run in runs
-    ]
+        runs.append(Run(proofs, "without it", "red", f"{commits[patch.entry]}^"))
+    if chosen:  # first, because it takes longest
+        runs.insert(0, Run(every, "whole series", "green", head))
+    taken = [(Path(path).stem, path) for path in taken_proofs(release)]
+    if taken and not only:
+        runs.append(Run(taken, "stock", "green", stock))
     found = []
-    with worktrees(release, tree, jobs) as free, workers(jobs) as pool:
+    with worktrees(release, tree, jobs) as free:
         console.note(f"  {len(every)} proofs in {len(runs)} runs, {jobs} at once")
-        futures = [pool.submit(_run, free, release, run) for run in runs]
-        for number, future in enumerate(as_completed(futures), start=1):
-            for verdict in future.result():
+        ended = _each(jobs, partial(_run, free, release), runs)
+        for number, (_, verdicts) in enumerate(ended, start=1):
+            for verdict in verdicts:
                 console.note(f"{verdict} ({number}/{len(runs)})")
-                found.append(verdict)
+            found += verdicts
     return found
 
 
@@ -129,28 +118,27 @@ def commits_of(tree: Path) -> dict[str, str]:
 def on_tree(tree: Path, proofs: Sequence[str], jobs: int) -> dict[str, tuple[str, str]]:
     """What proofs show on a tree as it is, each in a process of its own."""
     root = paths.project_root()
+    found = {}
 
     def shown(proof: str) -> tuple[str, str]:
         return _shown(tree, [root / proof], "")[root / proof]
 
-    with workers(jobs) as pool:
-        futures = {pool.submit(shown, proof): proof for proof in proofs}
-        found = {}
-        for number, future in enumerate(as_completed(futures), start=1):
-            proof = futures[future]
-            found[proof] = future.result()
-            count = f"({number}/{len(proofs)})"
-            console.note(f"  {proof}: {found[proof][0]} {count}")
+    for number, (proof, seen) in enumerate(_each(jobs, shown, proofs), start=1):
+        found[proof] = seen
+        console.note(f"  {proof}: {seen[0]} ({number}/{len(proofs)})")
     return found
 
 
-@contextmanager
-def workers(jobs: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that run proofs; after Ctrl-C those at work end, and no other begins."""
+def _each(
+    jobs: int, act: Callable[[Item], Shown], items: Iterable[Item]
+) -> Iterator[tuple[Item, Shown]]:
+    """Results as they come, of threads; after Ctrl-C those at work end, and no more begin."""
     _over.clear()
     pool = ThreadPoolExecutor(jobs)
     try:
-        yield pool
+        futures = {pool.submit(act, item): item for item in items}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
     except BaseException:
         _over.set()
         raise

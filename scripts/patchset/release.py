@@ -46,13 +46,6 @@ class Artifact(_Pinned):
     size: int = Field(gt=0)
 
 
-class GitSource(_Pinned):
-    """The second source kind: ``remote`` as git takes it, and the full ``commit``."""
-
-    remote: str
-    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
-
-
 class Release(_Pinned):
     """One pin.
 
@@ -71,8 +64,7 @@ class Release(_Pinned):
     image: str
     revision: int = Field(ge=1)
     source_date_epoch: int = Field(gt=0)
-    sdist: Artifact | None = None
-    git: GitSource | None = None
+    sdist: Artifact
     wheels: dict[Target, dict[Arch, Artifact]]
 
     @property
@@ -175,6 +167,4 @@ def read(file: Path) -> Release:
         raise PatchsetError(
             f"{file}: version {release.version} is in the folder {release.name}"
         )
-    if release.sdist is None and release.git is None:
-        raise PatchsetError(f"{file}: neither sdist nor git names a source")
     return release

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a command of this project is run: errors in two lines, exit statuses for scripts, signals that end it in order."""
+"""Run a command: errors in two lines, exit statuses for scripts, orderly ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from patchset.errors import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     MissingToolError,
-    NoSpaceError,
     PatchsetError,
     UnavailableError,
 )
@@ -82,9 +81,6 @@ def _ending(
             "the same command again",
         )
         if error.errno in files.NO_SPACE:
-            told = NoSpaceError(
-                str(error),
-                "free some space on that disk, then run the same command again",
-            )
+            told = files.full_disk(error.filename or "a file")
     console.show_error(told)
     sys.exit(failed if told.exit_code == EXIT_FAILED else told.exit_code)

@@ -6,22 +6,28 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import itertools
 import re
+import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable
+import time
+import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patchset import cli, results
+from patchset import cli, files, results
 from patchset.inputs import index
 
 #: How the reason of a skipped test begins that names Debian packages.
 APT = "needs apt-get install "
 EPOCH = 1_700_000_000
+#: A module of our own, as a series names it.
+OWN_MODULE = "files/vllm/own.py"
 
 HEADER = """\
 From: Somebody <somebody@localhost>
@@ -227,3 +233,86 @@ def packaged(project: Project) -> Project:
     )
     project.add_patch("0002-new.diff", wheels.NEW)
     return project
+
+
+@pytest.fixture
+def released(packaged: Project) -> Project:
+    """Return the made-up release with official wheels for two processors."""
+    import wheels
+
+    name = "vllm-1.2.0-cp38-abi3-manylinux_2_28_aarch64.whl"
+    wheel = wheels.write(packaged.downloads / name, wheels.contents("vllm"))
+    wheels.pin(packaged, "cuda", wheel, "aarch64")
+    return packaged
+
+
+@pytest.fixture
+def base(host: str, own_logins: None, tmp_path: Path) -> str:
+    """Push a base for two processors, and return its reference."""
+    from registry import push, site_files, tar
+
+    reference = f"{host}/official/{uuid.uuid4().hex[:12]}:v1"
+    push(reference, [tar(site_files())], folder=tmp_path)
+    return reference
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A registry on loopback, HOST:PORT."""
+    import registry
+
+    needed = ("docker-registry", "skopeo", "umoci")
+    if not all(map(shutil.which, needed)):
+        pytest.skip(f"{APT}{' '.join(needed)}")
+    with registry.registry(tmp_path_factory.mktemp("registry")) as found:
+        yield found
+
+
+@pytest.fixture
+def own_logins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No logins but those in the test's folder."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
+
+
+@pytest.fixture
+def own(project: Project) -> Project:
+    """Two patches and a module of our own."""
+    module = project.root / "patches" / OWN_MODULE
+    module.parent.mkdir(parents=True)
+    module.write_text("VALUE = 1\n")
+    (project.folder / "series").write_text(f"{OWN_MODULE}\n")
+    project.add_patch("core/five.diff", diff_line(5, "five"))
+    project.add_patch("twenty.diff", diff_line(20, "twenty"))
+    project.run("refresh")
+    return project
+
+
+def dying(monkeypatch: pytest.MonkeyPatch, point: int) -> None:
+    """Interrupt a command at the file that it writes as number ``point``."""
+    write, calls = files.write_text, itertools.count(1)
+
+    def die(path: Path, text: str) -> None:
+        if next(calls) == point:
+            raise KeyboardInterrupt
+        write(path, text)
+
+    monkeypatch.setattr(files, "write_text", die)
+
+
+def running(word: str) -> bool:
+    """Whether a program has this among its arguments."""
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if word.encode() in place.read_bytes().split(b"\0"):
+                return True
+    return False
+
+
+def until(condition: Callable[[], bool], seconds: float = 40) -> bool:
+    """Wait until something is so, for this many seconds at most."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.1)
+    return condition()

@@ -38,15 +38,6 @@ def install(folder: Path, wheel: Path) -> Path:
         "--no-index",
     ]
     subprocess.run([*pip, str(wheel)], check=True)
-    info = site(python) / "torch-2.0.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: torch\nVersion: 2.0.0\n"
-    )
-    (site(python) / "torch").mkdir()
-    (site(python) / "torch/version.py").write_text(
-        "__version__ = '2.0.0'\ncuda: Optional[str] = '13.0'\n"
-    )
     return python
 
 
@@ -88,7 +79,7 @@ def test_a_patched_environment_is_well(packaged: Project, patched: Path) -> None
     assert found["patches"] == {"0001-first": True, "0002-new": True}
     assert set(found["files"].values()) == {"patched"} and not wrong(found)
     shown = packaged.run("doctor", "--python", str(patched)).stdout
-    assert "2 of 2 patches of v1.2.0 are live" in shown and "no GPU visible" in shown
+    assert "2 of 2 patches of v1.2.0 are live" in shown
     assert packaged.run("doctor", "--python", str(patched), "--quiet").stdout == ""
     shown = packaged.run("doctor", "--root", str(site(patched))).stdout
     assert "2 of 2 patches" in shown and "import vllm" not in shown
@@ -106,7 +97,7 @@ def test_a_wheel_of_another_series_than_the_checkouts_is_seen(
     packaged.run("refresh")
     shown = packaged.run("doctor", "--python", str(patched), status=1).stdout
     assert (
-        "WRONG release: 1 files are not those that" in shown
+        "WRONG release: 1 files are not the files that" in shown
         and "vllm/parser.py" in shown
     )
 
@@ -243,7 +234,7 @@ def test_mtp_beside_prefix_caching(
             "files": files,
             "patches": [{"name": "mamba-chunk-ends", "files": [scheduler]}],
         }
-    looking = doctor.Doctor(tmp_path, tmp_path, made, inside=True)
+    looking = doctor.Doctor(tmp_path, tmp_path, made)
     looking.patches()
     looking.checks.clear()
     looking.prefix_caching()
@@ -269,7 +260,7 @@ def test_a_series_that_leaves_the_rust_frontend(
     launcher = tmp_path / "vllm/entrypoints/cli/serve.py"
     launcher.parent.mkdir(parents=True)
     launcher.write_text("def _leave_rust_frontend(args): ...\n")
-    looking = doctor.Doctor(tmp_path, tmp_path, {"patches": []}, inside=True)
+    looking = doctor.Doctor(tmp_path, tmp_path, {"patches": []})
     looking.rust_frontend()
     assert looking.healthy == healthy
 
@@ -279,58 +270,6 @@ def test_two_owners_of_the_package(patched: Path) -> None:
     info.mkdir()
     (info / "RECORD").write_text("vllm/__init__.py,,\n")
     assert "vllm-1.2.0.dist-info owns" in wrong(ask(patched, status=1))["metadata"]
-
-
-def test_a_wheel_for_another_processor_and_another_torch(patched: Path) -> None:
-    info = next(site(patched).glob("vllm-*.dist-info"))
-    machine = os.uname().machine
-    text = (info / "WHEEL").read_text()
-    (info / "WHEEL").write_text(text.replace("x86_64", "riscv64"))
-    assert machine in wrong(ask(patched, status=1))["architecture"]
-    (info / "WHEEL").write_text(text)
-    library = site(patched) / "vllm/_C.abi3.so"
-    library.write_bytes(b"\x7fELF" + bytes(14) + (40).to_bytes(2, "little"))
-    assert (
-        "_C.abi3.so is for another processor"
-        in wrong(ask(patched, status=1))["architecture"]
-    )
-    library.write_bytes(
-        b"\x7fELF"
-        + bytes(14)
-        + (62 if machine == "x86_64" else 183).to_bytes(2, "little")
-    )
-    torch = site(patched) / "torch-2.0.0.dist-info"
-    vision = site(patched) / "torchvision-1.0.0.dist-info"
-    vision.mkdir()
-    cpu = torch.rename(torch.with_name("torch-2.0.0+cpu.dist-info"))
-    assert "install both for the CPU" in wrong(ask(patched, status=1))["torchvision"]
-    (site(patched) / "torchvision_without_cuda.pth").write_text("")
-    ask(patched)
-    torch = cpu.rename(torch)
-    torch.rename(torch.with_name("torch-2.0.1.dist-info"))
-    assert "built for 2.0.0" in wrong(ask(patched, status=1))["torch"]
-
-
-@pytest.mark.parametrize(
-    ("row", "complaint"),
-    [
-        ("NVIDIA H200, 580.95.05, 9.0", None),
-        ("NVIDIA H200, 570.10, 9.0", "needs driver 580"),
-        ("Tesla V100, 580.95.05, 7.0", "no code for compute capability 7.0"),
-        (None, "no GPU visible"),
-    ],
-)
-def test_the_driver(
-    patched: Path, tmp_path: Path, row: str | None, complaint: str | None
-) -> None:
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    program = programs / "nvidia-smi"
-    program.write_text(f"#!/bin/sh\n{f'echo {row!r}' if row else 'exit 9'}\n")
-    program.chmod(0o755)
-    path = f"{programs}:{os.environ['PATH']}"
-    found = ask(patched, "--gpu", status=1 if complaint else 0, PATH=path)
-    assert complaint is None or complaint in wrong(found)["gpu"]
 
 
 def test_the_combined_patch_and_a_stock_vllm(

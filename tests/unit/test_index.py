@@ -11,7 +11,6 @@ import pytest
 
 from package_index import answering
 from patchset.errors import PatchsetError, UnavailableError
-from patchset.inputs import index
 from patchset.inputs.index import Index, Link, Settings
 
 SHA = "0" * 64
@@ -86,20 +85,6 @@ def test_an_html_page_is_read_by_its_anchors() -> None:
         Link("pkg-1.1.tar.gz", "http://files.example/x/pkg-1.1.tar.gz"),
         Link("pkg-1.4.tar.gz", "http://files.example/x/pkg%2D1.4.tar.gz"),
     ]
-
-
-def test_an_index_in_a_folder(tmp_path: Path) -> None:
-    page = tmp_path / "simple/pkg/index.html"
-    page.parent.mkdir(parents=True)
-    page.write_text(f'<a href="../../files/{NAME}#sha256={SHA}">{NAME}</a>')
-    (tmp_path / "files").mkdir()
-    (tmp_path / "files" / NAME).write_bytes(b"seven b")
-    source = Index(Settings(((tmp_path / "simple").as_uri(),)))
-    link = source.link("pkg", NAME)
-    assert link.path == tmp_path / "files" / NAME
-    assert (link.sha256, source.size(link)) == (SHA, 7)
-    assert index.sha256(link._replace(sha256=None)) != SHA
-    assert source.files("other") == []
 
 
 def test_credentials_go_to_their_own_host_and_are_not_told(

@@ -36,7 +36,7 @@ TESTS = Path(__file__).parents[1] / "lanes"
         (
             OSError(errno.ENOSPC, "No space left on device"),
             7,
-            ("error: [Errno 28]", "next:  free some space"),
+            ("error: the disk is full", "next:  free some space"),
         ),
         (
             files.full_disk(TESTS),

@@ -7,71 +7,35 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from conftest import Project
-from patchset import guard, process
+from conftest import Project, running, until
+from patchset import process
 from patchset.errors import MissingToolError
 
 
-def sleeping(text: str) -> list[int]:
-    """Return the processes with a text among their arguments."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if text.encode() in place.read_bytes().split(b"\0"):
-                found.append(int(place.parent.name))
-        except OSError:
-            continue
-    return found
-
-
-def until(condition: Callable[[], bool], seconds: float = 40) -> bool:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.1)
-    return condition()
-
-
-GRANDCHILDREN = (
-    "setsid sleep {0} & (trap '' TERM INT; sleep {0}; sleep {0}) & echo ready; wait"
-)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_what_a_program_started_dies_with_the_parent(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    """In sessions of their own, deaf to signals, and when nobody had the time to end them."""
+def test_what_a_program_started_dies_with_the_parent(number: signal.Signals) -> None:
+    """After an interruption even what is deaf; a killed parent ends its programs."""
     mark = f"{number}{os.getpid():07}"
-    script = f"""
-from patchset import process, guard
-process.GRACE = guard.GRACE = 1
-process.run(["sh", "-c", {GRANDCHILDREN.format(mark)!r}], prefix="p")
+    script = f"sleep {mark} & trap 'kill $!' TERM; echo ready; wait"
+    if number != signal.SIGKILL:
+        script = f"(trap '' TERM INT; sleep {mark}; sleep {mark}) & echo ready; wait"
+    code = f"""
+from patchset import process, run_command
+import click
+process.GRACE = process.LAST_GRACE = 1
+def main(): process.run(["sh", "-c", {script!r}], prefix="p")
+run_command.run(click.Command("x", callback=main), [])
 """
     parent = subprocess.Popen(
-        [sys.executable, "-c", script], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True
     )
-    assert until(lambda: len(sleeping(mark)) >= 2)
+    assert until(lambda: running(mark))
     parent.send_signal(number)
     parent.communicate(timeout=60)
-    assert until(lambda: not sleeping(mark))
-
-
-def test_a_program_that_leaves_children_behind_has_none_left(tmp_path: Path) -> None:
-    process.run(
-        [
-            "sh",
-            "-c",
-            f"setsid sleep 9{os.getpid():07} </dev/null >/dev/null 2>&1 & exit 0",
-        ],
-        prefix="p",
-    )
-    assert until(lambda: not sleeping(f"9{os.getpid():07}"), 5)
+    assert until(lambda: not running(mark))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +46,6 @@ def test_the_status_of_a_program_is_its_own(script: str, status: int) -> None:
         process.run(["sh", "-c", script], prefix="p")
     with pytest.raises(MissingToolError):
         process.run(["no-such-program"], prefix="p")
-    assert guard.descendants(os.getpid()) is not None
 
 
 @pytest.mark.parametrize(

@@ -9,22 +9,21 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from patchset import paths, process
+from conftest import APT, running, until
+from patchset import files, paths, process
 from patchset.errors import (
     MissingToolError,
     NoSpaceError,
     PatchsetError,
     UsageError,
 )
-from patchset.image import debian, engine, layout, space
+from patchset.image import debian, engine, layout
 from patchset.image.engine import Job
 from patchset.inputs.lock import Locked
 from patchset.release import Artifact
@@ -166,11 +165,11 @@ def test_without_mmdebstrap_its_package_is_named(
 
 def test_a_disk_that_is_too_small_is_refused_with_headroom(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
-    space.check({tmp_path / "not" / "there": free / 2})
+    files.need_space({tmp_path / "not" / "there": free / 2})
     with pytest.raises(NoSpaceError, match="headroom included"):
-        space.check({tmp_path: free * 0.99})
+        files.need_space({tmp_path: free * 0.99})
     with pytest.raises(NoSpaceError):  # two folders on one disk
-        space.check({tmp_path: free * 0.6, tmp_path / "x": free * 0.6})
+        files.need_space({tmp_path: free * 0.6, tmp_path / "x": free * 0.6})
 
 
 def test_an_engine_that_cannot_be_used_is_named(
@@ -184,11 +183,17 @@ def test_an_engine_that_cannot_be_used_is_named(
     program = tmp_path / "docker"
     program.write_text('#!/bin/sh\ntest "$1" = buildx && echo 1\n')
     program.chmod(0o755)
-    with pytest.raises(MissingToolError, match="daemon does not answer"):
+    with pytest.raises(MissingToolError, match="daemon that does not answer"):
         engine.find("docker", "x86_64")
 
 
 SLEEP = f"7{os.getpid():07}"
+SLOW = f"""\
+FROM scratch
+COPY root /
+RUN ["touch", "/first"]
+RUN ["sleep", "{SLEEP}"]
+"""
 #: Builds, and says so when its last step runs; then writes the layout.
 BUILD = """
 import sys
@@ -218,40 +223,20 @@ run_command.run(command, [])
 @pytest.fixture
 def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a folder with a context, and a storage of its own for buildah."""
-    busybox = shutil.which("busybox")
-    if shutil.which("buildah") is None or busybox is None or os.geteuid() != 0:
-        pytest.skip("needs apt-get install buildah busybox-static, as root")
+    if shutil.which("buildah") is None or os.geteuid() != 0:
+        pytest.skip(f"{APT}buildah, as root")
     config = tmp_path / "storage.conf"
     places = f'graphroot = "{tmp_path}/store"\nrunroot = "{tmp_path}/run"\n'
     config.write_text(f'[storage]\ndriver = "vfs"\n{places}')
     monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(config))
-    context = tmp_path / "images/context"
-    context.mkdir(parents=True)
-    shutil.copy(busybox, context / "busybox")
-    (tmp_path / "Dockerfile").write_text(
-        "FROM scratch\nCOPY busybox /busybox\n"
-        'RUN ["/busybox", "touch", "/first"]\n'
-        f'RUN ["/busybox", "sleep", "{SLEEP}"]\n'
-    )
+    ldd = ["ldd", "/bin/sleep", "/bin/touch"]
+    libraries = subprocess.run(ldd, capture_output=True, text=True, check=True).stdout
+    for path in {"/bin/sleep", "/bin/touch", *re.findall(r"\s(/\S+) \(", libraries)}:
+        place = tmp_path / f"images/context/root{path}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place)
+    (tmp_path / "Dockerfile").write_text(SLOW)
     return tmp_path
-
-
-def running(text: str = SLEEP) -> bool:
-    """Whether a program has this among its arguments."""
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if text.encode() in place.read_bytes().split(b"\0"):
-                return True
-        except OSError:
-            continue
-    return False
-
-
-def until(condition: Callable[[], bool], seconds: float = 40) -> bool:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.1)
-    return condition()
 
 
 def run(folder: Path) -> subprocess.Popen[str]:
@@ -259,30 +244,31 @@ def run(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize(
-    "point", ["STEP 3/4", SLEEP, "Copying blob"], ids=["step", "sleep", "copy"]
+    ("point", "number"),
+    [
+        pytest.param("STEP 3/4", signal.SIGKILL, id="step"),
+        pytest.param(SLEEP, signal.SIGINT, id="interrupted"),
+        pytest.param(SLEEP, signal.SIGKILL, id="killed"),
+        pytest.param("Copying blob", signal.SIGKILL, id="copy"),
+    ],
 )
 def test_a_build_that_was_killed_ends_right_when_run_again(
     storage: Path, point: str, number: signal.Signals
 ) -> None:
     """Killed in an early step, in a program of the image, while the layout is written."""
-    slow, quick = (
-        (storage / "Dockerfile").read_text(),
-        'FROM scratch\nCOPY busybox /busybox\nRUN ["/busybox", "touch", "/first"]\n'
-        'RUN ["/busybox", "touch", "/second"]\n',
-    )
-    (storage / "Dockerfile").write_text(slow if point == SLEEP else quick)
+    quick = SLOW.replace(f'"sleep", "{SLEEP}"', '"touch", "/second"')
+    (storage / "Dockerfile").write_text(SLOW if point == SLEEP else quick)
     started = run(storage)
     assert started.stderr is not None
     if point == SLEEP:
-        assert until(running)
+        assert until(lambda: running(SLEEP))
     else:
         assert any(point in line for line in started.stderr)
     started.send_signal(number)
     words = started.communicate(timeout=90)[1]
     assert started.returncode in (130, -9) and "Traceback" not in words
-    assert until(lambda: not running())
+    assert until(lambda: not running(SLEEP))
     (storage / "Dockerfile").write_text(quick)
     again = run(storage)
     words = again.communicate(timeout=90)[1]

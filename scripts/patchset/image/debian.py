@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 import tempfile
 import tomllib
@@ -28,7 +27,7 @@ from patchset.errors import (
     UsageError,
 )
 from patchset.image import engine as engines
-from patchset.image import labels, layout, sbom, space
+from patchset.image import labels, layout, sbom
 from patchset.image.engine import Engine, Job
 from patchset.image.layer import DOCTOR
 from patchset.inputs import lock as locks
@@ -53,8 +52,11 @@ _SETUP = (
     "torchvision_without_cuda.py",
     "torchvision_without_cuda.pth",
 )
-#: Takes away what says on which machine and when the base was made, and every right that
-#: nobody in the image needs. "$1" is the new root.
+#: Bytes that an image needs in the build folder, and in the engine's storage.
+BUILD: dict[Target, int] = {"cuda": 15_000_000_000, "cpu": 4_000_000_000}
+STORAGE: dict[Target, int] = {"cuda": 21_000_000_000, "cpu": 9_000_000_000}
+#: Removes traces of the machine and the time of the build, and rights that nobody in
+#: the image needs. "$1" is the new root.
 _CLEAN = """\
 set -eu
 cd "$1"
@@ -67,18 +69,6 @@ find . -xdev -type f -perm /0002 -exec chmod o-w {} +
 find . -xdev -type d -perm -0002 ! -perm -1000 -exec chmod o-w {} +
 echo localhost > etc/hostname
 """
-
-
-#: Models that the patches are for, small enough for one card and for a CPU.
-_MODELS: dict[Target, str] = {"cuda": "Qwen/Qwen3.5-9B", "cpu": "Qwen/Qwen3.5-0.8B"}
-#: As docs/deploying.md has them.
-_FLAGS = "--enable-auto-tool-choice --tool-call-parser qwen3_coder"
-_FLAGS += " --reasoning-parser qwen3 --no-enable-prefix-caching"
-_MORE: dict[Target, str] = {
-    "cuda": "--language-model-only --max-model-len 32768 --max-num-seqs 8 "
-    """--speculative-config '{"method":"mtp","num_speculative_tokens":3}'""",
-    "cpu": "--enforce-eager --dtype bfloat16 --max-model-len 8192",
-}
 
 
 @dataclass(frozen=True)
@@ -137,8 +127,8 @@ def build(
         out, name = out.with_name(f"{out.name}-again"), f"{name}-again"
     locked = locks.read(release, target, arch)
     lock_sum = files.sha256_file(locks.lock_file(release, target, arch))
-    store = engines.storage(engine) or images
-    space.check({images: space.BUILD[target], store: space.STORAGE[target]})
+    store = engines.storage(engine) or images / "engine"
+    files.need_space({images: BUILD[target], store: STORAGE[target]})
     with files.lock(images / "work"):
         engines.clean(images)
         files.remove_temp(images)
@@ -151,7 +141,7 @@ def build(
         if not engines.exists(engine, base_tag):
             with files.scratch(images) as context:
                 _link(base, context / "rootfs.tar")
-                job = Job(_dockerfile("base"), context, base_tag, epoch, arch)
+                job = Job(_docker("Dockerfile.base"), context, base_tag, epoch, arch)
                 engines.build(engine, job)
         console.note("part 3 of 4: the packages, and vLLM on them")
         wheels = locks.gather(locked)
@@ -165,7 +155,7 @@ def build(
         with files.scratch(images) as context:
             fill(context, wheel, locked, wheels, _uv(arch))
             job = Job(
-                _dockerfile("full"),
+                _docker("Dockerfile.full"),
                 context,
                 name,
                 epoch,
@@ -195,8 +185,7 @@ def build(
 
 def _uv(arch: Arch) -> Path:
     """Return the wheel of the installer that fills the image's environment."""
-    lock = paths.project_root() / "docker" / f"pylock.uv-{arch}.toml"
-    (wheel,) = locks.gather(locks.read_file(lock))
+    (wheel,) = locks.gather(locks.read_file(_docker(f"pylock.uv-{arch}.toml")))
     return wheel
 
 
@@ -238,10 +227,9 @@ def fill(
             )
         (context / "bin" / "uv").write_bytes(archive.read(names[0]))
     (context / "bin" / "uv").chmod(0o755)
-    docker = paths.project_root() / "docker"
-    shutil.copyfile(docker / "forget-times.sh", context / "bin" / "forget-times.sh")
     for name in _SETUP:
-        shutil.copyfile(docker / name, context / "setup" / name)
+        shutil.copyfile(_docker(name), context / "setup" / name)
+    shutil.copyfile(_docker("forget-times.sh"), context / "bin" / "forget-times.sh")
     shutil.copyfile(doctor.__file__, context / "setup" / DOCTOR)
 
 
@@ -253,8 +241,8 @@ def _link(source: Path, place: Path) -> None:
         shutil.copyfile(source, place)
 
 
-def _dockerfile(name: str) -> Path:
-    return paths.project_root() / "docker" / f"Dockerfile.{name}"
+def _docker(name: str) -> Path:
+    return paths.project_root() / "docker" / name
 
 
 def snapshot() -> str | None:
@@ -270,8 +258,7 @@ def snapshot() -> str | None:
 
 def _packages(target: Target) -> list[str]:
     """Return the packages beside Debian's essential ones, from docker/packages.toml."""
-    file = paths.project_root() / "docker" / "packages.toml"
-    groups = tomllib.loads(file.read_text(encoding="utf-8"))
+    groups = tomllib.loads(_docker("packages.toml").read_text(encoding="utf-8"))
     return sorted({*groups["common"], *groups[target]})
 
 
@@ -367,17 +354,3 @@ def _host_apt_options() -> list[str]:
     dump = engines.output("apt-config", "dump") or ""
     said = re.findall(rf'(?m)^({names}) "?([^"\n]+)"?;$', dump)
     return [f'{name} "{value}"' for name, value in dict(said).items()]
-
-
-def run_line(engine: Engine, tag: str, target: Target) -> str:
-    """Return a command that serves a model; buildah's images are podman's too."""
-    argv = ["docker" if engine == "docker" else "podman", "run", "--rm"]
-    argv += ["--publish", "127.0.0.1:8000:8000"]
-    if target == "cuda":
-        # podman finds GPUs through CDI (nvidia-ctk cdi generate).
-        docker = engine == "docker"
-        argv += ["--gpus", "all"] if docker else ["--device", "nvidia.com/gpu=all"]
-    # vLLM's workers talk through shared memory.
-    argv += ["--ipc", "host", "--volume", "vllm-models:/home/vllm/.cache/huggingface"]
-    argv += [tag, _MODELS[target], "--served-model-name", "qwen"]
-    return f"{shlex.join(argv)} {_FLAGS} {_MORE[target]}"

@@ -42,13 +42,12 @@ class Job:
         """Return what both engines take in the same words."""
         argv = ["--platform", f"linux/{GOARCH[self.arch]}"]
         given = {"SOURCE_DATE_EPOCH": str(self.epoch), **self.arguments}
-        for name, value in given.items():
-            argv += ["--build-arg", f"{name}={value}"]
-        for name, value in self.labels.items():
-            argv += ["--label", f"{name}={value}"]
+        argv += [f"--build-arg={name}={value}" for name, value in given.items()]
+        argv += [f"--label={name}={value}" for name, value in self.labels.items()]
         argv += ["--target", self.stage] if self.stage else []
         argv += [] if self.cached else ["--no-cache"]
-        return [*argv, "--file", str(self.dockerfile), "--tag", self.tag]
+        argv += ["--file", str(self.dockerfile), "--tag", self.tag]
+        return [*argv, str(self.context)]
 
 
 def build(engine: Engine, job: Job) -> None:
@@ -65,7 +64,7 @@ def _buildah(job: Job) -> None:
     network = "host" if isolation == "chroot" else "none"
     argv = ["buildah", "bud", "--isolation", isolation, "--network", network]
     argv += ["--layers", "--format", "oci", "--pull=false", "--http-proxy=false"]
-    argv += ["--timestamp", str(job.epoch), *job.words(), str(job.context)]
+    argv += ["--timestamp", str(job.epoch), *job.words()]
     folder = job.context.parent
     kept = {"base": job.arguments.get("BASE", ""), "containers": [*_containers()]}
     files.write_text(folder / _JOURNAL, json.dumps(kept))
@@ -79,7 +78,7 @@ def _buildah(job: Job) -> None:
 def _docker(job: Job) -> None:
     argv = ["docker", "build", "--network", "none", "--progress", "plain"]
     env = {**os.environ, "DOCKER_BUILDKIT": "1"}
-    process.run([*argv, *job.words(), str(job.context)], prefix="docker", env=env)
+    process.run([*argv, *job.words()], prefix="docker", env=env)
 
 
 def store(engine: Engine, tag: str, folder: Path) -> None:
@@ -122,7 +121,7 @@ def clean(folder: Path) -> None:
         for name, image in _containers().items():
             known = ("", "scratch", "<none>", kept["base"])
             if name not in kept["containers"] and image in known:
-                subprocess.run(["buildah", "rm", name], capture_output=True)
+                output("buildah", "rm", name)
     journal.unlink(missing_ok=True)
 
 
@@ -136,32 +135,37 @@ def _containers() -> dict[str, str]:
 
 def find(name: str | None, arch: Arch) -> Engine:
     """Return the engine called ``name``, else the first that can be used."""
-    if arch != this_machine():
-        emulator = Path(f"/proc/sys/fs/binfmt_misc/qemu-{arch}")
-        if not emulator.exists():
-            raise MissingToolError(
-                f"an image for {arch} cannot be built here: its programs do not run",
-                "install an emulator: sudo apt-get install qemu-user-static",
-            )
+    emulator = Path(f"/proc/sys/fs/binfmt_misc/qemu-{arch}")
+    if arch != this_machine() and not emulator.exists():
+        raise MissingToolError(
+            f"an image for {arch} cannot be built here: its programs do not run",
+            "install an emulator: sudo apt-get install qemu-user-static",
+        )
     if name is not None and name not in ENGINES:
         raise PatchsetError(
             f"{name[:50]!r} is no engine", f"there are {', '.join(ENGINES)}"
         )
     reasons = []
     for candidate in ENGINES:
-        if name not in (None, candidate):
-            continue
-        if shutil.which(candidate) is None:
-            reasons.append(f"{candidate} is not installed")
-        elif candidate == "docker" and output("docker", "buildx", "version") is None:
-            reasons.append("docker has no buildx")
-        elif candidate == "docker" and output("docker", "info") is None:
-            reasons.append("docker's daemon does not answer")
-        else:
-            return candidate
+        if name in (None, candidate):
+            if reason := _unusable(candidate):
+                reasons.append(f"{candidate} {reason}")
+            else:
+                return candidate
     raise MissingToolError(
         "; ".join(reasons), "install an engine: sudo apt-get install buildah"
     )
+
+
+def _unusable(engine: Engine) -> str | None:
+    """Say why an engine cannot be used."""
+    if shutil.which(engine) is None:
+        return "is not installed"
+    if engine == "docker" and output("docker", "buildx", "version") is None:
+        return "has no buildx"
+    if engine == "docker" and output("docker", "info") is None:
+        return "has a daemon that does not answer"
+    return None
 
 
 def output(*argv: str) -> str | None:

@@ -24,9 +24,6 @@ TARGET = _OWN + "target"
 SERIES = _OWN + "series-sha256"
 WHEEL = _OWN + "wheel"
 WHEEL_SHA256 = _OWN + "wheel-sha256"
-#: Of a thin image: where its base has vLLM, and as which version.
-SITE = _OWN + "site"
-BASE_VERSION = _OWN + "base-version"
 #: Of an image on Debian packages: the base's file, its sha256, the lock's, the engine.
 ROOTFS = _OWN + "rootfs"
 ROOTFS_SHA256 = _OWN + "rootfs-sha256"
@@ -40,20 +37,26 @@ def created(release: Release) -> datetime:
     return datetime.fromtimestamp(release.source_date_epoch, UTC)
 
 
+def inputs(patched: PatchedRelease, target: Target) -> dict[str, str]:
+    """Return the labels that name the checkout's state."""
+    return {
+        VERSION: patched.pin.built_version(target),
+        REVISION: patched.pin.commit,
+        RELEASE: patched.pin.name,
+        TARGET: target,
+        SERIES: patched.digest,
+    }
+
+
 def labels(patched: PatchedRelease, target: Target, wheel: Path) -> dict[str, str]:
     """Return the labels that every image of a patched release has."""
     release = patched.pin
-    return {
+    return inputs(patched, target) | {
         _OCI + "title": "vllm-mtp-patches",
         _OCI + "description": f"vLLM {release.version}, patched, for {target}",
         _OCI + "source": "https://github.com/vllm-project/vllm",
         _OCI + "licenses": "Apache-2.0",
-        VERSION: release.built_version(target),
-        REVISION: release.commit,
         CREATED: created(release).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        RELEASE: release.name,
-        TARGET: target,
-        SERIES: patched.digest,
         WHEEL: wheel.name,
         WHEEL_SHA256: files.sha256_file(wheel),
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layer of a thin image: what a patched wheel has otherwise than the release.
+"""The layer of a thin image: the files in which a patched wheel differs.
 
 A plain tar file. What compresses better differs between versions of zlib, and the digest
 is to be the same on every machine.
@@ -10,12 +10,10 @@ from __future__ import annotations
 import io
 import re
 import tarfile
-from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path, PurePosixPath
 
 from patchset import doctor
-from patchset.errors import UsageError
 from patchset.release import Release, Target
 from patchset.wheel import metadata, record
 from patchset.wheel.archive import Wheel, plain_mode
@@ -23,51 +21,20 @@ from patchset.wheel.overlay import changed_files
 
 #: Where vLLM's own Dockerfiles install it.
 SITES: dict[Target, str] = {
-    "cuda": "/usr/local/lib/python3.12/dist-packages",
-    "cpu": "/opt/venv/lib/python3.12/site-packages",
+    "cuda": "usr/local/lib/python3.12/dist-packages",
+    "cpu": "opt/venv/lib/python3.12/site-packages",
 }
 #: The doctor's name in an image, below ``/usr/local/bin``.
 DOCTOR = "vllm-mtp-doctor"
-_SITE = re.compile(
-    r"(/[A-Za-z0-9._+-]+)+/python3\.(?P<minor>\d+)/(?:site|dist)-packages"
-)
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a base has vLLM.
-
-    ``version`` is that of its .dist-info, ``python`` the tag of bytecode: cpython-312.
-    """
-
-    site: str
-    version: str
-    python: str
+def stock_info(release: Release, target: Target) -> str:
+    """Return the official image's ``.dist-info`` folder of vLLM."""
+    version = release.version + ("+cpu" if target == "cpu" else "")
+    return f"{SITES[target]}/vllm-{version}.dist-info"
 
 
-def place(
-    release: Release,
-    target: Target,
-    site: str | None = None,
-    version: str | None = None,
-) -> Place:
-    """Return where a base has vLLM; by default, where the official image does."""
-    version = version or release.version + ("+cpu" if target == "cpu" else "")
-    if not re.fullmatch(r"[0-9][A-Za-z0-9.+_]*", version):
-        raise UsageError(
-            f"{version!r} is not a version", f"it looks like {release.version}"
-        )
-    site = site or SITES[target]
-    match = _SITE.fullmatch(site)
-    if match is None or ".." in PurePosixPath(site).parts:
-        raise UsageError(
-            f"{site} is not a folder of Python packages",
-            f"it looks like {SITES['cuda']}",
-        )
-    return Place(site, version, f"cpython-3{match['minor']}")
-
-
-def layer(wheel_file: Path, where: Place, epoch: int) -> bytes:
+def layer(wheel_file: Path, release: Release, target: Target) -> bytes:
     """Return the layer; its bytes depend on the arguments alone.
 
     It holds the changed files, the new .dist-info and the doctor, and whiteouts of the
@@ -75,40 +42,34 @@ def layer(wheel_file: Path, where: Place, epoch: int) -> bytes:
     that changes.
     """
     with Wheel(wheel_file) as wheel:
-        contents, gone = _site_files(wheel, where)
-    root = PurePosixPath(where.site.strip("/"))
+        contents, gone = _site_files(wheel, SITES[target])
+    root = PurePosixPath(SITES[target])
     members = {f"{root}/{name}": content for name, content in contents.items()}
     # An empty file hides the one that it names (image specification, "Whiteouts").
-    for hidden in (root / name for name in gone):
-        members[str(hidden.with_name(f".wh.{hidden.name}"))] = (0o644, b"")
+    for hidden in [stock_info(release, target), *(f"{root}/{name}" for name in gone)]:
+        folder, _, name = hidden.rpartition("/")
+        members[f"{folder}/.wh.{name}"] = (0o644, b"")
     members[f"usr/local/bin/{DOCTOR}"] = (0o755, Path(doctor.__file__).read_bytes())
-    return _tar(members, epoch)
+    return _tar(members, release.source_date_epoch)
 
 
 def _site_files(
-    wheel: Wheel, where: Place
+    wheel: Wheel, site: str
 ) -> tuple[dict[str, tuple[int, bytes]], list[str]]:
     """Return files with their modes, and names to hide, both below the site folder."""
     info = wheel.dist_info
-    gone = [f"vllm-{where.version}.dist-info"]
-    existed = {
-        path: digests["stock"] is not None
-        for path, digests in changed_files(wheel).items()
-    }
+    existed = {path: bool(sums["stock"]) for path, sums in changed_files(wheel).items()}
     existed[metadata.VERSION_FILE] = True
     names = [path for path in existed if path in wheel.members]
     names += [name for name in wheel.members if name.startswith(f"{info}/")]
     contents = {
-        name: (plain_mode(wheel.members[name].external_attr >> 16), wheel.read(name))
-        for name in names
+        name: (plain_mode(wheel.mode(name)), wheel.read(name)) for name in names
     }
-    for path in existed:
-        if path not in wheel.members:
-            gone.append(path)
-        if existed[path] and path.endswith(".py"):
-            source = PurePosixPath(path)
-            compiled = f"{source.parent}/__pycache__/{source.stem}.{where.python}"
-            # PEP 488
+    gone = [path for path in existed if path not in wheel.members]
+    tag = "cpython-" + "".join(re.findall(r"python(3)\.(\d+)", site)[0])
+    for source in map(PurePosixPath, existed):
+        if existed[str(source)] and source.suffix == ".py":  # PEP 488
+            compiled = f"{source.parent}/__pycache__/{source.stem}.{tag}"
             gone += [f"{compiled}{level}.pyc" for level in ("", ".opt-1", ".opt-2")]
     added = {"INSTALLER": b"vllm-mtp-patches\n", "REQUESTED": b""}
     contents |= {f"{info}/{name}": (0o644, content) for name, content in added.items()}
@@ -117,9 +78,8 @@ def _site_files(
     # The base's scripts stay; RECORD may list a file without its hash.
     (found,) = distributions(path=[str(wheel.path)])
     scripts = found.entry_points.select(group="console_scripts")
-    lines += [
-        record.Line(f"../../../bin/{name}", "", "") for name in sorted(scripts.names)
-    ]
+    bins = [f"../../../bin/{name}" for name in sorted(scripts.names)]
+    lines += [record.Line(name, "", "") for name in bins]
     contents[f"{info}/RECORD"] = (0o644, record.render(lines))
     return contents, gone
 
@@ -137,11 +97,9 @@ def _tar(members: dict[str, tuple[int, bytes]], epoch: int) -> bytes:
         for name in sorted({*parents - {"."}, *members}):
             info = tarfile.TarInfo(name)
             info.mtime = epoch
+            info.type, info.mode, content = tarfile.DIRTYPE, 0o755, b""
             if name in members:
-                info.mode, content = members[name]
+                info.type, (info.mode, content) = tarfile.REGTYPE, members[name]
                 info.size = len(content)
-                tar.addfile(info, io.BytesIO(content))
-            else:
-                info.type, info.mode = tarfile.DIRTYPE, 0o755
-                tar.addfile(info)
+            tar.addfile(info, io.BytesIO(content))
     return out.getvalue()

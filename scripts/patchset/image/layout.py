@@ -30,6 +30,9 @@ DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 MAX_BYTES = 4 << 20
 _ARCHS: dict[str, Arch] = {name: arch for arch, name in GOARCH.items()}
 
+#: Fetches a manifest or a configuration: digests of the manifest and of the blob.
+Fetch = Callable[[str, str], bytes]
+
 
 @dataclass(frozen=True)
 class Part:
@@ -54,7 +57,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Image:
-    """An image: the digest of its manifest or index, and a part for each architecture."""
+    """An image: the digest of its manifest or index, a part for each architecture."""
 
     digest: str
     parts: tuple[Part, ...]
@@ -73,27 +76,17 @@ def dump(value: object) -> bytes:
 
 def descriptor(content: bytes, media_type: str, **more: object) -> dict[str, Any]:
     """Return the descriptor of a blob."""
-    return {
-        "mediaType": media_type,
-        "digest": digest(content),
-        "size": len(content),
-        **more,
-    }
+    found = {"mediaType": media_type, "digest": digest(content), "size": len(content)}
+    return {**found, **more}
 
 
-def read(
-    top: bytes,
-    what: str,
-    manifest: Callable[[str], bytes],
-    config: Callable[[str, str], bytes],
-) -> Image:
-    """Read an image from the bytes of its manifest or index.
+def read(top: bytes, what: str, fetch: Fetch) -> Image:
+    """Read an image from the bytes of its manifest or index, which a tag names.
 
     Args:
-        top: The manifest or index that a tag names.
-        what: How messages name the image.
-        manifest: Fetches a manifest by digest.
-        config: Fetches the configuration of a manifest, by the digests of both.
+        top: The manifest or index.
+        what: Names the image in messages.
+        fetch: Fetches the rest.
 
     Raises:
         PatchsetError: Something is malformed, or two manifests are for one platform.
@@ -101,7 +94,7 @@ def read(
     found = _parse(top, what)
     with _malformed(what):
         if "manifests" not in found:
-            return Image(digest(top), (_part(top, what, config),))
+            return Image(digest(top), (_part(top, what, fetch),))
         parts: dict[str, Part] = {}
         for entry in found["manifests"]:
             platform = entry.get("platform") or {}
@@ -114,33 +107,27 @@ def read(
                     "an index that names one platform twice is not to be trusted",
                 )
             wanted = _digest(entry)
-            content = _checked(manifest(wanted), wanted, what)
-            parts[name] = _part(content, f"{what}, linux/{name}", config)
+            content = _checked(fetch(wanted, wanted), wanted, what)
+            parts[name] = _part(content, f"{what}, linux/{name}", fetch)
             if parts[name].platform["architecture"] != name:
                 raise PatchsetError(f"{what}: a manifest is not for linux/{name}")
         return Image(digest(top), tuple(part for _, part in sorted(parts.items())))
 
 
-def _part(content: bytes, what: str, config: Callable[[str, str], bytes]) -> Part:
+def _part(content: bytes, what: str, fetch: Fetch) -> Part:
     manifest, own = _parse(content, what), digest(content)
     wanted = _digest(manifest["config"])
-    settings = _parse(_checked(config(own, wanted), wanted, what), what)
-    layers, diff_ids = manifest["layers"], settings["rootfs"]["diff_ids"]
-    for found in (layers, diff_ids, settings.get("history") or []):
+    config = _parse(_checked(fetch(own, wanted), wanted, what), what)
+    layers, diff_ids = manifest["layers"], config["rootfs"]["diff_ids"]
+    for found in (layers, diff_ids, config.get("history") or []):
         if not isinstance(found, list):
             raise TypeError("something is no list")
-    for entry in layers:
-        _digest(entry)
-    if len(diff_ids) != len(layers):
-        raise PatchsetError(
-            f"{what}: manifest and configuration differ in their layers"
-        )
-    platform = settings["os"], settings["architecture"]
-    if platform[0] != "linux" or platform[1] not in _ARCHS:
-        raise PatchsetError(
-            f"{what} is for {'/'.join(platform)}", "choose another image"
-        )
-    part = Part(_ARCHS[platform[1]], own, manifest, settings)
+    if len([_digest(entry) for entry in layers]) != len(diff_ids):
+        raise ValueError("manifest and configuration differ in their layers")
+    system, name = config["os"], config["architecture"]
+    if system != "linux" or name not in _ARCHS:
+        raise PatchsetError(f"{what} is for {system}/{name}", "choose another image")
+    part = Part(_ARCHS[name], own, manifest, config)
     if not all(isinstance(text, str) for pair in part.labels.items() for text in pair):
         raise ValueError("a label is no text")
     return part
@@ -155,7 +142,7 @@ def _digest(entry: dict[str, Any]) -> str:
 
 @contextlib.contextmanager
 def _malformed(what: str) -> Iterator[None]:
-    """Say that JSON from outside has another form than an image's."""
+    """Turn the errors of reading JSON of another form into one that says so."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -165,15 +152,15 @@ def _malformed(what: str) -> Iterator[None]:
 def load(folder: Path) -> tuple[Image, str]:
     """Read the one image of a layout, and the name that the layout gives to it."""
 
-    def blob(wanted: str) -> bytes:
+    def blob(_: str, wanted: str) -> bytes:
         place = folder / "blobs" / "sha256" / wanted.removeprefix("sha256:")
         return _checked(_read(place), wanted, str(folder))
 
     with _malformed(str(folder)):
         (entry,) = _parse(_read(folder / "index.json"), str(folder))["manifests"]
         name = str(entry["annotations"]["org.opencontainers.image.ref.name"])
-        top = blob(_digest(entry))
-    return read(top, str(folder), blob, lambda _, wanted: blob(wanted)), name
+        top = blob("", _digest(entry))
+    return read(top, str(folder), blob), name
 
 
 def write(folder: Path, top: dict[str, Any], name: str, blobs: Iterable[bytes]) -> None:

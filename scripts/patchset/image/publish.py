@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a layout to a registry that people pull from, by skopeo; signed by cosign.
+"""Publish a layout by skopeo and cosign; build a published image again and compare.
 
 Everything goes by digest first, and the tags come last: an interruption leaves nothing
 that can be pulled by tag, and the next run goes on.
@@ -8,11 +8,12 @@ that can be pulled by tag, and the next run goes on.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
-from patchset import console, process
+from patchset import console, files, paths, process
 from patchset.errors import (
     MissingToolError,
     NotFoundError,
@@ -20,11 +21,14 @@ from patchset.errors import (
     UnavailableError,
     UsageError,
 )
-from patchset.image import debian, labels, layout, sbom, skopeo, thin
+from patchset.image import debian, engine, labels, layout, sbom, skopeo, thin
 from patchset.image.layout import Image
 from patchset.image.skopeo import Reference
-from patchset.release import Arch, Release, Target
+from patchset.inputs import lock as locks
+from patchset.release import Arch, Release, Target, load
 from patchset.series.patched_release import PatchedRelease
+
+_OURS = "only an image that nox -s publish pushed can be built again"
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,20 @@ class Published:
     digest: str
     tags: list[str]
     signed: bool
+
+
+@dataclass
+class Report:
+    """Both digests, and the differences; ``rebuilt`` is None if nothing was built."""
+
+    published: str
+    rebuilt: str | None = None
+    differences: list[str] = field(default_factory=list)
+
+    @property
+    def same(self) -> bool:
+        """Whether the rebuilt image is the published one."""
+        return self.rebuilt == self.published
 
 
 def tags(release: Release, target: Target) -> list[str]:
@@ -97,15 +115,13 @@ def publish(
     except NotFoundError:
         pass
     except UnavailableError:  # some registries deny what does not exist yet
-        console.note(
-            f"  {goal.host} does not say whether {fixed} exists; it is asked again"
-        )
+        console.note(f"  {goal.host} does not say whether {fixed} exists yet")
     with console.step(f"push {image.digest} to {goal.repository}"):
-        for base, digest in _bases(image):
-            if not _has(goal.at(digest)):
-                skopeo.copy(base.at(digest), goal.at(digest))
-        if not _has(goal.at(image.digest)):
-            skopeo.copy(f"oci:image:{name}", goal.at(image.digest), cwd=folder)
+        for part in image.parts:
+            if base := part.labels.get(labels.BASE_NAME):
+                digest = part.labels[labels.BASE_DIGEST]
+                _push(skopeo.parse(base).at(digest), goal.at(digest), None)
+        _push(f"oci:image:{name}", goal.at(image.digest), folder)
     if sign:
         _sign(goal.at(image.digest), folder, key)
     for tag in (fixed, *moved):
@@ -118,43 +134,27 @@ def publish(
     return Published(image.digest, [fixed, *moved], sign)
 
 
-def _has(reference: Reference) -> bool:
+def _push(source: Reference | str, goal: Reference, cwd: Path | None) -> None:
+    """Copy an image by digest, unless it is there."""
     try:
-        return skopeo.digest(reference) is not None
+        there = skopeo.digest(goal) is not None
     except UnavailableError:
-        return False  # what comes next says why
-
-
-def _bases(image: Image) -> list[tuple[Reference, str]]:
-    """Return what a thin image stands on: the parts of its base."""
-    return [
-        (skopeo.parse(part.labels[labels.BASE_NAME]), part.labels[labels.BASE_DIGEST])
-        for part in image.parts
-        if labels.BASE_NAME in part.labels
-    ]
+        there = False  # the copy says why
+    if not there:
+        skopeo.copy(source, goal, cwd=cwd)
 
 
 def _check(image: Image, folder: Path, patched: PatchedRelease, target: Target) -> None:
     """Refuse an image that is not of this release and checkout."""
-    wanted = {
-        labels.VERSION: patched.pin.built_version(target),
-        labels.TARGET: target,
-        labels.SERIES: patched.digest,
-    }
     for part in image.parts:
-        for name, value in wanted.items():
-            if (found := part.labels.get(name)) != value:
-                raise PatchsetError(
-                    f"{folder.name} was not made from this checkout: "
-                    f"{name} is {found}, not {value}",
-                    "build the image again",
-                )
-    if missing := [
-        name for name in sbom.KINDS.values() if not (folder / name).is_file()
-    ]:
-        raise PatchsetError(
-            f"{folder} has no {' and no '.join(missing)}", "build the image again"
-        )
+        if found := _differing(part.labels, labels.inputs(patched, target)):
+            raise PatchsetError(
+                f"{folder.name} was not made from this checkout: {found[0]}",
+                "build the image again",
+            )
+    for name in sbom.KINDS.values():
+        if not (folder / name).is_file():
+            raise PatchsetError(f"{folder} has no {name}", "build the image again")
 
 
 def _check_fixed(reference: Reference, digest: str) -> None:
@@ -170,17 +170,119 @@ def _check_fixed(reference: Reference, digest: str) -> None:
 def _sign(image: Reference, folder: Path, key: str | None) -> None:
     options = ["--yes", *(["--key", key] if key else [])]
     options += ["--allow-http-registry"] if image.loopback else []
+    work = [["sign", "--recursive"]]
+    for kind, file in sbom.KINDS.items():
+        work.append(["attest", "--type", kind, "--predicate", str(folder / file)])
     with console.step(f"sign {image}"):
-        process.run(
-            ["cosign", "sign", "--recursive", *options, str(image)], prefix="cosign"
+        for words in work:
+            argv = ["cosign", *words, *options, str(image)]
+            process.run(argv, prefix="cosign")
+
+
+def reproduce(reference: Reference) -> Report:
+    """Build again what a reference names."""
+    image = skopeo.look(reference)
+    report = Report(image.digest)
+    names = (labels.RELEASE, labels.TARGET, labels.VERSION, labels.SERIES)
+    first, *others = [part.labels for part in image.parts] or [{}]
+    for name in names:
+        if name not in first:
+            raise PatchsetError(f"{reference} has no label {name}", _OURS)
+        if any(other.get(name) != first[name] for other in others):
+            raise PatchsetError(f"the architectures of {reference} differ in {name}")
+    patched = PatchedRelease(load(first[labels.RELEASE]))
+    if first[labels.TARGET] not in get_args(Target):
+        raise PatchsetError(f"{reference} is for an unknown target", _OURS)
+    target = cast(Target, first[labels.TARGET])
+    report.differences = _differing(first, labels.inputs(patched, target))
+    if report.differences:
+        return report
+    paths.build_dir().mkdir(parents=True, exist_ok=True)
+    with files.scratch(paths.build_dir()) as folder:
+        again = None
+        if labels.BASE_DIGEST in first:
+            again = _thin(reference, image, patched, target, folder / "again")
+        elif len(image.parts) == 1 and labels.ROOTFS in first:
+            again = _whole(image, patched, target, report)
+        else:
+            raise PatchsetError(f"{reference} has no label that names its base", _OURS)
+        if again:
+            found, _ = layout.load(again / "image")
+            report.rebuilt = found.digest
+            report.differences += [] if report.same else _compare(image, found)
+    return report
+
+
+def _differing(published: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
+    return [
+        f"{name}: {value} here, {published.get(name)} in the published image"
+        for name, value in here.items()
+        if published.get(name) != value
+    ]
+
+
+def _thin(
+    reference: Reference,
+    image: Image,
+    patched: PatchedRelease,
+    target: Target,
+    out: Path,
+) -> Path:
+    """Build a thin image again in ``out``."""
+    name, bases = image.parts[0].labels.get(labels.BASE_NAME, ""), []
+    for part in image.parts:
+        digest = part.labels.get(labels.BASE_DIGEST, "")
+        if not name or not layout.DIGEST.fullmatch(digest):
+            raise PatchsetError(f"{reference} names no base by digest", _OURS)
+        try:  # publish brought it there
+            base = skopeo.look(reference.at(digest))
+        except NotFoundError:
+            base = skopeo.look(skopeo.parse(name).at(digest))
+        bases += [found for found in base.parts if found.arch == part.arch]
+    base = Image("", tuple(bases))
+    wheels = thin.wheels(patched, target, base, [part.arch for part in bases])
+    return thin.build(patched, target, wheels, base, name, out).folder
+
+
+def _whole(
+    image: Image, patched: PatchedRelease, target: Target, report: Report
+) -> Path | None:
+    """Build a whole image again; None if its inputs differ here."""
+    part = image.parts[0]
+    said = part.labels
+    lock = locks.lock_file(patched.pin, target, part.arch)
+    here = {
+        labels.LOCK_SHA256: files.sha256_file(lock) if lock.is_file() else "none",
+        labels.SNAPSHOT: debian.snapshot() or "none",
+    }
+    report.differences = _differing(said, here)
+    if not report.differences:
+        rootfs = debian.rootfs(target, part.arch, patched.pin.source_date_epoch)
+        sums = {labels.ROOTFS_SHA256: files.sha256_file(rootfs)}
+        report.differences = _differing(said, sums)
+    if report.differences:
+        console.note(
+            "  Debian's packages move on: keep build/images/base, or name a day"
         )
-        for kind, file in sbom.KINDS.items():
-            argv = [
-                "cosign",
-                "attest",
-                "--type",
-                kind,
-                "--predicate",
-                str(folder / file),
-            ]
-            process.run([*argv, *options, str(image)], prefix="cosign")
+        return None
+    which = engine.find(said.get(labels.ENGINE), part.arch)
+    return debian.build(patched, target, part.arch, which, again=True).folder
+
+
+def _compare(published: Image, again: Image) -> list[str]:
+    """Say in which labels and layers two images differ."""
+    here = {part.arch: part for part in again.parts}
+    found: list[str] = []
+    for part in published.parts:
+        if part.arch not in here:
+            found.append(f"{part.arch} is not in the image built here")
+            continue
+        other = here[part.arch]
+        found += _differing(part.labels, other.labels)
+        old, new = (each.config["rootfs"]["diff_ids"] for each in (part, other))
+        if len(old) != len(new):
+            found.append(f"{part.arch}: {len(old)} layers, {len(new)} here")
+        for number, pair in enumerate(zip(old, new, strict=False), start=1):
+            if pair[0] != pair[1]:
+                found.append(f"{part.arch}: layer {number} differs")
+    return found

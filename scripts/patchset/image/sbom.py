@@ -177,7 +177,7 @@ def _files(wheel_file: Path) -> list[Component]:
 def _pins(release: Release, target: Target, archs: Iterable[Arch]) -> dict[str, str]:
     """Return the sha256 of what a release's patched wheels are made of."""
     pins = [release.sdist, *(release.wheel(target, arch) for arch in archs)]
-    return {pin.file: pin.sha256 for pin in pins if pin}
+    return {pin.file: pin.sha256 for pin in pins}
 
 
 def _provenance(

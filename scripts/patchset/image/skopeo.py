@@ -68,15 +68,12 @@ class Reference:
         tag = f":{self.tag}" if self.tag else ""
         return f"{self.repository}{tag}{f'@{self.digest}' if self.digest else ''}"
 
-    @property
-    def _words(self) -> str:
+    def words(self, option: str) -> list[str]:
+        """The arguments of skopeo that name it, and how it is spoken to."""
         # skopeo takes a tag or a digest; of both, the digest decides.
         kept = replace(self, tag=None) if self.digest else self
-        return f"docker://{kept}"
-
-    @property
-    def _verify(self) -> str:
-        return "false" if self.loopback else "true"
+        verify = "false" if self.loopback else "true"
+        return [f"--{option}tls-verify={verify}", f"docker://{kept}"]
 
 
 def parse(text: str) -> Reference:
@@ -124,12 +121,12 @@ def raw(reference: Reference) -> bytes:
 def look(reference: Reference) -> Image:
     """Read an image's manifests and configurations; no layer is fetched."""
 
-    def config(manifest: str, _: str) -> bytes:
+    def fetch(manifest: str, wanted: str) -> bytes:
+        if manifest == wanted:
+            return raw(reference.at(wanted))
         return _inspect(reference.at(manifest), "--config")
 
-    return layout.read(
-        raw(reference), str(reference), lambda wanted: raw(reference.at(wanted)), config
-    )
+    return layout.read(raw(reference), str(reference), fetch)
 
 
 def digest(reference: Reference) -> str | None:
@@ -148,41 +145,25 @@ def copy(
     A text is a place in skopeo's words, such as ``oci:image:NAME``, relative to ``cwd``.
     Blobs that the target has are not read from the source.
     """
-    _installed()
-    argv = ["skopeo", f"--command-timeout={_COPY_PATIENCE}s", "copy", "--all"]
-    argv += ["--preserve-digests", "--retry-times=3"]
-    words = []
-    for place, side in ((source, "src"), (target, "dest")):
-        if isinstance(place, Reference):
-            argv.append(f"--{side}-tls-verify={place._verify}")
-        words.append(place._words if isinstance(place, Reference) else place)
+    argv = ["copy", "--all", "--preserve-digests", "--retry-times=3"]
+    argv += source.words("src-") if isinstance(source, Reference) else [source]
+    argv += target.words("dest-") if isinstance(target, Reference) else [target]
     try:
-        process.run([*argv, *words], prefix="skopeo", cwd=cwd)
+        process.run(_skopeo(_COPY_PATIENCE, *argv), prefix="skopeo", cwd=cwd)
     except process.ProgramError as error:
-        said = _FATAL.search(error.tail)
-        cause = _cause(said[1] if said else error.tail)
-        hint = "run the same command again: it goes on where it was"
+        cause, hint = _cause(error.tail), "run the same command again: it resumes"
         if _DENIED.search(cause):
             hint = "log in: skopeo login REGISTRY"
-        raise UnavailableError(
-            f"skopeo could not copy {_shown(source)} to {_shown(target)}: {cause}", hint
-        ) from error
-
-
-def _shown(place: Reference | str) -> str:
-    return str(place) if isinstance(place, Reference) else "the image"
+        words = f"skopeo could not copy {source} to {target}: {cause}"
+        raise UnavailableError(words, hint) from error
 
 
 def _inspect(reference: Reference, *more: str) -> bytes:
-    _installed()
-    argv = ["skopeo", f"--command-timeout={_PATIENCE}s", "inspect", "--raw", *more]
-    argv += [f"--tls-verify={reference._verify}", reference._words]
+    argv = _skopeo(_PATIENCE, "inspect", "--raw", *more, *reference.words(""))
     done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL)
     if done.returncode == 0:
         return done.stdout
-    words = done.stderr.decode(errors="replace")
-    said = _FATAL.search(words)
-    cause = _cause(said[1] if said else words)
+    cause = _cause(done.stderr.decode(errors="replace"))
     if _NOT_THERE.search(cause):
         raise NotFoundError(f"there is no image {reference}", "check name and tag")
     raise UnavailableError(
@@ -191,17 +172,16 @@ def _inspect(reference: Reference, *more: str) -> bytes:
     )
 
 
-def _cause(text: str) -> str:
-    """The end of skopeo's message, where the cause is."""
-    text = text.replace('\\"', '"').strip()
-    return (
-        text.removeprefix("Error parsing image name ").partition('": ')[2][-500:]
-        or (text[-500:])
-    )
-
-
-def _installed() -> None:
+def _skopeo(patience: int, *arguments: str) -> list[str]:
     if shutil.which("skopeo") is None:
         raise MissingToolError(
             "skopeo is not installed", "install it: sudo apt-get install skopeo"
         )
+    return ["skopeo", f"--command-timeout={patience}s", *arguments]
+
+
+def _cause(text: str) -> str:
+    """The end of skopeo's message, where the cause is."""
+    said = _FATAL.search(text)
+    text = (said[1] if said else text).replace('\\"', '"').strip()
+    return (text.partition('": ')[2] or text)[-500:]

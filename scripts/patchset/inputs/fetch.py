@@ -5,32 +5,25 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import httpx
 
-from patchset import console, files, git, paths
+from patchset import console, files, paths
 from patchset.errors import (
-    NoSpaceError,
     NotFoundError,
     PatchsetError,
     UnavailableError,
 )
-from patchset.inputs.index import Index, Link
-from patchset.release import Arch, Artifact, GitSource, Release, Target
-from patchset.steady import steady
+from patchset.inputs.index import Index, Link, steady
+from patchset.release import Arch, Artifact, Release, Target
 
 #: How often an interrupted download is resumed, and the first pause in seconds, which
 #: doubles each time.
 TRIES = 5
 FIRST_PAUSE = 1.0
-
-#: Bytes that stay free on the disk of the downloads.
-_HEADROOM = 64 << 20
-_PIECE = 1 << 20
 
 
 def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> Path:
@@ -61,7 +54,7 @@ def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> 
                     f"{folder} has no {pinned.file}",
                     f"put it there; its sha256 is {pinned.sha256}",
                 )
-            _need_space(place.parent, pinned.size)
+            files.need_space({place.parent: pinned.size})
             with files.atomic_file(place) as temp:
                 shutil.copyfile(folder / pinned.file, temp)
                 _verify(temp, pinned, str(folder))
@@ -74,45 +67,8 @@ def release_inputs(
     release: Release, *, targets: Iterable[Target] = (), arch: Arch = "x86_64"
 ) -> list[Path]:
     """Fetch the source archive of a release, and its official wheels for targets."""
-    pins = [release.sdist] if release.sdist else []
-    pins += [release.wheel(target, arch) for target in targets]
-    return [artifact(pin) for pin in pins]
-
-
-#: Bound of a fetch from a git remote, in seconds.
-_GIT_FETCH = 900.0
-
-
-def git_source(source: GitSource, folder: Path) -> None:
-    """Export one commit of a git remote into an empty folder."""
-    with (
-        console.step(f"fetch {source.commit[:12]} from {source.remote}"),
-        tempfile.TemporaryDirectory(
-            dir=folder.parent, prefix=files.TEMP_PREFIX
-        ) as name,
-    ):
-        bare = Path(name)
-        git.run(bare, "init", "--quiet", "--bare")
-        git.name_remote(bare, source.remote)
-        try:
-            fetch = ("fetch", "--quiet", "--depth=1", "origin", source.commit)
-            git.run(bare, *fetch, timeout=_GIT_FETCH)
-        except git.GitError as error:
-            raise UnavailableError(
-                f"{source.remote} does not give commit {source.commit}: "
-                f"{error.stderr.strip()[-300:]}",
-                "check the remote and the commit in release.toml",
-            ) from error
-        checkout = ("checkout", "--quiet", "--force", source.commit, "--", ".")
-        git.run(bare, f"--work-tree={folder}", *checkout)
-    for place in folder.rglob("*"):
-        inside = place.resolve().is_relative_to(folder.resolve())
-        if place.is_symlink() and not inside:
-            raise PatchsetError(
-                f"{source.remote} has a link that leads out of the tree: "
-                f"{place.relative_to(folder)}",
-                "take a commit without it, or an sdist",
-            )
+    wheels = [release.wheel(target, arch) for target in targets]
+    return [artifact(pin) for pin in (release.sdist, *wheels)]
 
 
 def _verify(file: Path, pinned: Artifact, origin: str) -> None:
@@ -136,7 +92,7 @@ def _download(
     part = place.parent / f".{place.name}.part"
     _discard_foreign(part, pinned.size)
     done = _length(part)
-    _need_space(place.parent, pinned.size - done)
+    files.need_space({place.parent: pinned.size - done})
     with files.explain_full_disk(place):
         with contextlib.ExitStack() as shown:
             bar = advance
@@ -217,12 +173,6 @@ def _append(
     have = _length(part)
     if have == size:
         return
-    if link.path is not None:
-        with link.path.open("rb") as file:
-            file.seek(have)
-            pieces = iter(lambda: file.read(_PIECE), b"")
-            _write(part, "ab", pieces, size, link.url, advance)
-        return
     asked = {"Accept-Encoding": "identity"}
     if have:
         asked["Range"] = f"bytes={have}-"
@@ -269,14 +219,3 @@ def _write(
                 )
             file.write(piece)
             advance(len(piece))
-
-
-def _need_space(folder: Path, size: int) -> None:
-    free = shutil.disk_usage(folder).free
-    needed = size + min(_HEADROOM, size)
-    if free < needed:
-        raise NoSpaceError(
-            f"{folder} needs {needed / 1e6:.0f} MB of free disk and has "
-            f"{free / 1e6:.0f} MB free",
-            "free some space there, or set PATCHSET_DOWNLOADS to another disk",
-        )

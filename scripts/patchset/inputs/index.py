@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Package indexes, as pip is configured for them (PEP 503, PEP 691, find-links)."""
+"""Package indexes, as pip is configured for them (PEP 503, PEP 691), by http."""
 
 from __future__ import annotations
 
@@ -8,38 +8,33 @@ import contextlib
 import functools
 import json
 import netrc
-import os
 import re
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
-from urllib.request import url2pathname
 
 import httpx
-from packaging.tags import Tag
 from packaging.utils import (
-    BuildTag,
     InvalidSdistFilename,
     InvalidWheelFilename,
     canonicalize_name,
     parse_sdist_filename,
     parse_wheel_filename,
 )
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
-from patchset import console, files
+from patchset import console
 from patchset.errors import (
     NotFoundError,
     PatchsetError,
     UnavailableError,
     redact,
 )
-from patchset.steady import steady
 
 DEFAULT_INDEX = "https://pypi.org/simple"
 #: Largest index page in bytes; PyPI's largest has about 30 MB.
@@ -49,16 +44,18 @@ _ACCEPT = (
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, "
     "text/html;q=0.1"
 )
+#: After ``PATIENCE`` seconds, give up on a server that averages fewer bytes a second.
+SLOWEST, PATIENCE = 1000, 60.0
+_HTTP = re.compile(r"https?://")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SETTING = re.compile(r"(global|download|:env:)\.([a-z-]+)=(.+)")
 _ASKED = "'pip config list' shows which are asked; --from-dir DIR uses a folder instead"
 
 
 class Settings(NamedTuple):
-    """Pip's settings: locations in its order, certificate files, seconds to wait."""
+    """Pip's settings: addresses in its order, certificate files, seconds to wait."""
 
     index_urls: tuple[str, ...] = (DEFAULT_INDEX,)
-    find_links: tuple[str, ...] = ()
     trusted_hosts: tuple[str, ...] = ()
     cert: str | None = None
     client_cert: str | None = None
@@ -73,12 +70,6 @@ class Link(NamedTuple):
     url: str
     sha256: str | None = None
     size: int | None = None
-
-    @property
-    def path(self) -> Path | None:
-        """The file itself, if it is on this machine."""
-        parts = urlsplit(self.url)
-        return Path(url2pathname(parts.path)) if parts.scheme == "file" else None
 
 
 @functools.cache
@@ -114,19 +105,13 @@ def _settings(said: Mapping[str, str]) -> Settings:
     if said.get("no-index", "0").lower() in ("1", "true", "yes", "on", "y", "t"):
         indexes = []
     return Settings(
-        tuple(map(_location, indexes)),
-        tuple(map(_location, said.get("find-links", "").split())),
+        tuple(indexes),
         tuple(said.get("trusted-host", "").split()),
         said.get("cert") or None,
         said.get("client-cert") or None,
         said.get("proxy") or None,
         timeout,
     )
-
-
-def _location(text: str) -> str:
-    """Turn a path into a ``file:`` URL; pip takes either."""
-    return text if "://" in text else Path(os.path.abspath(text)).as_uri()  # noqa: PTH100
 
 
 class Index:
@@ -217,8 +202,6 @@ class Index:
 
     def size(self, link: Link) -> int:
         """The size of a file in bytes, without downloading it."""
-        if link.path is not None:
-            return link.path.stat().st_size
         if link.size is not None:
             return link.size
         asked = {"Accept-Encoding": "identity", "Range": "bytes=0-0"}
@@ -233,29 +216,25 @@ class Index:
         return int(said)
 
     def _ask(self, project: str) -> tuple[list[Link], list[str]]:
-        """The files that all places offer, and which places do not answer."""
+        """The files that all indexes offer, and which do not answer."""
         name = canonicalize_name(project)
-        pages = [f"{url.rstrip('/')}/{name}/" for url in self.settings.index_urls]
         found: list[Link] = []
         silent: list[str] = []
-        for place in [*pages, *self.settings.find_links]:
+        for url in self.settings.index_urls:
             try:
-                links = self._page(place)
+                links = self._page(f"{url.rstrip('/')}/{name}/")
             except UnavailableError as error:
                 silent.append(error.message)
             except ValueError as error:
-                silent.append(redact(f"{place}: {error}"))
+                silent.append(redact(f"{url}: {error}"))
             else:
                 found += [link for link in links if _project(link.name) == name]
         return found, silent
 
     def _page(self, url: str) -> list[Link]:
-        """The links of one page or folder; none if there is no such page."""
-        parts = urlsplit(url)
-        if parts.scheme == "file":
-            return _on_disk(Path(url2pathname(parts.path)))
-        if parts.scheme not in ("http", "https"):
-            raise UnavailableError(f"{redact(url)}: only http, https and file are read")
+        """The links of one page; none if there is no such page."""
+        if not _HTTP.match(url):
+            raise UnavailableError(f"{redact(url)}: only http and https are read")
         with self.get(url, Accept=_ACCEPT) as response:
             if response.status_code in (404, 410):
                 return []
@@ -267,22 +246,24 @@ class Index:
             kind = response.headers.get("Content-Type", "")
             where = str(response.url)
         links = _from_json(content, where) if "json" in kind else _html(content, where)
-        return [
-            link for link in links if urlsplit(link.url).scheme in ("http", "https")
-        ]
+        return [link for link in links if _HTTP.match(link.url)]
 
 
-def _on_disk(place: Path) -> list[Link]:
-    """An index's folder of a project, a page, or a folder of files (find-links)."""
-    page = place / "index.html" if place.is_dir() else place
-    if page.is_file():
-        with page.open("rb") as file:
-            return _html(file.read(MAX_PAGE), page.as_uri())
-    if not place.is_dir():  # as in pip, passed over
-        return []
-    return [
-        Link(file.name, file.as_uri()) for file in place.iterdir() if file.is_file()
-    ]
+def steady(
+    pieces: Iterable[bytes], where: str, limit: int | None = None
+) -> Iterator[bytes]:
+    """Yield the pieces of a response until it is too large or too slow."""
+    start, count = time.monotonic(), 0
+    for piece in pieces:
+        count += len(piece)
+        seconds = time.monotonic() - start
+        if limit is not None and count > limit:
+            raise UnavailableError(f"{where} sends more than {limit} bytes")
+        if seconds > PATIENCE and count < SLOWEST * seconds:
+            raise UnavailableError(
+                f"{where} sent {count} bytes in {seconds:.0f} s; gave up"
+            )
+        yield piece
 
 
 def _from_json(content: bytes, where: str) -> list[Link]:
@@ -352,20 +333,3 @@ def _project(name: str) -> str | None:
             return parse_wheel_filename(name)[0]
         return parse_sdist_filename(name)[0]
     return None
-
-
-def sha256(link: Link) -> str | None:
-    """The sha256 that the index states; that of a file on this machine is computed."""
-    if link.sha256 is None and link.path is not None:
-        return files.sha256_file(link.path)
-    return link.sha256
-
-
-def wheels(
-    links: Iterable[Link],
-) -> Iterator[tuple[Link, Version, BuildTag, frozenset[Tag]]]:
-    """The wheels among some files: version, build tag and tags by their names."""
-    for link in links:
-        with contextlib.suppress(InvalidWheelFilename, InvalidVersion):
-            _, version, build, tags = parse_wheel_filename(link.name)
-            yield link, version, build, tags

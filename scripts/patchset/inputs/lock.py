@@ -12,7 +12,9 @@ import os
 import re
 import subprocess
 import tomllib
+import zipfile
 from collections.abc import Iterable, Mapping
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -25,7 +27,6 @@ from patchset.errors import MissingToolError, PatchsetError, UsageError
 from patchset.inputs import fetch, index
 from patchset.inputs.index import Index, Link, Settings
 from patchset.release import Arch, Artifact, Release
-from patchset.wheel.metadata import read_metadata
 
 #: Debian 12's Python and glibc.
 PYTHON = "3.11"
@@ -132,11 +133,10 @@ def make(
         NoSolutionError: the index cannot meet the requirements.
     """
     pinned = release.wheel(use, arch)
-    fields = read_metadata(fetch.artifact(pinned))
     # No package index keeps local versions such as torch 2.13.0+cpu (PEP 440).
     wanted = [
-        re.sub(r"(==[^+,;\s]+)\+[A-Za-z0-9.]+", r"\1", str(text))
-        for text in fields.get_all("Requires-Dist", [])
+        re.sub(r"(==[^+,;\s]+)\+[A-Za-z0-9.]+", r"\1", text)
+        for text in _requirements(fetch.artifact(pinned))
     ]
     local = {
         name: release.folder / f"{name}s.{use}.txt"
@@ -157,6 +157,18 @@ def make(
     }
     _write(place, head, wanted, arch, upgrade=upgrade, **texts)
     return place
+
+
+def _requirements(wheel: Path) -> list[str]:
+    """The requirements that a wheel's METADATA lists."""
+    try:
+        (found,) = distributions(path=[str(wheel)])
+        return found.requires or []
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
+        raise PatchsetError(
+            f"{wheel.name} has no METADATA that can be read: {error}",
+            "the official wheel is damaged: check the pin",
+        ) from error
 
 
 def make_build(

@@ -12,14 +12,19 @@ from typing import Any
 
 import tomlkit
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import InvalidSdistFilename, parse_sdist_filename
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
 from packaging.version import InvalidVersion, Version
 from tomlkit import TOMLDocument
 from tomlkit.exceptions import TOMLKitError
 
 from patchset import console, files, paths
 from patchset.errors import PatchsetError, UnavailableError, UsageError
-from patchset.inputs import fetch, index, unpack
+from patchset.inputs import fetch, unpack
 from patchset.inputs.index import Index, Link
 from patchset.release import Arch, Artifact
 
@@ -160,13 +165,12 @@ def _found(file: Path, before: dict[str, Any], cpu_project: str) -> dict[str, An
 
 def _pinned(source: Index, project: str, link: Link) -> Artifact:
     """A file with its sha256 and size, without downloading it."""
-    if (sha256 := index.sha256(link)) is None:
+    if link.sha256 is None:
         raise PatchsetError(
             f"the index states no sha256 for {link.name}", "use an index that does"
         )
-    return Artifact(
-        project=project, file=link.name, sha256=sha256, size=source.size(link)
-    )
+    size = source.size(link)
+    return Artifact(project=project, file=link.name, sha256=link.sha256, size=size)
 
 
 def _choose_sdist(links: Iterable[Link], version: str, pinned: str | None) -> Link:
@@ -205,12 +209,13 @@ def _choose_wheels(
 def choose_wheel(links: Iterable[Link], version: str, arch: Arch) -> Link | None:
     """The Linux wheel with the highest build tag, then stable ABI, then newest tag."""
     ranked = []
-    for link, found, build, tags in index.wheels(links):
-        fitting = [
-            tag
-            for tag in tags
-            if "linux" in tag.platform and tag.platform.endswith(arch)
-        ]
+    for link in links:
+        try:
+            _, found, build, tags = parse_wheel_filename(link.name)
+        except (InvalidWheelFilename, InvalidVersion):
+            continue
+        own = re.compile(rf".*linux.*{arch}")
+        fitting = [tag for tag in tags if own.fullmatch(tag.platform)]
         if fitting and found == Version(version):
             stable = any(tag.abi in ("abi3", "none") for tag in fitting)
             newest = max(tag.platform for tag in fitting)

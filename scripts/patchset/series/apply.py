@@ -14,6 +14,7 @@ from patchset import console, files, git, paths
 from patchset.errors import (
     AlreadyPresentError,
     ConflictError,
+    NoSpaceError,
     PatchsetError,
     UsageError,
 )
@@ -240,11 +241,14 @@ def go_on(tree: Path, how: str, epoch: int) -> None:
 
 def _am(tree: Path, epoch: int, *arguments: str) -> None:
     done = git.attempt(tree, "am", *arguments, epoch=epoch)
-    number = stopped_at(tree)
-    if number is not None:
-        raise Stopped(number, f"{done.stdout}\n{done.stderr}")
-    if done.returncode != 0:
-        raise git.GitError(("am",), done.stderr)
+    words = f"{done.stdout}\n{done.stderr}"
+    error = git.failure(tree, ("am",), words) if done.returncode else None
+    if isinstance(error, NoSpaceError):
+        raise error
+    if (number := stopped_at(tree)) is not None:
+        raise Stopped(number, words)
+    if error:
+        raise error
 
 
 def stopped_at(tree: Path) -> int | None:

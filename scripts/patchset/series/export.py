@@ -434,6 +434,8 @@ def combined(release: Release) -> list[Path]:
         f"{name}.before.sha256": patched_files.text(patched_files.sums_of(before)),
         f"{name}.after.sha256": patched_files.text(patched_files.sums_of(found)),
     }
-    for file, text in made.items():
-        _write(folder / file, text)
+    with files.lock(folder):
+        files.remove_temp(folder)
+        for file, text in made.items():
+            _write(folder / file, text)
     return [folder / file for file in made]

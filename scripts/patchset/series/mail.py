@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import email
+import email.policy
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from email.errors import HeaderParseError
-from email.header import decode_header, make_header
 from pathlib import PurePosixPath
 
 from packaging.version import Version
@@ -35,14 +35,6 @@ _OPTIONAL = {
 #: May be given several times.
 _REPEATED = {"Proof", "Signed-off-by", "Co-authored-by"}
 
-_HEADERS = {
-    "From",
-    "Date",
-    "Subject",
-    "MIME-Version",
-    "Content-Type",
-    "Content-Transfer-Encoding",
-}
 _DIFF = re.compile(r"^diff --git ", re.MULTILINE)
 _MESSAGE_END = re.compile(r"^(?:---$|diff --git )", re.MULTILINE)
 _TRAILER = re.compile(r"([A-Z][A-Za-z]*(?:-[A-Za-z]+)*): (.*\S)")
@@ -148,11 +140,14 @@ def parse(raw: bytes, where: object, entry: str) -> Patch:
             raise ValueError("the last newline is missing, and perhaps more")
         if text.partition("\n")[0].endswith("\r"):
             raise ValueError("Windows line ends (CRLF)")
-        head, _, rest = text.partition("\n\n")
+        mail = email.message_from_string(text, policy=email.policy.default)
+        author, subject = (str(mail[name] or "") for name in ("From", "Subject"))
+        if not re.fullmatch(r"[^<>\n]+ <[^<>\s]+>", author) or not subject:
+            raise ValueError("it has no From: NAME <ADDRESS>, or no Subject")
+        rest = text.partition("\n\n")[2]
         start, end = _DIFF.search(rest), _MESSAGE_END.search(rest)
         if start is None or end is None:
             raise ValueError("no diff follows the message")
-        headers = _headers(head)
         body, trailers = _message(rest[: end.start()].strip("\n"))
         diff, paths = plain(rest[start.start() :].rstrip("\n"))
     except ValueError as error:
@@ -160,30 +155,8 @@ def parse(raw: bytes, where: object, entry: str) -> Patch:
             f"{where}: {error}",
             "docs/patching.md shows a whole patch; git checkout brings a lost one back",
         ) from error
-    subject = re.sub(r"^\[PATCH[^\]]*\] ", "", headers["Subject"])
-    return Patch(entry, headers["From"], subject, body, trailers, diff, paths)
-
-
-def _headers(head: str) -> dict[str, str]:
-    """The fields above the first empty line, unfolded and decoded."""
-    found: dict[str, str] = {}
-    for line in re.sub(r"\n[ \t]+", " ", head).split("\n"):
-        name, _, value = line.partition(": ")
-        if line.startswith("From ") and not found:
-            continue
-        if name not in _HEADERS or name in found:
-            raise ValueError(f"{line[:60]!r} is not a header of a patch, or is twice")
-        try:
-            found[name] = str(make_header(decode_header(value)))
-        except (HeaderParseError, LookupError) as error:
-            raise ValueError(f"{name} cannot be decoded: {error}") from error
-    if not re.fullmatch(r"[^<>\n]+ <[^<>\s]+>", found.get("From", "")):
-        raise ValueError("From is not NAME <ADDRESS>")
-    if not found.get("Subject"):
-        raise ValueError("there is no Subject")
-    if found.get("Content-Transfer-Encoding", "8bit") not in ("7bit", "8bit"):
-        raise ValueError("the mail is encoded; its diff must be plain text")
-    return found
+    subject = re.sub(r"^\[PATCH[^\]]*\] ", "", subject)
+    return Patch(entry, author, subject, body, trailers, diff, paths)
 
 
 def _message(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:

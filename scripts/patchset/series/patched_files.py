@@ -67,26 +67,10 @@ def sums_of(changed: Iterable[Change]) -> dict[str, str]:
     }
 
 
-def sha256(release: Release, left_out: tuple[str, ...] = ()) -> str:
-    """The sha256, in hex, of a release's source and its patched files.
-
-    Files below one of the folders ``left_out`` do not count.
-    """
-    sums = {
-        path: digest
-        for path, digest in (read(release) or {}).items()
-        if not path.startswith(left_out)
-    }
-    content = {"source": source(release), "files": sums}
+def sha256(release: Release) -> str:
+    """The sha256, in hex, of a release's source and its patched files."""
+    content = {"source": release.sdist.sha256, "files": read(release) or {}}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def source(release: Release) -> str:
-    """The sha256 of a release's source archive, or its commit."""
-    if release.sdist is not None:
-        return release.sdist.sha256
-    assert release.git is not None  # noqa: S101 - a pin with neither is refused
-    return release.git.commit
 
 
 def check(release: Release, sums: Mapping[str, str]) -> None:

@@ -49,13 +49,11 @@ def rebase(
     *,
     resume: bool = False,
     restart: bool = False,
-    replace: bool = False,
 ) -> list[str]:
     """Port a series to the release ``name``; the report, line by line.
 
     ``old`` names the release whose series is ported (the nearest one without it).
-    ``resume`` goes on after a conflict, ``restart`` throws an earlier run away,
-    ``replace`` a series that the release has.
+    ``resume`` goes on after a conflict, ``restart`` throws an earlier run away.
 
     Raises:
         ConflictError: git am waits at a patch that needs a decision.
@@ -65,6 +63,7 @@ def rebase(
     full = pin.full_name(name)
     tree = paths.build_dir() / "rebase" / full / "tree"
     with files.lock(tree.parent):
+        files.remove_temp(tree.parent)
         if restart:
             shutil.rmtree(tree, ignore_errors=True)
         state = read_stamp(tree)
@@ -79,7 +78,7 @@ def rebase(
                 "--continue goes on with it, --restart throws it away",
             )
         if state is None:
-            _begin(full, old, tree, replace)
+            _begin(full, old, tree)
         else:
             _resume(full, tree)
         report = _finish(load(full), tree)
@@ -95,7 +94,7 @@ def nearest(name: str) -> Release | None:
     return below[-1] if below else next(iter(others), None)
 
 
-def _begin(full: str, old: str | None, tree: Path, replace: bool) -> None:
+def _begin(full: str, old: str | None, tree: Path) -> None:
     """Pin the release, and merge the series into its source."""
     source = load(old) if old else nearest(full)
     if source is None or source.name == full:
@@ -104,15 +103,14 @@ def _begin(full: str, old: str | None, tree: Path, replace: bool) -> None:
     if not (folder / "release.toml").is_file():
         pin.make(full)
     new = load(full)
-    if entries(new) and not replace:
+    if entries(new):
         raise UsageError(
             f"{full} has a series already",
-            f"nox -s drift -- {full} --series {source.name} tries another; --replace "
-            "puts it in its place",
+            f"nox -s drift -- {full} --series {source.name} tries another; to replace "
+            f"it, empty {new.folder / 'series'}",
         )
     series = read(source)
     stock, patched = stock_tree(new), patched_tree(source)
-    files.remove_temp(tree.parent)
     stopped = None
     with files.atomic_folder(tree) as temp:
         clone(stock, temp)
@@ -255,6 +253,7 @@ def _blobs(folder: Path) -> dict[str, str]:
 
 def _put(new: Release, wanted: dict[str, str], there: dict[str, str]) -> None:
     """Write files of a release's folder, none over an edit made since ``there``."""
+    files.remove_temp(new.folder)
     now = _blobs(new.folder)
     gone = {name for name in there if name.endswith(".diff")} - wanted.keys()
     for name in sorted({*wanted, *gone}):

@@ -24,11 +24,7 @@ def stock_tree(release: Release) -> Path:
     A git repository whose only commit holds the source as the pin names it; its commit id depends on
     the source alone.
     """
-    if release.sdist is not None:
-        source = {"sdist": release.sdist.file, "sha256": release.sdist.sha256}
-    else:
-        assert release.git is not None  # noqa: S101 - release.read refuses a pin with neither
-        source = {"git": release.git.remote, "commit": release.git.commit}
+    source = {"sdist": release.sdist.file, "sha256": release.sdist.sha256}
     tree = paths.trees_dir(release.name) / "stock"
     with files.lock(tree):
         stamp = read_stamp(tree) or {}
@@ -47,12 +43,9 @@ def stock_tree(release: Release) -> Path:
 
         files.remove_temp(tree.parent)
         with files.atomic_folder(tree) as temp:
-            if release.sdist is not None:
-                archive = fetch.artifact(release.sdist)
-                with console.step(f"unpack {release.sdist.file}"):
-                    unpack.sdist(archive, temp)
-            elif release.git is not None:
-                fetch.git_source(release.git, temp)
+            archive = fetch.artifact(release.sdist)
+            with console.step(f"unpack {release.sdist.file}"):
+                unpack.sdist(archive, temp)
             with console.step(f"commit the stock tree of {release.name}"):
                 git.run(temp, "init", "--quiet", f"--initial-branch={BRANCH}")
                 git.run(temp, "add", "--all", "--force")

@@ -5,24 +5,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from email.message import Message
-from email.parser import Parser
-from pathlib import Path
 
-from patchset.wheel.archive import Wheel, WheelError
+from patchset.wheel.archive import WheelError
 
 #: The module that answers for vLLM's version; written by setuptools-scm.
 VERSION_FILE = "vllm/_version.py"
 
 _VERSION = re.compile(r"(?m)^__version__ = version = (['\"])[^'\"]+\1$")
 _TUPLE = re.compile(r"(?m)^__version_tuple__ = version_tuple = \([^()\n]+\)$")
-
-
-def read_metadata(path: Path) -> Message:
-    """The METADATA of a wheel on disk."""
-    with Wheel(path) as wheel:
-        name = f"{wheel.dist_info}/METADATA"
-        return Parser().parsestr(_text(wheel.read(name), name), headersonly=True)
 
 
 def patched_metadata(metadata: bytes, version: str) -> bytes:

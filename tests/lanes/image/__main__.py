@@ -65,7 +65,7 @@ def command(
 
 def _doctor(found: Container, gpu: bool) -> list[str]:
     """Show what the doctor says; return the files that the series touches."""
-    done = found.run(DOCTOR, "--json", *(["--gpu"] if gpu else []), gpu=gpu)
+    done = found.run(DOCTOR, "--json", gpu=gpu)
     try:
         said = json.loads(done.stdout)
     except ValueError as error:

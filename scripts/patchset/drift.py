@@ -192,24 +192,20 @@ def _newest() -> str:
 def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
     """The name of a source, and the source as a repository of one commit."""
     folder, stock = Path(target), place / "stock"
-    if folder.is_dir():
-        if not (folder / "vllm").is_dir():
-            what = f"{folder.resolve()} is not a source tree of vLLM"
-            raise UsageError(what, "a source tree has a folder vllm/")
-        git.run(place, "init", "--quiet", "stock")
+    if _RELEASE.fullmatch(target):
+        name, text = pin.draft(target)
+        files.write_text(place / name / "release.toml", text)
+        return name, stock_tree(read_pin(place / name / "release.toml"))
+    git.run(place, "init", "--quiet", "stock")
+    if (folder / "vllm").is_dir():
         # A copy; what its own .gitignore names is left out.
         git.run(stock, f"--work-tree={folder.resolve()}", "add", "--all")
         git.run(stock, "commit", "--quiet", "--no-verify", "-m", f"source in {folder}")
         git.run(stock, "reset", "--quiet", "--hard", "HEAD")
         return target, stock
-    if _RELEASE.fullmatch(target):
-        name, text = pin.draft(target)
-        files.write_text(place / name / "release.toml", text)
-        return name, stock_tree(read_pin(place / name / "release.toml"))
-    if not _REF.fullmatch(target):
-        what = f"{target!r} is not a release, a folder or a git ref"
+    if folder.is_dir() or not _REF.fullmatch(target):
+        what = f"{target!r} is not a release, a source tree of vLLM or a git ref"
         raise UsageError(what, "such as v0.34.0, ../vllm or main")
-    git.run(place, "init", "--quiet", "stock")
     with console.step(f"fetch {target} from {remote}"):
         fetch = ("fetch", "--quiet", "--depth=1", "--", remote, target)
         try:
