@@ -47,7 +47,9 @@ class PluginParser(qwen.QwenToolParser):
         self._note_ending(model_output)
         if prompt := getattr(_output.get(), "prompt_token_ids", None):
             self.set_prompt_token_ids(prompt)
-        return super().parse(model_output, *args, **kwargs)
+        read = super().parse(model_output, *args, **kwargs)
+        _cut.set(self._finish[0] if self.last_call_is_cut else None)
+        return read
 
     def parse_delta(self, delta_text, *args, finished, **kwargs):
         """Read a step; of two kinds, the second goes with the next step's delta."""
@@ -64,10 +66,6 @@ class PluginParser(qwen.QwenToolParser):
         self._waiting = self._waiting[len(now) :]
         _left.set(len(kinds) - 1)
         return merge_deltas(now)
-
-
-def _is_served(serving):
-    return issubclass(serving.parser_cls or object, PluginParser)
 
 
 def _kind(delta):
@@ -92,10 +90,10 @@ def _mark(items):
     return items
 
 
-def _correct(choices, ending):
+def _correct(choices):
     for choice in choices:
-        if choice.finish_reason == "tool_calls":
-            choice.finish_reason = ending
+        if _cut.get() and choice.finish_reason == "tool_calls":
+            choice.finish_reason = _cut.get()
 
 
 async def _noted(outputs):
@@ -155,30 +153,25 @@ def install(announce):
 
     @_wraps(OpenAIServingChat, stream)
     async def stream_chat(stock, self, request, outputs, *args, **kwargs):
-        if _is_served(self):
+        if issubclass(self.parser_cls or object, PluginParser):
             outputs = (step async for output in outputs for step in _steps(output))
         async for chunk in stock(self, request, outputs, *args, **kwargs):
-            if (ending := _cut.get()) and isinstance(chunk, str):
+            if _cut.get() and isinstance(chunk, str):
                 field = '"finish_reason":"{}"'.format  # a text's quotes are escaped
-                chunk = chunk.replace(field("tool_calls"), field(ending))
-            elif ending:
-                _correct(getattr(chunk, "choices", ()), ending)
+                chunk = chunk.replace(field("tool_calls"), field(_cut.get()))
+            _correct(getattr(chunk, "choices", ()))
             yield chunk
 
     @_wraps(OpenAIServingChat, "chat_completion_full_generator")
     async def answer_chat(stock, self, request, outputs, *args, **kwargs):
         response = await stock(self, request, _noted(outputs), *args, **kwargs)
-        for choice in getattr(response, "choices", ()) if _is_served(self) else ():
-            calls = choice.message.tool_calls
-            if calls and _is_open(calls[-1].function.arguments):
-                _correct([choice], _output.get().outputs[choice.index].finish_reason)
+        _correct(getattr(response, "choices", ())[-1:])
         return response
 
     @_wraps(AnthropicServingMessages, "messages_full_converter")
     def convert_message(stock, self, response):
-        calls = response.choices[0].message.tool_calls
-        if calls and _is_served(self) and _is_open(calls[-1].function.arguments):
-            del calls[-1]  # stock raises: its input is no JSON
+        if _cut.get():  # the call's input is no JSON, and stock raises
+            del response.choices[0].message.tool_calls[-1:]
         return stock(self, response)
 
     @_wraps(OpenAIServingResponses, "_generate_with_builtin_tools")
@@ -194,8 +187,7 @@ def install(announce):
     @_wraps(OpenAIServingResponses, "_make_response_output_items")
     def make_items(stock, *args, **kwargs):
         items = stock(*args, **kwargs)
-        cut = getattr(kwargs.get("parser"), "last_call_is_cut", False)
-        return _mark(items) if cut else items
+        return _mark(items) if _cut.get() else items
 
     @_wraps(streaming_events.SimpleStreamingEventProcessor, "close_current")
     def close_item(stock, self, *args):
