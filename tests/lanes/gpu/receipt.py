@@ -224,9 +224,9 @@ def _run(
         "failures": failures,
         "left": [str(job) for job in jobs if str(job) not in {**results, **failures}],
     }
-    if report.faults(receipt):
-        return receipt, TIME_UP if receipt["left"] and not failures else EXIT_FAILED
-    return receipt, 0
+    if report.faults(receipt | {"left": []}):
+        return receipt, EXIT_FAILED
+    return receipt, TIME_UP if receipt["left"] else 0
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -270,6 +270,8 @@ def _serve(
             except TimeoutError:
                 break
             except PatchsetError as error:
+                if left() <= 0:
+                    break
                 console.show_error(error)
                 failures[str(job)] = f"{error.message}: {(error.hint or '')[-1500:]}"
                 continue
