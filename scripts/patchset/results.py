@@ -66,7 +66,7 @@ def keep(lane: str, suite: int, release: str, name: str, figures: Cell) -> Path:
     """Write a row in place of an earlier one of its name.
 
     Args:
-        name: Begins with ``stock`` or ``patched``.
+        name: Begins with ``stock``, ``patched`` or ``plugin``.
     """
     rows = read(lane, release)
     rows[name] = record(suite, release, name.partition(" ")[0]) | figures
@@ -83,7 +83,7 @@ def record(suite: int, release: str, kind: str) -> Cell:
     """The fields that say when, by what and of what figures were taken."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     row: Cell = {"date": today, "commit": _commit(), "suite": suite}
-    if kind == "patched":
+    if kind != "stock":  # made of the series or, the plugin, of its modules
         row["files"] = patched(release)
     return row
 
