@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A package index on loopback that can misbehave as real ones do."""
+"""Servers on loopback: one that answers as told, and a package index of some files."""
 
 from __future__ import annotations
 
@@ -7,187 +7,130 @@ import contextlib
 import hashlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
 
 from packaging.utils import canonicalize_name
 
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+@contextlib.contextmanager
+def server(answer: Answer) -> Iterator[str]:
+    """Answer every request so; yields HOST:PORT."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            with contextlib.suppress(OSError):
+                answer(self)
+
+        do_HEAD = do_POST = do_GET
+
+    found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    found.daemon_threads = True
+    threading.Thread(target=found.serve_forever, daemon=True).start()
+    try:
+        yield f"127.0.0.1:{found.server_address[1]}"
+    finally:
+        found.shutdown()
+        found.server_close()
+
+
+def reply(
+    handler: BaseHTTPRequestHandler,
+    body: bytes = b"",
+    kind: str = "text/html",
+    status: int = 200,
+    **headers: str,
+) -> None:
+    """Send a whole response; an underscore in a header's name is a hyphen."""
+    handler.send_response(status)
+    found = {"Content_Type": kind, "Content_Length": str(len(body)), **headers}
+    for name, value in found.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    handler.wfile.write(body)
+
 
 @dataclass
-class Misbehaviour:
-    """``ranges``: answer Range requests; ``cut``: bytes after which the connection closes, for each of the next
-    downloads; ``errors``: how many requests get status 500 first; ``refused_ranges``: how many Range requests get
-    status 416 first; ``pace``: seconds between pieces of 64 KiB."""
+class PackageIndex:
+    """An index below ``/simple`` that can misbehave as real ones do.
 
+    ``ranges``: answer Range requests; ``cut``: bytes after which the connection closes,
+    for each of the next downloads; ``errors``: how many requests get status 500 first;
+    ``refused_ranges``: how many Range requests get status 416 first; ``pace``: seconds
+    between pieces of 64 KiB; ``hashes``: state sha256.
+    """
+
+    files: dict[str, bytes]
+    hashes: bool = False
     ranges: bool = True
     cut: list[int] = field(default_factory=list)
     errors: int = 0
     refused_ranges: int = 0
     pace: float = 0.0
     requests: list[tuple[str, str | None]] = field(default_factory=list)
-
-
-class PackageIndex:
-    """Serves files below ``/simple/<project>/``, by the project in their names; with ``hashes`` it states sha256."""
-
-    def __init__(
-        self, project: str, files: dict[str, bytes], *, hashes: bool = False
-    ) -> None:
-        self.hashes = hashes
-        self.project, self.files, self.behaviour = project, files, Misbehaviour()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self.server.server_port}/simple"
+    url: str = ""
 
     def downloads(self) -> list[tuple[str, str | None]]:
         """Requests for files so far: the path, and the Range header."""
-        return [
-            request
-            for request in self.behaviour.requests
-            if request[0].startswith("/files/")
-        ]
+        return [asked for asked in self.requests if asked[0].startswith("/files/")]
 
-    def page(self, path: str) -> dict[str, str] | None:
-        """The links of a project's page, None where there is no such project."""
-        project = path.removeprefix("/simple/").rstrip("/")
-        found = {
-            name: f"/files/{name}"
-            + (f"#sha256={hashlib.sha256(content).hexdigest()}" if self.hashes else "")
-            for name, content in self.files.items()
-            if canonicalize_name(name.partition("-")[0]) == project
-        }
-        return (
-            found
-            if path.startswith("/simple/") and (found or project == self.project)
-            else None
-        )
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        """Answer one request."""
+        path = handler.path
+        self.requests.append((path, handler.headers.get("Range")))
+        name = path.removeprefix("/files/")
+        if self.errors > 0:
+            self.errors -= 1
+            handler.send_error(500)
+        elif path.startswith("/simple/") and (page := self.page(path.split("/")[2])):
+            reply(handler, page.encode())
+        elif name in self.files:
+            self._send(handler, self.files[name])
+        else:
+            handler.send_error(404)
 
-    def _handler(index) -> type[BaseHTTPRequestHandler]:
-        class Handler(BaseHTTPRequestHandler):
-            content_range: str | None = None
+    def page(self, project: str) -> str:
+        """The page of a project; "" if no file is of it."""
+        found = []
+        for name, content in self.files.items():
+            if canonicalize_name(name.partition("-")[0]) == project:
+                digest = hashlib.sha256(content).hexdigest()
+                stated = f"#sha256={digest}" if self.hashes else ""
+                found.append(f'<a href="/files/{name}{stated}">{name}</a>')
+        return "<br/>".join(found)
 
-            def do_GET(self) -> None:
-                behaviour = index.behaviour
-                behaviour.requests.append((self.path, self.headers.get("Range")))
-                if behaviour.errors > 0:
-                    behaviour.errors -= 1
-                    self.send_error(500)
-                elif (page := index.page(self.path)) is not None:
-                    links = "".join(
-                        f'<a href="{link}">{name}</a><br/>'
-                        for name, link in page.items()
-                    )
-                    self._send(
-                        200,
-                        f"<!DOCTYPE html><html><body>{links}</body></html>".encode(),
-                        "text/html",
-                    )
-                elif (name := self.path.removeprefix("/files/")) in index.files:
-                    self._send_file(index.files[name])
-                else:
-                    self.send_error(404)
-
-            def do_HEAD(self) -> None:
-                content = index.files.get(self.path.removeprefix("/files/"))
-                self.send_response(200 if content is not None else 404)
-                self.send_header("Content-Length", str(len(content or b"")))
-                if index.behaviour.ranges:
-                    self.send_header("Accept-Ranges", "bytes")
-                self.end_headers()
-
-            def _send_file(self, content: bytes) -> None:
-                behaviour = index.behaviour
-                start, end, status = 0, len(content), 200
-                if behaviour.refused_ranges and self.headers.get("Range"):
-                    behaviour.refused_ranges -= 1
-                    self._send(416, b"", "text/plain")
-                    return
-                if behaviour.ranges and (asked := self.headers.get("Range")):
-                    first, _, last = asked.removeprefix("bytes=").partition("-")
-                    start, status = (
-                        int(first) if first else max(0, end - int(last)),
-                        206,
-                    )
-                    end = min(int(last) + 1, end) if first and last else end
-                cut = behaviour.cut.pop(0) if behaviour.cut else None
-                self.content_range = (
-                    f"bytes {start}-{end - 1}/{len(content)}" if status == 206 else None
-                )
-                self._send(status, content[start:end], "application/octet-stream", cut)
-
-            def _send(
-                self, status: int, body: bytes, kind: str, cut: int | None = None
-            ) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-                if self.content_range:
-                    self.send_header("Content-Range", self.content_range)
-                self.end_headers()
-                with contextlib.suppress(OSError):
-                    for at in range(0, len(body) if cut is None else cut, 65536):
-                        self.wfile.write(
-                            body[
-                                at : min(at + 65536, len(body) if cut is None else cut)
-                            ]
-                        )
-                        time.sleep(index.behaviour.pace)
-                if cut is not None:
-                    self.close_connection = True
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        return Handler
+    def _send(self, handler: BaseHTTPRequestHandler, content: bytes) -> None:
+        asked = handler.headers.get("Range")
+        start, end, more = 0, len(content), {}
+        if asked and self.refused_ranges:
+            self.refused_ranges -= 1
+            reply(handler, status=416)
+            return
+        if asked and self.ranges:
+            first, _, last = asked.removeprefix("bytes=").partition("-")
+            start, end = int(first), min(int(last) + 1, end) if last else end
+            more = {"Content-Range": f"bytes {start}-{end - 1}/{len(content)}"}
+        handler.send_response(206 if more else 200)
+        handler.send_header("Content-Length", str(end - start))
+        for name, value in more.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        end = min(end, start + self.cut.pop(0)) if self.cut else end
+        for at in range(start, end, 65536):
+            handler.wfile.write(content[at : min(at + 65536, end)])
+            time.sleep(self.pace)
 
 
 @contextlib.contextmanager
-def serving(
-    project: str, files: dict[str, bytes], *, hashes: bool = False
-) -> Iterator[PackageIndex]:
+def serving(files: dict[str, bytes], *, hashes: bool = False) -> Iterator[PackageIndex]:
     """A running index; it stops at the end of the block."""
-    index = PackageIndex(project, files, hashes=hashes)
-    thread = threading.Thread(target=index.server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    index = PackageIndex(files, hashes)
+    with server(index.answer) as where:
+        index.url = f"http://{where}/simple"
         yield index
-    finally:
-        index.server.shutdown()
-        index.server.server_close()
-        thread.join()
-
-
-class answering:
-    """A server on loopback with these pages: status, content type and body by path.
-
-    The block gets its host and port; ``authorized`` has the Authorization headers.
-    """
-
-    authorized: ClassVar[list[str | None]] = []
-
-    def __init__(self, pages: dict[str, tuple[int, str, bytes]]) -> None:
-        answering.authorized = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                answering.authorized.append(self.headers.get("Authorization"))
-                status, kind, body = pages.get(self.path, (404, "text/plain", b""))
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-
-    def __enter__(self) -> str:
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return f"127.0.0.1:{self.server.server_port}"
-
-    def __exit__(self, *exception: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()

@@ -49,7 +49,7 @@ def index(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package
     (project.folder / "release.toml").write_text(release_toml(source))
     content = source.read_bytes()
     source.unlink()
-    with serving("pkg", {NAME: content}) as running:
+    with serving({NAME: content}) as running:
         for name in [name for name in os.environ if name.startswith("PIP_")]:
             monkeypatch.delenv(name)
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -61,9 +61,7 @@ def index(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package
 
 
 def pinned() -> Artifact:
-    sdist = load().sdist
-    assert sdist is not None
-    return sdist
+    return load().sdist
 
 
 def test_download_is_verified_and_done_once(
@@ -79,7 +77,7 @@ def test_download_is_verified_and_done_once(
 
 
 def test_cut_connection_is_resumed(index: PackageIndex) -> None:
-    index.behaviour.cut = [1_000_000, 500_000]
+    index.cut = [1_000_000, 500_000]
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
     assert [asked for _, asked in index.downloads()] == [
         None,
@@ -89,22 +87,22 @@ def test_cut_connection_is_resumed(index: PackageIndex) -> None:
 
 
 def test_server_without_ranges_starts_over(index: PackageIndex) -> None:
-    index.behaviour.cut, index.behaviour.ranges = [1_000_000], False
+    index.cut, index.ranges = [1_000_000], False
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
 
 
 def test_server_errors_are_retried_and_bounded(
     index: PackageIndex, project: Project
 ) -> None:
-    index.behaviour.errors = 2
+    index.errors = 2
     fetch.artifact(pinned()).unlink()
-    index.behaviour.errors = 1000
+    index.errors = 1000
     with pytest.raises(UnavailableError, match="could not be downloaded") as raised:
         fetch.artifact(pinned())
     assert (raised.value.hint or "").startswith(
         "check the network, then run the same command again"
     )
-    assert len(index.behaviour.requests) < 40
+    assert len(index.requests) < 40
     assert not (project.downloads / NAME).exists()
 
 
@@ -158,7 +156,7 @@ def test_from_dir(
         fetch.artifact(pinned())
     (folder / NAME).write_bytes(index.files[NAME])
     fetch.artifact(pinned())
-    assert index.behaviour.requests == []
+    assert index.requests == []
 
 
 def test_an_extra_index_is_asked(
@@ -220,7 +218,7 @@ def test_missing_file_says_who_was_asked(index: PackageIndex) -> None:
     index.files.clear()
     with pytest.raises(UnavailableError, match="no configured package index has"):
         fetch.artifact(pinned())
-    assert len(index.behaviour.requests) == 1, "asking again changes nothing"
+    assert len(index.requests) == 1, "asking again changes nothing"
 
 
 def test_wrong_rest_of_an_earlier_run_is_fetched_anew(
@@ -232,7 +230,7 @@ def test_wrong_rest_of_an_earlier_run_is_fetched_anew(
 
 
 def test_interrupted_download_goes_on(index: PackageIndex, project: Project) -> None:
-    index.behaviour.pace = 0.05
+    index.pace = 0.05
     command = [sys.executable, "-m", "patchset", "fetch"]
     run = subprocess.Popen(
         command, cwd=project.root, stderr=subprocess.PIPE, stdout=subprocess.PIPE
@@ -246,14 +244,14 @@ def test_interrupted_download_goes_on(index: PackageIndex, project: Project) -> 
     _, words = run.communicate(timeout=30)
     assert run.returncode == 130 and b"interrupted" in words
     assert not (project.downloads / NAME).exists()
-    index.behaviour.pace = 0.0
+    index.pace = 0.0
     project.run("fetch")
     assert index.downloads()[-1][1] not in (None, "bytes=0-")
     assert (project.downloads / NAME).read_bytes() == index.files[NAME]
 
 
 def test_two_runs_at_once_download_once(index: PackageIndex, project: Project) -> None:
-    index.behaviour.pace = 0.02
+    index.pace = 0.02
     command = [sys.executable, "-m", "patchset", "fetch"]
     runs = [
         subprocess.Popen(
@@ -304,7 +302,7 @@ def test_a_part_that_the_server_cannot_go_on_with_is_dropped(
 ) -> None:
     part = project.downloads / f".{NAME}.part"
     part.write_bytes(index.files[NAME][:1000])
-    index.behaviour.refused_ranges = 1
+    index.refused_ranges = 1
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
     assert [asked for _, asked in index.downloads()] == ["bytes=1000-", None]
 
@@ -333,6 +331,10 @@ def test_another_name_of_a_file_is_not_written_through(
     victim.write_text("mine")
     part = project.downloads / f".{NAME}.part"
     os.link(victim, part)
+    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+    assert victim.read_text() == "mine"
+    fetch.artifact(pinned()).unlink()
+    part.symlink_to(victim)
     assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
     assert victim.read_text() == "mine"
     fetch.artifact(pinned()).unlink()

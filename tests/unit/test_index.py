@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Index pages as real and as broken servers send them."""
+"""Index pages as real, broken and hostile servers send them; credentials."""
 
 from __future__ import annotations
 
 import base64
 import json
+import time
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from package_index import answering
+from conftest import Project
+from package_index import Answer, reply, server
+from patchset import console
 from patchset.errors import PatchsetError, UnavailableError
+from patchset.inputs import fetch, index, lock
 from patchset.inputs.index import Index, Link, Settings
+from patchset.release import load
 
 SHA = "0" * 64
 NAME = "pkg-1.0.tar.gz"
@@ -19,7 +25,7 @@ NAME = "pkg-1.0.tar.gz"
 
 def ask(page: object, kind: str = "application/vnd.pypi.simple.v1+json") -> list[Link]:
     body = page if isinstance(page, bytes) else json.dumps(page).encode()
-    with answering({"/simple/pkg/": (200, kind, body)}) as where:
+    with server(lambda handler: reply(handler, body, kind)) as where:
         links = Index(Settings((f"http://{where}/simple",))).files("pkg")
         return [link._replace(url=link.url.replace(where, "HOST")) for link in links]
 
@@ -95,16 +101,151 @@ def test_credentials_go_to_their_own_host_and_are_not_told(
     monkeypatch.setenv("HOME", str(tmp_path))
     page = {"files": [{"filename": NAME, "url": f"/{NAME}", "hashes": {}}]}
     kind = "application/vnd.pypi.simple.v1+json"
-    pages = {
-        "/simple/pkg/": (200, kind, json.dumps(page).encode()),
-        f"/{NAME}": (403, kind, b""),
-    }
+    authorized: list[str | None] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        authorized.append(handler.headers["Authorization"])
+        status = 200 if handler.path == "/simple/pkg/" else 403
+        reply(handler, json.dumps(page).encode(), kind, status)
+
     for given, sent in (("me:hunter2@", b"me:hunter2"), ("", b"net:rc")):
-        with answering(pages) as where:
+        authorized.clear()
+        with server(answer) as where:
             source = Index(Settings((f"http://{given}{where}/simple",)))
             link = source.link("pkg", NAME)
             with pytest.raises(PatchsetError) as caught:
                 source.size(link)
         assert "hunter2" not in str(caught.value)
         header = "Basic " + base64.b64encode(sent).decode()
-        assert answering.authorized == [header, header]
+        assert authorized == [header, header]
+
+
+def dribble(handler: BaseHTTPRequestHandler) -> None:
+    """A byte now and then, of a body that is said to be large."""
+    reply(handler, Content_Length="1000000")
+    for _ in range(1000):
+        handler.wfile.write(b" ")
+        handler.wfile.flush()
+        time.sleep(0.02)
+
+
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b"<a href=x></a>" * 10_000)
+
+
+def leads_to(goal: str) -> Answer:
+    return lambda handler: reply(handler, status=302, Location=goal)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "PATIENCE", 0.3)
+    monkeypatch.setattr(index, "MAX_PAGE", 1 << 20)
+    monkeypatch.setattr(fetch, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(fetch, "TRIES", 2)
+
+
+def settings(url: str) -> index.Settings:
+    return index.Settings((url,), timeout=5.0)
+
+
+@pytest.mark.parametrize(
+    "answer", [dribble, endless, leads_to("file:///etc/passwd"), leads_to("ftp://x/y")]
+)
+def test_an_index_that_never_ends_or_leads_elsewhere(
+    impatient: None, answer: Answer
+) -> None:
+    with server(answer) as where:
+        start = time.monotonic()
+        with pytest.raises(UnavailableError):
+            index.Index(settings(f"http://{where}/simple")).link("pkg", "pkg-1.tar.gz")
+        assert time.monotonic() - start < 8
+
+
+def test_a_download_that_dribbles_is_given_up(
+    project: Project, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned = load("v1.2.0").sdist
+    (project.downloads / pinned.file).unlink()
+    page = f'<a href="{pinned.file}">{pinned.file}</a>'.encode()
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        reply(handler, page) if handler.path.endswith("/pkg/") else dribble(handler)
+
+    with server(answer) as where:
+        monkeypatch.setattr(
+            index, "pip_settings", lambda: settings(f"http://{where}/simple")
+        )
+        with pytest.raises(UnavailableError, match="could not be downloaded"):
+            fetch.artifact(pinned)
+
+
+def test_a_wrong_pin_costs_no_good_download(
+    project: Project, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned = load("v1.2.0").sdist
+    place = project.downloads / pinned.file
+    content = place.read_bytes()
+    monkeypatch.setattr(
+        index, "pip_settings", lambda: settings("http://127.0.0.1:1/simple")
+    )
+    for wrong in (
+        pinned.model_copy(update={"size": 7}),
+        pinned.model_copy(update={"sha256": "0" * 64}),
+    ):
+        with pytest.raises(PatchsetError):
+            fetch.artifact(wrong)
+        assert place.read_bytes() == content
+
+
+def test_credentials_stay_out_of_messages(capfd: pytest.CaptureFixture[str]) -> None:
+    error = PatchsetError(
+        "https://me:hunter2@index.example/simple fails",
+        "try git+ssh://me:hunter2@host/x",
+    )
+    assert (
+        "hunter2" not in f"{error} {error.message} {error.hint}"
+        and "index.example" in error.message
+    )
+    assert PatchsetError("mail to me@example.org").message == "mail to me@example.org"
+    console.note("https://me:hunter2@index.example/simple")
+    with console.step("fetch from https://me:hunter2@index.example/"):
+        pass
+    with (
+        pytest.raises(UnavailableError) as other,
+        server(lambda handler: handler.send_error(403)) as where,
+    ):
+        index.Index(settings(f"http://me:hunter2@{where}/simple")).link(
+            "pkg", "pkg-1.tar.gz"
+        )
+    said = capfd.readouterr()
+    assert "hunter2" not in said.out + said.err + str(other.value)
+
+
+def test_uv_is_given_the_index_and_its_credentials_as_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program in uv's place says its arguments; the index says who asked."""
+    asked: list[str | None] = []
+
+    def refuse(handler: BaseHTTPRequestHandler) -> None:
+        asked.append(handler.headers["Authorization"])
+        handler.send_error(403)
+
+    program = tmp_path / "uv"
+    program.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {lock.uv()} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(lock, "uv", lambda: str(program))
+    with server(refuse) as where:
+        monkeypatch.setattr(
+            index, "pip_settings", lambda: settings(f"http://me:hunter2@{where}/simple")
+        )
+        with pytest.raises(PatchsetError) as caught:
+            lock._write(tmp_path / "pylock.toml", [], ["pkg"], "x86_64", upgrade=False)
+    assert asked[0] == "Basic " + base64.b64encode(b"me:hunter2").decode()
+    assert "hunter2" not in str(caught.value) + (tmp_path / "arguments").read_text()

@@ -105,7 +105,7 @@ def release_files() -> dict[str, bytes]:
 def index(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[PackageIndex]:
-    with serving("vllm", release_files(), hashes=True) as running:
+    with serving(release_files(), hashes=True) as running:
         for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
             monkeypatch.delenv(name)
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
