@@ -23,15 +23,14 @@ nox.sessions.SessionRunner.envdir = property(
     lambda runner: str(Path(runner.global_config.envdir, "project").resolve())
 )
 # On Ctrl-C a command clears away what is half done; nox would kill it at once.
-GRACE = 60.0
-nox.Session.run = functools.partialmethod(nox.Session.run, interrupt_timeout=GRACE)
+nox.Session.run = functools.partialmethod(nox.Session.run, interrupt_timeout=60.0)
 
-BUILD = Path(os.environ.get("PATCHSET_BUILD_DIR") or "build").resolve()
-TREES = BUILD / "trees"
+TREES = Path(os.environ.get("PATCHSET_BUILD_DIR") or "build").resolve() / "trees"
 LANES = {"PYTHONPATH": str(Path("tests/lanes").resolve())}
 HELP = not {"-h", "--help"}.isdisjoint(sys.argv)
 RELEASE_NAME = re.compile(r"v\d+(\.\d+)+|\d+(\.\d+){2,}")
 PYPROJECT = nox.project.load_toml("pyproject.toml")
+BFCL = ("--no-deps", "--require-hashes", "-r", "tests/lanes/bfcl/requirements.txt")
 
 session = functools.partial(nox.session, default=False)
 
@@ -60,16 +59,15 @@ def patchset(session: nox.Session, command: str, *arguments: str) -> None:
     session.run("python", "-m", "patchset", command, *arguments)
 
 
-def commands(reader: str, texts: dict[str, str]) -> None:
-    """Make a session of each of these commands of the tool."""
-    for name, text in texts.items():
+def command(name: str, text: str) -> None:
+    """Make a session of a command of the tool."""
 
-        def run(session: nox.Session) -> None:
-            install(session)
-            patchset(session, session.name, *session.posargs)
+    def run(session: nox.Session) -> None:
+        install(session)
+        patchset(session, name, *session.posargs)
 
-        run.__doc__ = f"{reader}: {text}."
-        session(run, name=name)
+    run.__doc__ = text
+    session(run, name=name)
 
 
 def lane(session: nox.Session, module: str, *arguments: str) -> None:
@@ -79,38 +77,32 @@ def lane(session: nox.Session, module: str, *arguments: str) -> None:
         session.run("python", "-m", "tables", env=LANES)
 
 
-def releases(default: bool = False, tier: str | None = None) -> list[str]:
-    """The pinned releases, the default one, or those of a tier."""
+def releases(tier: str = "") -> list[str]:
+    """All pinned releases, those of a tier, or the one of the tier ``default``."""
     pins = sorted(Path("patches").glob("*/release.toml"))
     read = {pin.parent.name: nox.project.load_toml(pin) for pin in pins}
-    return [
-        name
-        for name, pin in read.items()
-        if (pin.get("default") or not default)
-        and (tier is None or pin.get("tier", "frozen") == tier)
-    ]
+    default = [name for name, pin in read.items() if pin.get("default")]
+    own = [name for name, pin in read.items() if pin.get("tier", "frozen") == tier]
+    return {"": [*read], "default": default}.get(tier, own)
 
 
 def arguments(session: nox.Session) -> tuple[list[str], list[str]]:
     """Options, and releases: named, of ``--tier TIER``, ``--all``, or the default."""
     words = list(session.posargs)
-    while "--tier" in words:
+    if "--tier" in words:
         place = words.index("--tier")
-        tier = words[place + 1] if place + 1 < len(words) else ""
-        if not (found := releases(tier=tier)):
-            session.error(f"no tier {tier!r}; there are maintained and frozen")
-        words[place : place + 2] = found
+        words[place : place + 2] = releases(" ".join(words[place + 1 : place + 2]))
     if "--all" in words:
         words = [word for word in words if word != "--all"] + releases()
     named = [word for word in words if RELEASE_NAME.fullmatch(word)]
     options = [word for word in words if word not in named]
     with_v = [f"v{name.removeprefix('v')}" for name in named]
-    return options, list(dict.fromkeys(with_v)) or releases(default=True)
+    return options, list(dict.fromkeys(with_v)) or releases("default")
 
 
 def trees(session: nox.Session, names: list[str]) -> None:
-    """Make the stock and the patched tree of releases."""
-    for name in [] if HELP else dict.fromkeys(names):
+    """Make both trees of releases, and the default one's, for its chat templates."""
+    for name in [] if HELP else dict.fromkeys([*releases("default"), *names]):
         patchset(session, "apply", name)
 
 
@@ -121,27 +113,39 @@ def server(session: nox.Session, *groups: str) -> None:
     install(session, "cpu", *groups)
 
 
+def measure(name: str, text: str, *groups: str, on_trees: bool = True) -> None:
+    """Make a session of a lane that takes releases."""
+
+    def run(session: nox.Session) -> None:
+        install(session, "test", *groups, lane=True)
+        options, names = arguments(session)
+        trees(session, names if on_trees else [])
+        lane(session, name, *options, *names)
+
+    run.__doc__ = text
+    session(run, name=name)
+
+
+def serve(name: str, text: str, module: str, *words: str, cpu: bool = True) -> None:
+    """Make a session of a lane that asks a server."""
+
+    def run(session: nox.Session) -> None:
+        (server if cpu else install)(session, *([] if cpu else ["cpu"]))
+        lane(session, module, *words, *session.posargs)
+
+    run.__doc__ = text
+    session(run, name=name)
+
+
 # Use: serve it, build it
 
-
-@session(name="try")
-def try_it(session: nox.Session) -> None:
-    """Use: serve a small model with MTP on the CPU and call a tool: -- [--keep]."""
-    server(session)
-    lane(session, "cpu.tryout", *session.posargs)
-
-
-commands(
-    "Use",
-    {
-        "build-image": "build a container image: -- [RELEASE --base official|debian]",
-        "build-wheel": "build a patched wheel: -- [RELEASE --mode overlay|source]",
-        "build-plugin": "build the plugin for a vLLM that stays as it is",
-        "verify": "verify a wheel: -- [FILE]",
-        "doctor": "say which patches are live: -- [--python PYTHON]",
-        "export": "write one patch for an installed vLLM: -- [RELEASE]",
-    },
-)
+serve("try", "Use: serve a small model with MTP and call a tool.", "cpu.tryout")
+command("build-image", "Use: build an image: -- [RELEASE --base official|debian].")
+command("build-wheel", "Use: build a wheel: -- [RELEASE --mode overlay|source].")
+command("build-plugin", "Use: build the plugin for a vLLM that stays as it is.")
+command("verify", "Use: verify a wheel: -- [FILE].")
+command("doctor", "Use: say which patches are live: -- [--python PYTHON].")
+command("export", "Use: write one patch for an installed vLLM: -- [RELEASE].")
 
 
 # Patch: change the series
@@ -175,26 +179,15 @@ def proofs(session: nox.Session) -> None:
         session.run("pytest", "-q", "tests/patches/modules", env=tree | quiet)
 
 
-commands(
-    "Patch",
-    {
-        "apply": "make a patched tree: -- [RELEASE --upto N]",
-        "refresh": "write a tree's commits back as diffs: -- [RELEASE | --all]",
-    },
-)
+command("apply", "Patch: make a patched tree: -- [RELEASE --upto N].")
+command("refresh", "Patch: write a tree's commits back: -- [RELEASE | --all].")
 
 
 # Release: move to another vLLM
 
-
-commands(
-    "Release",
-    {
-        "fetch": "download and verify the inputs: -- [RELEASE --from-dir DIR]",
-        "pin": "pin a release from the package index: -- v0.34.0",
-        "rebase": "port the series: -- v0.34.0 [--from RELEASE --continue]",
-    },
-)
+command("fetch", "Release: download and verify inputs: -- [RELEASE --from-dir DIR].")
+command("pin", "Release: pin a release from the package index: -- v0.34.0.")
+command("rebase", "Release: port the series: -- v0.34.0 [--from RELEASE --continue].")
 
 
 @session
@@ -208,30 +201,32 @@ def drift(session: nox.Session) -> None:
 def lock(session: nox.Session) -> None:
     """Release: lock an image's packages, or ours: -- [RELEASE | tool | tests]."""
     install(session)
-    compile_to = ("--quiet", "--upgrade", "--no-annotate", "--no-header")
-    command = ("uv", "pip", "compile", *compile_to, "--no-emit-index-url")
-    if session.posargs == ["tool"]:
-        lock = ("--universal", "--python-version", "3.11", "--generate-hashes")
-        shared = ("-c", "tests/requirements.txt", "pyproject.toml")
-        session.run(*command, *lock, *shared, "-o", "requirements.txt")
-    elif session.posargs == ["tests"]:
-        lock = ("--python-version", "3.11", "--override", "tests/overrides.txt")
-        source = ("tests/requirements.in", "-o", "tests/requirements.txt")
-        session.run(*command, *lock, *source)
+    tool = "--universal --generate-hashes -c tests/requirements.txt pyproject.toml"
+    tests = "--override tests/overrides.txt tests/requirements.in"
+    own = {
+        ("tool",): f"{tool} -o requirements.txt",
+        ("tests",): f"{tests} -o tests/requirements.txt",
+    }
+    if words := own.get(tuple(session.posargs)):
+        options = "--quiet --upgrade --no-annotate --no-header --no-emit-index-url"
+        command = f"uv pip compile {options} --python-version 3.11 {words}"
+        session.run(*command.split())
     else:
         patchset(session, "lock", *session.posargs)
 
 
 # Measure: judge a release
 
-
-def measured(session: nox.Session, module: str, *groups: str) -> None:
-    """Run a lane that takes releases on their trees."""
-    install(session, "test", *groups, lane=True)
-    options, names = arguments(session)
-    # The default release's source has the chat templates.
-    trees(session, [*releases(default=True), *names])
-    lane(session, module, *options, *names)
+measure(
+    "bench",
+    "Measure: the cost of parsing: -- [RELEASE… --quick].",
+    "bench",
+    on_trees=False,
+)
+measure(
+    "kernels", "Measure: compile and run Triton kernels: -- [RELEASE…].", on_trees=False
+)
+measure("tokens", "Measure: ask scheduler and cache for wrong prefixes: -- [RELEASE…].")
 
 
 @session
@@ -257,53 +252,32 @@ def engines(session: nox.Session) -> None:
     """Measure: other parsers, the Rust frontend, BFCL: -- [NAME… | bfcl RELEASE…]."""
     install(session, "test", "engines", lane=True)
     options, names = arguments(session)
-    trees(session, [*releases(default=True), *names])
+    trees(session, names)
     if "bfcl" in options:
-        if not HELP:
-            pins = ("--require-hashes", "-r", "tests/lanes/bfcl/requirements.txt")
-            session.install("--no-deps", *pins)
         options.remove("bfcl")
+        session.install(*BFCL)
         lane(session, "bfcl", "--trees", str(TREES), *options, *names)
     else:
         lane(session, "engines", "--trees", str(TREES), *session.posargs)
 
 
-@session
-def tokens(session: nox.Session) -> None:
-    """Measure: ask scheduler and KV cache for wrong prefixes: -- [RELEASE…]."""
-    measured(session, "tokens")
-
-
-@session
-def kernels(session: nox.Session) -> None:
-    """Measure: compile and interpret Triton kernels that a series touches."""
-    install(session, "test", lane=True)
-    lane(session, "kernels", *session.posargs)
-
-
 @session(name="upstream-tests")
 def upstream_tests(session: nox.Session) -> None:
     """Measure: vLLM's own tests, stock and patched; its other parsers: -- [RELEASE…]."""
-    measured(session, "upstream")
-    for name in [] if HELP else arguments(session)[1]:
+    install(session, "test", lane=True)
+    options, names = arguments(session)
+    trees(session, names)
+    lane(session, "upstream", *options, *names)
+    for name in [] if HELP else names:
         both = [str(TREES / name / side) for side in ("stock", "patched")]
         lane(session, "upstream.other_parsers", *both)
 
 
-@session
-def bench(session: nox.Session) -> None:
-    """Measure: what parsing costs, stock beside patched: -- [RELEASE… --quick]."""
-    install(session, "test", "bench", lane=True)
-    options, names = arguments(session)
-    lane(session, "bench", *options, *names)
-
-
-@session(name="cpu-tests")
-def cpu_tests(session: nox.Session) -> None:
-    """Measure: serve a small model with MTP on the CPU: -- [--mtp 0-5 --soak 2000]."""
-    server(session)
-    hours = ("--mtp", "0-5", "--seconds", "14400")
-    lane(session, "gpu", "v0.32.0", "--target", "cpu", *hours, *session.posargs)
+serve(
+    "cpu-tests",
+    "Measure: serve a small model with MTP on the CPU: -- [--mtp 0-5 --soak 2000].",
+    *("gpu", "v0.32.0", "--target", "cpu", "--mtp", "0-5", "--seconds", "14400"),
+)
 
 
 @session
@@ -313,12 +287,12 @@ def receipt(session: nox.Session) -> None:
     lane(session, "gpu", *session.posargs)
 
 
-@session(name="gpu-tests")
-def gpu_tests(session: nox.Session) -> None:
-    """Measure: run that file here, MTP = 1 to 5: -- [RELEASE --model MODEL]."""
-    install(session, "cpu")
-    hour = ("--mtp", "1-5", "--seconds", "3600")
-    lane(session, "gpu", "--run", *hour, *session.posargs)
+serve(
+    "gpu-tests",
+    "Measure: run that file here, MTP = 1 to 5: -- [RELEASE --model MODEL].",
+    *("gpu", "--run", "--mtp", "1-5", "--seconds", "3600"),
+    cpu=False,
+)
 
 
 @session
@@ -326,17 +300,14 @@ def results(session: nox.Session) -> None:
     """Measure: run what is missing of results/, hours: -- [RELEASE… --list]."""
     server(session, "test", "bench")
     options, names = arguments(session)
+    names = names if session.posargs else releases("maintained")
     if "--list" not in options and not HELP:
         install(session, lane=True)
-        pins = ("--require-hashes", "-r", "tests/lanes/bfcl/requirements.txt")
-        session.install("--no-deps", *pins)
-    names = names if session.posargs else releases(tier="maintained")
-    trees(session, [] if "--list" in options else [*releases(default=True), *names])
+        session.install(*BFCL)
+        trees(session, names)
     codes = [0, 1] if "--list" in options else [0]
-    where = ("--trees", str(TREES), *options, *names)
-    session.run(
-        "python", "-m", "tables.missing", *where, env=LANES, success_codes=codes
-    )
+    where = ("tables.missing", "--trees", str(TREES), *options, *names)
+    session.run("python", "-m", *where, env=LANES, success_codes=codes)
     lane(session, "tables")
 
 
@@ -360,18 +331,6 @@ def tables(session: nox.Session) -> None:
 
 # Publish: an image for others
 
-
-@session(name="image-check")
-def image_check(session: nox.Session) -> None:
-    """Publish: look at an image from inside; a CPU image serves: -- IMAGE [--gpu]."""
-    install(session, "cpu")
-    lane(session, "image", *session.posargs)
-
-
-commands(
-    "Publish",
-    {
-        "publish": "push a built image under its tags: -- REGISTRY/NAME [RELEASE]",
-        "reproduce": "build a published image again: -- REGISTRY/NAME:TAG",
-    },
-)
+serve("image-check", "Publish: look at an image: -- IMAGE [--gpu].", "image", cpu=False)
+command("publish", "Publish: push an image: -- REGISTRY/NAME [RELEASE].")
+command("reproduce", "Publish: build a published image again: -- REGISTRY/NAME:TAG.")

@@ -196,10 +196,10 @@ def sessions() -> set[str]:
     """The names of the noxfile's sessions."""
     text = (Path(__file__).parents[2] / "noxfile.py").read_text(encoding="utf-8")
     functions = re.findall(
-        r'@(?:nox\.)?session(?:\(name="([a-z-]+)"\))?\ndef (\w+)', text
+        r'@(?:nox\.)?session(?:\(name="([\w-]+)"\))?\ndef (\w+)', text
     )
-    commands = re.findall(r'(?m)^        "([a-z-]+)": "', text)
-    return {name or function for name, function in functions} | set(commands)
+    calls = re.findall(r'(?m)^(?:command|serve|measure)\(\s*"([\w-]+)"', text)
+    return {name or function for name, function in functions} | set(calls)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
