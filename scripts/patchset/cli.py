@@ -348,7 +348,7 @@ def build_wheel_command(
     and 12 GB of disk; CUDA's toolkit comes from the package index, as
     patches/RELEASE/pylock.build-ARCH.toml says. An interrupted run is resumed.
     """
-    from patchset.series.patched_release import PatchedRelease
+    from patchset.series.apply import PatchedRelease
     from patchset.wheel import overlay, source
 
     patched = PatchedRelease(load(release))
@@ -526,7 +526,7 @@ def build_image_command(
     materials and its provenance. The last lines say how to publish it.
     """
     from patchset.image import debian, engine, skopeo, thin
-    from patchset.series.patched_release import PatchedRelease
+    from patchset.series.apply import PatchedRelease
 
     patched = PatchedRelease(load(release))
     if engine_name or fresh_base:
@@ -594,7 +594,7 @@ def publish_command(
     release, latest, which are. An interrupted push goes on when the command is run again.
     """
     from patchset.image import publish, skopeo
-    from patchset.series.patched_release import PatchedRelease
+    from patchset.series.apply import PatchedRelease
 
     patched = PatchedRelease(load(release))
     folder = image or publish.built(patched.pin, target)

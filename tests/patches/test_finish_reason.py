@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from serving import chat_answer, chat_chunks
 
 from harness import call
-from serving import chat_answer, chat_chunks
 
 WHOLE = call("read", ("path", "/a"))
 

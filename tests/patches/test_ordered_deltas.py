@@ -7,10 +7,10 @@ import json
 from typing import Any
 
 import pytest
+from serving import chat_chunks, response_events
 
 from application import application
 from harness import WIDTHS, call
-from serving import chat_chunks, response_events
 
 PREFACE = "Two calls:\n\n"
 CALLS = call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from harness import Message, streamed
 from serving import chat_answer
+
+from harness import Message, streamed
 
 CLOSED = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
 

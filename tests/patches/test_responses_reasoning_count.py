@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from serving import response_usage
 
 from harness import WIDTHS, call, steps
-from serving import response_usage
 
 CALL = call("read", ("path", "/a"))
 

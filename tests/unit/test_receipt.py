@@ -22,7 +22,7 @@ from gpu.serve import CELLS
 from patchset import release
 from patchset.errors import NoSpaceError, PatchsetError
 from patchset.series import patched_files
-from patchset.series.patched_release import PatchedRelease
+from patchset.series.apply import PatchedRelease
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import wheels
 from conftest import EPOCH, Project
 from patchset.errors import PatchsetError
 from patchset.release import load
-from patchset.series.patched_release import PatchedRelease
+from patchset.series.apply import PatchedRelease
 from patchset.wheel import archive, overlay, record
 from patchset.wheel.archive import Member, Wheel
 from patchset.wheel.verify import verify

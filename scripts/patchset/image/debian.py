@@ -33,7 +33,7 @@ from patchset.image.layer import DOCTOR
 from patchset.inputs import lock as locks
 from patchset.inputs.lock import Locked
 from patchset.release import GOARCH, Arch, Release, Target
-from patchset.series.patched_release import PatchedRelease
+from patchset.series.apply import PatchedRelease
 from patchset.wheel import overlay
 
 #: Debian 12: its Python is the one that locks are made for.

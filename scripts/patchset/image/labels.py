@@ -8,7 +8,7 @@ from pathlib import Path
 
 from patchset import files
 from patchset.release import Release, Target
-from patchset.series.patched_release import PatchedRelease
+from patchset.series.apply import PatchedRelease
 
 _OCI = "org.opencontainers.image."
 _OWN = "vllm-mtp-patches."

@@ -26,7 +26,7 @@ from patchset.image.layout import Image
 from patchset.image.skopeo import Reference
 from patchset.inputs import lock as locks
 from patchset.release import Arch, Release, Target, load
-from patchset.series.patched_release import PatchedRelease
+from patchset.series.apply import PatchedRelease
 
 _OURS = "only an image that nox -s publish pushed can be built again"
 

@@ -31,7 +31,7 @@ from patchset.image import labels
 from patchset.image.layout import Part
 from patchset.inputs.lock import Locked
 from patchset.release import Arch, Release, Target
-from patchset.series.patched_release import PatchedRelease
+from patchset.series.apply import PatchedRelease
 from patchset.wheel.archive import Wheel
 from patchset.wheel.overlay import changed_files
 

@@ -32,7 +32,7 @@ from patchset.image import layer as layers
 from patchset.image.layout import Image, Part
 from patchset.image.skopeo import Reference
 from patchset.release import GOARCH, Arch, Release, Target
-from patchset.series.patched_release import PatchedRelease
+from patchset.series.apply import PatchedRelease
 from patchset.wheel import overlay
 from patchset.wheel.archive import Wheel
 

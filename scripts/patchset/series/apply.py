@@ -7,6 +7,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import formatdate
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from patchset.release import Release
 from patchset.series import patched_files
 from patchset.series.mail import Patch
 from patchset.series.patched_files import Change
-from patchset.series.read import FILES, Series, read
+from patchset.series.read import FILES, Series, entries, entry_file, read
 from patchset.series.stock_tree import BRANCH, read_stamp, stock_tree, write_stamp
 
 #: The trailer that ties a commit of a tree to its line in the series.
@@ -375,3 +376,30 @@ def changes_between(repository: Path, before: str, after: str) -> list[Change]:
         mode_bits = 0o755 if mode == "100755" else 0o644
         found.append(Change(path, stock, content, mode_bits))
     return sorted(found, key=lambda change: change.path)
+
+
+class PatchedRelease:
+    """A pin and its series, each part read once."""
+
+    def __init__(self, pin: Release) -> None:
+        self.pin = pin
+
+    @cached_property
+    def patches(self) -> list[Patch]:
+        """The diffs of the series, in order."""
+        return read(self.pin).patches
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the series, in order: own modules and diffs."""
+        return [entry_file(self.pin, entry) for entry in entries(self.pin)]
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 of the source and of what the series makes."""
+        return patched_files.sha256(self.pin)
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """The files that the series changes, sorted by path."""
+        return changes(self.pin)

@@ -17,8 +17,8 @@ from patchset import console, files, paths
 from patchset.errors import PatchsetError
 from patchset.inputs import fetch
 from patchset.release import Arch, Artifact, Release, Target
+from patchset.series.apply import PatchedRelease
 from patchset.series.native import native
-from patchset.series.patched_release import PatchedRelease
 from patchset.wheel import archive, metadata, record
 from patchset.wheel.archive import Member, Wheel, WheelError
 

@@ -20,8 +20,7 @@ from patchset.errors import MissingToolError, PatchsetError, UsageError
 from patchset.inputs import fetch, lock
 from patchset.inputs.lock import Locked
 from patchset.release import Arch, Release, Target
-from patchset.series.apply import patched_tree
-from patchset.series.patched_release import PatchedRelease
+from patchset.series.apply import PatchedRelease, patched_tree
 from patchset.wheel import overlay
 from patchset.wheel.archive import Wheel
 

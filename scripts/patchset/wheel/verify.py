@@ -17,7 +17,7 @@ from patchset import console, files, paths
 from patchset.errors import UsageError
 from patchset.inputs import fetch
 from patchset.release import Arch, Artifact, Release, Target, load
-from patchset.series.patched_release import PatchedRelease
+from patchset.series.apply import PatchedRelease
 from patchset.wheel import overlay
 from patchset.wheel.archive import Wheel, WheelError
 

@@ -16,7 +16,7 @@ from cpu import asking, build_dir, checkpoints, environment, server, transcripts
 from gpu import build
 from patchset import console, files, release, run_command
 from patchset.errors import PatchsetError
-from patchset.series.patched_release import PatchedRelease
+from patchset.series.apply import PatchedRelease
 
 #: A file that documents a tag of the format; in stock its content is cut there.
 TRANSCRIPT = "value-function-end"

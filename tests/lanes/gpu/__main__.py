@@ -16,7 +16,7 @@ from gpu import build, check, host, report
 from patchset import console, files, release, run_command
 from patchset.errors import MissingToolError, PatchsetError
 from patchset.options import from_dir_option
-from patchset.series.patched_release import PatchedRelease
+from patchset.series.apply import PatchedRelease
 
 #: The CUDA image or wheel with all that it requires, in GB.
 _DISK = 20

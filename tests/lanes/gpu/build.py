@@ -13,8 +13,8 @@ from gpu import overlay
 from patchset import files, paths, results
 from patchset.errors import PatchsetError
 from patchset.series import patched_files
+from patchset.series.apply import PatchedRelease
 from patchset.series.apply import patched_tree as series_tree
-from patchset.series.patched_release import PatchedRelease
 from patchset.wheel.overlay import inside_wheel, sha256
 
 #: The file may be attached to an issue, or sent by mail.
