@@ -16,9 +16,9 @@ import pytest
 
 from conftest import Project
 from cpu import checkpoints
-from gpu import build, check, host, overlay, receipt, report
+from gpu import build, check, host, overlay, real, receipt, report
 from gpu.__main__ import command
-from gpu.serve import CELLS
+from gpu.serve import CELLS, sampled
 from patchset import release
 from patchset.errors import NoSpaceError, PatchsetError
 from patchset.series import patched_files
@@ -224,6 +224,14 @@ def test_a_receipt_names_no_machine(tmp_path: Path) -> None:
     assert str(Path.home()) not in text and '"release": "v0.33.0"' in text
     assert str(tmp_path) not in text and "10.1" not in text and "12345678" not in text
     assert json.loads(text)["sha256"] == report.sum_of(json.loads(text))
+
+
+def test_a_sample_has_questions_of_all_ways() -> None:
+    asked = real.questions()
+    drawn = sampled(asked, 12)
+    assert len(drawn) == len(asked) // 12 and drawn == sampled(asked, 12)
+    assert len({(one.surface, one.streamed) for one in drawn}) == 6
+    assert sampled(asked, 1) == asked
 
 
 def test_the_plan_begins_with_what_tells_most() -> None:

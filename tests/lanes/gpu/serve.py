@@ -6,16 +6,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cpu import checks, metrics, server, transcripts
-from cpu.asking import Lane, Learnt, summary
+from cpu.asking import Lane, Learnt, Question, summary
 from gpu import pace, real, tool_eval
 
 #: What the file carries, unpacked.
@@ -116,7 +117,7 @@ class Servers:
         known = real.prompts() if self.model else transcripts.load()
         learnt = None if self.model else Learnt.load(CONTENT / "checkpoint")
         asked = checks.questions(known, learnt) if learnt else real.questions()
-        asked = asked[self.every // 2 :: self.every]
+        asked = sampled(asked, self.every)
         complaints: list[str] = []
         async with checks.client(running.url, 128) as client:
             lane = Lane(running, client, known, learnt)
@@ -165,6 +166,12 @@ class Servers:
         except ValueError:
             return f"failed: {done.stderr.strip()[-300:]}"
         return str(said.get("wrong") or f"right, {said['rows']} rows")
+
+
+def sampled(questions: Sequence[Question], every: int) -> list[Question]:
+    """One question in so many, the same every time, of all surfaces and ways."""
+    drawn = random.Random(every).sample(range(len(questions)), len(questions) // every)
+    return [questions[n] for n in sorted(drawn)]
 
 
 def _counted(
