@@ -138,7 +138,7 @@ UNKNOWN = call("unknown", ("x", "1"))
         ("Hello", "answer"),
         ("Hello <tool_call>", "answer"),
         ("<tool_call>\n<function=write>", "answer"),
-        ("<tool_call>\n<function=write>\n<parameter=path>", "value_opening"),
+        ("<tool_call>\n<function=write>\n<parameter=path>", "value_start"),
         ("<tool_call>\n<function=write>\n<parameter=path>\n", "value_start"),
         ("<tool_call>\n<function=write>\n<parameter=path>\n/a", "value"),
         ("<tool_call>\n<function=write>\n<parameter=path>\n/a\n</parameter>", "value"),
