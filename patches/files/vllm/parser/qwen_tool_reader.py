@@ -72,7 +72,6 @@ THINK_END = "</think>"
 TOOL_CALL_START = "<tool_call>"
 TOOL_CALL_END = "</tool_call>"
 FUNCTION_END = "</function>"
-PARAMETER_END = "</parameter>"
 
 # Longest white space between two tags of one frame.
 MAX_GAP = 256
@@ -88,18 +87,18 @@ _QUOTING = "`'\"([{<«»“”„‘’‹›「『（【*_|\\"
 
 
 class Kind(enum.Enum):
-    """What a token is."""
+    """What a token is: a tag's text, or the group of the pattern that names it."""
 
-    TEXT = enum.auto()
-    THINK_START = enum.auto()
-    THINK_END = enum.auto()
-    OPENING = enum.auto()  # of a call, with another tag of the frame behind it
-    JSON_OPENING = enum.auto()  # <tool_call>, with an object behind it
-    PARAMETER = enum.auto()
-    PARAMETER_END = enum.auto()
-    FUNCTION_END = enum.auto()
-    TOOL_CALL_END = enum.auto()
-    END = enum.auto()  # of the output
+    TEXT = "text"
+    THINK_START = THINK_START
+    THINK_END = THINK_END
+    OPENING = "opening"  # of a call, with another tag of the frame behind it
+    JSON_OPENING = "json"  # <tool_call>, with an object behind it
+    PARAMETER = "parameter"
+    PARAMETER_END = "</parameter>"
+    FUNCTION_END = FUNCTION_END
+    TOOL_CALL_END = TOOL_CALL_END
+    END = "end"  # of the output
 
 
 class Token(NamedTuple):
@@ -108,7 +107,7 @@ class Token(NamedTuple):
     Attributes:
         gap: White space before it.
         text: Its own characters.  Of the end, a closing tag that it cuts.
-        name: What a tag names, as it is written.
+        name: What a tag names.
 
     """
 
@@ -118,28 +117,24 @@ class Token(NamedTuple):
     name: str = ""
 
 
-_KINDS = {
-    THINK_START: Kind.THINK_START,
-    THINK_END: Kind.THINK_END,
-    PARAMETER_END: Kind.PARAMETER_END,
-    FUNCTION_END: Kind.FUNCTION_END,
-    TOOL_CALL_END: Kind.TOOL_CALL_END,
-}
 _OPENINGS = (Kind.OPENING, Kind.JSON_OPENING)
 _CLOSING = (Kind.PARAMETER_END, Kind.FUNCTION_END, Kind.TOOL_CALL_END)
-_CLOSING_TAGS = (PARAMETER_END, FUNCTION_END, TOOL_CALL_END)
 
 # As str.isspace() has it: unlike Python's own, this \s has no U+001C to U+001F.
 _GAP = rf"[\s\x1c-\x1f]{{0,{MAX_GAP}}}"
 _NAME = r"(?=[ \t\r\"']*[^<>\n \t\r\"'])[^<>\n]{1,128}"
 _TAG = re.compile(
     r"</?think>|</(?:parameter|function|tool_call)>"
-    rf"|<parameter=(?P<key>{_NAME})>"
-    rf"|(?:<tool_call>{_GAP})?<function=(?P<name>{_NAME})>"
+    rf"|<parameter=(?P<parameter>{_NAME})>"
+    rf"|(?:<tool_call>{_GAP})?<function=(?P<opening>{_NAME})>"
     rf"(?={_GAP}(?:<parameter={_NAME}>|</function>|</tool_call>))"
-    rf"|<tool_call>{_GAP}(?=\{{)"
+    rf"|<tool_call>{_GAP}(?P<json>)(?=\{{)"
 )
 _TAG_BEGINNINGS = ("</pa", "</fu", "</to", "</th", "<pa", "<fu", "<to", "<th")
+_CUT_TAGS = frozenset(tag[:end] for tag in _TAG_BEGINNINGS for end in (1, 2, 3))
+_CUT_CLOSING_TAGS = frozenset(
+    kind.value[:end] for kind in _CLOSING for end in range(1, len(kind.value))
+)
 
 
 class Lexer:
@@ -158,29 +153,27 @@ class Lexer:
         """Tokens of the output's next piece, and of its end if it is *final*."""
         tokens: list[Token] = []
         text = self.rest + text
-        self.rest = cut = ""
         start = at = 0
         while (at := text.find("<", at)) >= 0:
-            match = None
-            if len(text) - at < 4 or text.startswith(_TAG_BEGINNINGS, at):
+            match, is_cut = None, len(text) - at < 4 and text[at:] in _CUT_TAGS
+            if not is_cut and text.startswith(_TAG_BEGINNINGS, at):
                 match = _TAG.match(text, at, partial=True)
-            if match is not None and match.partial and final:
-                match = None
-                if any(tag.startswith(text[at:]) for tag in _CLOSING_TAGS):
-                    text, cut = text[:at], text[at:]
-            if match is None:
+                is_cut = match is not None and match.partial
+            if is_cut and (not final or text[at:] in _CUT_CLOSING_TAGS):
+                break
+            if is_cut or match is None:
                 at += 1
                 continue
             self._add_text(tokens, text[start:at])
-            start = at
-            if match.partial:
-                text, self.rest = text[:at], text[at:]
-                break
+            tag, named = match.group(), match.lastgroup
+            name = trim_name(match[named]) if named else ""
+            tokens.append(Token(Kind(named or tag), self._take_gap(), tag, name))
             start = at = match.end()
-            self._add_tag(tokens, match)
-        self._add_text(tokens, text[start:])
+        end = at if at >= 0 else len(text)
+        self._add_text(tokens, text[start:end])
+        self.rest = text[end:]
         if final:
-            tokens.append(Token(Kind.END, self._take_gap(), cut))
+            tokens.append(Token(Kind.END, self._take_gap(), self.rest))
         return tokens
 
     def plain(self, text: str) -> str:
@@ -206,15 +199,6 @@ class Lexer:
         if text:
             self._gap.append(text)
 
-    def _add_tag(self, tokens: list[Token], match: re.Match[str]) -> None:
-        text = match.group()
-        kind, name = _KINDS.get(text, Kind.JSON_OPENING), ""
-        if match["name"] is not None:
-            kind, name = Kind.OPENING, trim_name(match["name"])
-        elif match["key"] is not None:
-            kind, name = Kind.PARAMETER, match["key"]
-        tokens.append(Token(kind, self._take_gap(), text, name))
-
     def _take_gap(self) -> str:
         gap = "".join(self._gap)
         self._gap.clear()
@@ -227,15 +211,11 @@ def trim_name(name: str) -> str:
 
 
 def split_gap(gap: str, starts_line: bool = False) -> tuple[str, str | None]:
-    """Split the white space before a closing tag.
-
-    Args:
-        gap: The white space.
-        starts_line: Whether it is at the beginning of a line.
+    """Split white space before a tag, which may begin on a new line.
 
     Returns:
-        What of it is the value's, and the tag's indentation if the tag is first on
-        its line: that and the newline before it are frame.
+        What of it belongs to a value that the tag ends, and the tag's indentation
+        if it is first on its line: that and the newline before it are frame.
 
     """
     value, newline, indent = gap.rpartition("\n")
@@ -248,21 +228,19 @@ def read_json_call(text: str) -> tuple[str, dict[str, str]] | None:
     """Name and values, as text, of a call that is written as a JSON object."""
     try:
         call = json.loads(text)
-        if not isinstance(call, dict) or call.keys() - {"name", "arguments"}:
-            return None
-        name, arguments = call.get("name"), call.get("arguments", {})
+        name, arguments = call.pop("name"), call.pop("arguments", {})
         if isinstance(arguments, str):
             arguments = json.loads(arguments)
-        if isinstance(name, str) and isinstance(arguments, dict):
-            return name, {
-                key: value
-                if isinstance(value, str)
-                else json.dumps(value, ensure_ascii=False)
-                for key, value in arguments.items()
-            }
-    except (ValueError, RecursionError):
-        pass
-    return None
+        if call or not isinstance(name, str):
+            return None
+        return name, {
+            key: value
+            if isinstance(value, str)
+            else json.dumps(value, ensure_ascii=False)
+            for key, value in arguments.items()
+        }
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 # ── Lines of the answer ───────────────────────────────────────────────
@@ -312,8 +290,8 @@ class _Lines:
 
     def end_call(self) -> None:
         """A call ended: what follows is on a line of its own."""
-        self.read()._end_line()
-        self._behind_call = True
+        self._end_line(self.read()._line)
+        self._line, self._behind_call = "", True
 
     def position(self) -> Position:
         """What a call that begins here is in."""
@@ -328,26 +306,18 @@ class _Lines:
 
     def read(self) -> _Lines:
         """Read the pieces that were collected."""
-        first, *lines = "".join(self._pieces).split("\n")
+        *lines, last = "".join([self._line, *self._pieces]).split("\n")
         self._pieces.clear()
-        self._go_on(first)
         for line in lines:
-            self._end_line()
-            self._go_on(line)
+            self._end_line(line)
+        is_long = len(last) > _MAX_LINE
+        self._line = last[: _MAX_LINE - 1] + last[-1] if is_long else last
         return self
 
-    def _go_on(self, text: str) -> None:
-        """Read more of the last line."""
-        line = self._line + text
-        if len(line) > _MAX_LINE:
-            line = line[: _MAX_LINE - 1] + line[-1]
-        self._line = line
-
-    def _end_line(self) -> None:
-        line, self._line = self._line, ""
+    def _end_line(self, line: str) -> None:
         self.ended += 1
         self._behind_call = False
-        if ("```" not in line and "~~~" not in line) or len(line) == _MAX_LINE:
+        if ("```" not in line and "~~~" not in line) or len(line) >= _MAX_LINE:
             return
         if self.fence:
             start = _QUOTE.match(line).end() if self._quoted else 0
@@ -410,22 +380,26 @@ class _HeldCalls(_Held):
     reasoning_ended: bool = False
 
 
+class _Weight(enum.IntEnum):
+    """What speaks for a closing sequence."""
+
+    WEAK = enum.auto()  # a part of it is missing, or a quoted parameter claims it
+    SPELLED = enum.auto()  # it is whole
+    MIRRORED = enum.auto()  # and spelled as the parameter's opening tag
+
+
 @dataclass(slots=True)
 class _HeldEnd(_Held):
-    """A closing sequence, or a closing tag, that is literal; else a value's end.
+    """A closing sequence, or a part of one, that is literal; else a value's end.
 
     Attributes:
-        mirrored: Whether it is spelled as the parameter's opening tag.
-        claimed: Whether a quoted parameter may claim it.
+        weight: What speaks for the end.
         ends_call: Whether it ends the call as well.
-        is_weak: Whether it is no closing sequence: any other tag makes it literal.
 
     """
 
-    mirrored: bool
-    claimed: bool = False
-    ends_call: bool = True
-    is_weak: bool = False
+    weight: _Weight
+    ends_call: bool
 
 
 @dataclass(slots=True)
@@ -524,11 +498,10 @@ class QwenToolReader:
             if self._state is _VALUE:
                 text = self._lexer.plain(text)
                 return [(EventType.VALUE, text)] if text else []
-            if self._state is _ANSWER and self._answered and not self._space:
+            if self._state is _ANSWER and self._answered:
                 text = self._lexer.plain(text)
                 self._lines.add(text)
                 return [(EventType.CONTENT, text)] if text else []
-        self._begin_piece()
         self._tokens += self._lexer.feed(text)
         return self._read()
 
@@ -541,20 +514,13 @@ class QwenToolReader:
 
         """
         self._tokens += self._lexer.feed("", final=True)
-        self._begin_piece()
         if cut:
             self._accept_calls_of_lines()
             if self._held_calls is not None:
                 self._state = self._quote_calls(len(self._tokens) - 1)
             elif self._state in _CALL_STATES:
-                self._cut_call(self._tokens[self._at])
+                self._state = self._cut_call(self._tokens[self._at])
         return self._read()
-
-    def _begin_piece(self) -> None:
-        is_delivered = self._events is self._delivered
-        self._delivered = []
-        if is_delivered:
-            self._events = self._delivered
 
     def _read(self) -> list[Event]:
         """Read on, as far as the tokens can be decided."""
@@ -571,7 +537,9 @@ class QwenToolReader:
         if self._held_calls is None and self._held_end is None:
             del tokens[: self._at]
             self._at = 0
-        return self._delivered
+        events = self._delivered.copy()
+        self._delivered.clear()
+        return events
 
     def _emit(self, event: EventType, text: str = "") -> None:
         if text or event is not EventType.VALUE:
@@ -646,51 +614,45 @@ class QwenToolReader:
             return None
         in_reasoning = self._state is _REASONING
         position = Position.OTHER if in_reasoning else self._lines.position()
-        if token.name not in self._tool_names:
-            if not self._may_be_held(token):
-                return None
-            if position is Position.PROSE:
-                position = Position.OTHER
-        elif position is Position.PLAIN or (
-            position is Position.PROSE and "\n" in token.text
+        is_declared = token.name in self._tool_names
+        if is_declared and (
+            position is Position.PLAIN
+            or (position is Position.PROSE and "\n" in token.text)
         ):
             self._close_gap(token.gap)
-            return self._open_frame(token.name)
-        elif in_reasoning and not self._may_be_held(token):
+            return self._open_frame(token)
+        if not is_declared and position is Position.PROSE:
+            position = Position.OTHER
+        if position is not Position.PROSE and not self._may_be_held(token):
             return None
-        lines = self._lines.copy()
-        start = self._at - 1
-        held = _HeldCalls(
-            lines, start, self._at, start, self._at, in_reasoning, position
+        start, behind = self._at - 1, self._at
+        self._held_calls = _HeldCalls(
+            self._lines.copy(), start, behind, start, behind, in_reasoning, position
         )
-        self._held_calls = held
-        self._events = held.events
-        return self._open_held(token)
+        self._events = self._held_calls.events
+        return self._open_frame(token)
 
     def _may_be_held(self, token: Token) -> bool:
-        """Whether an opening begins a call in any other position."""
-        if token.kind is Kind.JSON_OPENING:
-            return True
+        """Whether the token opens a call in any other position."""
+        if token.kind is not Kind.OPENING:
+            return token.kind is Kind.JSON_OPENING
         is_callable = self._undeclared_calls or token.name in self._tool_names
         return is_callable and token.text.startswith(TOOL_CALL_START)
 
-    def _open_held(self, token: Token) -> State:
-        if token.kind is Kind.JSON_OPENING:
-            return _JSON_CALL
-        return self._open_frame(token.name)
-
     # ── Calls that are held ───────────────────────────────────────────
 
-    def _accept_calls(self) -> None:
-        """The held calls count."""
-        held = self._held_calls
-        assert held is not None
-        self._held_calls = None
+    def _decide(self, held: _Held, *, is_right: bool) -> None:
+        """Deliver what the held reading says if it is right, else drop it."""
+        self._held_calls = self._held_end = None
+        self._events = self._delivered
+        if is_right:
+            self._events += held.events
+
+    def _accept_calls(self, held: _HeldCalls) -> None:
         if held.in_reasoning:
             self._delivered.append((EventType.REASONING_END, ""))
         self._close_gap(self._tokens[held.start].gap)
-        self._events = self._delivered
-        self._events += held.events
+        self._decide(held, is_right=True)
         self._lines.end_call()
 
     def _accept_calls_of_lines(self) -> None:
@@ -699,7 +661,7 @@ class QwenToolReader:
         if held is not None and held.position is Position.PROSE:
             lines = held.lines_to(self._tokens, self._at)
             if lines.ended > self._lines.ended:
-                self._accept_calls()
+                self._accept_calls(held)
                 if self._state is _AFTER_HELD_CALL:
                     self._state = _AFTER_CALL
 
@@ -707,27 +669,21 @@ class QwenToolReader:
         """The held calls are text, up to the token at *end*; read on there."""
         held = self._held_calls
         assert held is not None
-        self._held_calls = None
-        self._events = self._delivered
+        self._decide(held, is_right=False)
         self._quotes.clear()
+        self._at = end
         first, *rest = self._tokens[held.start : end]
         texts = [first.text, *(token.gap + token.text for token in rest)]
-        self._at = end
         self._state = _REASONING if held.in_reasoning else _ANSWER
         return self._deliver(first.gap, "".join(texts))
 
-    def _quote_unfinished_call(self) -> State:
-        """The output ends within a held call: text, but what follows its opening."""
+    def _hold_is_over(self, token: Token) -> bool:
+        """Whether the fence or reasoning ends in which an unfinished call is held."""
         held = self._held_calls
-        assert held is not None
-        self._rereads += 1
-        is_last = self._rereads > _MAX_REREADS
-        return self._quote_calls(len(self._tokens) - 1 if is_last else held.opening)
-
-    def _hold_is_over(self) -> bool:
-        """Whether the code fence around an unfinished held call has closed."""
-        held = self._held_calls
-        if held is None or not self._lines.fence or held.in_reasoning:
+        if held is None or held.in_reasoning:
+            is_end = token.kind is Kind.THINK_END and self._think_tags
+            return held is not None and is_end
+        if not self._lines.fence:
             return False
         lines = held.lines_to(self._tokens, self._at - 1)
         return lines.closed > self._lines.closed
@@ -738,31 +694,29 @@ class QwenToolReader:
         assert held is not None
         kind = token.kind
         if kind is Kind.END and not token.text:
-            self._accept_calls()
+            self._accept_calls(held)
             return _AFTER_CALL
-        is_call = kind is Kind.OPENING and token.name in self._tool_names
         is_on_line = held.position is Position.PROSE
         if held.in_reasoning:
             if kind is Kind.THINK_END and self._think_tags and not held.reasoning_ended:
                 held.reasoning_ended = True
                 return _AFTER_HELD_CALL
-        elif is_call:
+        elif kind is Kind.OPENING and token.name in self._tool_names:
             lines = held.lines_to(self._tokens, self._at - 1)
             if is_on_line or lines.position() is Position.PLAIN:
                 if held.position is Position.OTHER:
                     return self._quote_calls(held.back)
-                self._accept_calls()
+                self._accept_calls(held)
                 return self._after_call(token)
-        if not held.reasoning_ended and not is_on_line:
-            if kind in _OPENINGS and self._may_be_held(token):
-                held.opening = self._at
-                return self._open_held(token)
-        return self._quote_calls(held.back)
+        if held.reasoning_ended or is_on_line or not self._may_be_held(token):
+            return self._quote_calls(held.back)
+        held.opening = self._at
+        return self._open_frame(token)
 
     def _json_call(self, token: Token) -> State:
         """A call that is written as a JSON object."""
         if token.kind is Kind.END:
-            return self._quote_unfinished_call()
+            return self._end_in_call(token)
         if token.kind is not Kind.TOOL_CALL_END:
             return _JSON_CALL
         held = self._held_calls
@@ -780,7 +734,10 @@ class QwenToolReader:
 
     # ── The call's frame ──────────────────────────────────────────────
 
-    def _open_frame(self, name: str) -> State:
+    def _open_frame(self, token: Token) -> State:
+        if token.kind is Kind.JSON_OPENING:
+            return _JSON_CALL
+        name = token.name
         is_declared = name in self._tool_names
         self._declared = self._parameters_of(name) if is_declared else ()
         self._missing = set(self._required_of(name)) if is_declared else set()
@@ -797,16 +754,26 @@ class QwenToolReader:
         return _AFTER_CALL
 
     def _cut_call(self, token: Token) -> State:
-        """The output ends before *token* was decided, within the call."""
-        if self._held_end is not None:
-            self._held_end, self._events = None, self._delivered
+        """The output ends within the call, before *token* was decided."""
+        if (held := self._held_end) is not None:
+            self._decide(held, is_right=False)
         elif self._state in (_VALUE, _VALUE_START):
             starts_line = self._state is _VALUE_START
-            gap, _ = split_gap(token.gap)
-            self._emit(EventType.VALUE, gap[starts_line:])
+            self._emit(EventType.VALUE, split_gap(token.gap)[0][starts_line:])
         self._emit(EventType.CALL_CUT)
         self._at = len(self._tokens)
         return _AFTER_CALL
+
+    def _end_in_call(self, token: Token) -> State:
+        """The model ends its output within a call."""
+        self._rereads += 1
+        if (held := self._held_calls) is not None:
+            # Text; what follows its opening is read again.
+            is_last = self._rereads > _MAX_REREADS
+            return self._quote_calls(self._at - 1 if is_last else held.opening)
+        if self._held_end is not None:
+            return self._accept_end(self._held_end)
+        return self._cut_call(token)
 
     def _call(self, token: Token) -> State:
         """Between two tags of the frame."""
@@ -816,24 +783,19 @@ class QwenToolReader:
         if kind is Kind.PARAMETER_END:
             return _CALL
         if kind is Kind.END:
-            if self._held_calls is not None:
-                return self._quote_unfinished_call()
-            return self._cut_call(token)
-        if kind is Kind.FUNCTION_END:
-            self._at = self._behind_tool_call_end(self._at)
-        elif kind is not Kind.TOOL_CALL_END:
-            # Only a tag that stands there makes this state.
-            self._at -= 1
+            return self._end_in_call(token)
+        # Only a tag that stands there makes this state.
+        is_closed = kind in _CLOSING
+        self._at = self._sequence_end(self._at - 1) if is_closed else self._at - 1
         return self._end_call()
 
     def _begin_parameter(self, token: Token) -> State:
-        key, value = self._split_key(token.name)
+        key, value = self._split_key(token)
         self._given.add(key)
         self._missing.discard(key)
         self._quotes.clear()
         self._emit(EventType.PARAMETER, key)
-        _before, newline, indent = token.gap.rpartition("\n")
-        self._indent = indent if newline else ""
+        self._indent = split_gap(token.gap)[1] or ""
         if not value:
             return _VALUE_START
         # The tag's rest is the value's beginning, so no newline is frame.
@@ -841,15 +803,14 @@ class QwenToolReader:
         self._indent = None
         return _VALUE
 
-    def _split_key(self, tag_name: str) -> tuple[str, str]:
+    def _split_key(self, token: Token) -> tuple[str, str]:
         """Split ``KEY=VALUE``, where only KEY is declared, as models mangle it."""
-        key = trim_name(tag_name)
-        if key not in self._declared and "=" in key:
-            head, _, value = tag_name.partition("=")
+        if token.name not in self._declared:
+            head, _, value = token.text[len("<parameter=") : -1].partition("=")
             head = trim_name(head)
             if head in self._declared:
                 return head, value
-        return key, ""
+        return token.name, ""
 
     # ── The value ─────────────────────────────────────────────────────
 
@@ -860,174 +821,116 @@ class QwenToolReader:
             token = token._replace(gap=token.gap[1:])
         else:
             self._indent = None
-        return self._read_value(token, starts_line)
+        return self._value(token, starts_line)
 
-    def _value(self, token: Token) -> State:
-        return self._read_value(token, False)
-
-    def _read_value(self, token: Token, starts_line: bool) -> State:
-        """Read text of the value, or a tag that may end it."""
+    def _value(self, token: Token, starts_line: bool = False) -> State:
+        """Text of the value, or a tag that may end it."""
         kind = token.kind
         if kind is Kind.TEXT:
             self._emit(EventType.VALUE, token.gap + token.text)
             return _VALUE
         if kind is Kind.END:
-            return self._end_in_value(token)
-        if self._hold_is_over():
+            return self._end_in_call(token)
+        if self._hold_is_over(token):
             return self._quote_calls(self._at - 1)
         self._tag_gap, self._tag_indent = split_gap(token.gap, starts_line)
         if kind is Kind.PARAMETER_END:
             return self._parameter_end(token)
-        if kind is Kind.FUNCTION_END:
-            return self._function_end(token)
-        if kind is Kind.TOOL_CALL_END:
-            return self._tool_call_end(token)
+        if kind in _CLOSING:
+            return self._end_tag(token)
         if kind is Kind.PARAMETER:
             return self._parameter_in_value(token)
         if kind is Kind.OPENING:
             return self._opening_in_value(token)
-        if kind is Kind.THINK_END and self._think_tags:
-            held = self._held_calls
-            if held is not None and held.in_reasoning:
-                # It ends the reasoning, and with it the call that is held in it.
-                return self._quote_calls(self._at - 1)
         return self._literal(token, self._at)
-
-    def _end_in_value(self, token: Token) -> State:
-        """Decide at the model's end of the output."""
-        if self._held_calls is not None:
-            return self._quote_unfinished_call()
-        if self._held_end is not None:
-            self._rereads += 1
-            return self._accept_end()
-        return self._cut_call(token)
 
     def _literal(self, token: Token, end: int) -> State:
         """The tag, and those behind it before *end*, are the value's."""
-        text = token.gap + token.text
-        for more in self._tokens[self._at : end]:
-            text += more.gap + more.text
-        self._emit(EventType.VALUE, text)
+        texts = [more.gap + more.text for more in self._tokens[self._at : end]]
+        self._emit(EventType.VALUE, "".join([token.gap, token.text, *texts]))
         self._at = end
         return _VALUE
 
-    def _end_value(self, frame: int) -> State:
-        """End the value before the tag; the frame goes on at the token *frame*."""
+    def _end_value(self, end: int, *, ends_call: bool = False) -> State:
+        """End the value before the tag; its frame goes on at the token at *end*."""
         self._make_literal()
         self._emit(EventType.VALUE, self._tag_gap)
+        return self._leave_value(end, ends_call)
+
+    def _leave_value(self, end: int, ends_call: bool) -> State:
         self._emit(EventType.VALUE_END)
         self._quotes.clear()
-        self._at = frame
-        return _CALL
+        self._at = end
+        return self._end_call() if ends_call else _CALL
 
-    def _end_value_and_call(self, end: int) -> State:
-        self._end_value(end)
-        return self._end_call()
+    # What is held may end the value.
+
+    def _hold_end(
+        self, token: Token, end: int, weight: _Weight, *, ends_call: bool = True
+    ) -> State:
+        """Hold what may end the value, from the tag to the token at *end*."""
+        self._make_literal()
+        gap = self._tag_gap
+        self._emit(EventType.VALUE, gap)
+        lines = self._lines.copy()
+        lines.end_call()
+        lines.add(self._tokens[end].gap)
+        self._held_end = _HeldEnd(lines, end, end, weight, ends_call)
+        self._events = self._held_end.events
+        return self._literal(token._replace(gap=token.gap[len(gap) :]), end)
+
+    def _make_literal(self) -> None:
+        """What is held, if anything, is the value's."""
+        if (held := self._held_end) is not None:
+            self._decide(held, is_right=True)
+
+    def _accept_end(self, held: _HeldEnd) -> State:
+        """What is held ends the value; read on behind it."""
+        self._decide(held, is_right=False)
+        return self._leave_value(held.back, held.ends_call)
+
+    # What stands at a tag, and what follows it.
 
     def _mirrors(self, indent: str | None) -> bool:
         """Whether a closing tag is spelled as the parameter's opening tag."""
         return self._indent is None or indent == self._indent
 
     def _peek(self, at: int) -> Token:
-        """The token at *at*.
-
-        Raises:
-            NeedMore: It is not there yet.
-
-        """
+        """The token at *at*; raises NeedMore if it is not there yet."""
         if at >= len(self._tokens):
             raise NeedMore
         return self._tokens[at]
 
-    def _behind_tool_call_end(self, at: int) -> int:
-        """Index behind the ``</tool_call>`` at *at*, or *at* if there is none."""
-        token = self._peek(at)
-        is_there = token.kind is Kind.TOOL_CALL_END and len(token.gap) <= MAX_GAP
-        return at + is_there
+    def _sequence_end(self, at: int) -> int:
+        """Index behind a closing tag and, at ``</function>``, a ``</tool_call>``."""
+        end = at + 1
+        if self._tokens[at].kind is Kind.FUNCTION_END:
+            token = self._peek(end)
+            end += token.kind is Kind.TOOL_CALL_END and len(token.gap) <= MAX_GAP
+        return end
 
-    def _following(self, at: int) -> tuple[Kind, str, int]:
+    def _following(self, at: int) -> tuple[Kind, int]:
         """What follows a closing tag, at the token *at*.
 
         Returns:
             ``FUNCTION_END`` for the rest of a closing sequence, ``OPENING`` only for
-            a call in a plain position; the key if it is a parameter; the index
-            behind a closing tag.
+            a call in a plain position; the index behind closing tags.
 
         """
         token = self._peek(at)
-        kind = token.kind
-        if len(token.gap) > MAX_GAP:
-            return Kind.TEXT, "", at
-        if kind is Kind.PARAMETER:
-            return kind, self._split_key(token.name)[0], at
-        if kind is Kind.FUNCTION_END:
-            return kind, "", self._behind_tool_call_end(at + 1)
-        if kind is Kind.TOOL_CALL_END:
-            return Kind.FUNCTION_END, "", at + 1
-        if kind is Kind.PARAMETER_END:
-            return kind, "", at + 1
-        if kind is Kind.OPENING and token.name in self._tool_names:
-            if "\n" not in token.gap or token.gap.endswith("\n"):
-                return kind, "", at
-        return (kind if kind is Kind.END else Kind.TEXT), "", at
+        kind, gap = token.kind, token.gap
+        if kind is Kind.OPENING:
+            is_plain = "\n" not in gap or gap.endswith("\n")
+            if not is_plain or token.name not in self._tool_names:
+                kind = Kind.TEXT
+        if len(gap) > MAX_GAP:
+            kind = Kind.TEXT
+        elif kind in (Kind.FUNCTION_END, Kind.TOOL_CALL_END):
+            return Kind.FUNCTION_END, self._sequence_end(at)
+        return kind, at + (kind is Kind.PARAMETER_END)
 
-    def _parameter_end(self, token: Token) -> State:
-        """Decide on a ``</parameter>``."""
-        behind = self._at
-        following, key, end = self._following(behind)
-        quote = self._quotes[-1] if self._quotes else None
-        if quote is not None and quote.in_parameter:
-            return self._quoted_parameter_end(token, quote, following, key, end)
-        mirrors = self._mirrors(self._tag_indent)
-        for _ in range(_MAX_REPEATS):
-            if following is not Kind.PARAMETER_END:
-                break
-            if not mirrors and self._mirrors(split_gap(self._tokens[behind].gap)[1]):
-                # The second one is the value's.
-                return self._literal(token, self._at)
-            behind = end
-            following, key, end = self._following(behind)
-        if following is Kind.PARAMETER and self._is_due(key):
-            return self._end_value(behind)
-        if following is Kind.FUNCTION_END:
-            return self._closing_sequence(token, end)
-        if quote is None and self._held_end is None:
-            is_free = self._held_calls is None
-            if following is Kind.PARAMETER and mirrors:
-                if (
-                    self._missing
-                    and is_free
-                    and key not in self._declared
-                    and self._is_of_tool(key)
-                ):
-                    return self._hold_end(token, behind, mirrored=True, ends_call=False)
-                return self._end_value(behind)
-            if following is Kind.OPENING or (following is Kind.END and is_free):
-                return self._end_value_and_call(behind)
-            if mirrors and self._indent is not None and is_free:
-                return self._hold_end(token, behind, mirrored=True, is_weak=True)
-        return self._literal(token, behind)
-
-    def _quoted_parameter_end(
-        self, token: Token, quote: _Quote, following: Kind, key: str, end: int
-    ) -> State:
-        """Decide on a ``</parameter>`` that an open quote may claim."""
-        if following is Kind.PARAMETER:
-            if self._is_due(key) and not self._takes(quote, key):
-                return self._end_value(self._at)
-        elif following is Kind.FUNCTION_END:
-            if quote.name is None:
-                return self._closing_sequence(token, end, claimed=True)
-            if (
-                self._held_end is None
-                and self._held_calls is None
-                and self._following(end)[0] is Kind.END
-            ):
-                return self._closing_sequence(token, end)
-        quote.in_parameter = False
-        if quote.name is None:
-            self._quotes.pop()
-        return self._literal(token, self._at)
+    def _key_at(self, at: int) -> str:
+        return self._split_key(self._tokens[at])[0]
 
     def _is_due(self, key: str) -> bool:
         """Whether the call's tool declares the key, and it was not given."""
@@ -1040,128 +943,139 @@ class QwenToolReader:
     def _takes(self, quote: _Quote, key: str) -> bool:
         """Whether the quoted call may have a parameter of this name."""
         name = quote.name
-        if name is None:
-            return False
-        return name not in self._tool_names or key in self._parameters_of(name)
+        is_declared = name in self._tool_names
+        return name is not None and (
+            not is_declared or key in self._parameters_of(name)
+        )
 
-    def _is_of_tool(self, key: str) -> bool:
-        """Whether a tool of the request has a parameter of this name."""
-        return any(key in self._parameters_of(name) for name in self._tool_names)
+    def _is_foreign(self, key: str) -> bool:
+        """Whether another tool declares the key, and the call's does not."""
+        return key not in self._declared and any(
+            key in self._parameters_of(name) for name in self._tool_names
+        )
 
-    def _closing_sequence(
-        self, token: Token, end: int, *, claimed: bool = False
-    ) -> State:
+    # Decisions on a tag inside the value.
+
+    def _parameter_end(self, token: Token) -> State:
+        """Decide on a ``</parameter>``."""
+        quote = self._quotes[-1] if self._quotes else None
+        if quote is not None and quote.in_parameter:
+            return self._quoted_parameter_end(token, quote)
+        behind = self._at
+        following, end = self._following(behind)
+        mirrors = self._mirrors(self._tag_indent)
+        for _ in range(_MAX_REPEATS):
+            if following is not Kind.PARAMETER_END:
+                break
+            if not mirrors and self._mirrors(split_gap(self._tokens[behind].gap)[1]):
+                # The second one is the value's.
+                return self._literal(token, self._at)
+            behind = end
+            following, end = self._following(behind)
+        key = self._key_at(behind)
+        if following is Kind.PARAMETER and self._is_due(key):
+            return self._end_value(behind)
+        if following is Kind.FUNCTION_END:
+            weight = _Weight.MIRRORED if mirrors else _Weight.SPELLED
+            return self._closing_sequence(token, end, weight)
+        if quote is None and self._held_end is None:
+            is_free = self._held_calls is None
+            if following is Kind.PARAMETER and mirrors:
+                if is_free and self._missing and self._is_foreign(key):
+                    return self._hold_end(
+                        token, behind, _Weight.MIRRORED, ends_call=False
+                    )
+                return self._end_value(behind)
+            if following is Kind.OPENING or (following is Kind.END and is_free):
+                return self._end_value(behind, ends_call=True)
+            if is_free and mirrors and self._indent is not None:
+                return self._hold_end(token, behind, _Weight.WEAK)
+        return self._literal(token, behind)
+
+    def _quoted_parameter_end(self, token: Token, quote: _Quote) -> State:
+        """Decide on a ``</parameter>`` that an open quote may claim."""
+        behind = self._at
+        following, end = self._following(behind)
+        if following is Kind.PARAMETER:
+            key = self._key_at(behind)
+            if self._is_due(key) and not self._takes(quote, key):
+                return self._end_value(behind)
+        elif following is Kind.FUNCTION_END:
+            is_free = self._held_calls is None and self._held_end is None
+            if quote.name is None:
+                return self._closing_sequence(token, end, _Weight.WEAK)
+            if is_free and self._following(end)[0] is Kind.END:
+                return self._closing_sequence(token, end, _Weight.MIRRORED)
+        quote.in_parameter = False
+        if quote.name is None:
+            self._quotes.pop()
+        return self._literal(token, behind)
+
+    def _closing_sequence(self, token: Token, end: int, weight: _Weight) -> State:
         """Decide on a closing sequence that no quoted block claims."""
-        following = self._following(end)[0]
+        following, _ = self._following(end)
+        decides = following is Kind.END or (
+            following is Kind.OPENING and not self._waits()
+        )
         self._quotes.clear()
-        if self._held_calls is not None:
-            return self._end_value_and_call(end)
-        mirrored = self._mirrors(self._tag_indent)
         held = self._held_end
+        if self._held_calls is not None or (held is None and decides):
+            return self._end_value(end, ends_call=True)
         if held is not None and held.ends_call:
-            is_next = held.back == self._at - 1 and not held.claimed
-            if not held.is_weak and is_next and (held.mirrored or not mirrored):
+            is_repeated = held.back == self._at - 1 and held.weight is not _Weight.WEAK
+            if is_repeated and held.weight >= weight:
                 held.back = held.seen = end  # given twice
-            elif held.is_weak or mirrored or not held.mirrored:
+                held.lines.add(self._tokens[end].gap)
+            elif weight is _Weight.MIRRORED or held.weight < _Weight.MIRRORED:
                 held = None  # literal
         if held is None:
-            self._hold_end(token, end, mirrored=mirrored, claimed=claimed)
+            self._hold_end(token, end, weight)
         else:
             self._literal(token, end)
-        if following is Kind.END or (following is Kind.OPENING and not self._waits()):
-            return self._accept_end()
+        if decides and self._held_end is not None:
+            return self._accept_end(self._held_end)
         return _VALUE
 
-    def _hold_end(
-        self,
-        token: Token,
-        end: int,
-        *,
-        mirrored: bool,
-        claimed: bool = False,
-        ends_call: bool = True,
-        is_weak: bool = False,
-    ) -> State:
-        """Hold what may end the value, from the tag to the token at *end*."""
-        self._make_literal()
-        gap = self._tag_gap
-        self._emit(EventType.VALUE, gap)
-        lines = self._lines.copy()
-        lines.end_call()
-        lines.add(self._tokens[end].gap)
-        held = _HeldEnd(lines, end, end, mirrored, claimed, ends_call, is_weak)
-        self._held_end = held
-        self._events = held.events
-        return self._literal(token._replace(gap=token.gap[len(gap) :]), end)
-
-    def _make_literal(self) -> None:
-        """What is held, if anything, is the value's."""
-        if (held := self._held_end) is not None:
-            self._held_end = None
-            self._events = self._delivered
-            self._events += held.events
-
-    def _accept_end(self) -> State:
-        """What is held ends the value; read on behind it."""
-        held = self._held_end
-        assert held is not None
-        self._held_end = None
-        self._events = self._delivered
-        self._at = held.back
-        self._quotes.clear()
-        self._emit(EventType.VALUE_END)
-        return self._end_call() if held.ends_call else _CALL
-
-    def _function_end(self, token: Token) -> State:
-        """Decide on a ``</function>``."""
+    def _end_tag(self, token: Token) -> State:
+        """Decide on a ``</function>`` or ``</tool_call>`` without ``</parameter>``."""
         behind = self._at
-        end = self._behind_tool_call_end(behind)
+        end = self._sequence_end(behind - 1)
+        is_function = token.kind is Kind.FUNCTION_END
         quote = self._quotes[-1] if self._quotes else None
-        if quote is not None and quote.name is not None:
-            if not quote.in_tool_call:
-                end = behind
-            if end > behind or not quote.in_parameter or self._tag_indent is not None:
-                self._quotes.pop()
-            return self._literal(token, end)
-        if self._held_end is None and quote is None:
-            if self._following(end)[0] in (Kind.OPENING, Kind.END):
-                return self._end_value_and_call(end)
+        if quote is None and self._held_end is None:
+            is_free = self._held_calls is None
+            if is_free or is_function:
+                if self._following(end)[0] in (Kind.OPENING, Kind.END):
+                    return self._end_value(end, ends_call=True)
             if (
-                self._held_calls is None
+                is_free
                 and end > behind
                 and self._indent is not None
                 and self._mirrors(self._tag_indent)
             ):
-                return self._hold_end(token, end, mirrored=False, claimed=True)
-        return self._literal(token, end)
-
-    def _tool_call_end(self, token: Token) -> State:
-        """Decide on a ``</tool_call>``."""
-        quote = self._quotes[-1] if self._quotes else None
-        if quote is not None:
-            if quote.in_tool_call and not quote.in_parameter:
+                return self._hold_end(token, end, _Weight.WEAK)
+        elif quote is not None and quote.name is not None:
+            if not quote.in_tool_call:
+                end = behind
+            if is_function:
+                starts_line = self._tag_indent is not None
+                is_end = end > behind or starts_line or not quote.in_parameter
+            else:
+                is_end = quote.in_tool_call and not quote.in_parameter
+            if is_end:
                 self._quotes.pop()
-        elif self._held_end is None and self._held_calls is None:
-            if self._following(self._at)[0] in (Kind.OPENING, Kind.END):
-                return self._end_value_and_call(self._at)
-        return self._literal(token, self._at)
+        return self._literal(token, end)
 
     def _opening_in_value(self, token: Token) -> State:
         """Decide on the opening of a call inside the value."""
-        if self._held_end is not None and self._held_end.is_weak:
-            self._make_literal()
         held = self._held_end
-        if (
-            held is not None
-            and not self._quotes
-            and token.name in self._tool_names
-            and not self._waits()
-        ):
+        is_call = token.name in self._tool_names and not self._quotes
+        if held is not None and is_call and not self._waits():
             position = held.lines_to(self._tokens, self._at - 1).position()
             if position is Position.PLAIN or (
                 position is Position.PROSE and "\n" in token.text
             ):
-                return self._accept_end()
+                return self._accept_end(held)
         in_tool_call = token.text.startswith(TOOL_CALL_START)
         self._quotes.append(_Quote(token.name, in_tool_call))
         return self._literal(token, self._at)
@@ -1172,7 +1086,7 @@ class QwenToolReader:
         if quote is not None and quote.name is not None:
             quote.in_parameter = True
         elif self._tag_indent is not None:
-            if self._is_due(self._split_key(token.name)[0]):
+            if self._is_due(self._key_at(self._at - 1)):
                 return self._end_value(self._at - 1)
             if quote is None:
                 self._quotes.append(_Quote(None, in_parameter=True))
