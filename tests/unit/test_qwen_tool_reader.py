@@ -157,7 +157,7 @@ def test_state_of_a_prefix(text: str, state: str) -> None:
     reader = QwenToolReader(TOOLS)
     for character in text:
         reader.feed(character)
-    assert reader.state == state
+    assert reader._state.__name__ == f"_{state}"
 
 
 def test_undeclared_calls_and_cuts() -> None:

@@ -12,15 +12,12 @@ The chat template renders a call without escaping its values::
     </function>
     </tool_call>
 
-so the same characters may be a *structural* tag of a call's frame or
-*literal* text of a value, an answer or a reasoning that talks about tool
-calls.  Evidence decides: the position of a call, the spelling of a closing
-tag, the tool's schema, the blocks that a value quotes, and what follows.  What
-the evidence leaves open is held, at most until the model's own end of the
-output.  The events of an output, joined, are the same for every cut.
-
-The reader works on text alone.  Token ids prove nothing here, because a model
-writing *about* tool calls emits the very same special tokens.
+so a tag may be *structural*, of a call's frame, or *literal*: text of a value, an
+answer or a reasoning that talks about tool calls.  Evidence decides: the position
+of a call, the spelling of a closing tag, the tool's schema, the blocks that a value
+quotes, and what follows.  What it leaves open is held, at most until the model's own
+end of the output.  Token ids prove nothing, because a model writing *about* tool
+calls emits the very same ones.  The events, joined, are the same for every cut.
 
 :class:`Lexer` cuts the text into tokens: tags, wherever they stand, and the text
 between them.  Each state of :class:`QwenToolReader` is a method that reads a
@@ -108,7 +105,6 @@ class Token(NamedTuple):
         gap: White space before it.
         text: Its own characters.  Of the end, a closing tag that it cuts.
         name: What a tag names.
-
     """
 
     kind: Kind
@@ -117,8 +113,10 @@ class Token(NamedTuple):
     name: str = ""
 
 
+_THINK_TAGS = (Kind.THINK_START, Kind.THINK_END)
 _OPENINGS = (Kind.OPENING, Kind.JSON_OPENING)
-_CLOSING = (Kind.PARAMETER_END, Kind.FUNCTION_END, Kind.TOOL_CALL_END)
+_CALL_ENDS = (Kind.FUNCTION_END, Kind.TOOL_CALL_END)
+_CLOSING = (Kind.PARAMETER_END, *_CALL_ENDS)
 
 # As str.isspace() has it: unlike Python's own, this \s has no U+001C to U+001F.
 _GAP = rf"[\s\x1c-\x1f]{{0,{MAX_GAP}}}"
@@ -142,11 +140,11 @@ class Lexer:
 
     Attributes:
         rest: The text's end, which may be the beginning of a tag.
-
     """
 
-    def __init__(self) -> None:
+    def __init__(self, think_tags: bool) -> None:
         self.rest = ""
+        self._beginnings = _TAG_BEGINNINGS if think_tags else _TAG_BEGINNINGS[:-2]
         self._gap: list[str] = []  # white space that was read
 
     def feed(self, text: str, final: bool = False) -> list[Token]:
@@ -156,7 +154,7 @@ class Lexer:
         start = at = 0
         while (at := text.find("<", at)) >= 0:
             match, is_cut = None, len(text) - at < 4 and text[at:] in _CUT_TAGS
-            if not is_cut and text.startswith(_TAG_BEGINNINGS, at):
+            if not is_cut and text.startswith(self._beginnings, at):
                 match = _TAG.match(text, at, partial=True)
                 is_cut = match is not None and match.partial
             if is_cut and (not final or text[at:] in _CUT_CLOSING_TAGS):
@@ -182,20 +180,16 @@ class Lexer:
         White space at its end is kept for what follows.
         """
         body = text.rstrip()
-        space = text[len(body) :]
-        if body and self._gap:
-            body = self._take_gap() + body
-        if space:
-            self._gap.append(space)
-        return body
+        before = self._take_gap() if body and self._gap else ""
+        if len(body) < len(text):
+            self._gap.append(text[len(body) :])
+        return before + body
 
     def _add_text(self, tokens: list[Token], text: str) -> None:
-        body = text.strip()
-        if body:
-            start = text.find(body[0])
-            self._gap.append(text[:start])
+        if body := text.strip():
+            before, _, text = text.partition(body)
+            self._gap.append(before)
             tokens.append(Token(Kind.TEXT, self._take_gap(), body))
-            text = text[start + len(body) :]
         if text:
             self._gap.append(text)
 
@@ -216,7 +210,6 @@ def split_gap(gap: str, starts_line: bool = False) -> tuple[str, str | None]:
     Returns:
         What of it belongs to a value that the tag ends, and the tag's indentation
         if it is first on its line: that and the newline before it are frame.
-
     """
     value, newline, indent = gap.rpartition("\n")
     if (newline or starts_line) and not indent.strip(" \t"):
@@ -256,7 +249,6 @@ class Position(enum.Enum):
 
 # What opens a code fence, in a quote or a list as well.
 _FENCE = re.compile(r"((?:[\s>]|(?:[-*+]|\d{1,9}[.)])(?=\s))*)(`{3,}|~{3,})(.*)")
-_QUOTE = re.compile(r"[\s>]*")
 
 
 class _Lines:
@@ -266,7 +258,6 @@ class _Lines:
         ended: How many lines ended.
         fence: What opened the code fence that is open.
         closed: How many code fences were closed.
-
     """
 
     def __init__(self) -> None:
@@ -293,16 +284,16 @@ class _Lines:
         self._end_line(self.read()._line)
         self._line, self._behind_call = "", True
 
-    def position(self) -> Position:
-        """What a call that begins here is in."""
+    def position(self, opening: str = "") -> Position:
+        """Where a call begins; of several lines it is plain behind prose as well."""
         line = self.read()._line
         if self.fence:
             return Position.OTHER
         if not line or (self._behind_call and line.isspace()):
             return Position.PLAIN
-        has_word = any(character.isalpha() for character in line)
-        is_prose = has_word and line[-1] not in _QUOTING
-        return Position.PROSE if is_prose else Position.OTHER
+        if line[-1] in _QUOTING or not any(map(str.isalpha, line)):
+            return Position.OTHER
+        return Position.PLAIN if "\n" in opening else Position.PROSE
 
     def read(self) -> _Lines:
         """Read the pieces that were collected."""
@@ -320,8 +311,7 @@ class _Lines:
         if ("```" not in line and "~~~" not in line) or len(line) >= _MAX_LINE:
             return
         if self.fence:
-            start = _QUOTE.match(line).end() if self._quoted else 0
-            marks = line[start:].strip()
+            marks = (line.lstrip(" \t>") if self._quoted else line).strip()
             if marks.startswith(self.fence) and not marks.strip(marks[0]):
                 self.fence = ""
                 self.closed += 1
@@ -343,7 +333,6 @@ class _Held:
         seen: the token of this index.
         back: Index of the token at which the other reading goes on.
         events: What this reading says.
-
     """
 
     lines: _Lines
@@ -370,7 +359,6 @@ class _HeldCalls(_Held):
         reasoning_ended: and it ended behind them.
         position: Where they begin.  Behind the prose of their line they count as
             well if nothing follows on that line.
-
     """
 
     start: int
@@ -395,7 +383,6 @@ class _HeldEnd(_Held):
     Attributes:
         weight: What speaks for the end.
         ends_call: Whether it ends the call as well.
-
     """
 
     weight: _Weight
@@ -410,7 +397,6 @@ class _Quote:
         name: Its function; None for a parameter alone.
         in_tool_call: Whether ``<tool_call>`` began it.
         in_parameter: Whether one of its own parameters is open.
-
     """
 
     name: str | None
@@ -434,7 +420,6 @@ class QwenToolReader:
         undeclared_calls: Whether other functions than the tools can be called.
 
     Feed the output with :meth:`feed`, then call :meth:`finish` once.
-
     """
 
     def __init__(
@@ -450,11 +435,10 @@ class QwenToolReader:
         self._tool_names = tool_names
         self._parameters_of = parameters_of
         self._required_of = required_of
-        self._think_tags = think_tags
         self._undeclared_calls = undeclared_calls
 
         self._state: State = _THINK_OPENING if reasoning else _ANSWER
-        self._lexer = Lexer()
+        self._lexer = Lexer(think_tags)
         self._tokens: list[Token] = []  # that may be read, or read again
         self._at = 0  # of the next one
         self._delivered: list[Event] = []  # of this piece of the output
@@ -479,11 +463,6 @@ class QwenToolReader:
         self._quotes: list[_Quote] = []  # that are open
         self._tag_gap = ""  # the value's white space before a tag, if that ends it
         self._tag_indent: str | None = None  # of a tag that is first on its line
-
-    @property
-    def state(self) -> str:
-        """Name of the state that reads what comes next."""
-        return self._state.__name__.lstrip("_")
 
     @property
     def in_reasoning(self) -> bool:
@@ -511,7 +490,6 @@ class QwenToolReader:
         Args:
             cut: Whether something else than the model ended the output: then its
                 end decides nothing.
-
         """
         self._tokens += self._lexer.feed("", final=True)
         if cut:
@@ -550,12 +528,12 @@ class QwenToolReader:
     def _think_opening(self, token: Token) -> State:
         """The beginning of the reasoning, which may be ``<think>``."""
         self._state = _REASONING
-        if self._think_tags and token.kind is Kind.THINK_START and not token.gap:
+        if token.kind is Kind.THINK_START and not token.gap:
             return _REASONING
         return self._reasoning(token)
 
     def _reasoning(self, token: Token) -> State:
-        if self._think_tags and token.kind is Kind.THINK_END:
+        if token.kind is Kind.THINK_END:
             self._deliver(token.gap, "")
             self._emit(EventType.REASONING_END)
             return _ANSWER
@@ -564,17 +542,16 @@ class QwenToolReader:
     def _answer(self, token: Token) -> State:
         """The answer; until it has visible text think tags are frame."""
         self._lines.add(token.gap)
-        if self._think_tags and not self._answered:
-            if token.kind in (Kind.THINK_START, Kind.THINK_END):
-                self._space.append(token.gap)
-                return _REASONING if token.kind is Kind.THINK_START else _ANSWER
+        if token.kind in _THINK_TAGS and not self._answered:
+            self._space.append(token.gap)
+            return _REASONING if token.kind is Kind.THINK_START else _ANSWER
         return self._begin_call(token) or self._deliver(token.gap, token.text)
 
     def _after_call(self, token: Token) -> State:
         """Behind a call, where closing tags are given twice."""
         self._lines.add(token.gap)
         kind = token.kind
-        is_dropped = kind is Kind.THINK_END and self._think_tags and not self._answered
+        is_dropped = kind is Kind.THINK_END and not self._answered
         if is_dropped or kind in _CLOSING or kind is Kind.END:
             self._close_gap(token.gap)
             return _AFTER_CALL
@@ -613,12 +590,11 @@ class QwenToolReader:
         if not self._tool_names or token.kind not in _OPENINGS:
             return None
         in_reasoning = self._state is _REASONING
-        position = Position.OTHER if in_reasoning else self._lines.position()
         is_declared = token.name in self._tool_names
-        if is_declared and (
-            position is Position.PLAIN
-            or (position is Position.PROSE and "\n" in token.text)
-        ):
+        position = Position.OTHER
+        if not in_reasoning:
+            position = self._lines.position(token.text if is_declared else "")
+        if is_declared and position is Position.PLAIN:
             self._close_gap(token.gap)
             return self._open_frame(token)
         if not is_declared and position is Position.PROSE:
@@ -641,8 +617,10 @@ class QwenToolReader:
 
     # ── Calls that are held ───────────────────────────────────────────
 
-    def _decide(self, held: _Held, *, is_right: bool) -> None:
-        """Deliver what the held reading says if it is right, else drop it."""
+    def _decide(self, held: _Held | None, *, is_right: bool) -> None:
+        """Deliver what the held reading, if any, says if it is right, else drop it."""
+        if held is None:
+            return
         self._held_calls = self._held_end = None
         self._events = self._delivered
         if is_right:
@@ -680,11 +658,9 @@ class QwenToolReader:
     def _hold_is_over(self, token: Token) -> bool:
         """Whether the fence or reasoning ends in which an unfinished call is held."""
         held = self._held_calls
-        if held is None or held.in_reasoning:
-            is_end = token.kind is Kind.THINK_END and self._think_tags
-            return held is not None and is_end
-        if not self._lines.fence:
-            return False
+        if held is None or held.in_reasoning or not self._lines.fence:
+            in_reasoning = held is not None and held.in_reasoning
+            return in_reasoning and token.kind is Kind.THINK_END
         lines = held.lines_to(self._tokens, self._at - 1)
         return lines.closed > self._lines.closed
 
@@ -696,9 +672,12 @@ class QwenToolReader:
         if kind is Kind.END and not token.text:
             self._accept_calls(held)
             return _AFTER_CALL
+        if kind in _CALL_ENDS:
+            held.back = self._at  # given twice
+            return _AFTER_HELD_CALL
         is_on_line = held.position is Position.PROSE
         if held.in_reasoning:
-            if kind is Kind.THINK_END and self._think_tags and not held.reasoning_ended:
+            if kind is Kind.THINK_END and not held.reasoning_ended:
                 held.reasoning_ended = True
                 return _AFTER_HELD_CALL
         elif kind is Kind.OPENING and token.name in self._tool_names:
@@ -772,7 +751,7 @@ class QwenToolReader:
             is_last = self._rereads > _MAX_REREADS
             return self._quote_calls(self._at - 1 if is_last else held.opening)
         if self._held_end is not None:
-            return self._accept_end(self._held_end)
+            return self._accept_end()
         return self._cut_call(token)
 
     def _call(self, token: Token) -> State:
@@ -853,7 +832,7 @@ class QwenToolReader:
 
     def _end_value(self, end: int, *, ends_call: bool = False) -> State:
         """End the value before the tag; its frame goes on at the token at *end*."""
-        self._make_literal()
+        self._decide(self._held_end, is_right=True)
         self._emit(EventType.VALUE, self._tag_gap)
         return self._leave_value(end, ends_call)
 
@@ -869,7 +848,7 @@ class QwenToolReader:
         self, token: Token, end: int, weight: _Weight, *, ends_call: bool = True
     ) -> State:
         """Hold what may end the value, from the tag to the token at *end*."""
-        self._make_literal()
+        self._decide(self._held_end, is_right=True)
         gap = self._tag_gap
         self._emit(EventType.VALUE, gap)
         lines = self._lines.copy()
@@ -879,13 +858,10 @@ class QwenToolReader:
         self._events = self._held_end.events
         return self._literal(token._replace(gap=token.gap[len(gap) :]), end)
 
-    def _make_literal(self) -> None:
-        """What is held, if anything, is the value's."""
-        if (held := self._held_end) is not None:
-            self._decide(held, is_right=True)
-
-    def _accept_end(self, held: _HeldEnd) -> State:
+    def _accept_end(self) -> State:
         """What is held ends the value; read on behind it."""
+        held = self._held_end
+        assert held is not None
         self._decide(held, is_right=False)
         return self._leave_value(held.back, held.ends_call)
 
@@ -915,7 +891,6 @@ class QwenToolReader:
         Returns:
             ``FUNCTION_END`` for the rest of a closing sequence, ``OPENING`` only for
             a call in a plain position; the index behind closing tags.
-
         """
         token = self._peek(at)
         kind, gap = token.kind, token.gap
@@ -925,7 +900,7 @@ class QwenToolReader:
                 kind = Kind.TEXT
         if len(gap) > MAX_GAP:
             kind = Kind.TEXT
-        elif kind in (Kind.FUNCTION_END, Kind.TOOL_CALL_END):
+        elif kind in _CALL_ENDS:
             return Kind.FUNCTION_END, self._sequence_end(at)
         return kind, at + (kind is Kind.PARAMETER_END)
 
@@ -1021,20 +996,21 @@ class QwenToolReader:
         held = self._held_end
         if self._held_calls is not None or (held is None and decides):
             return self._end_value(end, ends_call=True)
-        if held is not None and held.ends_call:
-            is_repeated = held.back == self._at - 1 and held.weight is not _Weight.WEAK
-            if is_repeated and held.weight >= weight:
-                held.back = held.seen = end  # given twice
-                held.lines.add(self._tokens[end].gap)
-            elif weight is _Weight.MIRRORED or held.weight < _Weight.MIRRORED:
-                held = None  # literal
-        if held is None:
+        if (
+            held is not None
+            and held.back == self._at - 1
+            and held.weight >= max(weight, _Weight.SPELLED)
+        ):
+            held.back = held.seen = end  # given twice
+            self._literal(token, end)
+        elif held is None or (
+            held.ends_call
+            and (weight is _Weight.MIRRORED or held.weight < _Weight.MIRRORED)
+        ):
             self._hold_end(token, end, weight)
         else:
             self._literal(token, end)
-        if decides and self._held_end is not None:
-            return self._accept_end(self._held_end)
-        return _VALUE
+        return self._accept_end() if decides else _VALUE
 
     def _end_tag(self, token: Token) -> State:
         """Decide on a ``</function>`` or ``</tool_call>`` without ``</parameter>``."""
@@ -1044,9 +1020,12 @@ class QwenToolReader:
         quote = self._quotes[-1] if self._quotes else None
         if quote is None and self._held_end is None:
             is_free = self._held_calls is None
-            if is_free or is_function:
-                if self._following(end)[0] in (Kind.OPENING, Kind.END):
-                    return self._end_value(end, ends_call=True)
+            following, more = self._following(end)
+            if following is Kind.FUNCTION_END:
+                following, end = self._following(more)[0], more  # given twice
+            is_end = following in (Kind.OPENING, Kind.END)
+            if is_end and (is_free or is_function):
+                return self._end_value(end, ends_call=True)
             if (
                 is_free
                 and end > behind
@@ -1071,11 +1050,9 @@ class QwenToolReader:
         held = self._held_end
         is_call = token.name in self._tool_names and not self._quotes
         if held is not None and is_call and not self._waits():
-            position = held.lines_to(self._tokens, self._at - 1).position()
-            if position is Position.PLAIN or (
-                position is Position.PROSE and "\n" in token.text
-            ):
-                return self._accept_end(held)
+            lines = held.lines_to(self._tokens, self._at - 1)
+            if lines.position(token.text) is Position.PLAIN:
+                return self._accept_end()
         in_tool_call = token.text.startswith(TOOL_CALL_START)
         self._quotes.append(_Quote(token.name, in_tool_call))
         return self._literal(token, self._at)
@@ -1087,6 +1064,9 @@ class QwenToolReader:
             quote.in_parameter = True
         elif self._tag_indent is not None:
             if self._is_due(self._key_at(self._at - 1)):
+                if (held := self._held_end) is not None and held.back == self._at - 1:
+                    held.ends_call = False
+                    return self._accept_end()
                 return self._end_value(self._at - 1)
             if quote is None:
                 self._quotes.append(_Quote(None, in_parameter=True))
