@@ -99,18 +99,12 @@ class Kind(enum.Enum):
 
 
 class Token(NamedTuple):
-    """A tag, or text without white space at its end.
-
-    Attributes:
-        gap: White space before it.
-        text: Its own characters.  Of the end, a closing tag that it cuts.
-        name: What a tag names.
-    """
+    """A tag, or text without white space at its end."""
 
     kind: Kind
-    gap: str
-    text: str
-    name: str = ""
+    gap: str  # white space before it
+    text: str  # of the end, a closing tag that it cuts
+    name: str = ""  # what a tag names
 
 
 _THINK_TAGS = (Kind.THINK_START, Kind.THINK_END)
@@ -391,17 +385,11 @@ class _HeldEnd(_Held):
 
 @dataclass(slots=True)
 class _Quote:
-    """A block, or a parameter alone, that a value quotes.
+    """A block, or a parameter alone, that a value quotes."""
 
-    Attributes:
-        name: Its function; None for a parameter alone.
-        in_tool_call: Whether ``<tool_call>`` began it.
-        in_parameter: Whether one of its own parameters is open.
-    """
-
-    name: str | None
-    in_tool_call: bool = False
-    in_parameter: bool = False
+    name: str | None  # its function; None for a parameter alone
+    in_tool_call: bool = False  # <tool_call> began it
+    in_parameter: bool = False  # one of its own parameters is open
 
 
 class NeedMore(Exception):
@@ -503,15 +491,13 @@ class QwenToolReader:
     def _read(self) -> list[Event]:
         """Read on, as far as the tokens can be decided."""
         tokens = self._tokens
-        start = self._at
         try:
             while self._at < len(tokens):
-                start = self._at
                 self._accept_calls_of_lines()
                 self._at += 1
-                self._state = self._state(self, tokens[start])
+                self._state = self._state(self, tokens[self._at - 1])
         except NeedMore:
-            self._at = start
+            self._at -= 1
         if self._held_calls is None and self._held_end is None:
             del tokens[: self._at]
             self._at = 0
@@ -842,10 +828,8 @@ class QwenToolReader:
         self._at = end
         return self._end_call() if ends_call else _CALL
 
-    # What is held may end the value.
-
     def _hold_end(
-        self, token: Token, end: int, weight: _Weight, *, ends_call: bool = True
+        self, token: Token, end: int, weight: _Weight, ends_call: bool = True
     ) -> State:
         """Hold what may end the value, from the tag to the token at *end*."""
         self._decide(self._held_end, is_right=True)
@@ -865,8 +849,6 @@ class QwenToolReader:
         self._decide(held, is_right=False)
         return self._leave_value(held.back, held.ends_call)
 
-    # What stands at a tag, and what follows it.
-
     def _mirrors(self, indent: str | None) -> bool:
         """Whether a closing tag is spelled as the parameter's opening tag."""
         return self._indent is None or indent == self._indent
@@ -881,8 +863,7 @@ class QwenToolReader:
         """Index behind a closing tag and, at ``</function>``, a ``</tool_call>``."""
         end = at + 1
         if self._tokens[at].kind is Kind.FUNCTION_END:
-            token = self._peek(end)
-            end += token.kind is Kind.TOOL_CALL_END and len(token.gap) <= MAX_GAP
+            end += self._peek(end).kind is Kind.TOOL_CALL_END
         return end
 
     def _following(self, at: int) -> tuple[Kind, int]:
@@ -915,31 +896,24 @@ class QwenToolReader:
         """Whether a required key may still come, which a call does not decide."""
         return bool(self._missing) and self._rereads <= _MAX_REREADS
 
-    def _takes(self, quote: _Quote, key: str) -> bool:
-        """Whether the quoted call may have a parameter of this name."""
-        name = quote.name
-        is_declared = name in self._tool_names
-        return name is not None and (
-            not is_declared or key in self._parameters_of(name)
-        )
+    def _takes(self, name: str, key: str) -> bool:
+        """Whether a call of this name may have such a parameter."""
+        return name not in self._tool_names or key in self._parameters_of(name)
 
     def _is_foreign(self, key: str) -> bool:
         """Whether another tool declares the key, and the call's does not."""
-        return key not in self._declared and any(
-            key in self._parameters_of(name) for name in self._tool_names
-        )
-
-    # Decisions on a tag inside the value.
+        is_declared = key in self._declared
+        return not is_declared and any(self._takes(n, key) for n in self._tool_names)
 
     def _parameter_end(self, token: Token) -> State:
         """Decide on a ``</parameter>``."""
         quote = self._quotes[-1] if self._quotes else None
-        if quote is not None and quote.in_parameter:
-            return self._quoted_parameter_end(token, quote)
+        claims = quote is not None and quote.in_parameter
+        is_free = self._held_calls is None and self._held_end is None
+        mirrors = self._mirrors(self._tag_indent)
         behind = self._at
         following, end = self._following(behind)
-        mirrors = self._mirrors(self._tag_indent)
-        for _ in range(_MAX_REPEATS):
+        for _ in range(0 if claims else _MAX_REPEATS):
             if following is not Kind.PARAMETER_END:
                 break
             if not mirrors and self._mirrors(split_gap(self._tokens[behind].gap)[1]):
@@ -948,42 +922,32 @@ class QwenToolReader:
             behind = end
             following, end = self._following(behind)
         key = self._key_at(behind)
-        if following is Kind.PARAMETER and self._is_due(key):
+        takes = claims and quote.name is not None and self._takes(quote.name, key)
+        if following is Kind.PARAMETER and self._is_due(key) and not takes:
             return self._end_value(behind)
         if following is Kind.FUNCTION_END:
-            weight = _Weight.MIRRORED if mirrors else _Weight.SPELLED
-            return self._closing_sequence(token, end, weight)
-        if quote is None and self._held_end is None:
-            is_free = self._held_calls is None
+            weight = None
+            if not claims:
+                weight = _Weight.MIRRORED if mirrors else _Weight.SPELLED
+            elif quote.name is None:
+                weight = _Weight.WEAK
+            elif is_free and self._following(end)[0] is Kind.END:
+                weight = _Weight.MIRRORED
+            if weight is not None:
+                return self._closing_sequence(token, end, weight)
+        if claims:
+            quote.in_parameter = False
+            if quote.name is None:
+                self._quotes.pop()
+        elif quote is None and self._held_end is None:
             if following is Kind.PARAMETER and mirrors:
                 if is_free and self._missing and self._is_foreign(key):
-                    return self._hold_end(
-                        token, behind, _Weight.MIRRORED, ends_call=False
-                    )
+                    return self._hold_end(token, behind, _Weight.MIRRORED, False)
                 return self._end_value(behind)
             if following is Kind.OPENING or (following is Kind.END and is_free):
                 return self._end_value(behind, ends_call=True)
             if is_free and mirrors and self._indent is not None:
                 return self._hold_end(token, behind, _Weight.WEAK)
-        return self._literal(token, behind)
-
-    def _quoted_parameter_end(self, token: Token, quote: _Quote) -> State:
-        """Decide on a ``</parameter>`` that an open quote may claim."""
-        behind = self._at
-        following, end = self._following(behind)
-        if following is Kind.PARAMETER:
-            key = self._key_at(behind)
-            if self._is_due(key) and not self._takes(quote, key):
-                return self._end_value(behind)
-        elif following is Kind.FUNCTION_END:
-            is_free = self._held_calls is None and self._held_end is None
-            if quote.name is None:
-                return self._closing_sequence(token, end, _Weight.WEAK)
-            if is_free and self._following(end)[0] is Kind.END:
-                return self._closing_sequence(token, end, _Weight.MIRRORED)
-        quote.in_parameter = False
-        if quote.name is None:
-            self._quotes.pop()
         return self._literal(token, behind)
 
     def _closing_sequence(self, token: Token, end: int, weight: _Weight) -> State:
@@ -1036,12 +1000,10 @@ class QwenToolReader:
         elif quote is not None and quote.name is not None:
             if not quote.in_tool_call:
                 end = behind
-            if is_function:
-                starts_line = self._tag_indent is not None
-                is_end = end > behind or starts_line or not quote.in_parameter
-            else:
-                is_end = quote.in_tool_call and not quote.in_parameter
-            if is_end:
+            starts_line = self._tag_indent is not None
+            is_sure = is_function and (end > behind or starts_line)
+            is_own = is_function or quote.in_tool_call
+            if is_own and (is_sure or not quote.in_parameter):
                 self._quotes.pop()
         return self._literal(token, end)
 
