@@ -41,9 +41,10 @@ def events(
     return found
 
 
-def test_reads_a_call() -> None:
+@pytest.mark.parametrize("think_tags", [True, False])
+def test_reads_a_call(think_tags: bool) -> None:
     text = "Well.\n\n" + call("write", ("path", "/a"), ("content", "x\n"))
-    assert events([text]) == [
+    assert events(text, think_tags=think_tags) == [
         ("CONTENT", "Well."),
         ("CALL", "write"),
         ("PARAMETER", "path"),
@@ -285,6 +286,29 @@ def test_where_a_quoted_block_closes(value: str, is_open: bool) -> None:
     calls = [name for kind, name in found if kind == "CALL"]
     assert calls == (["write"] if is_open else ["write", "read"])
     assert found == events(text + closing + call("read", ("path", "/a")))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        # A closing sequence, and a key that is due directly behind it.
+        (
+            call("write", ("path", "/a")).removesuffix("\n</tool_call>")
+            + "\n<parameter=content>\nb\n</parameter>\n</function>\n</tool_call>",
+            ["path", "content"],
+        ),
+        (UNKNOWN + "\n</tool_call>", ["x"]),
+        (
+            "<function=read>\n<parameter=path>\n/a\n</function>\n</function>\n",
+            ["path"],
+        ),
+    ],
+)
+def test_closing_tags_given_twice(text: str, names: list[str]) -> None:
+    for pieces in ([text], text):
+        found = events(pieces, parameters_of=lambda name: TOOLS.get(name, ()))
+        assert [name for kind, name in found if kind == "PARAMETER"] == names
+        assert found[-1] == ("CALL_END", "")
 
 
 QUOTING = call("unknown", ("x", call("read", ("path", "/a")))) + "\n"

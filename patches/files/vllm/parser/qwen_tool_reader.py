@@ -122,7 +122,7 @@ _TAG = re.compile(
     rf"(?={_GAP}(?:<parameter={_NAME}>|</function>|</tool_call>))"
     rf"|<tool_call>{_GAP}(?P<json>)(?=\{{)"
 )
-_TAG_BEGINNINGS = ("</pa", "</fu", "</to", "</th", "<pa", "<fu", "<to", "<th")
+_TAG_BEGINNINGS = ("</pa", "</fu", "</to", "<pa", "<fu", "<to", "</th", "<th")
 _CUT_TAGS = frozenset(tag[:end] for tag in _TAG_BEGINNINGS for end in (1, 2, 3))
 _CUT_CLOSING_TAGS = frozenset(
     kind.value[:end] for kind in _CLOSING for end in range(1, len(kind.value))
@@ -138,7 +138,9 @@ class Lexer:
 
     def __init__(self, think_tags: bool) -> None:
         self.rest = ""
-        self._beginnings = _TAG_BEGINNINGS if think_tags else _TAG_BEGINNINGS[:-2]
+        self._beginnings = tuple(
+            tag for tag in _TAG_BEGINNINGS if think_tags or "th" not in tag
+        )
         self._gap: list[str] = []  # white space that was read
 
     def feed(self, text: str, final: bool = False) -> list[Token]:
