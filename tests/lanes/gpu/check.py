@@ -12,6 +12,7 @@ from patchset import console, files, paths, results
 from patchset.errors import PatchsetError
 from patchset.release import Release, load
 from patchset.series import patched_files
+from patchset.wheel.overlay import inside_wheel
 
 #: A receipt of all cells has some hundred kilobytes.
 _MOST_BYTES = 4 << 20
@@ -39,8 +40,10 @@ def check(place: Path) -> report.Receipt:
             )
         release = load(receipt["release"])
         pinned = patched_files.read(release) or {}
-        for path, digest in receipt["files"].items():
-            if pinned.get(path) != digest:
+        wanted = {path: pinned[path] for path in pinned if inside_wheel(path)}
+        served = receipt["files"]
+        for path in sorted({*wanted, *served}):
+            if wanted.get(path) != served.get(path):
                 raise PatchsetError(
                     f"{place.name}: {path} is not the series' of {release.name}",
                     f"was it written by a file of another commit, {receipt['commit']}?",
