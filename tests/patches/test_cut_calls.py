@@ -243,3 +243,24 @@ def test_the_next_turn_takes_it_back(surface: str) -> None:
         }
     reading = ask("Fine.", surface=surface, tools=TOOLS, **history)
     assert (reading.broken, reading.content) == ([], "Fine.")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_cut_call_that_is_left_out_leaves_the_first_one_whole(
+    width: int | None,
+) -> None:
+    options = {"parallel_tool_calls": False}
+    arguments, last = chat(WHOLE + OPEN, width, "stop string", **options)
+    assert arguments == ['{"path": "/a"}']
+    assert last["finish_reason"] == "tool_calls"
+    finish, stop = ENDS["stop string"]
+    status, body = raw(
+        WHOLE + OPEN, width, surface="responses", end=finish, stop=stop, **options
+    )
+    assert status == 200, body
+    document = listed(width, body)[-1]
+    items = document.get("response", document)["output"]
+    calls = [item for item in items if item["type"] == "function_call"]
+    assert [(call["arguments"], call["status"]) for call in calls] == [
+        ('{"path": "/a"}', "completed")
+    ]

@@ -8,16 +8,19 @@ import pytest
 from harness import call
 from old_harness import arguments, ask
 
-CUT = call("read", ("path", "/a")) + "\nAnd"
+CALL = call("read", ("path", "/a"))
+CUT = CALL + "\n<tool_call>\n<function=write>\n<parameter=content>\nx"
 
 
 @pytest.mark.parametrize("width", [None, 1, 100_000])
 def test_cut(width: int | None) -> None:
     reading = ask(CUT, width, end="length")
-    assert arguments(reading) == [("read", {"path": "/a"})]
+    assert (reading.calls[0].name, reading.calls[0].parsed) == ("read", {"path": "/a"})
     assert reading.finish == "length"
 
 
 @pytest.mark.parametrize("width", [None, 1, 100_000])
 def test_whole(width: int | None) -> None:
-    assert ask(call("read", ("path", "/a")), width).finish == "tool_calls"
+    reading = ask(CALL, width)
+    assert arguments(reading) == [("read", {"path": "/a"})]
+    assert reading.finish == "tool_calls"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of qwen3-coder-hook on the releases before the parser engine: every step's size gives the same message.
 
-E2 (a step with two boundaries), E3 (a string argument streams), E6 (a call ends the reasoning), E7 (reasoning in the
-step that ends it) and the record that a streaming tool parser keeps.
+E2 (a step with two boundaries), E3 (a string argument streams), E6 (a call ends the reasoning) and E7 (reasoning in the
+step that ends it).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 
 import pytest
 
-from harness import call, tokenizer
+from harness import call
 from old_harness import WIDTHS, arguments, ask, chat_deltas
 
 TWO = "Both.\n" + call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
@@ -58,23 +58,3 @@ def test_string_argument_streams() -> None:
     ]
     assert json.loads("".join(pieces)) == {"path": "/a", "content": text}
     assert max(map(len, pieces)) < 60
-
-
-def test_record_of_what_was_streamed() -> None:
-    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
-    from vllm.tool_parsers import ToolParserManager
-
-    from harness import TOOLS
-
-    for name in ("qwen3_coder", "qwen3_xml"):
-        request = ChatCompletionRequest(
-            model="m", messages=[{"role": "user", "content": "x"}], tools=TOOLS
-        )
-        parser = ToolParserManager.get_tool_parser(name)(tokenizer())
-        parser.extract_tool_calls_streaming("", TWO, TWO, [], [1], [1], request)
-        parser.finish_streaming()
-        assert [json.loads(one) for one in parser.streamed_args_for_tool] == [
-            {"path": "/a"},
-            {"path": "/b"},
-        ]
-        assert [one["name"] for one in parser.prev_tool_call_arr] == ["read", "read"]

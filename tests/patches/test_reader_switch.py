@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two registered names have one reader, an off switch brings the stock parsers back, no other parser changes."""
+"""Which pairs of parsers the reader serves: by class, so that a plugin keeps its own, and none when switched off."""
 
 from __future__ import annotations
 
@@ -10,59 +10,88 @@ import sys
 import pytest
 from vllm import envs
 
-NAMES = ("qwen3_coder", "qwen3_xml")
-
+#: Prints for each state whether the reader serves the pairs that the release knows.
 REPORT = """
+import os
 from vllm.parser.parser_manager import ParserManager
+from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 
-def module(name, reasoning="qwen3"):
-    tool = ToolParserManager.get_tool_parser(name)
-    parser = ParserManager.get_parser(name, reasoning, True)
-    print(name, reasoning, tool.__module__, *(base.__module__ for base in parser.__mro__[1:2]), sep=",")
+def report(state, *tools):
+    for tool in tools:
+        for thinks in (None, "qwen3", "nemotron_v3", "deepseek_r1", "step3p5", "deepseek_v3", "minicpmv"):
+            try:
+                parser = ParserManager.get_parser(tool, thinks, True)
+            except (KeyError, TypeError):  # unknown to this release
+                continue
+            modules = [base.__module__ for base in parser.__mro__]
+            print("pair", state, tool, thinks, any("qwen_tool" in one for one in modules))
 
-for name in {names!r}:
-    module(name)
+def register(manager, name, base):
+    manager.register_module(name, True, type("Own", (base,), {}))
+
+report("stock", "qwen3_coder", "qwen3_xml", "step3p5", "mimo")
+os.environ["VLLM_QWEN_TOOL_READER"] = "0"
+report("off", "qwen3_coder", "qwen3_xml")
+del os.environ["VLLM_QWEN_TOOL_READER"]
+register(ReasoningParserManager, "qwen3", ReasoningParserManager.get_reasoning_parser("qwen3"))
+report("reasoning plugin", "qwen3_coder")
+register(ToolParserManager, "qwen3_coder", ToolParserManager.get_tool_parser("qwen3_coder"))
+report("tool plugin", "qwen3_coder")
 """
+READ = {"None", "qwen3", "nemotron_v3", "deepseek_r1", "step3p5"}
 
 
-def parsers(*names: str, **environment: str) -> dict[str, list[str]]:
-    """For each tool parser: the modules of its class and of the parser that serves it beside qwen3."""
-    report = REPORT.format(names=names)
+@pytest.fixture(scope="module")
+def served() -> dict[tuple[str, str, str], bool]:
+    """Whether the reader serves a pair, by state, tool parser and reasoning parser."""
     run = subprocess.run(
-        [sys.executable, "-c", report],
+        [sys.executable, "-c", REPORT.replace(" plugin", "-plugin")],
         cwd=os.environ["VLLM_TREE"],
-        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    lines = [
-        line.split(",") for line in run.stdout.splitlines() if line.startswith(names)
-    ]
-    return {line[0]: line[2:] for line in lines}
+    lines = [line.split() for line in run.stdout.splitlines()]
+    found = {
+        (line[1], line[2], line[3]): line[4] == "True"
+        for line in lines
+        if line[:1] == ["pair"]
+    }
+    assert run.returncode == 0, run.stderr
+    return found
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_registered_names_have_the_reader(name: str) -> None:
-    assert all("qwen_" in module for module in parsers(name)[name])
+def test_the_pairs_that_the_reader_serves(
+    served: dict[tuple[str, str, str], bool],
+) -> None:
+    for (state, tool, thinks), is_read in served.items():
+        if state == "stock":
+            expected = tool in ("qwen3_coder", "qwen3_xml") and thinks in READ
+            assert is_read == expected, (tool, thinks)
+    assert served["stock", "qwen3_coder", "qwen3"]
 
 
-def test_stock_parsers_keep_names_of_their_own() -> None:
-    stock = parsers(*(f"{name}_stock" for name in NAMES))
-    assert set(stock) == {f"{name}_stock" for name in NAMES}
+def test_off_switch(served: dict[tuple[str, str, str], bool]) -> None:
+    assert not any(read for (state, *_), read in served.items() if state == "off")
+    assert served["stock", "qwen3_coder", "None"]
+
+
+def test_a_plugin_keeps_its_reasoning_parser(
+    served: dict[tuple[str, str, str], bool],
+) -> None:
+    assert not served["reasoning-plugin", "qwen3_coder", "qwen3"]
+    assert served["reasoning-plugin", "qwen3_coder", "None"]
+
+
+def test_a_plugin_keeps_its_tool_parser(
+    served: dict[tuple[str, str, str], bool],
+) -> None:
     assert not any(
-        "qwen_" in module for modules in stock.values() for module in modules
+        read for (state, *_), read in served.items() if state == "tool-plugin"
     )
-
-
-def test_off_switch() -> None:
-    off = parsers(*NAMES, VLLM_QWEN_TOOL_READER="0")
-    stock = parsers(*(f"{name}_stock" for name in NAMES))
-    assert [off[name] for name in NAMES] == [
-        stock.get(f"{name}_stock") for name in NAMES
-    ]
+    assert served["reasoning-plugin", "qwen3_coder", "None"]
 
 
 def test_the_variable_is_known_and_recompiles_nothing() -> None:

@@ -16,18 +16,17 @@ from vllm.entrypoints.openai.chat_completion.serving import OpenAIServingChat
 from vllm.entrypoints.openai.responses import streaming_events
 from vllm.entrypoints.openai.responses.serving import OpenAIServingResponses
 from vllm.parser import ParserManager
-from vllm.parser.engine.adapters import ParserEngineReasoningAdapter
-from vllm.tool_parsers import ToolParserManager
 
-from vllm_qwen_tools import qwen_tool_parser as qwen
 from vllm_qwen_tools.qwen_tool_deltas import is_cut, merge_deltas
+from vllm_qwen_tools.qwen_tool_pairs import reads_pair
+from vllm_qwen_tools.qwen_tool_parser import QwenToolParser
 
 _output = ContextVar("output", default=None)  # the engine's, as it was given
 _left = ContextVar("left", default=0)  # kinds of deltas that wait for a step
 _cut = ContextVar("cut", default=None)  # the finish reason if the last call is cut
 
 
-class PluginParser(qwen.QwenToolParser):
+class PluginParser(QwenToolParser):
     """Asks the engine's output for what patched serving tells."""
 
     _waiting = ()
@@ -134,21 +133,24 @@ def _wraps(owner, name):
 
 
 def install(announce):
-    """Register the tool parser, and wrap what makes parsers and takes outputs."""
-    names = ["qwen3_coder", "qwen3_xml"]
-    ToolParserManager.register_module(names, module=qwen.QwenReaderToolParser)
+    """Wrap what makes parsers and takes outputs."""
     raw = "chat_completion_stream_generator_raw"  # from v0.33.0: of chunks, no text
     stream = raw if hasattr(OpenAIServingChat, raw) else raw.removesuffix("_raw")
 
     @_wraps(ParserManager, "get_parser")
     def get_parser(stock, **named):
-        parser, name = stock(**named), named.get("reasoning_parser_name")
-        adapter = getattr(parser, "reasoning_parser_cls", None)
-        # A plugin may have taken the name of vLLM's own reasoning parser.
-        fits = not adapter or issubclass(adapter, ParserEngineReasoningAdapter)
-        if parser and fits and qwen.reads_qwen_format(parser.tool_parser_cls, name):
+        parser = stock(**named)
+        tool, thinks = named.get("tool_parser_name"), named.get("reasoning_parser_name")
+        tools = named.get("enable_auto_tools", False)
+        classes = {
+            "tool_parser_cls": ParserManager.get_tool_parser(tool, tools),
+            "reasoning_parser_cls": ParserManager.get_reasoning_parser(thinks),
+            "tool_strict_level": getattr(parser, "tool_strict_level", None),
+        }
+        pair = classes["tool_parser_cls"], classes["reasoning_parser_cls"]
+        if parser and reads_pair(tool, *pair):
             announce()
-            return type(parser.__name__, (PluginParser, parser), {})
+            return type(parser.__name__, (PluginParser,), classes)
         return parser
 
     @_wraps(OpenAIServingChat, stream)

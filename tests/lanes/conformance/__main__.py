@@ -73,6 +73,11 @@ def options(argv: list[str]) -> argparse.Namespace:
         choices=("qwen3", "none"),
         help="only starts with this reasoning parser",
     )
+    parser.add_argument(
+        "--pair",
+        metavar="REASONING/TOOL",
+        help="parsers in place of qwen3 and qwen3_coder, as deepseek_r1/qwen3_coder",
+    )
     parser.add_argument("--start", choices=tuple(cases.STARTS), help="only this start")
     parser.add_argument(
         "--schedule",
@@ -159,6 +164,7 @@ def adapters(
             workers=opts.jobs,
             log=opts.log,
             plugin=opts.plugin,
+            pair=opts.pair,
         )
         if opts.plugin:
             python += f" --plugin {shlex.quote(str(opts.plugin))}"
@@ -198,7 +204,7 @@ def run(opts: argparse.Namespace) -> int:
     jobs = jobs_for(
         chosen,
         surfaces=opts.surface or list(SURFACES),
-        reasoning=opts.reasoning,
+        reasoning="qwen3" if opts.pair else opts.reasoning,
         pattern=pattern,
         names=opts.schedule,
         full=opts.full,
@@ -233,7 +239,7 @@ def run(opts: argparse.Namespace) -> int:
         from conformance import table
 
         for report in reports:
-            table.keep(report.document())
+            table.keep(report.document(), opts.pair)
         return 0
     return 0 if all(report.is_right() for report in reports) else 1
 

@@ -63,7 +63,9 @@ class TreeAdapter:
         workers: int = 2,
         log: Path | None = None,
         plugin: Path | None = None,
+        pair: str | None = None,
     ) -> None:
+        self.pair = pair
         if not (tree / "vllm" / "__init__.py").is_file():
             raise AdapterError(
                 f"{tree} is no vLLM source tree; nox -s apply -- RELEASE makes those of a release"
@@ -116,7 +118,8 @@ class TreeAdapter:
             self.log.open("a") if self.log else subprocess.DEVNULL
         )  # the child owns it
         return subprocess.Popen(
-            [self.python, "-m", "conformance.host"],
+            [self.python, "-m", "conformance.host"]
+            + (["--reasoning=qwen3", f"--pair={self.pair}"] if self.pair else []),
             cwd=TESTS,
             env=env,
             text=True,

@@ -79,16 +79,3 @@ def test_prompt_closed_the_reasoning(prompt: str) -> None:
     parser = _parser()
     parser.set_prompt_token_ids(_ids(prompt))
     assert parser.parse("Yes.", _request())[:2] == (None, "Yes.")
-
-
-def test_neither_tools_nor_request() -> None:
-    """A tool parser that was made without tools, asked without a request, has none to call."""
-    from vllm.parser.qwen_delegating_parser import QwenStreamingToolParser
-    from vllm.tool_parsers import ToolParserManager
-
-    parser = ToolParserManager.get_tool_parser("qwen3_xml")(tokenizer())
-    assert isinstance(parser, QwenStreamingToolParser)
-    parser.tools = None
-    ids = _ids("Yes.")
-    delta = parser.extract_tool_calls_streaming("", "Yes.", "Yes.", [], ids, ids, None)
-    assert delta.content == "Yes."

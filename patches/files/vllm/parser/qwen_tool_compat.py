@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: Copyright contributors to the vLLM project
-"""Names that the Qwen parser uses and that stand elsewhere in some releases."""
+"""Names that the Qwen parser uses and that stand elsewhere before v0.32.0."""
 
 from __future__ import annotations
 
@@ -13,18 +13,14 @@ try:
         DeltaFunctionCall,
         DeltaMessage,
         DeltaToolCall,
-        ExtractedToolCallInformation,
         FunctionCall,
-        ToolCall,
     )
 except ImportError:
     from vllm.entrypoints.openai.engine.protocol import (  # type: ignore[no-redef]
         DeltaFunctionCall,
         DeltaMessage,
         DeltaToolCall,
-        ExtractedToolCallInformation,
         FunctionCall,
-        ToolCall,
     )
 
 try:
@@ -48,9 +44,7 @@ __all__ = [
     "DeltaFunctionCall",
     "DeltaMessage",
     "DeltaToolCall",
-    "ExtractedToolCallInformation",
     "FunctionCall",
-    "ToolCall",
     "iter_response_function_tool_info",
     "make_tool_call_id",
 ]

@@ -8,15 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vllm.logger import init_logger
-from vllm.parser.qwen_tool_compat import (
-    DeltaFunctionCall,
-    DeltaMessage,
-    DeltaToolCall,
-    ExtractedToolCallInformation,
-    FunctionCall,
-    ToolCall,
-    iter_response_function_tool_info,
-)
 from vllm.parser.qwen_tool_reader import (
     FUNCTION_END,
     TOOL_CALL_END,
@@ -26,6 +17,27 @@ from vllm.parser.qwen_tool_reader import (
     QwenToolReader,
 )
 from vllm.parser.qwen_tool_values import ArgumentsWriter, ToolSchema
+
+try:
+    from vllm.entrypoints.generate.base.protocol import (
+        DeltaFunctionCall,
+        DeltaMessage,
+        DeltaToolCall,
+        FunctionCall,
+    )
+    from vllm.renderers.chat_utils import make_tool_call_id as make_tool_call_id
+    from vllm.tool_parsers.utils import iter_response_function_tool_info
+except ImportError:  # before v0.32.0
+    from vllm.parser.qwen_tool_compat import (  # type: ignore[no-redef]
+        DeltaFunctionCall,
+        DeltaMessage,
+        DeltaToolCall,
+        FunctionCall,
+        iter_response_function_tool_info,
+    )
+    from vllm.parser.qwen_tool_compat import (
+        make_tool_call_id as make_tool_call_id,
+    )
 
 if TYPE_CHECKING:
     from vllm.entrypoints.openai.chat_completion.protocol import (
@@ -315,15 +327,3 @@ def assemble(
         if call.function is not None
     ]
     return merged.reasoning, merged.content, calls
-
-
-def extract_tool_calls(
-    stream: QwenDeltaStream, model_output: str
-) -> ExtractedToolCallInformation:
-    """What a tool parser says of a whole answer, read by a new *stream*."""
-    _, content, calls = assemble(stream.feed(model_output) + stream.finish())
-    return ExtractedToolCallInformation(
-        tools_called=bool(calls),
-        tool_calls=[ToolCall(id=call.id, function=call) for call in calls],
-        content=content,
-    )

@@ -28,6 +28,12 @@ def knows(release: str, since: str) -> bool:
     return not since or not number or number >= [int(n) for n in since.split(".")]
 
 
+def pair(words: str) -> list[str]:
+    """The server's options for ``REASONING/TOOL``."""
+    reasoning, tool = words.split("/")
+    return ["--reasoning-parser", reasoning, "--tool-call-parser", tool]
+
+
 async def serve(options: argparse.Namespace, out: Any) -> None:
     """The job loop."""
     from conformance import case as cases
@@ -43,7 +49,10 @@ async def serve(options: argparse.Namespace, out: Any) -> None:
     began = time.monotonic()
     folder = str(tokens.model_folder())
     # One application for each reasoning parser, in one process: two workers then share any list of jobs evenly.
-    apps = {r: await build(folder, r, []) for r in options.reasoning.split(",")}
+    pair = {"qwen3": options.pair}
+    apps = {
+        r: await build(folder, r, pair.get(r, [])) for r in options.reasoning.split(",")
+    }
     judges = {r: Judge(app, json_calls=constrains_to_json()) for r, app in apps.items()}
     # As the release's own server does once it is up: what was imported is not looked at again by every collection.
     gc.collect()
@@ -100,6 +109,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="conformance.host")
     parser.add_argument(
         "--reasoning", default="none,qwen3", help="reasoning parsers, comma-separated"
+    )
+    parser.add_argument(
+        "--pair", default=[], type=pair, help="parsers in place of qwen3, qwen3_coder"
     )
     options = parser.parse_args()
     # Whatever the release prints must not mix with the results.

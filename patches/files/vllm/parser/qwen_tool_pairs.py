@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: Copyright contributors to the vLLM project
+"""One parser for an output in the Qwen3-Coder tool-call format.
+
+:class:`QwenToolReader` reads the whole output, reasoning included, because only
+a reader that knows the request's tools can tell where a call begins in it.
+Streamed and not streamed output take the same way.
+
+This is for ``--tool-call-parser qwen3_coder`` and ``qwen3_xml``, alone or with a
+reasoning parser of :data:`REASONING_PARSERS`.  ``VLLM_QWEN_TOOL_READER=0`` leaves
+them the parsers of the release, which every other pair has in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from vllm.parser.abstract_parser import DelegatingParser
+from vllm.parser.qwen_tool_deltas import (
+    DeltaMessage,
+    FunctionCall,
+    assemble,
+    log_reader,
+)
+from vllm.parser.qwen_tool_reader import THINK_END, THINK_START, TOOL_CALL_START
+from vllm.reasoning import _REASONING_PARSERS_TO_REGISTER
+from vllm.tool_parsers import _TOOL_PARSERS_TO_REGISTER
+
+if TYPE_CHECKING:
+    from vllm.entrypoints.openai.chat_completion.protocol import (
+        ChatCompletionRequest,
+    )
+    from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
+
+    Request = ChatCompletionRequest | ResponsesRequest
+
+TOOL_PARSERS = ("qwen3_coder", "qwen3_xml")
+# Those for which reasoning is what stands between <think> and </think>.
+REASONING_PARSERS = ("qwen3", "nemotron_v3", "deepseek_r1", "step3p5")
+
+TURN_START = "<|im_start|>"
+
+
+def reads_pair(
+    tool_parser_name: str | None,
+    tool_parser_cls: type | None,
+    reasoning_parser_cls: type | None,
+) -> bool:
+    """Whether a :class:`QwenParser` serves this pair of parsers.
+
+    The classes must be the release's own: a plugin may have put its own under
+    the same name.
+    """
+    if (
+        tool_parser_name not in TOOL_PARSERS
+        or tool_parser_cls is not _registered_tool_parser(tool_parser_name)
+    ):
+        return False
+    if reasoning_parser_cls is not None and reasoning_parser_cls not in map(
+        _registered_reasoning_parser, REASONING_PARSERS
+    ):
+        return False
+    log_reader()
+    return True
+
+
+def _registered_tool_parser(name: str) -> type | None:
+    file_name, class_name = _TOOL_PARSERS_TO_REGISTER[name]
+    return getattr(import_module(f"vllm.tool_parsers.{file_name}"), class_name)
+
+
+def _registered_reasoning_parser(name: str) -> type | None:
+    if name not in _REASONING_PARSERS_TO_REGISTER:  # of a later release
+        return None
+    file_name, class_name = _REASONING_PARSERS_TO_REGISTER[name]
+    return getattr(import_module(f"vllm.reasoning.{file_name}"), class_name)
+
+
+class QwenParser(DelegatingParser):
+    """Parser for reasoning and calls together.
+
+    The two parsers that it stands for still answer what is asked about token
+    ids.
+    """
+
+    # How an output is read that begins in the reasoning, or does not.
+    _open_stream: Callable[[Request], Any]
+
+    _stream: Any = None  # of the deltas
+    _last_opened: Any = None
+    _finish: tuple[str | None, int | str | None] = (None, None)
+    _prompt_token_ids: Sequence[int] = ()
+    _thought: list[str] | None = None  # where it may turn out to be the answer
+    _takes_one_call = False
+    _leaves_out_calls = False
+
+    def __init__(
+        self, tokenizer: Any, tools: Any = None, *args: Any, **kwargs: Any
+    ) -> None:
+        super().__init__(tokenizer, tools, *args, **kwargs)
+        template = kwargs.get("chat_template_kwargs") or {}
+        self._thinking = template.get("enable_thinking", True)
+
+    def set_prompt_token_ids(self, prompt_token_ids: Sequence[int] | None) -> None:
+        """Tell the prompt, which may have opened or closed the reasoning."""
+        self._prompt_token_ids = prompt_token_ids or ()
+
+    def set_finish_reason(
+        self, finish_reason: str | None, stop_reason: int | str | None = None
+    ) -> None:
+        """Tell why the output ends, before its last part is parsed."""
+        self._finish = finish_reason, stop_reason
+
+    @property
+    def last_call_is_cut(self) -> bool:
+        """Whether the output ended within the last call that is delivered."""
+        stream = self._last_opened
+        return stream is not None and stream.call_is_cut and not self._leaves_out_calls
+
+    def _begins_in_reasoning(self) -> bool:
+        if self._reasoning_parser is None:
+            return False
+        told = self._prompt_opens_reasoning()
+        return bool(self._thinking) if told is None else told
+
+    def _prompt_opens_reasoning(self) -> bool | None:
+        """What the last turn of the prompt says; ``None`` if nothing."""
+        vocab = self._reasoning_parser.vocab
+        for token_id in reversed(self._prompt_token_ids):
+            if token_id == vocab.get(THINK_START):
+                return True
+            if token_id in (vocab.get(THINK_END), vocab.get(TOOL_CALL_START)):
+                return False
+            if token_id == vocab.get(TURN_START):
+                break
+        return None
+
+    def parse(
+        self,
+        model_output: str,
+        request: Request,
+        enable_auto_tools: bool = False,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[str | None, str | None, list[FunctionCall] | None]:
+        stream = self._open(request)
+        deltas = stream.feed(model_output) + stream.end(request, *self._finish)
+        reasoning, content, calls = assemble(self._delivered(deltas))
+        if _must_answer(request) and not calls and not (content or "").strip():
+            reasoning, content = content, reasoning
+        return reasoning, content, calls
+
+    def parse_deltas(
+        self,
+        delta_text: str,
+        delta_token_ids: Sequence[int],
+        request: Request,
+        prompt_token_ids: Sequence[int] | None = None,
+        *,
+        finished: bool,
+    ) -> list[DeltaMessage]:
+        """Deltas of one step, each of one kind, in the order of the output."""
+        stream = self._stream
+        if stream is None:
+            if prompt_token_ids is not None:
+                self.set_prompt_token_ids(prompt_token_ids)
+            self._stream = stream = self._open(request)
+            self._thought = [] if _must_answer(request) else None
+        deltas = stream.feed(delta_text)
+        if finished:
+            deltas += stream.end(request, *self._finish)
+        deltas = self._delivered(deltas)
+        if self._thought is not None:
+            self._answer_with_reasoning(deltas, finished)
+        # Only chat requests have it.
+        if not getattr(request, "include_reasoning", True):
+            deltas = [delta for delta in deltas if delta.reasoning is None]
+        return deltas
+
+    def _open(self, request: Request) -> Any:
+        self._takes_one_call = getattr(request, "parallel_tool_calls", True) is False
+        self._leaves_out_calls = False
+        self._last_opened = self._open_stream(request)
+        return self._last_opened
+
+    def _delivered(self, deltas: list[DeltaMessage]) -> list[DeltaMessage]:
+        """The deltas without further calls, where the request takes only one."""
+        if not self._takes_one_call:
+            return deltas
+        kept = [
+            one for one in deltas if not one.tool_calls or one.tool_calls[0].index == 0
+        ]
+        self._leaves_out_calls |= len(kept) < len(deltas)
+        return kept
+
+    def _answer_with_reasoning(
+        self, deltas: list[DeltaMessage], finished: bool
+    ) -> None:
+        assert self._thought is not None
+        self._thought += [delta.reasoning or "" for delta in deltas]
+        if any(delta.reasoning is None for delta in deltas):
+            self._thought = None
+        elif finished and (answer := "".join(self._thought)):
+            deltas.append(DeltaMessage(content=answer))
+
+
+def _must_answer(request: Request) -> bool:
+    """Whether reasoning is the answer of an output that has no other.
+
+    Nemotron's chat templates have this switch.
+    """
+    template = getattr(request, "chat_template_kwargs", None) or {}
+    return template.get("force_nonempty_content") is True

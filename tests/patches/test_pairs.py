@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other reasoning parsers beside ``qwen3_coder``: reasoning, text and calls in order, on every surface (D2, D10)."""
+
+from __future__ import annotations
+
+import pytest
+from vllm.reasoning import _REASONING_PARSERS_TO_REGISTER
+
+from harness import call
+from old_harness import arguments, ask
+
+PAIRS = [
+    name
+    for name in ("nemotron_v3", "deepseek_r1", "step3p5")
+    if name in _REASONING_PARSERS_TO_REGISTER
+]
+CALLS = call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
+
+
+@pytest.mark.parametrize("width", [None, 1, 4, 100_000])
+@pytest.mark.parametrize("surface", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("reasoning", PAIRS)
+def test_in_order(reasoning: str, surface: str, width: int | None) -> None:
+    reading = ask(
+        "Hm.</think>Two:\n\n" + CALLS + "\nDone.",
+        width,
+        surface=surface,
+        reasoning=reasoning,
+        prompt="open",
+    )
+    assert arguments(reading) == [("read", {"path": "/a"}), ("read", {"path": "/b"})]
+    assert (reading.reasoning, reading.content) == ("Hm.", "Two:\n\nDone.")
+
+
+@pytest.mark.skipif("nemotron_v3" not in PAIRS, reason="not in this release")
+@pytest.mark.parametrize("width", [None, 1, 100_000])
+def test_reasoning_that_must_be_the_answer(width: int | None) -> None:
+    options = {"force_nonempty_content": True}
+    for output, content in (
+        ("All of it.", "All of it."),
+        ("Hm.</think>Yes.", "Yes."),
+        ("Hm.</think>" + CALLS, ""),
+    ):
+        reading = ask(
+            output,
+            width,
+            reasoning="nemotron_v3",
+            prompt="open",
+            chat_template_kwargs=options,
+        )
+        assert reading.content == content
