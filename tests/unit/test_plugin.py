@@ -27,7 +27,7 @@ def init_logger(name):
 """,
     "parser/__init__.py": "",
     "tool_parsers/__init__.py": "",
-    "tool_parsers/utils.py": "",
+    "tool_parsers/utils.py": "def iter_response_function_tool_info(tool): ...\n",
     "renderers/__init__.py": "",
     "renderers/chat_utils.py": "make_tool_call_id = str\n",
     "entrypoints/__init__.py": "",

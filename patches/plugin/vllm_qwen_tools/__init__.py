@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Qwen tool calls of a stock vLLM, read by QwenToolReader; no file is changed."""
 
-import functools
 import hashlib
 import importlib.util
 import multiprocessing
@@ -11,10 +10,6 @@ from importlib import metadata, resources
 from pathlib import Path
 
 SWITCH = "VLLM_QWEN_TOOL_READER"
-NOT_COVERED = (
-    "late system messages, malformed history, line separators, the thinking budget. "
-    f"{SWITCH}=0 switches it off"
-)
 
 
 class Refused(Exception):
@@ -22,7 +17,10 @@ class Refused(Exception):
 
 
 def register() -> None:
-    """Take over ``qwen3_coder`` and ``qwen3_xml``, or say why not; never raises."""
+    """Take over ``qwen3_coder`` and ``qwen3_xml``, or say why not; never raises.
+
+    What is live is said when the server takes its parser: vLLM's log is set up then.
+    """
     process = multiprocessing.current_process().name
     serves = process == "MainProcess" or process.startswith("ApiServer")
     if not serves or sys.argv[0].endswith("/models/registry.py"):
@@ -39,10 +37,8 @@ def register() -> None:
             raise Refused(f"the self-test failed: {fault}")
         from vllm_qwen_tools import serving
 
-        # Once the server takes the parser; vLLM's log may not be set up before.
-        live = "reads the tool calls of qwen3_coder and qwen3_xml on vLLM"
-        words = "%s %s %s. Not covered: %s.", name, live, version, NOT_COVERED
-        serving.install(functools.partial(logger.info_once, *words))
+        name += f" on vLLM {version}"
+        serving.install(lambda text: logger.info_once("%s %s", name, text))
     except Refused as reason:
         logger.warning("%s does nothing: %s.", name, reason)
     except Exception:

@@ -18,8 +18,12 @@ from vllm.entrypoints.openai.responses.serving import OpenAIServingResponses
 from vllm.parser import ParserManager
 
 from vllm_qwen_tools.qwen_tool_deltas import is_cut, merge_deltas
-from vllm_qwen_tools.qwen_tool_pairs import reads_pair
-from vllm_qwen_tools.qwen_tool_parser import QwenToolParser
+from vllm_qwen_tools.qwen_tool_pairs import TOOL_PARSERS, reads_pair
+from vllm_qwen_tools.qwen_tool_parser import QwenToolParser, _LazyEngine
+
+NOT_COVERED = (
+    "late system messages, malformed history, line separators, the thinking budget"
+)
 
 _output = ContextVar("output", default=None)  # the engine's, as it was given
 _left = ContextVar("left", default=0)  # kinds of deltas that wait for a step
@@ -132,25 +136,21 @@ def _wraps(owner, name):
     return put
 
 
-def install(announce):
-    """Wrap what makes parsers and takes outputs."""
+def install(say):
+    """Wrap what makes parsers, what takes outputs and what answers."""
     raw = "chat_completion_stream_generator_raw"  # from v0.33.0: of chunks, no text
     stream = raw if hasattr(OpenAIServingChat, raw) else raw.removesuffix("_raw")
 
     @_wraps(ParserManager, "get_parser")
-    def get_parser(stock, **named):
-        parser = stock(**named)
-        tool, thinks = named.get("tool_parser_name"), named.get("reasoning_parser_name")
-        tools = named.get("enable_auto_tools", False)
-        classes = {
-            "tool_parser_cls": ParserManager.get_tool_parser(tool, tools),
-            "reasoning_parser_cls": ParserManager.get_reasoning_parser(thinks),
-            "tool_strict_level": getattr(parser, "tool_strict_level", None),
-        }
-        pair = classes["tool_parser_cls"], classes["reasoning_parser_cls"]
-        if parser and reads_pair(tool, *pair):
-            announce()
-            return type(parser.__name__, (PluginParser,), classes)
+    def get_parser(stock, *, tool_parser_name=None, **named):
+        parser = stock(tool_parser_name=tool_parser_name, **named)
+        tools = getattr(parser, "tool_parser_cls", None)
+        if tools and reads_pair(tool_parser_name, tools, parser.reasoning_parser_cls):
+            say(f"reads the calls of {tool_parser_name}. Not covered: {NOT_COVERED}.")
+            lazy = type("QwenToolAdapter", (_LazyEngine, tools), {})
+            return type("QwenParser", (PluginParser, parser), {"tool_parser_cls": lazy})
+        if tools and tool_parser_name in TOOL_PARSERS:
+            say(f"does nothing for {tool_parser_name} beside this reasoning parser.")
         return parser
 
     @_wraps(OpenAIServingChat, stream)

@@ -165,7 +165,7 @@ class TreeAdapter:
             raise AdapterError(
                 f"{self.tree} could not be started{where}: {ready or 'no answer'}"
             )
-        if self.plugin and not ready["parser"].startswith("vllm_qwen_tools"):
+        if self.plugin and not ready["plugin"]:
             raise AdapterError(f"{self.plugin.name} does nothing on {self.tree}")
         self.release = ready["ready"]
         return process

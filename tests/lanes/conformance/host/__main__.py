@@ -58,14 +58,13 @@ async def serve(options: argparse.Namespace, out: Any) -> None:
     gc.collect()
     gc.freeze()
     import vllm
-    from vllm.tool_parsers import ToolParserManager
 
     ways = surfaces()
     write(
         {
             "ready": vllm.__version__,
             "tree": str(Path(vllm.__file__).parent.parent),
-            "parser": ToolParserManager.get_tool_parser("qwen3_coder").__module__,
+            "plugin": "vllm_qwen_tools.serving" in sys.modules,
             "seconds": round(time.monotonic() - began, 1),
         }
     )
