@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from patchset import console
@@ -25,15 +25,10 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 TEMP_PREFIX = ".tmp-"
 
 
-def sha256_file(path: Path, on_bytes: Callable[[int], None] | None = None) -> str:
-    """The sha256 of a file in hex; ``on_bytes`` hears of each piece's size in bytes."""
-    digest = hashlib.sha256()
+def sha256_file(path: Path) -> str:
+    """The sha256 of a file in hex."""
     with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-            if on_bytes:
-                on_bytes(len(piece))
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_regular(path: Path, limit: int) -> bytes:

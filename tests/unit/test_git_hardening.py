@@ -138,40 +138,6 @@ def test_hooks_of_a_tree_do_not_run(project: Project, tmp_path: Path) -> None:
     assert not ran.exists()
 
 
-@pytest.mark.parametrize(
-    "act", ["stash", "branch", "ignored", "tag", "untracked", "commit"]
-)
-def test_apply_deletes_no_work(project: Project, act: str) -> None:
-    tree = patched_tree(load("v1.2.0"))
-    (tree / "pkg/__pycache__").mkdir()
-    (tree / "pkg/__pycache__/parser.cpython-311.pyc").write_bytes(b"x")
-    patched_tree(load("v1.2.0"))
-    project.add_patch("0001-first.diff", diff_line(5, "five"))
-    if act == "ignored":
-        (tree / "notes.txt").write_text("an hour of work\n")  # .gitignore has *.txt
-    else:
-        (tree / "pkg/parser.py").write_text(PARSER + "work\n")
-    if act == "untracked":
-        project.git("checkout", "--quiet", ".")
-        (tree / "notes").write_text("an hour of work\n")
-    elif act == "stash":
-        project.git("stash", "--quiet")
-    elif act != "ignored":
-        project.git("checkout", "--quiet", "-b", "work")
-        project.git("commit", "--quiet", "-am", "an hour of work")
-        if act != "commit":
-            project.git("checkout", "--quiet", "main")
-        if act == "tag":
-            project.git("tag", "kept", "work")
-            project.git("branch", "--quiet", "-D", "work")
-    with pytest.raises(PatchsetError, match="holds work that no diff has: "):
-        patched_tree(load("v1.2.0"))
-    patched_tree(load("v1.2.0"), discard=True)
-    assert not (tree / "notes.txt").exists() and not project.git(
-        "stash", "list", "--all"
-    )
-
-
 def test_an_amended_stock_tree_is_refused(project: Project) -> None:
     tree = stock_tree(load("v1.2.0"))
     (tree / "pkg/parser.py").write_text("amended\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -127,63 +126,46 @@ def test_what_is_not_as_pinned_is_refused_and_leaves_the_old_tree(own: Project) 
     assert subjects(own)[0] == "twenty"
 
 
-def commit_on_a_worktree(tree: Path, git: Callable[..., str]) -> None:
-    git("worktree", "add", "--quiet", "--detach", str(tree.parent / "second"))
+WORK = "echo an hour of work > pkg/parser.py"
+#: What somebody did in a patched tree, as shell.
+ACTS = {
+    "commit": f"{WORK}; git commit --quiet -am work",
+    "branch": f"{WORK}; git checkout --quiet -b x; git commit -qam x; git switch -q main",
+    "tag": f"{WORK}; git commit -qam x; git tag kept; git reset --quiet --hard HEAD^",
+    "stash": f"{WORK}; git stash --quiet",
+    "untracked": "touch notes",
+    "ignored": "touch notes.txt",  # .gitignore has *.txt
+    "worktree": "git worktree add --quiet --detach ../second",
+    "note": "git notes add -m work",
+    "skip-worktree": f"git update-index --skip-worktree pkg/parser.py; {WORK}",
+    "assume-unchanged": f"git update-index --assume-unchanged pkg/parser.py; {WORK}",
+    "remote reference": "git update-ref refs/remotes/me/work $(git write-tree)",
+    "no stamp": "rm .git/patchset.json",
+    "odd stamp": """echo '{"head": [1], "stock": null}' > .git/patchset.json""",
+    "detached": "git checkout --quiet --detach",
+}
 
 
-def note(tree: Path, git: Callable[..., str]) -> None:
-    git("notes", "add", "-m", "an hour of work")
-
-
-def skip_worktree(tree: Path, git: Callable[..., str]) -> None:
-    git("update-index", "--skip-worktree", "pkg/parser.py")
-    (tree / "pkg/parser.py").write_text("an hour of work\n")
-
-
-def assume_unchanged(tree: Path, git: Callable[..., str]) -> None:
-    git("update-index", "--assume-unchanged", "pkg/parser.py")
-    (tree / "pkg/parser.py").write_text("an hour of work\n")
-
-
-def remote_reference(tree: Path, git: Callable[..., str]) -> None:
-    git("update-ref", "refs/remotes/me/work", git("write-tree").strip())
-
-
-def no_stamp(tree: Path, git: Callable[..., str]) -> None:
-    (tree / ".git/patchset.json").unlink()
-
-
-def odd_stamp(tree: Path, git: Callable[..., str]) -> None:
-    (tree / ".git/patchset.json").write_text('{"head": [1], "stock": null}')
-
-
-def detached(tree: Path, git: Callable[..., str]) -> None:
-    git("checkout", "--quiet", "--detach")
-
-
-@pytest.mark.parametrize(
-    "act",
-    [
-        commit_on_a_worktree,
-        note,
-        skip_worktree,
-        assume_unchanged,
-        remote_reference,
-        no_stamp,
-        odd_stamp,
-        detached,
-    ],
-)
+@pytest.mark.parametrize("act", ACTS)
 def test_apply_deletes_no_work_that_its_stamp_does_not_explain(
-    own: Project, act: Callable[[Path, Callable[..., str]], None]
+    own: Project, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "a@b")
     tree = patched_tree(load("v1.2.0"))
-    act(tree, own.git)
+    (tree / "pkg/__pycache__").mkdir()
+    (tree / "pkg/__pycache__/parser.cpython-311.pyc").touch()
+    assert patched_tree(load("v1.2.0")) == tree, "caches are no work"
+    subprocess.run(ACTS[act], shell=True, cwd=tree, check=True)
     before = sorted(tree.rglob("*"))
     own.add_patch("new.diff", diff_line(30, "thirty"))
     with pytest.raises(PatchsetError, match="holds work that no diff has"):
         patched_tree(load("v1.2.0"))
     assert sorted(tree.rglob("*")) == before
+    (own.folder / "patched-files.sha256").unlink()
+    patched_tree(load("v1.2.0"), discard=True)
+    assert "\nthirty\n" in (tree / "pkg/parser.py").read_text()
 
 
 def test_refresh_takes_amended_new_dropped_and_reordered_commits(own: Project) -> None:
