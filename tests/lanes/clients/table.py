@@ -122,8 +122,8 @@ def table(found: Iterable[Release]) -> str:
         rows.append([name.replace("_", " "), surface, *shares])
     for harm, title in TITLES.items():
         counts = [
-            " → ".join(_count(cells.get(kind, {}), harm) for kind in results.KINDS)
-            for cells in run.values()
+            " → ".join(_count(both.get(kind), harm) for kind in results.KINDS)
+            for both in map(_in_both, run.values())
         ]
         rows.append([title, "all", *counts])
     days = [
@@ -138,8 +138,15 @@ def _share(runs: dict[str, Any]) -> str:
     return f"{runs['right']}/{runs['runs']}" if runs else results.NOT_RUN
 
 
-def _count(cell: dict[str, Any], harm: str) -> str:
-    """How many runs of all clients did a harm, as their worst."""
-    if not cell:
+def _in_both(cells: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """By kind the runs of the clients that every kind has."""
+    clients = {kind: cell["clients"] for kind, cell in cells.items()}
+    names = set.intersection(*(set(mine) for mine in clients.values()))
+    return {kind: [mine[name] for name in names] for kind, mine in clients.items()}
+
+
+def _count(clients: list[dict[str, Any]] | None, harm: str) -> str:
+    """How many runs did a harm, as their worst."""
+    if clients is None:
         return results.NOT_RUN
-    return str(sum(len(runs.get(harm, [])) for runs in cell["clients"].values()))
+    return str(sum(len(runs.get(harm, [])) for runs in clients))
