@@ -431,6 +431,7 @@ class QwenToolReader:
         self._lexer = Lexer(think_tags)
         self._tokens: list[Token] = []  # that may be read, or read again
         self._at = 0  # of the next one
+        self._later: list[str] = []  # pieces that were not cut into tokens yet
         self._delivered: list[Event] = []  # of this piece of the output
         self._events = self._delivered
         self._held_calls: _HeldCalls | None = None
@@ -462,16 +463,20 @@ class QwenToolReader:
 
     def feed(self, text: str) -> list[Event]:
         """Read the next piece of the output."""
-        if not self._tokens and "<" not in text and not self._lexer.rest:
-            # Most pieces only go on with the text before them.
-            if self._state is _VALUE:
+        if "<" not in text and not self._lexer.rest and self._at == len(self._tokens):
+            # Most pieces only go on with the text before them, and decide nothing.
+            if self._held_end is not None:
+                self._later.append(text)
+                return []
+            if self._state is _VALUE and self._held_calls is None:
                 text = self._lexer.plain(text)
                 return [(EventType.VALUE, text)] if text else []
             if self._state is _ANSWER and self._answered:
                 text = self._lexer.plain(text)
                 self._lines.add(text)
                 return [(EventType.CONTENT, text)] if text else []
-        self._tokens += self._lexer.feed(text)
+        self._tokens += self._lexer.feed("".join([*self._later, text]))
+        self._later.clear()
         return self._read()
 
     def finish(self, cut: bool = False) -> list[Event]:
@@ -481,7 +486,7 @@ class QwenToolReader:
             cut: Whether something else than the model ended the output: then its
                 end decides nothing.
         """
-        self._tokens += self._lexer.feed("", final=True)
+        self._tokens += self._lexer.feed("".join(self._later), final=True)
         if cut:
             self._accept_calls_of_lines()
             if self._held_calls is not None:
@@ -751,7 +756,6 @@ class QwenToolReader:
             return _CALL
         if kind is Kind.END:
             return self._end_in_call(token)
-        # Only a tag that stands there makes this state.
         is_closed = kind in _CLOSING
         self._at = self._sequence_end(self._at - 1) if is_closed else self._at - 1
         return self._end_call()
@@ -774,9 +778,8 @@ class QwenToolReader:
         """Split ``KEY=VALUE``, where only KEY is declared, as models mangle it."""
         if token.name not in self._declared:
             head, _, value = token.text[len("<parameter=") : -1].partition("=")
-            head = trim_name(head)
-            if head in self._declared:
-                return head, value
+            if (key := trim_name(head)) in self._declared:
+                return key, value
         return token.name, ""
 
     # ── The value ─────────────────────────────────────────────────────
