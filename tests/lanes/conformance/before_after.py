@@ -7,17 +7,15 @@ The README's example is what this prints, between its markers; ``--check`` says 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
-import os
 import re
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from conformance import case as cases
 from conformance.adapters import TESTS, AdapterError, TreeAdapter
+from patchset import files, run_command
 
 EXAMPLE = Path(__file__).with_name("before_after.json")
 README = TESTS.parents[1] / "README.md"
@@ -28,46 +26,22 @@ BLOCK = re.compile(
 )
 
 
-async def ask() -> dict[str, Any]:
-    """What a client of the tree on ``PYTHONPATH`` reads from the streamed answer."""
-    from conformance import case as cases
-    from conformance import schedule, tokens
-    from conformance.host.engine import build
-    from conformance.host.judge import Judge
-    from conformance.surfaces import surfaces
-
-    (case,) = cases.read(EXAMPLE)
-    judge = Judge(await build(str(tokens.model_folder()), "none", []))
-    run = case.run(case.starts[0])
-    ids, texts = judge.pieces(run, case)
-    script = judge.script(
-        ids, texts, schedule.named(SCHEDULE, len(ids)).widths, case.end
-    )
-    reading = await judge.ask(surfaces()["chat"], case, run, script, stream=True)
-    return {
-        "calls": [[call.name, call.text] for call in reading.calls],
-        "content": reading.content,
-    }
-
-
 def answer(tree: Path) -> dict[str, Any]:
-    """The same, of a tree, in a process of its own."""
-    environment = {
-        **TreeAdapter(tree).environment(),
-        "VLLM_LOGGING_LEVEL": "ERROR",
-        "VLLM_NO_USAGE_STATS": "1",
+    """What a client of a tree reads from the streamed answer."""
+    (case,) = cases.read(EXAMPLE)
+    job = {
+        "name": case.name,
+        "case": cases.document(case),
+        "surfaces": ["chat"],
+        "starts": list(case.starts[:1]),
+        "schedules": [SCHEDULE],
+        "readings": True,
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "conformance.before_after", "--ask"],
-        cwd=TESTS,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    (found,) = TreeAdapter(tree, workers=1).run([job])
+    if "readings" not in found:
+        raise AdapterError(f"{tree} gave no answer")
+    read: dict[str, Any] = found["readings"][SCHEDULE]
+    return read
 
 
 def shown(answers: dict[str, dict[str, Any]]) -> str:
@@ -85,9 +59,8 @@ def shown(answers: dict[str, dict[str, Any]]) -> str:
     for name, got in answers.items():
         lines += [f"from {name}:"]
         for at, (call, text) in enumerate(got["calls"]):
-            lines += [
-                f"  call    {call} {text}{_remark(call, text, wanted[at : at + 1])}"
-            ]
+            remark = _remark(call, text, wanted[at : at + 1])
+            lines += [f"  call    {call} {text}{remark}"]
         if got["content"]:
             lines += [f"  text    {json.dumps(got['content'])}"]
     return "\n".join([*lines, "```"]) + "\n"
@@ -128,23 +101,14 @@ def main() -> None:
     way.add_argument(
         "--check", action="store_true", help="fail when the README shows something else"
     )
-    way.add_argument("--ask", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.ask:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # what asked says it
-        print(json.dumps(asyncio.run(ask())), flush=True)
-        os._exit(0)  # the release leaves threads that would keep the process
     if len(options.trees) != 2:
         parser.error("give two trees: stock and patched")
-    from patchset import run_command  # the process that asks may lack it
-
     run_command.run_lane(lambda: show(options), AdapterError)
 
 
 def show(options: argparse.Namespace) -> int:
     """Print, write or check the example; returns the exit code."""
-    from patchset import files
-
     text = shown(dict(zip(options.names, map(answer, options.trees), strict=True)))
     readme = README.read_text(encoding="utf-8")
     made = BLOCK.sub(lambda match: match[1] + text + match[2], readme)
