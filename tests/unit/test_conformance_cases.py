@@ -165,6 +165,23 @@ def test_the_start_thought_adds_reasoning_and_the_gap_only_before_text(
     assert call.run("thought").expected.content == ""
 
 
+def test_ordinary_is_what_the_chat_template_writes() -> None:
+    ordinary = {case.name for case in ALL if case.ordinary}
+    assert {"calls/2-calls", "content/around", "types/string-digits"} <= ordinary
+    others = ("markup/block-only", "cut/in-value", "types/spelled-leading-zero")
+    assert ordinary.isdisjoint((*others, "undeclared/alone", "names/padded"))
+
+
+def test_a_call_that_the_model_closed_before_it_was_cut_is_known() -> None:
+    closed = {
+        case.name
+        for case in ALL
+        if any(call.closed for call in case.run(case.starts[0]).expected.calls)
+    }
+    assert {"cut/after-call", "cut/in-tool-call-end"} <= closed
+    assert closed.isdisjoint({"cut/in-value", "cut/in-value-with-tag"})
+
+
 def test_required_calls_are_json_where_the_release_constrains_them() -> None:
     required = [c for c in ALL if c.tool_choice == "required"]
     assert len(required) >= 3
