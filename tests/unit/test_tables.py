@@ -225,7 +225,7 @@ def test_the_page_has_all_tables_and_the_readme_its_summary(project: Project) ->
     place = paths.project_root() / "README.md"
     place.write_text("<!-- table: summary -->\n<!-- end of table -->\nafter\n")
     text = readme(releases())
-    assert "| release | ran something quoted |" in text and text.endswith("after\n")
+    assert "| release | ran something unasked |" in text and text.endswith("after\n")
     text = page(releases())
     assert "| v1.2.0 |" in text or "| **v1.2.0** (default) |" in text
     assert all(f"\n## {name}\n" in text for name in TABLES)

@@ -134,7 +134,8 @@ def cost(release: Release) -> str:
 
 def _microseconds(subject: Cell) -> str:
     if "us_per_token" in subject:
-        return f"{statistics.median(subject['us_per_token']):.2g}"
+        cost = statistics.median(subject["us_per_token"])
+        return f"{cost:.2g}" if cost < 100 else f"{cost:.0f}"
     return results.NOT_RUN
 
 

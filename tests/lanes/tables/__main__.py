@@ -45,7 +45,7 @@ SUITES = {
 #: A release of each kind of stock parser, the newest (README.md, Which release).
 SUMMARY = ("v0.33.0", "v0.32.0", "v0.23.0")
 HARMS = {
-    "ran something quoted": ("ran",),
+    "ran something unasked": ("ran",),
     "calls wrong or lost": ("bytes", "lost"),
 }
 
@@ -70,12 +70,17 @@ def summary_table(found: list[Release]) -> str:
 
 
 def _taken(release: Release) -> str:
-    """The days and the commits of the rows that the summary shows."""
-    rows = [results.read(lane, release.name) for lane in ("conformance", "bfcl")]
-    cells = [row[kind] for row in rows for kind in results.KINDS if kind in row]
-    cells += [found] if (found := kept.read(release.name)) else []
-    days = (f"{cell['date']} {cell['commit'][: results.SHORT]}" for cell in cells)
-    return ", ".join(sorted(set(days)))
+    """The day and the commit of each patched row that the summary shows."""
+    cells = {
+        "suite": results.read("conformance", release.name).get("patched"),
+        "BFCL": results.read("bfcl", release.name).get("patched"),
+        "bench": kept.read(release.name),
+    }
+    return ", ".join(
+        f"{name} {cell['date']} {cell['commit'][: results.SHORT]}"
+        for name, cell in cells.items()
+        if cell
+    )
 
 
 def _ordinary(run: results.Cell) -> str:
