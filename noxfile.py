@@ -300,7 +300,8 @@ def results(session: nox.Session) -> None:
     """Measure: run what is missing of results/, hours: -- [RELEASE… --list]."""
     server(session, "test", "bench")
     options, names = arguments(session)
-    names = names if session.posargs else releases("maintained")
+    named = set(session.posargs) - set(options)
+    names = names if named else releases("maintained")
     if "--list" not in options and not HELP:
         install(session, lane=True)
         session.install(*BFCL)
