@@ -8,37 +8,16 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "lanes"))
 
 #: Tokens a step delivers: one, few, many, all.
 WIDTHS = (1, 2, 3, 5, 9, 100_000)
-
-_ADDED = (
-    "<|im_start|>",
-    "<|im_end|>",
-    "<think>",
-    "</think>",
-    "<tool_call>",
-    "</tool_call>",
-)
-_PAIRS = (
-    "to",
-    "ol",
-    "pa",
-    "ra",
-    "me",
-    "ter",
-    "func",
-    "tion",
-    ">\n",
-    "</",
-    "\n<",
-    "=",
-    "para",
-    "call",
-)
 
 
 def tool(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -92,30 +71,12 @@ def _parsed(arguments: str) -> dict[str, Any]:
 
 @functools.cache
 def tokenizer() -> Any:
-    """A byte-level tokenizer that has the model's special tokens."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import TokenizersBackend
+    """Qwen's, as a release holds it."""
+    from transformers import AutoTokenizer
 
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    vocabulary = dict.fromkeys(alphabet)
-    merges: list[tuple[str, str]] = []
-    for word in _PAIRS:
-        left = ""
-        for character in byte_level.pre_tokenize_str(word)[0][0]:
-            if left and (left, character) not in merges:
-                merges.append((left, character))
-                vocabulary[left + character] = None
-            left += character
-    model = models.BPE(
-        vocab={token: number for number, token in enumerate(vocabulary)}, merges=merges
-    )
-    built = Tokenizer(model)
-    built.pre_tokenizer = byte_level
-    built.decoder = decoders.ByteLevel()
-    built.add_special_tokens(list(_ADDED[:2]))
-    built.add_tokens(list(_ADDED[2:]))
-    return TokenizersBackend(tokenizer_object=built)
+    from conformance import tokens
+
+    return AutoTokenizer.from_pretrained(str(tokens.model_folder()))
 
 
 def steps(text: str, width: int) -> Iterator[tuple[str, list[int]]]:

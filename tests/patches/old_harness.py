@@ -11,15 +11,12 @@ import asyncio
 import functools
 import json
 import os
-import sys
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from harness import TOOLS
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "lanes"))
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -39,22 +36,23 @@ LIMIT = 60
 _LOOP = asyncio.new_event_loop()
 
 
-def application(reasoning: str, parser: str = "qwen3_coder") -> Any:
-    """The release's application with a reasoning parser ("none" without one) and a tool parser, made once."""
-    return _application(reasoning, parser)
-
-
 @functools.cache
-def _application(reasoning: str, parser: str) -> Any:
+def application(reasoning: str, parser: str = "qwen3_coder", *options: str) -> Any:
+    """The release's application, made once.
+
+    Args:
+        reasoning: A reasoning parser, or "none".
+        options: More of ``vllm serve``'s command line.
+    """
     from conformance.host.engine import build
 
-    return _LOOP.run_until_complete(
-        build(str(tokens.model_folder()), reasoning, ["--tool-call-parser", parser])
-    )
+    line = ["--tool-call-parser", parser, *options]
+    return _LOOP.run_until_complete(build(str(tokens.model_folder()), reasoning, line))
 
 
 @functools.cache
-def _tokenizer() -> Any:
+def plain_tokenizer() -> Any:
+    """Qwen's, without a release's wrapping."""
     return tokens.load()
 
 
@@ -62,10 +60,10 @@ def script(output: str, width: int, end: str, stop: str | None = None) -> Any:
     """The steps of an output; one that stopped by itself ends with the end token, which adds no text."""
     from conformance.host.engine import Script
 
-    ids = tokens.encode(_tokenizer(), output)
-    texts = tokens.deltas(_tokenizer(), ids)
+    ids = tokens.encode(plain_tokenizer(), output)
+    texts = tokens.deltas(plain_tokenizer(), ids)
     if end == "stop" and stop is None:
-        ids, texts = [*ids, _tokenizer().token_to_id(tokens.EOS)], [*texts, ""]
+        ids, texts = [*ids, plain_tokenizer().token_to_id(tokens.EOS)], [*texts, ""]
     bursts = [
         ("".join(texts[at : at + width]), tuple(ids[at : at + width]))
         for at in range(0, len(ids), width)
@@ -128,9 +126,12 @@ def raw(
     # Before v0.23.0 all applications of a process share one parser class, which the last look-up has set up.
     ParserManager.get_parser(parser, None if reasoning == "none" else reasoning, True)
     SCRIPT.set(script(output, width or 100_000, end, stop))
-    return _LOOP.run_until_complete(
-        asyncio.wait_for(_post(app, SURFACES[surface].PATH, body), LIMIT)
-    )
+    return post(app, SURFACES[surface].PATH, body)
+
+
+def post(app: Any, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+    """Status and body of an answer."""
+    return _LOOP.run_until_complete(asyncio.wait_for(_post(app, path, body), LIMIT))
 
 
 async def _post(app: Any, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
@@ -163,20 +164,25 @@ def arguments(reading: Reading) -> list[tuple[str, Any]]:
     return [(one.name, one.parsed) for one in reading.calls]
 
 
-def chat_deltas(output: str, width: int, **options: Any) -> list[dict[str, Any]]:
-    """The deltas of a chat stream, those that say nothing left out."""
+def events(output: str, width: int, **options: Any) -> list[dict[str, Any]]:
+    """The events of a stream, as it sends them."""
     from conformance.reading import sse
 
     _, answer = raw(output, width, **options)
-    found = []
-    for _, data in sse(answer):
-        if data != "[DONE]":
-            for choice in json.loads(data).get("choices") or []:
-                delta = {
-                    key: value
-                    for key, value in (choice.get("delta") or {}).items()
-                    if value and key != "role"
-                }
-                if delta:
-                    found.append(delta)
-    return found
+    return [json.loads(data) for _, data in sse(answer) if data != "[DONE]"]
+
+
+def chat_choices(output: str, width: int, **options: Any) -> list[dict[str, Any]]:
+    """The choices of a chat stream's chunks."""
+    found = events(output, width, **options)
+    return [choice for chunk in found for choice in chunk.get("choices") or ()]
+
+
+def chat_deltas(output: str, width: int, **options: Any) -> list[dict[str, Any]]:
+    """The deltas of a chat stream, those that say nothing left out."""
+    said = [
+        {key: value for key, value in delta.items() if value and key != "role"}
+        for choice in chat_choices(output, width, **options)
+        if (delta := choice.get("delta"))
+    ]
+    return [delta for delta in said if delta]

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import pytest
-from serving import chat_answer, chat_chunks
 
 from harness import call
+from old_harness import ask
 
 WHOLE = call("read", ("path", "/a"))
 
 
+@pytest.mark.parametrize("width", [None, 1, 4, 100])
 @pytest.mark.parametrize(
     ("text", "engine", "expected"),
     [
@@ -19,10 +20,7 @@ WHOLE = call("read", ("path", "/a"))
         (WHOLE, "stop", "tool_calls"),
     ],
 )
-def test_finish_reason(text: str, engine: str, expected: str) -> None:
-    assert chat_answer(text, finish_reason=engine)["finish_reason"] == expected
-    for width in (1, 4, 100):
-        assert (
-            chat_chunks(text, width, finish_reason=engine)[-1]["finish_reason"]
-            == expected
-        )
+def test_finish_reason(
+    text: str, engine: str, expected: str, width: int | None
+) -> None:
+    assert ask(text, width, end=engine).finish == expected

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from old_harness import _LOOP, SURFACES, _body, application, script
+from old_harness import SURFACES, _body, application, post, script
 
 
 @pytest.mark.parametrize("reasoning", ["none", "qwen3"])
 def test_no_copies(monkeypatch: pytest.MonkeyPatch, reasoning: str) -> None:
-    from conformance.host.asgi import post
     from conformance.host.engine import SCRIPT, Script
 
     asked: list[Sequence[int]] = []  # kept, so that no two have one identity
@@ -32,13 +31,8 @@ def test_no_copies(monkeypatch: pytest.MonkeyPatch, reasoning: str) -> None:
     )
     steps = script("some words of an answer " * 40, 4, "stop")
     SCRIPT.set(Script(steps.bursts, "stop"))
-    status, answer = _LOOP.run_until_complete(
-        post(
-            application(reasoning),
-            SURFACES["chat"].PATH,
-            _body("chat", reasoning, True, []),
-        )
-    )
+    body = _body("chat", reasoning, True, [])
+    status, answer = post(application(reasoning), SURFACES["chat"].PATH, body)
     assert status == 200
     assert b"words" in answer
     assert len(steps.bursts) > 20

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from old_harness import _LOOP, SURFACES, _body, application, script
+from old_harness import SURFACES, _body, application, post, script
 
 PROSE = "some words of an answer " * 40
 
@@ -23,18 +23,14 @@ class CountedText(str):
 
 
 def stream() -> None:
-    from conformance.host.asgi import post
     from conformance.host.engine import SCRIPT, Script
 
     steps = script(PROSE, 4, "stop")
     SCRIPT.set(
         Script(tuple((CountedText(text), ids) for text, ids in steps.bursts), "stop")
     )
-    status, answer = _LOOP.run_until_complete(
-        post(
-            application("none"), SURFACES["chat"].PATH, _body("chat", "none", True, [])
-        )
-    )
+    body = _body("chat", "none", True, [])
+    status, answer = post(application("none"), SURFACES["chat"].PATH, body)
     assert status == 200
     assert b"words" in answer
     assert len(steps.bursts) > 20

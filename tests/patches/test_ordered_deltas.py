@@ -7,10 +7,10 @@ import json
 from typing import Any
 
 import pytest
-from serving import chat_chunks, response_events
 
 from application import application
 from harness import WIDTHS, call
+from old_harness import chat_choices, events
 
 PREFACE = "Two calls:\n\n"
 CALLS = call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
@@ -32,9 +32,8 @@ def kinds(choices: list[dict[str, Any]]) -> list[str]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_chat(width: int) -> None:
-    choices = chat_chunks(
-        "Hm.</think>" + PREFACE + CALLS + AFTER, width, reasoning=True
-    )
+    text = "Hm.</think>" + PREFACE + CALLS + AFTER
+    choices = chat_choices(text, width, reasoning="qwen3", prompt="open")
     assert kinds(choices) == ["reasoning", "content", "tool_calls", "content"]
     content = "".join(choice["delta"].get("content") or "" for choice in choices)
     assert content == "Two calls:\n\nDone."
@@ -50,19 +49,20 @@ def test_chat(width: int) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("after", ["", AFTER])
 def test_responses(width: int, after: str) -> None:
-    events = response_events(PREFACE + CALLS + after, width)
     items = [
-        event.item for event in events if event.type == "response.output_item.done"
+        event["item"]
+        for event in events(PREFACE + CALLS + after, width, surface="responses")
+        if event["type"] == "response.output_item.done"
     ]
     messages = ["message", "message"] if after else ["message"]
-    assert [item.type for item in items] == [
+    assert [item["type"] for item in items] == [
         messages[0],
         "function_call",
         "function_call",
         *messages[1:],
     ]
-    assert [item.name for item in items[1:3]] == ["read", "read"]
-    assert [json.loads(item.arguments) for item in items[1:3]] == [
+    assert [item["name"] for item in items[1:3]] == ["read", "read"]
+    assert [json.loads(item["arguments"]) for item in items[1:3]] == [
         {"path": "/a"},
         {"path": "/b"},
     ]

@@ -3,17 +3,12 @@
 
 from __future__ import annotations
 
-from serving import chat_answer
+import pytest
 
-from harness import Message, streamed
-
-CLOSED = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
+from old_harness import ask
 
 
-def test_content() -> None:
-    assert streamed("The answer.", 1, reasoning=True, prompt=CLOSED) == Message(
-        "", "The answer."
-    )
-    message = chat_answer("The answer.", reasoning=True, prompt=CLOSED)["message"]
-    assert message["content"] == "The answer."
-    assert not message["reasoning"]
+@pytest.mark.parametrize("width", [None, 1])
+def test_content(width: int | None) -> None:
+    reading = ask("The answer.", width, reasoning="qwen3", prompt="closed")
+    assert (reading.reasoning, reading.content) == ("", "The answer.")

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
-from serving import response_usage
 
 from harness import WIDTHS, call, steps
+from old_harness import events, raw
 
 CALL = call("read", ("path", "/a"))
 
@@ -17,5 +20,13 @@ CALL = call("read", ("path", "/a"))
 )
 def test_usage(thought: str, width: int | None) -> None:
     wanted = sum(len(ids) for _, ids in steps(thought, 1))
-    usage = response_usage(thought + "</think>\n\n" + CALL, width)
-    assert usage["output_tokens_details"]["reasoning_tokens"] == wanted
+    text = thought + "</think>\n\n" + CALL
+    asked: dict[str, Any] = {"surface": "responses", "reasoning": "qwen3"}
+    asked["prompt"] = "open"
+    if width is None:
+        response = json.loads(raw(text, **asked)[1])
+    else:
+        *_, last = events(text, width, **asked)
+        response = last["response"]
+    details = response["usage"]["output_tokens_details"]
+    assert details["reasoning_tokens"] == wanted
