@@ -249,7 +249,7 @@ def test_the_next_turn_takes_it_back(surface: str) -> None:
 def test_a_cut_call_that_is_left_out_leaves_the_first_one_whole(
     width: int | None,
 ) -> None:
-    options = {"parallel_tool_calls": False}
+    options: dict[str, Any] = {"parallel_tool_calls": False}
     arguments, last = chat(WHOLE + OPEN, width, "stop string", **options)
     assert arguments == ['{"path": "/a"}']
     assert last["finish_reason"] == "tool_calls"
