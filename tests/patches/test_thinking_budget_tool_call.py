@@ -28,7 +28,8 @@ from budget import (
 from harness import call
 
 OPEN = "<|im_start|>assistant\n<think>\n"
-THOUGHT = ids("I think so. ")
+# Longer than a step: within one, the V1 runner may end the reasoning a token late.
+THOUGHT = ids("I think so, since the file is there and nobody else reads it. ")
 CALL = ids(call("write", ("path", "/a"), ("content", "some longer text")))
 (END,) = ids("</think>")
 
