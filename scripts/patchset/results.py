@@ -128,7 +128,8 @@ def taken(rows: Iterable[Cell], suite: int, release: str) -> str:
         what for row in rows for what in outdated(row, suite, release)
     )
     oldest = min(rows, key=lambda row: str(row["date"]))
-    day = f"{oldest['date']} {oldest['commit'][:SHORT]}"
+    commit, dash, dirty = oldest["commit"].partition("-")
+    day = f"{oldest['date']} {commit[:SHORT]}{dash}{dirty}"
     return f"{day} (earlier {' and '.join(changed)})" if changed else day
 
 

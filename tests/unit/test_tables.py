@@ -78,16 +78,15 @@ def test_clients_stand_beside_each_other_and_gaps_are_said(rows: Path) -> None:
     patched = row(NEW, "patched", clients={"qwen_code/chat": good}) | suite
     write(rows, NEW, {"stock": stock, "patched": patched})
     old = row(OLD, "patched", clients={"codex/responses": run}) | suite
-    write(rows, OLD, {"patched": old | {"date": "2026-01-02", "files": "0" * 12}})
+    old |= {"date": "2026-01-02", "commit": f"{'c' * 12}-dirty", "files": "0" * 12}
+    write(rows, OLD, {"patched": old})
     text = clients.table([load(NEW), load(OLD)])
     assert f"| client | API | {NEW} | {OLD} |" in text
     assert "| qwen code | chat | 1/4 → 4/4 | *not run* → *not run* |" in text
     assert "| codex | responses | *not run* → *not run* | *not run* → 1/4 |" in text
     assert "| ran something unasked | all | 2 → 0 | *not run* → 2 |" in text
-    assert (
-        f"| taken | all | {day()} | 2026-01-02 {old['commit'][:9]} (earlier series) |"
-        in text
-    )
+    late = f"2026-01-02 {'c' * 9}-dirty (earlier series)"
+    assert f"| taken | all | {day()} | {late} |" in text
 
 
 def test_bfcl_counts_what_can_be_right(rows: Path) -> None:

@@ -70,15 +70,21 @@ def summary_table(found: list[Release]) -> str:
 
 
 def _taken(release: Release) -> str:
-    """The day and the commit of each patched row that the summary shows."""
+    """The day and the commit of each patched row that the summary shows.
+
+    A row of an earlier series or suite says so.
+    """
     cells = {
-        "suite": results.read("conformance", release.name).get("patched"),
-        "BFCL": results.read("bfcl", release.name).get("patched"),
-        "bench": kept.read(release.name),
+        "suite": (
+            "conformance",
+            results.read("conformance", release.name).get("patched"),
+        ),
+        "BFCL": ("bfcl", results.read("bfcl", release.name).get("patched")),
+        "cost": ("bench", kept.read(release.name)),
     }
     return ", ".join(
-        f"{name} {cell['date']} {cell['commit'][: results.SHORT]}"
-        for name, cell in cells.items()
+        f"{name} {results.taken([cell], SUITES[lane], release.name)}"
+        for name, (lane, cell) in cells.items()
         if cell
     )
 
