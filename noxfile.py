@@ -91,7 +91,10 @@ def arguments(session: nox.Session) -> tuple[list[str], list[str]]:
     words = list(session.posargs)
     if "--tier" in words:
         place = words.index("--tier")
-        words[place : place + 2] = releases(" ".join(words[place + 1 : place + 2]))
+        found = releases(" ".join(words[place + 1 : place + 2]) or "none")
+        if not found:
+            session.error("--tier takes maintained or frozen")
+        words[place : place + 2] = found
     if "--all" in words:
         words = [word for word in words if word != "--all"] + releases()
     named = [word for word in words if RELEASE_NAME.fullmatch(word)]

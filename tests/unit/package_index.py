@@ -58,7 +58,7 @@ def reply(
 
 @dataclass
 class PackageIndex:
-    """An index below ``/simple`` that can misbehave as real ones do.
+    """An index below ``/index`` that can misbehave as real ones do.
 
     ``ranges``: answer Range requests; ``cut``: bytes after which the connection closes,
     for each of the next downloads; ``errors``: how many requests get status 500 first;
@@ -88,7 +88,7 @@ class PackageIndex:
         if self.errors > 0:
             self.errors -= 1
             handler.send_error(500)
-        elif path.startswith("/simple/") and (page := self.page(path.split("/")[2])):
+        elif path.startswith("/index/") and (page := self.page(path.split("/")[2])):
             reply(handler, page.encode())
         elif name in self.files:
             self._send(handler, self.files[name])
@@ -132,5 +132,5 @@ def serving(files: dict[str, bytes], *, hashes: bool = False) -> Iterator[Packag
     """A running index; it stops at the end of the block."""
     index = PackageIndex(files, hashes)
     with server(index.answer) as where:
-        index.url = f"http://{where}/simple"
+        index.url = f"http://{where}/index"
         yield index

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -49,3 +51,12 @@ def test_another_archive_is_left_alone(packed: Path) -> None:
 def test_it_is_trained_again_on_request(packed: Path) -> None:
     with pytest.raises(Trained):
         checkpoints.archive(again=True)
+
+
+def test_the_training_finds_its_module(tmp_path: Path) -> None:
+    find = "import importlib.util as u; assert u.find_spec('cpu.checkpoint')"
+    command = [sys.executable, "-c", find]
+    done = subprocess.run(
+        command, env=checkpoints.variables(), cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0

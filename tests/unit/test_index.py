@@ -26,7 +26,7 @@ NAME = "pkg-1.0.tar.gz"
 def ask(page: object, kind: str = "application/vnd.pypi.simple.v1+json") -> list[Link]:
     body = page if isinstance(page, bytes) else json.dumps(page).encode()
     with server(lambda handler: reply(handler, body, kind)) as where:
-        links = Index(Settings((f"http://{where}/simple",))).files("pkg")
+        links = Index(Settings((f"http://{where}/index",))).files("pkg")
         return [link._replace(url=link.url.replace(where, "HOST")) for link in links]
 
 
@@ -105,13 +105,13 @@ def test_credentials_go_to_their_own_host_and_are_not_told(
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         authorized.append(handler.headers["Authorization"])
-        status = 200 if handler.path == "/simple/pkg/" else 403
+        status = 200 if handler.path == "/index/pkg/" else 403
         reply(handler, json.dumps(page).encode(), kind, status)
 
     for given, sent in (("me:hunter2@", b"me:hunter2"), ("", b"net:rc")):
         authorized.clear()
         with server(answer) as where:
-            source = Index(Settings((f"http://{given}{where}/simple",)))
+            source = Index(Settings((f"http://{given}{where}/index",)))
             link = source.link("pkg", NAME)
             with pytest.raises(PatchsetError) as caught:
                 source.size(link)
@@ -161,7 +161,7 @@ def test_an_index_that_never_ends_or_leads_elsewhere(
     with server(answer) as where:
         start = time.monotonic()
         with pytest.raises(UnavailableError):
-            index.Index(settings(f"http://{where}/simple")).link("pkg", "pkg-1.tar.gz")
+            index.Index(settings(f"http://{where}/index")).link("pkg", "pkg-1.tar.gz")
         assert time.monotonic() - start < 8
 
 
@@ -177,7 +177,7 @@ def test_a_download_that_dribbles_is_given_up(
 
     with server(answer) as where:
         monkeypatch.setattr(
-            index, "pip_settings", lambda: settings(f"http://{where}/simple")
+            index, "pip_settings", lambda: settings(f"http://{where}/index")
         )
         with pytest.raises(UnavailableError, match="could not be downloaded"):
             fetch.artifact(pinned)
@@ -190,7 +190,7 @@ def test_a_wrong_pin_costs_no_good_download(
     place = project.downloads / pinned.file
     content = place.read_bytes()
     monkeypatch.setattr(
-        index, "pip_settings", lambda: settings("http://127.0.0.1:1/simple")
+        index, "pip_settings", lambda: settings("http://127.0.0.1:1/index")
     )
     for wrong in (
         pinned.model_copy(update={"size": 7}),
@@ -203,7 +203,7 @@ def test_a_wrong_pin_costs_no_good_download(
 
 def test_credentials_stay_out_of_messages(capfd: pytest.CaptureFixture[str]) -> None:
     error = PatchsetError(
-        "https://me:hunter2@index.example/simple fails",
+        "https://me:hunter2@index.example/index fails",
         "try git+ssh://me:hunter2@host/x",
     )
     assert (
@@ -211,14 +211,14 @@ def test_credentials_stay_out_of_messages(capfd: pytest.CaptureFixture[str]) -> 
         and "index.example" in error.message
     )
     assert PatchsetError("mail to me@example.org").message == "mail to me@example.org"
-    console.note("https://me:hunter2@index.example/simple")
+    console.note("https://me:hunter2@index.example/index")
     with console.step("fetch from https://me:hunter2@index.example/"):
         pass
     with (
         pytest.raises(UnavailableError) as other,
         server(lambda handler: handler.send_error(403)) as where,
     ):
-        index.Index(settings(f"http://me:hunter2@{where}/simple")).link(
+        index.Index(settings(f"http://me:hunter2@{where}/index")).link(
             "pkg", "pkg-1.tar.gz"
         )
     said = capfd.readouterr()
@@ -243,7 +243,7 @@ def test_uv_is_given_the_index_and_its_credentials_as_variables(
     monkeypatch.setattr(lock, "uv", lambda: str(program))
     with server(refuse) as where:
         monkeypatch.setattr(
-            index, "pip_settings", lambda: settings(f"http://me:hunter2@{where}/simple")
+            index, "pip_settings", lambda: settings(f"http://me:hunter2@{where}/index")
         )
         with pytest.raises(PatchsetError) as caught:
             lock._write(tmp_path / "pylock.toml", [], ["pkg"], "x86_64", upgrade=False)

@@ -20,7 +20,7 @@ from conformance.surfaces.responses import as_json
 
 #: The HTTP package that the SDKs speak: httpx, or httpx2 in newer ones.
 httpx: Any = importlib.import_module(
-    openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]
+    openai.DefaultHttpxClient.__base__.__module__.partition(".")[0]
 )
 
 EVERY = 16

@@ -73,18 +73,21 @@ def _key() -> str:
     return digest.hexdigest()[:16]
 
 
+def variables() -> dict[str, str]:
+    """The environment variables of the training, which needs the lanes and the shim alone."""
+    found = os.environ | on_cpu(path=str(_HERE.parent)).variables
+    return found | {"OMP_WAIT_POLICY": "passive", "HF_HUB_OFFLINE": "1"}
+
+
 def _make(place: Path) -> None:
     """Train the model and pack its folder."""
     python = environment.environment(release.load(RELEASE))
-    # The lanes and the shim only: nothing of the tool is needed, or installed, over there.
-    variables = os.environ | on_cpu(str(_HERE.parent)).variables
-    variables |= {"OMP_WAIT_POLICY": "passive", "HF_HUB_OFFLINE": "1"}
     with (
         console.step("teach the model its transcripts (a quarter of an hour)"),
         files.scratch(build_dir()) as folder,
     ):
         command = [str(python), "-m", "cpu.checkpoint", str(folder)]
-        ended = subprocess.run(command, env=variables, check=False)
+        ended = subprocess.run(command, env=variables(), check=False)
         if ended.returncode != 0:
             raise PatchsetError(
                 f"the model's maker ended with status {ended.returncode}",

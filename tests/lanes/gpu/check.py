@@ -19,7 +19,7 @@ _MOST_BYTES = 4 << 20
 
 
 def folder() -> Path:
-    """Receipts that are kept: those of GPUs are shown in docs/results.md."""
+    """Receipts that are kept: those of GPUs are shown in docs/tables.md."""
     return paths.project_root() / "results" / "receipts"
 
 
@@ -62,7 +62,7 @@ def check(place: Path) -> report.Receipt:
 
 
 def keep(receipt: report.Receipt) -> Path:
-    """Keep a checked receipt for docs/results.md; one of the same GPU and release is replaced."""
+    """Keep a checked receipt for docs/tables.md; one of the same GPU and release is replaced."""
     machine = receipt["machine"]
     where = (machine["gpus"] or ["CPU"])[0].partition(",")[0]
     name = "".join(c if c.isalnum() else "-" for c in where.lower()).strip("-")
