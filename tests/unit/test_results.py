@@ -33,6 +33,21 @@ def test_a_row_says_when_and_of_what_it_was_taken(project: Project) -> None:
     assert "files" not in rows["stock k0"]
 
 
+def test_rows_and_tables_leave_the_commit_clean(project: Project) -> None:
+    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    project.run("refresh")
+    results.keep("cpu", 1, "v1.2.0", "stock", {})
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    for command in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "All")):
+        subprocess.run(["git", *command], cwd=project.root, check=True)
+    results.keep("cpu", 1, "v1.2.0", "stock", {"right": 1})
+    commit = results.record(1, "v1.2.0", "stock")["commit"]
+    assert len(commit) == 12 and commit.isalnum()
+    series = project.root / "patches" / "v1.2.0" / "series"
+    series.write_text(series.read_text() + "# a comment\n")
+    assert results.record(1, "v1.2.0", "stock")["commit"] == f"{commit}-dirty"
+
+
 def test_a_changed_series_or_suite_warns_and_hides_nothing(project: Project) -> None:
     project.add_patch("0001-first.diff", diff_line(5, "five"))
     project.run("refresh")
