@@ -16,13 +16,16 @@ import old_harness
 from conformance import tokens
 
 TREE = Path(os.environ["VLLM_TREE"])
-#: Qwen3.5's template, which the application has; Qwen3-Coder's is an example of every release.
+#: Qwen3.5's template, which the application has; Qwen3-Coder's is an example of every
+#: release.
 QWEN35 = Path(__file__).parent / "templates" / "qwen35.jinja"
 QWEN3_CODER = TREE / "examples" / "tool_chat_template_qwen3coder.jinja"
 
 
 class Application:
-    """The tree's application; ``prompt`` is the last request's, as the engine got it."""
+    """The tree's application; ``prompt`` is the last request's, as the engine got
+    it.
+    """
 
     def __init__(self) -> None:
         self.tokenizer = old_harness.plain_tokenizer()

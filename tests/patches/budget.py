@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decodes a scripted output under ``thinking_token_budget``, with a tree's own enforcement and no engine.
+"""Decodes a scripted output under ``thinking_token_budget``, with a tree's own
+enforcement and no engine.
 
-The scripted model wants the same token at a position whatever came before it, so that a forced token is seen as what
-it is: a token that the script does not have there.
+The scripted model wants the same token at a position whatever came before it, so that a
+forced token is seen as what it is: a token that the script does not have there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import torch
 from harness import TOOLS, tokenizer
 from triton_words import make_runnable
 
-#: Rows of logits at the next positions: (tokens so far, drafts, logits of len(drafts) + 1 rows) -> None.
+#: Rows of logits at the next positions: (tokens so far, drafts, logits of len(drafts) +
+#: 1 rows) -> None.
 Enforcer = Callable[[list[int], list[int], torch.Tensor], None]
 
 _CPU = torch.device("cpu")
@@ -32,7 +34,9 @@ def ids(text: str) -> list[int]:
 
 
 def has_v1() -> bool:
-    """Whether the release enforces a budget at all; every one that does has it on the V1 runner."""
+    """Whether the release enforces a budget at all; every one that does has it on
+    the V1 runner.
+    """
     return find_spec("vllm.config.reasoning") is not None
 
 
@@ -49,7 +53,9 @@ def has_drafts() -> bool:
 
 
 def reasoning_parsers() -> list[str]:
-    """Names of the reasoning parsers of the release, but for the one whose budget is patched."""
+    """Names of the reasoning parsers of the release, but for the one whose budget is
+    patched.
+    """
     from vllm.reasoning import ReasoningParserManager
 
     return [
@@ -58,7 +64,9 @@ def reasoning_parsers() -> list[str]:
 
 
 def takes_the_tokenizer(parser: str) -> bool:
-    """Whether a reasoning parser can be made with the proofs' tokenizer; some look for tokens of their model."""
+    """Whether a reasoning parser can be made with the proofs' tokenizer; some look
+    for tokens of their model.
+    """
     from vllm.reasoning import ReasoningParserManager
 
     try:
@@ -96,7 +104,9 @@ def configuration(monkeypatch: Any, parser: str, end: str) -> Any:
 
 
 def sampling_params(budget: int, tool_choice: str | None) -> Any:
-    """The sampling parameters that the chat service makes of a request; without tools for no tool choice."""
+    """The sampling parameters that the chat service makes of a request; without
+    tools for no tool choice.
+    """
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 
     tools = {} if tool_choice is None else {"tools": TOOLS, "tool_choice": tool_choice}
@@ -238,7 +248,9 @@ def v1(
 def decode(
     enforce: Enforcer, script: list[int], draft: Callable[[int], list[int]]
 ) -> list[int]:
-    """The output of the scripted model; ``draft(n)`` are the drafts for the positions from ``n``."""
+    """The output of the scripted model; ``draft(n)`` are the drafts for the
+    positions from ``n``.
+    """
     output: list[int] = []
     while len(output) < len(script):
         drafts = draft(len(output))[: len(script) - len(output) - 1]

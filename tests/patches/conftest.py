@@ -11,7 +11,9 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the tree before an installed vLLM, here and in the process in which vLLM looks at a model's class."""
+    """Put the tree before an installed vLLM, here and in the process in which vLLM
+    looks at a model's class.
+    """
     tree = os.environ.get("VLLM_TREE")
     if not tree or not Path(tree, "vllm").is_dir():
         raise pytest.UsageError(
@@ -27,7 +29,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def served_where_needed(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Let the harness ask the release's application where it cannot ask a parser alone."""
+    """Let the harness ask the release's application where it cannot ask a parser
+    alone.
+    """
     if not {"messages", "deltas", "streamed", "whole"} & vars(request.module).keys():
         return
     import harness

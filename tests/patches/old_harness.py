@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks a release's own server application, whose engine says what a proof scripts.
 
-For what the parser alone cannot show: what serving makes of a step, and of the output's end. The application is the
-conformance suite's host; an output is cut into steps as there.
+For what the parser alone cannot show: what serving makes of a step, and of the output's
+end. The application is the conformance suite's host; an output is cut into steps as
+there.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def plain_tokenizer() -> Any:
 
 
 def script(output: str, width: int, end: str, stop: str | None = None) -> Any:
-    """The steps of an output; one that stopped by itself ends with the end token, which adds no text."""
+    """The steps of an output; one that stopped by itself ends with the end token,
+    which adds no text.
+    """
     from conformance.host.engine import Script
 
     ids = tokens.encode(plain_tokenizer(), output)
@@ -114,8 +117,9 @@ def raw(
 ) -> tuple[int, bytes]:
     """Status and body of one response; not streamed without a width.
 
-    ``prompt`` says whether the prompt's end opened or closed the reasoning ("open", "closed", "none"), ``end`` how the
-    output ended and ``stop`` at which stop string, and ``fields`` go into the request.
+    ``prompt`` says whether the prompt's end opened or closed the reasoning ("open",
+    "closed", "none"), ``end`` how the output ended and ``stop`` at which stop string,
+    and ``fields`` go into the request.
     """
     from vllm.parser.parser_manager import ParserManager
 
@@ -123,7 +127,8 @@ def raw(
 
     body = _body(surface, prompt, width is not None, tools) | fields
     app = application(reasoning, parser)
-    # Before v0.23.0 all applications of a process share one parser class, which the last look-up has set up.
+    # Before v0.23.0 all applications of a process share one parser class, which the
+    # last look-up has set up.
     ParserManager.get_parser(parser, None if reasoning == "none" else reasoning, True)
     SCRIPT.set(script(output, width or 100_000, end, stop))
     return post(app, SURFACES[surface].PATH, body)
@@ -135,7 +140,8 @@ def post(app: Any, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
 
 
 async def _post(app: Any, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
-    # Where the application raises, a client has an error's status, or a stream that ends too early.
+    # Where the application raises, a client has an error's status, or a stream that
+    # ends too early.
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(
         transport=transport, base_url="http://tree", timeout=None

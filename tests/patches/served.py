@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the harness reads, read as a client of the release's own application does.
 
-Stands in for the harness where the release's parser reads no whole answer: stock before v0.23.0, whose serving code
-does part of the reading.
+Stands in for the harness where the release's parser reads no whole answer: stock before
+v0.23.0, whose serving code does part of the reading.
 """
 
 from __future__ import annotations

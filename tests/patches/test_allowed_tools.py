@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of qwen3-coder-hook: tool_choice allowed_tools of /v1/responses, where stock does not stream, loses the calls."""
+"""Proof of qwen3-coder-hook: tool_choice allowed_tools of /v1/responses, where stock
+does not stream, loses the calls.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of closed-prompt: where the prompt closed the reasoning, the output is the answer (E11)."""
+"""Proof of closed-prompt: where the prompt closed the reasoning, the output is the
+answer (E11).
+"""
 
 from __future__ import annotations
 

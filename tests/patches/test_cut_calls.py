@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of cut-calls: a call that max_tokens or a stop string cut is whole nowhere, and comes back on the next turn (E10)."""
+"""Proof of cut-calls: a call that max_tokens or a stop string cut is whole nowhere,
+and comes back on the next turn (E10).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of cut-finish-reason: an output that max_tokens cut says ``length`` though it has a call (E10)."""
+"""Proof of cut-finish-reason: an output that max_tokens cut says ``length`` though
+it has a call (E10).
+"""
 
 from __future__ import annotations
 

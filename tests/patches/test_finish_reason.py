@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of finish-reason-length: a call that was cut ends with ``length``, a whole one with ``tool_calls`` (E10)."""
+"""Proof of finish-reason-length: a call that was cut ends with ``length``, a whole
+one with ``tool_calls`` (E10).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of late-system-messages: what Qwen3.5's template refuses is rendered in place, and the prompt's beginning stays."""
+"""Proof of late-system-messages: what Qwen3.5's template refuses is rendered in
+place, and the prompt's beginning stays.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,9 @@ def test_between_a_call_and_its_result(role: str) -> None:
 
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_a_session_keeps_its_prefix(role: str) -> None:
-    """Each prompt begins with the one before it, whatever system messages came in between."""
+    """Each prompt begins with the one before it, whatever system messages came in
+    between.
+    """
     late = [{"role": role, "content": f"reminder {number}"} for number in range(6)]
     messages = [SYSTEM, USER]
     before = application().rendered(messages, tools=TOOLS)
@@ -173,7 +177,9 @@ def test_other_refusals_stay() -> None:
 
 
 def test_the_template_is_qwens() -> None:
-    """Ours renders and refuses as the original, which later releases ship for the tests of their Rust front end."""
+    """Ours renders and refuses as the original, which later releases ship for the
+    tests of their Rust front end.
+    """
     original = TREE / "rust/src/chat/tests/templates/qwen35.jinja"
     if not original.is_file():
         pytest.skip("this release does not ship it")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of left-out-media: an image in a tool's result does not end a session with a text-only model."""
+"""Proof of left-out-media: an image in a tool's result does not end a session with a
+text-only model.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of linear-logging: no step of a chat stream copies the text before it, and what is logged is the whole text."""
+"""Proof of linear-logging: no step of a chat stream copies the text before it, and
+what is logged is the whole text.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of linear-streaming: no step of a chat stream copies the tokens of the steps before it (E3)."""
+"""Proof of linear-streaming: no step of a chat stream copies the tokens of the steps
+before it (E3).
+"""
 
 from __future__ import annotations
 

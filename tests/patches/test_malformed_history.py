@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of malformed-history: a malformed call in the messages does not fail the request (E9)."""
+"""Proof of malformed-history: a malformed call in the messages does not fail the
+request (E9).
+"""
 
 from __future__ import annotations
 

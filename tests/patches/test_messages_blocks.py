@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of messages-blocks: a block of ``/v1/messages`` holds its own text alone, and all of it (E8)."""
+"""Proof of messages-blocks: a block of ``/v1/messages`` holds its own text alone,
+and all of it (E8).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of messages-end: a stream of ``/v1/messages`` ends with its last event, which is JSON like the others (E8)."""
+"""Proof of messages-end: a stream of ``/v1/messages`` ends with its last event,
+which is JSON like the others (E8).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of messages-system-role: a system message between the others of /v1/messages is served, and stays where it stands."""
+"""Proof of messages-system-role: a system message between the others of /v1/messages
+is served, and stays where it stands.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,8 @@ def test_in_its_place(late: dict[str, Any]) -> None:
 def test_behind_a_tool_result(late: dict[str, Any]) -> None:
     before, after = _prompt([USER, CALL, RESULT]), _prompt([USER, CALL, RESULT, late])
     if before.endswith(_turn("")):
-        # v0.17.1 and v0.18.1 put a user's turn without text behind every result: the message has its turn there.
+        # v0.17.1 and v0.18.1 put a user's turn without text behind every result: the
+        # message has its turn there.
         assert after == before + _turn("It is late.")
     else:
         assert after == before.replace("done\n", "done\n\nIt is late.\n")

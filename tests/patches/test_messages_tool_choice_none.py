@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of messages-tool-choice-none: ``/v1/messages`` takes ``tool_choice`` none, and the output is text."""
+"""Proof of messages-tool-choice-none: ``/v1/messages`` takes ``tool_choice`` none,
+and the output is text.
+"""
 
 from __future__ import annotations
 

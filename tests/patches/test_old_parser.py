@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of qwen3-coder-hook on the releases before the parser engine: every step's size gives the same message.
+"""Proof of qwen3-coder-hook on the releases before the parser engine: every step's size
+gives the same message.
 
-E2 (a step with two boundaries), E3 (a string argument streams), E6 (a call ends the reasoning) and E7 (reasoning in the
-step that ends it).
+E2 (a step with two boundaries), E3 (a string argument streams), E6 (a call ends the
+reasoning) and E7 (reasoning in the step that ends it).
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of one-kind-chunks: no delta of a chat stream mixes kinds, whatever a step holds (D2, D10)."""
+"""Proof of one-kind-chunks: no delta of a chat stream mixes kinds, whatever a step
+holds (D2, D10).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of ordered-deltas: one kind a delta, in the output's order, at every width (D2, D10)."""
+"""Proof of ordered-deltas: one kind a delta, in the output's order, at every width
+(D2, D10).
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def test_responses(width: int, after: str) -> None:
 
 @pytest.mark.parametrize("width", [1, 1000])
 def test_usage_of_every_chunk(width: int) -> None:
-    """A chunk counts as the step's last one does, whichever of the step's deltas it carries."""
+    """A chunk counts as the step's last one does, whichever of the step's deltas it
+    carries.
+    """
     text = "Hm.</think>" + PREFACE + CALLS + AFTER
     tool = {
         "type": "function",

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other reasoning parsers beside ``qwen3_coder``: reasoning, text and calls in order, on every surface (D2, D10)."""
+"""Other reasoning parsers beside ``qwen3_coder``: reasoning, text and calls in
+order, on every surface (D2, D10).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of prompt-ends-reasoning: after a prompt that closes the reasoning all is content (E11)."""
+"""Proof of prompt-ends-reasoning: after a prompt that closes the reasoning all is
+content (E11).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pairs of parsers the reader serves: by class, so that a plugin keeps its own, and none when switched off."""
+"""Which pairs of parsers the reader serves: by class, so that a plugin keeps its
+own, and none when switched off.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of required-calls and its hook: ``tool_choice`` required or named, whatever a step delivers (E12)."""
+"""Proof of required-calls and its hook: ``tool_choice`` required or named, whatever
+a step delivers (E12).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ NAMED = {"type": "function", "function": {"name": "read"}}
 
 @pytest.fixture(params=["qwen3_coder", "qwen3_xml"])
 def parser(request: pytest.FixtureRequest) -> Any:
-    """Each registered name whose required calls the release constrains to JSON; v0.21.0 leaves qwen3_coder its format."""
+    """Each registered name whose required calls the release constrains to JSON;
+    v0.21.0 leaves qwen3_coder its format.
+    """
     from vllm.tool_parsers import ToolParserManager
 
     if not getattr(

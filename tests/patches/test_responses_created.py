@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of responses-created: a stream of /v1/responses begins where the request's calls are constrained by a schema (E12)."""
+"""Proof of responses-created: a stream of /v1/responses begins where the request's
+calls are constrained by a schema (E12).
+"""
 
 from __future__ import annotations
 

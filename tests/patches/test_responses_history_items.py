@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of responses-history-items: items of the history may leave out what clients leave out."""
+"""Proof of responses-history-items: items of the history may leave out what clients
+leave out.
+"""
 
 from __future__ import annotations
 

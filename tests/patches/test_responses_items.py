@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of responses-items: a stream of ``/v1/responses`` carries reasoning, text and every call (E2, D2)."""
+"""Proof of responses-items: a stream of ``/v1/responses`` carries reasoning, text
+and every call (E2, D2).
+"""
 
 from __future__ import annotations
 

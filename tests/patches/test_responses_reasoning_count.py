@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of responses-reasoning-count: the usage of /v1/responses tells the tokens before the reasoning's end."""
+"""Proof of responses-reasoning-count: the usage of /v1/responses tells the tokens
+before the reasoning's end.
+"""
 
 from __future__ import annotations
 

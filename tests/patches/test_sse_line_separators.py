@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of sse-line-separators: a client that splits an event stream at every line separator of Unicode loses nothing."""
+"""Proof of sse-line-separators: a client that splits an event stream at every line
+separator of Unicode loses nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ import pytest
 from application import application
 from harness import TOOLS, call
 
-#: All that ``str.splitlines`` splits at and JSON does not escape, beside text that stays as it is.
+#: All that ``str.splitlines`` splits at and JSON does not escape, beside text that
+#: stays as it is.
 TEXT = "one\x85two\u2028three\u2029four é \U0001f600"
 STEPS = ("</think>\n\n", TEXT, "\n\n", call("write", ("path", TEXT), ("content", "x")))
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of thinking-budget-tool-call: a call that begins inside the reasoning ends what the budget counts (D8).
+"""Proof of thinking-budget-tool-call: a call that begins inside the reasoning ends what
+the budget counts (D8).
 
-For reasoning parser ``qwen3`` and requests that may call tools; for all others the budget is stock's.
+For reasoning parser ``qwen3`` and requests that may call tools; for all others the
+budget is stock's.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Deco
 @pytest.mark.parametrize("drafts", [0, 1, 2, 5])
 @pytest.mark.parametrize("left", [1, 2, 5, 12])
 def test_call_is_whole(run: Decode, left: int, drafts: int) -> None:
-    """Wherever in the call the budget ends, and wherever a step of several tokens does."""
+    """Wherever in the call the budget ends, and wherever a step of several tokens
+    does.
+    """
     script = THOUGHT + CALL
     budget = len(THOUGHT) + 1 + left  # the prompt's newline counts
     assert run(script, budget, drafts) == script
@@ -165,7 +169,9 @@ def test_required_call(run: Decode) -> None:
 
 
 def test_other_parsers(run: Decode) -> None:
-    """The budget of every other reasoning parser that takes this tokenizer is stock's."""
+    """The budget of every other reasoning parser that takes this tokenizer is
+    stock's.
+    """
     seen = {
         parser: run(THOUGHT + CALL, len(THOUGHT) + 4, parser=parser)
         for parser in reasoning_parsers()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of tool-reference-text: a tool's name stands for a reference to it where the template refuses the reference."""
+"""Proof of tool-reference-text: a tool's name stands for a reference to it where the
+template refuses the reference.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a Triton kernel where there is no Triton: the kernel, which is Python, runs as it stands, with the few words of
-``triton.language`` that it uses defined here over NumPy. What Triton itself makes of it: ``nox -s kernels``.
+"""Runs a Triton kernel where there is no Triton: the kernel, which is Python, runs as
+it stands, with the few words of ``triton.language`` that it uses defined here over
+NumPy. What Triton itself makes of it: ``nox -s kernels``.
 """
 
 from __future__ import annotations
@@ -77,9 +78,11 @@ class _Kernel:
 def make_runnable(
     module: Any, kernels: tuple[str, ...], set_attribute: Callable[..., None]
 ) -> None:
-    """Put runnable kernels into a module; ``set_attribute`` is pytest's ``monkeypatch.setattr``.
+    """Put runnable kernels into a module; ``set_attribute`` is pytest's
+    ``monkeypatch.setattr``.
 
-    ``kernels`` are those that are launched; every other function of the module that is jitted is called by them.
+    ``kernels`` are those that are launched; every other function of the module that is
+    jitted is called by them.
     """
     plain = {
         name: getattr(one, "fn", one)

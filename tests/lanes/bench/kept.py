@@ -140,7 +140,9 @@ def _microseconds(subject: Cell) -> str:
 
 
 def _ratio(cell: Cell) -> str:
-    """The patched cost over stock's with its interval, a limit, or why there is none."""
+    """The patched cost over stock's with its interval, a limit, or why there is
+    none.
+    """
     ratio = cell["ratios"].get("stock")
     if ratio is None:
         given_up = cell["subjects"].get("stock", {}).get("bounded_at") is not None

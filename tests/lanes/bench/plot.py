@@ -10,13 +10,14 @@ from bench.kept import WIDTH, WORKLOAD
 from patchset import files
 from patchset.errors import MissingToolError
 
-#: The newest release of each kind of parser, and a colour that the colour-blind can tell
-#: from the others (Okabe and Ito's).
+#: The newest release of each kind of parser, and a colour that the colour-blind can
+#: tell from the others (Okabe and Ito's).
 RELEASES = {"v0.33.0": "#D55E00", "v0.32.0": "#009E73", "v0.23.0": "#0072B2"}
 
 
 def draw(runs: dict[str, list[dict[str, Any]]], place: Path) -> Path:
-    """Write the plot: stock dashed, patched solid; the same figures give the same bytes.
+    """Write the plot: stock dashed, patched solid; the same figures give the same
+    bytes.
 
     An arrow up ends the line of what was given up at a greater length.
 

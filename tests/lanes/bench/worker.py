@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m bench.worker``: measure cells in a process with one vLLM tree on its path.
+"""``python -m bench.worker``: measure cells in a process with one vLLM tree on its
+path.
 
 One JSON document a line in, one out; what the tree prints goes to standard error.
 """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outputs that are measured, and how they are cut into steps. The same in every process: nothing here is random."""
+"""The outputs that are measured, and how they are cut into steps.
+
+The same in every process: nothing here is random.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ TOOLS: list[dict[str, Any]] = [
     for name, keys in (("write", ("path", "content")), ("read", ("path",)))
 ]
 
-#: Share of reasoning in front of an output that has some, in tokens of reasoning a token of output.
+#: Share of reasoning in front of an output that has some, in tokens of reasoning a
+#: token of output.
 REASONING_SHARE = 0.25
 
 #: Calls of the workload ``calls64``.
@@ -42,7 +46,9 @@ Count = Callable[[str], int]
 
 @dataclass(frozen=True)
 class Workload:
-    """One output, and the reasoning in front of it, for which a parser is switched on."""
+    """One output, and the reasoning in front of it, for which a parser is switched
+    on.
+    """
 
     name: str
     output: str
@@ -88,7 +94,9 @@ def prose_line(rng: random.Random) -> str:
 
 
 def markup_line(rng: random.Random) -> str:
-    """A line that is full of tags, those of the tool-call format among them; complete blocks are quoted."""
+    """A line that is full of tags, those of the tool-call format among them;
+    complete blocks are quoted.
+    """
     return rng.choice(_MARKUP).format(rng.choice(_NAMES), rng.choice(_NAMES))
 
 
@@ -143,7 +151,9 @@ NAMES = tuple(name + more for name in _KINDS for more in ("", "+reasoning"))
 
 
 def build(name: str, tokens: int, count: Count) -> Workload:
-    """The workload of a name, about ``tokens`` tokens long, as ``count`` counts them."""
+    """The workload of a name, about ``tokens`` tokens long, as ``count`` counts
+    them.
+    """
     kind, _, thinks = name.partition("+")
     output = _KINDS[kind](tokens, count)
     if not thinks:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BFCL's published answers through a release's serving code, judged by BFCL's own checker."""
+"""BFCL's published answers through a release's serving code, judged by BFCL's own
+checker.
+"""
 
 import conformance  # noqa: F401 - for Ctrl-C while modules are imported
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m bfcl [RELEASE…]``: run the lane. Exit code 0: patched releases are all right; 1: one is not; 3: could not run."""
+"""``python -m bfcl [RELEASE…]``: run the lane. Exit code 0: patched releases are all
+right; 1: one is not; 3: could not run.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from engines.host import Host
 from patchset import files, results, run_command
 
 ROOT = TESTS.parents[1]
-#: As a client that does not stream, and with 0 to 5 drafted tokens a step. Widths are drawn by the entry's name.
+#: As a client that does not stream, and with 0 to 5 drafted tokens a step. Widths are
+#: drawn by the entry's name.
 COLUMNS = ("not streamed", "k=0", "k=1", "k=2", "k=3", "k=4", "k=5")
 TEMPLATE = "v0.33.0/stock/examples/tool_chat_template_qwen3coder.jinja"
 
@@ -97,7 +100,9 @@ def job(entry: Entry, template: Template) -> Job:
 
 
 def judge(entry: Entry, checker: Any, read: dict[str, Any] | None) -> bool:
-    """BFCL's verdict on what a client read; arguments that are no JSON object are wrong, as they are for BFCL."""
+    """BFCL's verdict on what a client read; arguments that are no JSON object are
+    wrong, as they are for BFCL.
+    """
     if read is None:  # the host died
         return False
     try:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Berkeley Function Calling Leaderboard's entries with a published answer, out of the package ``bfcl-eval``."""
+"""The Berkeley Function Calling Leaderboard's entries with a published answer, out
+of the package ``bfcl-eval``.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,13 @@ Calls = list[tuple[str, dict[str, Any]]]
 
 
 def bfcl(folder: Path) -> tuple[ModuleType, ModuleType]:
-    """BFCL's modules that load entries and that check calls; ``folder`` is for the folders that it makes when imported."""
+    """BFCL's modules that load entries and that check calls; ``folder`` is for the
+    folders that it makes when imported.
+    """
     os.environ["BFCL_PROJECT_ROOT"] = str(folder)
-    # The leaderboard's table of models imports every vendor's client. The checker reads one field of a model's row: whether
-    # the model writes "_" for the "." of a name, which Qwen's format has no need of.
+    # The leaderboard's table of models imports every vendor's client. The checker reads
+    # one field of a model's row: whether the model writes "_" for the "." of a name,
+    # which Qwen's format has no need of.
     models = ModuleType("bfcl_eval.constants.model_config")
     models.MODEL_CONFIG_MAPPING = {"qwen": SimpleNamespace(underscore_to_dot=False)}  # type: ignore[attr-defined]
     sys.modules[models.__name__] = models
@@ -56,7 +61,9 @@ class Entry:
     truth: list[dict[str, Any]]
     tools: list[dict[str, Any]]
     calls: Calls | None
-    """None where BFCL's checker refuses every answer that BFCL publishes for it, or an answer is not of its own schema."""
+    """None where BFCL's checker refuses every answer that BFCL publishes for it, or
+    an answer is not of its own schema.
+    """
 
     def right(self, checker: Any, calls: Calls) -> bool:
         """What BFCL's checker says of calls."""
@@ -124,7 +131,9 @@ def _answered(entry: Entry, checker: Any) -> Entry:
 
 
 def _answers(entry: Entry) -> Iterator[Calls]:
-    """The published answer: the first value of each parameter, with optional ones and without, then the last value."""
+    """The published answer: the first value of each parameter, with optional ones
+    and without, then the last value.
+    """
     for leave_out, last in ((False, False), (True, False), (False, True), (True, True)):
         calls = []
         for call in entry.truth:
@@ -147,7 +156,11 @@ def _answers(entry: Entry) -> Iterator[Calls]:
 
 
 def _value(choice: Any, schema: dict[str, Any], category: str) -> Any:
-    """A published value. In a dict each key has a list of choices; values of Java and JavaScript are text of that language."""
+    """A published value.
+
+    In a dict each key has a list of choices; values of Java and JavaScript are text of
+    that language.
+    """
     if schema.get("type") in ("dict", "HashMap") and isinstance(choice, dict):
         choice = _chosen(choice)
     elif isinstance(choice, list) and schema.get("items", {}).get("type") == "dict":
@@ -198,7 +211,9 @@ def _quoted(value: Any, schema: dict[str, Any]) -> str:
 
 
 def _schema(schema: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """BFCL's schema as a JSON schema: its type names replaced, in properties and items alike."""
+    """BFCL's schema as a JSON schema: its type names replaced, in properties and
+    items alike.
+    """
     out = dict(schema)
     if isinstance(kind := schema.get("type"), str):
         out["type"] = names.get(kind, "string")
@@ -215,7 +230,10 @@ def _schema(schema: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 
 def _fits(entry: Entry, calls: Calls) -> bool:
-    """Whether each argument is of the type that its tool declares. Another cannot be told from text: the format has no types."""
+    """Whether each argument is of the type that its tool declares.
+
+    Another cannot be told from text: the format has no types.
+    """
     declared = {
         tool["name"]: tool["parameters"].get("properties", {}) for tool in entry.tools
     }

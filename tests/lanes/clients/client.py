@@ -90,7 +90,8 @@ class Tools:
 
 @dataclass(frozen=True)
 class Client:
-    """A client: a program, or a library, which is given the tools at the end of this file.
+    """A client: a program, or a library, which is given the tools at the end of this
+    file.
 
     All of its runs are made in one process of ``clients.library``.
     """
@@ -134,7 +135,9 @@ class Client:
         return scenario.turns[number]
 
     def command(self, installed: Path) -> list[str]:
-        """The process that makes all of its runs: a run a line, as JSON, and an answer."""
+        """The process that makes all of its runs: a run a line, as JSON, and an
+        answer.
+        """
         python = installed / self.environments[-1] / "bin/python"
         mine = sys.executable if self.environments == ("npm",) else str(python)
         return [mine, "-m", "clients.library", self.name]

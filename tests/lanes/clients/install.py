@@ -1,4 +1,6 @@
-"""Installs the pinned clients below a folder: npm's by package-lock.json, the Python ones by hashed requirements."""
+"""Installs the pinned clients below a folder: npm's by package-lock.json, the Python
+ones by hashed requirements.
+"""
 
 from __future__ import annotations
 

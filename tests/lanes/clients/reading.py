@@ -1,4 +1,6 @@
-"""What a client's request holds, on each surface: the tools, and its history's calls."""
+"""What a client's request holds, on each surface: the tools, and its history's
+calls.
+"""
 
 from __future__ import annotations
 

@@ -124,7 +124,9 @@ class Lane:
         return cls(installed, folder, processes, http)
 
     def group(self, jobs: list[Job], client: Client) -> Iterator[dict[str, Any]]:
-        """Runs of one client and API, one after the other, in one process of its own."""
+        """Runs of one client and API, one after the other, in one process of its
+        own.
+        """
         process: list[subprocess.Popen[bytes]] = []
         home = self.folder / "runs" / f"{jobs[0].client}-{jobs[0].surface}"
 

@@ -23,7 +23,9 @@ class Write:
 
 @dataclass(frozen=True)
 class Edit:
-    """A call that changes a word in a fragment of a document: ``old`` becomes ``new``."""
+    """A call that changes a word in a fragment of a document: ``old`` becomes
+    ``new``.
+    """
 
     path: str
     #: What the file holds.
@@ -77,7 +79,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Load:
-    """A call that loads a tool which the client's request names and does not declare."""
+    """A call that loads a tool which the client's request names and does not
+    declare.
+    """
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m clients.server TEMPLATE``: a release's own serving code on a socket.
 
-It answers with the scenarios' turns. Each run has a prefix of its own: ``POST /runs/NAME``
-begins one, the client then asks below ``/NAME/v1``, and ``DELETE /runs/NAME`` ends it and
-returns what was asked, said and sent.
+It answers with the scenarios' turns. Each run has a prefix of its own: ``POST
+/runs/NAME`` begins one, the client then asks below ``/NAME/v1``, and ``DELETE
+/runs/NAME`` ends it and returns what was asked, said and sent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ SURFACES = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 SAME_TURN_LIMIT = 4
 #: A busy client may pause between two requests for longer than uvicorn's 5 s.
 KEEP_ALIVE_S = 3600
-#: The answer to a request without tools from a client that has some: it asks for a title.
+#: The answer to a request without tools from a client that has some: it asks for a
+#: title.
 ASIDE = Turn((Say("A title"),))
 
 
@@ -78,7 +79,8 @@ class Run:
     #: How long the engine rests where the scenario says so, in seconds.
     rest: float
     exchanges: list[Exchange] = field(default_factory=list)
-    #: Assistant's turns in the history of the first request: a client may bring examples.
+    #: Assistant's turns in the history of the first request: a client may bring
+    #: examples.
     first: int | None = None
     problem: str = ""
 

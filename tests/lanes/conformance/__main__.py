@@ -1,4 +1,6 @@
-"""``python -m conformance [TREE …]``: run the suite. Exit code 0: all right; 1: something wrong; 2: usage; 3: could not run."""
+"""``python -m conformance [TREE …]``: run the suite. Exit code 0: all right; 1:
+something wrong; 2: usage; 3: could not run.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,10 @@ def options(argv: list[str]) -> argparse.Namespace:
 
 
 def resolve(name: str, trees: Path | None, stock: bool) -> Path:
-    """The tree that a command-line word means. Raises AdapterError when there is none."""
+    """The tree that a command-line word means.
+
+    Raises AdapterError when there is none.
+    """
     if Path(name).is_dir():
         return Path(name)
     version = name.removeprefix("v")

@@ -1,4 +1,6 @@
-"""Adapters: what runs jobs. A source tree in processes of its own, or a server that is already running."""
+"""Adapters: what runs jobs. A source tree in processes of its own, or a server that
+is already running.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from typing import Any
 TESTS = Path(__file__).resolve().parent.parent
 
 JOB_LIMIT_S = 900.0
-"""A job (one case on one surface, all schedules) takes seconds; a host that is busy for so long hangs in the code under test."""
+"""A job (one case on one surface, all schedules) takes seconds; a host that is busy
+for so long hangs in the code under test.
+"""
 
 Job = dict[str, Any]
 Result = dict[str, Any]
@@ -26,7 +30,10 @@ class AdapterError(RuntimeError):
 
 
 class _Hosts:
-    """The processes of a run. Once it is closed none is left, and none is started by a thread that goes on."""
+    """The processes of a run.
+
+    Once it is closed none is left, and none is started by a thread that goes on.
+    """
 
     def __init__(self, start: Callable[[], subprocess.Popen[str]]) -> None:
         self._start, self._lock, self._closed = start, threading.Lock(), False
@@ -53,7 +60,9 @@ class _Hosts:
 
 
 class TreeAdapter:
-    """Judges a vLLM source tree (stock or patched) in ``workers`` subprocesses that share the jobs."""
+    """Judges a vLLM source tree (stock or patched) in ``workers`` subprocesses that
+    share the jobs.
+    """
 
     def __init__(
         self,
@@ -84,7 +93,9 @@ class TreeAdapter:
         return f"v{self.release}"
 
     def serve(self, port: int, reasoning: str, names: list[str]) -> int:
-        """Serve the tree with scripted answers on a loopback port until interrupted; returns the exit code."""
+        """Serve the tree with scripted answers on a loopback port until interrupted;
+        returns the exit code.
+        """
         command = [
             self.python,
             "-m",
@@ -130,7 +141,10 @@ class TreeAdapter:
         )
 
     def run(self, jobs: list[Job]) -> Generator[Result, None, None]:
-        """Results in the order in which they come. Raises AdapterError when a process dies."""
+        """Results in the order in which they come.
+
+        Raises AdapterError when a process dies.
+        """
         todo: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         done: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
         # The longest first, so that no worker is left with a long one at the end.
@@ -171,7 +185,9 @@ class TreeAdapter:
         return process
 
     def _work(self, hosts: _Hosts, todo: Any, done: Any) -> None:
-        """Feed a host until no job is left; a host that dies or hangs over a job is replaced, and the job is wrong."""
+        """Feed a host until no job is left; a host that dies or hangs over a job is
+        replaced, and the job is wrong.
+        """
         try:
             process = self._ready(hosts)
             while (job := todo.get()) is not None:
@@ -233,8 +249,9 @@ def _dead(job: Job) -> Result:
 class UrlAdapter:
     """Judges a running OpenAI-compatible server.
 
-    The server must say the case's output when it is asked ``[case:NAME]``: a model that has learnt the cases by heart, or
-    ``conformance TREE --serve PORT``, which also obeys the schedule named in the header. Whatever else it says counts as wrong.
+    The server must say the case's output when it is asked ``[case:NAME]``: a model that
+    has learnt the cases by heart, or ``conformance TREE --serve PORT``, which also
+    obeys the schedule named in the header. Whatever else it says counts as wrong.
     """
 
     def __init__(

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m conformance.before_after STOCK PATCHED``: one answer of a model, as clients of both trees receive it.
+"""``python -m conformance.before_after STOCK PATCHED``: one answer of a model, as
+clients of both trees receive it.
 
-The README's example is what this prints, between its markers; ``--check`` says whether it still is.
+The README's example is what this prints, between its markers; ``--check`` says whether
+it still is.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def answer(tree: Path) -> dict[str, Any]:
 
 
 def shown(answers: dict[str, dict[str, Any]]) -> str:
-    """The model's output, and what each client received of it, as the README shows them."""
+    """The model's output, and what each client received of it, as the README shows
+    them.
+    """
     case = json.loads(EXAMPLE.read_text(encoding="utf-8"))
     wanted = [call["name"] for call in case["expected"]["calls"]]
     lines = [

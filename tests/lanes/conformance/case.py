@@ -1,6 +1,7 @@
 """The case format: data that says what a model said and what the client must read.
 
-A case never depends on the code under test: ``expected`` is written by hand, or by the writer that also wrote the output.
+A case never depends on the code under test: ``expected`` is written by hand, or by the
+writer that also wrote the output.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class _Strict(BaseModel):
 
 
 class Start(_Strict):
-    """An initial state: which reasoning parser the server has, and what the prompt ends with."""
+    """An initial state: which reasoning parser the server has, and what the prompt
+    ends with.
+    """
 
     name: StartName
     reasoning: Literal["qwen3", "none"]
@@ -62,9 +65,11 @@ STARTS: dict[str, Start] = {
         Start(name="bare", reasoning="qwen3", prompt="none"),
     )
 }
-"""``closed``: the request switches thinking off and the prompt ends with an empty think block; ``sealed``: the same prompt
-without the switch; ``thought``: the prompt opens the reasoning and the output is preceded by a short one; ``open``: the
-prompt opens the reasoning, the output is taken as it stands; ``bare``: the output itself opens it."""
+"""``closed``: the request switches thinking off and the prompt ends with an empty think
+block; ``sealed``: the same prompt without the switch; ``thought``: the prompt opens the
+reasoning and the output is preceded by a short one; ``open``: the prompt opens the
+reasoning, the output is taken as it stands; ``bare``: the output itself opens it.
+"""
 
 
 class Tool(_Strict):
@@ -88,14 +93,20 @@ class Tool(_Strict):
 
 
 class Call(_Strict):
-    """An expected call: its arguments, compared parsed, or the exact text of arguments that were cut."""
+    """An expected call: its arguments, compared parsed, or the exact text of
+    arguments that were cut.
+    """
 
     name: str
     arguments: dict[str, Any] = Field(default_factory=dict)
     argument_text: str | None = None
-    """The argument text of a call that is cut: it is no JSON, and nothing presents the call as whole."""
+    """The argument text of a call that is cut: it is no JSON, and nothing presents
+    the call as whole.
+    """
     closed: bool = False
-    """The model had closed it when it was cut; what comes behind could still belong to it."""
+    """The model had closed it when it was cut; what comes behind could still belong
+    to it.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -166,24 +177,36 @@ class Case(_Strict):
     tools: tuple[Tool, ...] = ()
     tool_choice: Literal["auto", "none", "required"] = "auto"
     request: dict[Literal["chat", "responses", "messages"], dict[str, Any]] = {}
-    """Fields of the request, by surface; other surfaces are not asked. ``messages`` and ``input`` come before the question, any
-    other field is put in place of the surface's own."""
+    """Fields of the request, by surface; other surfaces are not asked. ``messages`` and
+    ``input`` come before the question, any other field is put in place of the surface's
+    own.
+    """
     since: str = ""
-    """The first release that knows what the request holds (``0.25.1``); older ones are not asked."""
+    """The first release that knows what the request holds (``0.25.1``); older ones
+    are not asked.
+    """
     starts: tuple[StartName, ...] = ("plain", "closed", "thought")
     opens_with: Literal["text", "call"] = "text"
     output: str
     output_as_json: str | None = None
-    """What the model says instead where the release constrains a required call to JSON, whatever the model's own format."""
+    """What the model says instead where the release constrains a required call to
+    JSON, whatever the model's own format.
+    """
     end: Literal["stop", "length", "stop-string"] = "stop"
     stop_string: str = ""
-    """With the end ``stop-string``: the string of the request that ended the output; the output does not hold it."""
+    """With the end ``stop-string``: the string of the request that ended the output;
+    the output does not hold it.
+    """
     drop_tokens: int = Field(0, ge=0)
-    """Tokens taken off the end of the output: the only way to cut inside a character."""
+    """Tokens taken off the end of the output: the only way to cut inside a
+    character.
+    """
     ordinary_tags: bool = False
     """The tags of calls and reasoning are spelled out in ordinary tokens."""
     min_argument_deltas: int = Field(0, ge=0)
-    """At one token a step at least this many deltas carry argument text (an argument may not arrive all at its end)."""
+    """At one token a step at least this many deltas carry argument text (an argument
+    may not arrive all at its end).
+    """
     expected: Expected
 
     @model_validator(mode="after")
@@ -253,7 +276,9 @@ class Case(_Strict):
         )
 
     def run(self, start: str, *, json_calls: bool = False) -> Run:
-        """The case from the named start; ``json_calls``: the release constrains required calls to JSON."""
+        """The case from the named start; ``json_calls``: the release constrains
+        required calls to JSON.
+        """
         state = STARTS[start]
         expected = self.expected
         calls = expected.calls

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m conformance.documented TREE``: whether the release takes the lines that serve a model in the documents."""
+"""``python -m conformance.documented TREE``: whether the release takes the lines
+that serve a model in the documents.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from conformance.adapters import TESTS, TreeAdapter
 ROOT = TESTS.parents[1]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 MANIFESTS = (ROOT / "docker/compose.yaml", ROOT / "docker/kubernetes/vllm.yaml")
-#: ``vllm serve``, or ``docker run`` up to the image, whose entry point is ``vllm serve``; ``MODEL`` stands for a model.
+#: ``vllm serve``, or ``docker run`` up to the image, whose entry point is ``vllm
+#: serve``; ``MODEL`` stands for a model.
 _LINE = re.compile(
     r"^\$ (?:[A-Z_]+=\S+ )*(?:vllm serve|docker run (?:[^$]*?) localhost/vllm-mtp-patches:\S+)(?=\s)(?!\s+\\\n\s+MODEL)"
     r"((?:.*\\\n)*.*)$",
@@ -24,12 +27,16 @@ _DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
 
 
 def lines(text: str) -> list[list[str]]:
-    """The server's arguments in each line of a Markdown text that serves a model, continuations joined."""
+    """The server's arguments in each line of a Markdown text that serves a model,
+    continuations joined.
+    """
     return [shlex.split(found.replace("\\\n", " ")) for found in _LINE.findall(text)]
 
 
 def in_manifest(text: str) -> list[list[str]]:
-    """The arguments of each container in a Compose file or Kubernetes manifest; variables by their default."""
+    """The arguments of each container in a Compose file or Kubernetes manifest;
+    variables by their default.
+    """
     import yaml
 
     found = []
@@ -52,7 +59,9 @@ def documented() -> dict[str, list[list[str]]]:
 
 
 def parse() -> None:
-    """Parse all of them with the parser of the release on ``PYTHONPATH``; what it refuses ends the process."""
+    """Parse all of them with the parser of the release on ``PYTHONPATH``; what it
+    refuses ends the process.
+    """
     from conformance.host.engine import argument_parser, use_cpu_platform
 
     use_cpu_platform()

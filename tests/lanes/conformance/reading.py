@@ -24,7 +24,10 @@ FRAME_TAGS = (
 
 @dataclass
 class ReadCall:
-    """A call as it arrived. ``text`` is the JSON text, or None where the surface gives an object."""
+    """A call as it arrived.
+
+    ``text`` is the JSON text, or None where the surface gives an object.
+    """
 
     name: str = ""
     id: str = ""
@@ -48,14 +51,18 @@ class Reading:
     pieces: int = 0
     """Deltas that carried argument text."""
     stopped_by: str | None = None
-    """The stop string that ended the output, empty for none; None where the surface does not tell."""
+    """The stop string that ended the output, empty for none; None where the surface
+    does not tell.
+    """
     omits_cut: bool = False
     """The form of the response has no place for a call that is cut."""
     failed: str = ""
     """Why there is no message: an error, or a stream that no SDK can assemble."""
 
     def breaks(self, invariant: str, detail: str = "") -> None:
-        """Record a broken invariant, each kind at most three times (a bad stream breaks one at every delta)."""
+        """Record a broken invariant, each kind at most three times (a bad stream
+        breaks one at every delta).
+        """
         if sum(b.startswith(invariant) for b in self.broken) < 3:
             self.broken.append(f"{invariant}: {detail}" if detail else invariant)
 
@@ -65,7 +72,9 @@ class Reading:
         self.failed = self.failed or f"{invariant}: {detail}"
 
     def close(self) -> None:
-        """Parse the calls' argument texts and check what must hold at the end of every response."""
+        """Parse the calls' argument texts and check what must hold at the end of
+        every response.
+        """
         ids = [c.id for c in self.calls]
         if len(set(ids)) != len(ids):
             self.breaks("call-id", "two calls share an id")
@@ -101,7 +110,9 @@ def _no_constant(name: str) -> None:
 
 
 def sse(body: bytes) -> list[tuple[str, str]]:
-    """Server-sent events as (event name, data) pairs; a comment or an empty block is nothing."""
+    """Server-sent events as (event name, data) pairs; a comment or an empty block is
+    nothing.
+    """
     events = []
     for block in body.decode("utf-8").split("\n\n"):
         name, data = "", []

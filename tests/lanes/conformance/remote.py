@@ -17,8 +17,10 @@ TIMEOUT_S = 300.0
 
 
 class RemoteJudge(Judge):
-    """The same judge with HTTP in place of the in-process call. The schedule is asked for in headers; an ordinary server
-    cuts as it pleases, which is then the one schedule that is judged."""
+    """The same judge with HTTP in place of the in-process call. The schedule is asked
+    for in headers; an ordinary server cuts as it pleases, which is then the one
+    schedule that is judged.
+    """
 
     def __init__(self, url: str, model: str, headers: dict[str, str]) -> None:
         self.url, self.model, self.headers = url, model, headers
@@ -27,7 +29,9 @@ class RemoteJudge(Judge):
         self.streams = 0
 
     async def job(self, job: dict[str, Any], reasoning: str) -> dict[str, Any]:
-        """One case on its surfaces, from the starts that the server's reasoning parser allows."""
+        """One case on its surfaces, from the starts that the server's reasoning
+        parser allows.
+        """
         case, out, ways = cases.parse(job["case"], job["name"]), [], surfaces()
         before = self.streams
         async with httpx.AsyncClient(

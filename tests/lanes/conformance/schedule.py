@@ -1,4 +1,6 @@
-"""Schedules: how a token sequence is cut into bursts. A schedule is a list of widths whose sum is the token count."""
+"""Schedules: how a token sequence is cut into bursts. A schedule is a list of widths
+whose sum is the token count.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,17 @@ from dataclasses import dataclass
 MTP = (1, 2, 3, 4, 5, 7, 15)
 """Draft tokens: 1 to 5 of MTP, 7 and 15 of drafters that look further ahead."""
 NEAR_LIMIT = 4
-"""Two-way splits a default run tries for each case and start; ``full`` tries all of them."""
+"""Two-way splits a default run tries for each case and start; ``full`` tries all of
+them.
+"""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A named cut. ``k`` is the speculation depth it stands for in the matrix, or None."""
+    """A named cut.
+
+    ``k`` is the speculation depth it stands for in the matrix, or None.
+    """
 
     name: str
     widths: tuple[int, ...]
@@ -27,7 +34,9 @@ class Schedule:
 
 
 def column(name: str) -> str:
-    """The matrix column that a schedule's name belongs to (``not streamed`` for the whole response)."""
+    """The matrix column that a schedule's name belongs to (``not streamed`` for the
+    whole response).
+    """
     if name == "full":
         return "not streamed"
     if name == "w1":
@@ -56,7 +65,8 @@ def irregular(count: int, k: int, seed: int | str) -> tuple[int, ...]:
 
 
 def named(name: str, count: int) -> Schedule:
-    """The schedule that a name stands for: ``w3``, ``whole``, ``split@17``, ``mtp4#0``, or explicit ``cuts:1,4,2``.
+    """The schedule that a name stands for: ``w3``, ``whole``, ``split@17``, ``mtp4#0``,
+    or explicit ``cuts:1,4,2``.
 
     Raises ValueError for a name that is none of these.
     """
@@ -80,7 +90,9 @@ def named(name: str, count: int) -> Schedule:
 
 
 def _near(texts: list[str], key: str) -> list[int]:
-    """Split positions worth trying first: beside tokens that touch a tag, a line end, or an unfinished character."""
+    """Split positions worth trying first: beside tokens that touch a tag, a line
+    end, or an unfinished character.
+    """
     hot = [bool(re.search(r"[<>/=\n]", t)) or t == "" for t in texts]
     places = [i for i in range(1, len(texts)) if hot[i - 1] or hot[i]]
     if len(places) > NEAR_LIMIT:
@@ -94,9 +106,12 @@ def _near(texts: list[str], key: str) -> list[int]:
 def schedules(
     texts: list[str], key: str, *, full: bool = False, seeds: int = 1
 ) -> list[Schedule]:
-    """All schedules of a case. ``texts`` is what each token adds; ``key`` seeds the choice of splits.
+    """All schedules of a case.
 
-    Two names with equal widths are both returned: the caller runs them once and counts them twice.
+    ``texts`` is what each token adds; ``key`` seeds the choice of splits.
+
+    Two names with equal widths are both returned: the caller runs them once and counts
+    them twice.
     """
     count = len(texts)
     if not count:

@@ -1,7 +1,9 @@
-"""Qwen's real byte-pair tokenizer, built from the ranks that the ``dashscope`` package carries.
+"""Qwen's real byte-pair tokenizer, built from the ranks that the ``dashscope`` package
+carries.
 
-Cuts must fall where they fall in production: ``</`` + ``parameter`` + ``>\\n`` are three tokens, ``<tool_call>`` is one,
-and an emoji is up to four. The ranks file is turned into a ``tokenizers`` JSON once and cached by its content.
+Cuts must fall where they fall in production: ``</`` + ``parameter`` + ``>\\n`` are
+three tokens, ``<tool_call>`` is one, and an emoji is up to four. The ranks file is
+turned into a ``tokenizers`` JSON once and cached by its content.
 """
 
 from __future__ import annotations
@@ -16,13 +18,16 @@ from pathlib import Path
 from typing import Any
 
 RANKS_IN_PACKAGE = "dashscope/resources/qwen.tiktoken"
-"""Where the vocabulary file stands in the distribution ``dashscope`` (any 1.x or 2.x)."""
+"""Where the vocabulary file stands in the distribution ``dashscope`` (any 1.x or
+2.x).
+"""
 
 PATTERN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 """Qwen2's and Qwen3's pre-tokenizer expression."""
 
-# Qwen3's added tokens, in the order of their ids (151643 ...). Only the first group is "special", that is, left out of
-# decoded text; the tool and think tags are ordinary added tokens and appear in the text.
+# Qwen3's added tokens, in the order of their ids (151643 ...). Only the first group is
+# "special", that is, left out of decoded text; the tool and think tags are ordinary
+# added tokens and appear in the text.
 SPECIAL = (  # noqa: SIM905 - a list of 14 quoted words would hide their order
     "<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|> <|box_end|> "
     "<|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|>"
@@ -55,11 +60,15 @@ CHAT_TEMPLATE = """\
 {% endif -%}
 {%- endif -%}
 """
-"""What the prompt ends with is chosen by a mark in the last message, so that every surface can ask for it."""
+"""What the prompt ends with is chosen by a mark in the last message, so that every
+surface can ask for it.
+"""
 
 
 def cache_dir() -> Path:
-    """Folder for built tokenizers (``CONFORMANCE_CACHE``, else below the user's cache folder)."""
+    """Folder for built tokenizers (``CONFORMANCE_CACHE``, else below the user's
+    cache folder).
+    """
     root = os.environ.get("CONFORMANCE_CACHE")
     if root:
         return Path(root)
@@ -71,7 +80,8 @@ def cache_dir() -> Path:
 
 
 def ranks_file() -> Path:
-    """The ranks file: ``QWEN_TIKTOKEN`` if set, else out of the installed ``dashscope``.
+    """The ranks file: ``QWEN_TIKTOKEN`` if set, else out of the installed
+    ``dashscope``.
 
     Raises FileNotFoundError with what to install when there is none.
     """
@@ -92,7 +102,9 @@ def ranks_file() -> Path:
 
 
 def _byte_alphabet() -> list[str]:
-    """GPT-2's reversible byte-to-character table, as byte-level BPE vocabularies use it."""
+    """GPT-2's reversible byte-to-character table, as byte-level BPE vocabularies use
+    it.
+    """
     keep = [*range(33, 127), *range(161, 173), *range(174, 256)]
     table, extra = {b: chr(b) for b in keep}, 0
     for byte in range(256):
@@ -103,7 +115,9 @@ def _byte_alphabet() -> list[str]:
 
 
 def _split(ranks: dict[bytes, int], token: bytes) -> tuple[bytes, bytes]:
-    """The two parts whose merge made ``token``: byte-pair encoding with only the ranks below its own."""
+    """The two parts whose merge made ``token``: byte-pair encoding with only the
+    ranks below its own.
+    """
     parts, limit = [bytes([b]) for b in token], ranks[token]
     while len(parts) > 2:
         best = min(
@@ -154,7 +168,8 @@ def _build(raw: bytes) -> dict[str, Any]:
     return {
         "version": "1.0",
         "added_tokens": added,
-        # No NFC step: the model may *say* decomposed characters, and the script must say exactly the case's text.
+        # No NFC step: the model may *say* decomposed characters, and the script must
+        # say exactly the case's text.
         "normalizer": None,
         "pre_tokenizer": {
             "type": "Sequence",
@@ -195,9 +210,11 @@ def _build(raw: bytes) -> dict[str, Any]:
 
 
 def model_folder() -> Path:
-    """A folder that a release can take for a model: configuration, tokenizer, chat template; no weights.
+    """A folder that a release can take for a model: configuration, tokenizer, chat
+    template; no weights.
 
-    Built once for each content of ranks file and template (about 10 s), then found by its digest.
+    Built once for each content of ranks file and template (about 10 s), then found by
+    its digest.
     """
     raw = ranks_file().read_bytes()
     source = Path(__file__).read_bytes()
@@ -263,9 +280,11 @@ def load() -> Any:
 def encode(tokenizer: Any, text: str, *, ordinary_tags: bool = False) -> list[int]:
     """Token ids of a model's output text, without the end token.
 
-    ``ordinary_tags``: the tags are spelled out and no special tokens, as some models say them (issue 58105).
+    ``ordinary_tags``: the tags are spelled out and no special tokens, as some models
+    say them (issue 58105).
 
-    Raises ValueError if they do not decode to exactly that text (a lone surrogate, say).
+    Raises ValueError if they do not decode to exactly that text (a lone surrogate,
+    say).
     """
     parts = (
         re.split(r"(?<=<)(?=/?(?:tool_call|think)>)", text) if ordinary_tags else [text]
@@ -283,8 +302,9 @@ def encode(tokenizer: Any, text: str, *, ordinary_tags: bool = False) -> list[in
 def deltas(tokenizer: Any, ids: list[int]) -> list[str]:
     """What each token adds to the text, by the incremental detokenizer's rule.
 
-    An unfinished UTF-8 sequence is held back and arrives with the token that completes it; one that never ends is never
-    sent (vLLM's fast detokenizer uses the same ``DecodeStream``).
+    An unfinished UTF-8 sequence is held back and arrives with the token that completes
+    it; one that never ends is never sent (vLLM's fast detokenizer uses the same
+    ``DecodeStream``).
     """
     from tokenizers.decoders import DecodeStream
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m engines.host``: the conformance suite's scripted server; for each job (a case, a line of JSON) it writes what a
-chat client reads.
+"""``python -m engines.host``: the conformance suite's scripted server; for each job (a
+case, a line of JSON) it writes what a chat client reads.
 
-As ``conformance.host``, which judges by the case, but the verdict is left to the caller. ``Host`` starts it.
+As ``conformance.host``, which judges by the case, but the verdict is left to the
+caller. ``Host`` starts it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 class Host(TreeAdapter):
-    """Runs this module in a vLLM tree. A result is a case's ``name`` and its ``readings`` by schedule."""
+    """Runs this module in a vLLM tree.
+
+    A result is a case's ``name`` and its ``readings`` by schedule.
+    """
 
     parser = "qwen3_coder"
 
@@ -46,7 +50,9 @@ class Host(TreeAdapter):
 
 
 async def readings(judge: Any, case: Any, names: list[str]) -> dict[str, Any]:
-    """What a chat client reads of a case without a reasoning parser, by schedule; ``full`` is not streamed."""
+    """What a chat client reads of a case without a reasoning parser, by schedule;
+    ``full`` is not streamed.
+    """
     from conformance import schedule
     from conformance.surfaces import chat
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SGLang's and LMDeploy's parsers for this format, fed with a case's text; what their servers do around them is left out."""
+"""SGLang's and LMDeploy's parsers for this format, fed with a case's text; what
+their servers do around them is left out.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ from patchset.release import Artifact
 _MAX_MEMBERS = 50_000
 _MAX_BYTES = 1 << 30
 
-#: Takes a case and the text of each step, or of the whole output; gives what a client is sent: (content, call deltas) a step.
-#: A call delta is (index, name, arguments).
+#: Takes a case and the text of each step, or of the whole output; gives what a client
+#: is sent: (content, call deltas) a step. A call delta is (index, name, arguments).
 Deltas = list[tuple[str, list[tuple[int, str, str]]]]
 Parse = Callable[[Case, list[str], bool], Deltas]
 
@@ -52,7 +54,8 @@ def unpack_python(archive: Path, target: Path) -> None:
     """Unpack the ``.py`` files of a wheel.
 
     Raises:
-        PatchsetError: it is larger than the bounds, or a member leads outside ``target``.
+        PatchsetError: it is larger than the bounds, or a member leads outside
+            ``target``.
     """
     with zipfile.ZipFile(archive) as wheel:
         found = [one for one in wheel.infolist() if one.filename.endswith(".py")]
@@ -72,7 +75,8 @@ def unpack_python(archive: Path, target: Path) -> None:
 def packages(folder: Path, *names: str) -> None:
     """Make packages of an unpacked wheel without running their ``__init__``.
 
-    These import triton, torch extensions and whole servers; the parsers need none of it.
+    These import triton, torch extensions and whole servers; the parsers need none of
+    it.
     """
     for name in names:
         module = ModuleType(name)
@@ -118,7 +122,9 @@ def sglang(folder: Path) -> Parse:
 
 
 def lmdeploy(folder: Path) -> Parse:
-    """The default response parser with the tool parser ``qwen3coder`` and no reasoning parser."""
+    """The default response parser with the tool parser ``qwen3coder`` and no
+    reasoning parser.
+    """
     packages(folder, "lmdeploy", "lmdeploy.serve", "lmdeploy.serve.openai")
     from lmdeploy.serve.openai.protocol import ChatCompletionRequest  # type: ignore[import-not-found]
     from lmdeploy.serve.parsers import ResponseParserManager  # type: ignore[import-not-found]
@@ -165,7 +171,9 @@ def declared(case: Case) -> list[dict[str, Any]]:
 
 
 def read(deltas: Deltas, end: str) -> Reading:
-    """What a client assembles; identifiers and the finish reason are the server's, and are given here as they should be."""
+    """What a client assembles; identifiers and the finish reason are the server's,
+    and are given here as they should be.
+    """
     reading = Reading()
     calls: dict[int, ReadCall] = {}
     for content, parts in deltas:

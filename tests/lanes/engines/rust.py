@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Rust frontend of an official wheel on the CPU, with a scripted engine at the other end of its message queue.
+"""The Rust frontend of an official wheel on the CPU, with a scripted engine at the
+other end of its message queue.
 
-What ``vllm serve`` does with ``VLLM_USE_RUST_FRONTEND=1``, without the engine: the binary gets three listening sockets and its
-arguments as JSON; the engine registers at one ZMQ socket, takes requests from it, and pushes token ids into the other.
+What ``vllm serve`` does with ``VLLM_USE_RUST_FRONTEND=1``, without the engine: the
+binary gets three listening sockets and its arguments as JSON; the engine registers at
+one ZMQ socket, takes requests from it, and pushes token ids into the other.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from conformance.host.engine import MODEL, Script
 from conformance.reading import Reading
 from conformance.remote import RemoteJudge
 
-#: What the engine says of itself when it registers; the binary refuses a message that lacks a field.
+#: What the engine says of itself when it registers; the binary refuses a message that
+#: lacks a field.
 READY = {
     "max_model_len": 200_000,
     "num_gpu_blocks": 0,
@@ -54,7 +57,9 @@ START_LIMIT_S = 120.0
 
 
 class RustFrontend:
-    """The binary, serving on ``url``, and its engine, which says the script that is set for the next request."""
+    """The binary, serving on ``url``, and its engine, which says the script that is
+    set for the next request.
+    """
 
     def __init__(self, binary: Path, model: Path, reasoning: str, log: Path) -> None:
         self.script: Script | None = None
@@ -117,7 +122,9 @@ class RustFrontend:
         raise RuntimeError(f"the Rust frontend does not serve; see {log}")
 
     def _serve(self) -> None:
-        """The engine: one output message a burst. It closes the sockets, which no two threads may use at once."""
+        """The engine: one output message a burst. It closes the sockets, which no
+        two threads may use at once.
+        """
         with self._dealer, self._push, contextlib.suppress(zmq.ContextTerminated):
             while True:
                 kind, payload = self._dealer.recv_multipart()[:2]
@@ -168,7 +175,9 @@ class RustFrontend:
 
 
 class RustJudge(RemoteJudge):
-    """The suite's judge of servers; the script goes to the engine, and not in a header."""
+    """The suite's judge of servers; the script goes to the engine, and not in a
+    header.
+    """
 
     def __init__(self, frontend: RustFrontend) -> None:
         super().__init__(frontend.url, MODEL, {})

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton kernels that a series touches: compiled ahead of time, and run against a reference in Python.
+"""Triton kernels that a series touches: compiled ahead of time, and run against a
+reference in Python.
 
-``imports``, ``batches`` and ``worker`` need torch, triton and click alone; the receipt runs them on a GPU.
+``imports``, ``batches`` and ``worker`` need torch, triton and click alone; the receipt
+runs them on a GPU.
 """

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m kernels``: the Triton kernels that a release's series touches, without an accelerator."""
+"""``python -m kernels``: the Triton kernels that a release's series touches, without
+an accelerator.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,12 @@ _TIMEOUT = 600
 @click.argument("names", metavar="[RELEASE]...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All pinned releases.")
 def command(names: tuple[str, ...], every: bool) -> None:
-    """Compile the kernels that a series touches, and run them in Triton's interpreter against a reference in Python.
+    """Compile the kernels that a series touches, and run them in Triton's interpreter
+    against a reference in Python.
 
-    Stock and patched, for sm_80, sm_89, sm_90, sm_100, sm_120 and gfx942, with the Triton that the release's torch
-    wants. Broken versions of the patched kernels must be noticed as well. Without a name: the default release.
+    Stock and patched, for sm_80, sm_89, sm_90, sm_100, sm_120 and gfx942, with the
+    Triton that the release's torch wants. Broken versions of the patched kernels must
+    be noticed as well. Without a name: the default release.
     """
     chosen = (
         release.releases()
@@ -48,7 +52,8 @@ def check(pinned: Release) -> list[str]:
     """Look at one release's kernels; returns what is wrong, one line each.
 
     Raises:
-        PatchsetError: the series touches a kernel that has no reference here, or the release's Triton is not known.
+        PatchsetError: the series touches a kernel that has no reference here, or the
+            release's Triton is not known.
     """
     touched = [
         change.path

@@ -10,7 +10,8 @@ import torch
 
 from kernels.batches import MARKERS, Batches, Markers
 
-#: What vLLM's wheels for CUDA and ROCm are run on: backend, architecture, threads of a warp.
+#: What vLLM's wheels for CUDA and ROCm are run on: backend, architecture, threads of a
+#: warp.
 TARGETS: dict[str, tuple[str, int | str, int]] = {
     "sm_80": ("cuda", 80, 32),
     "sm_89": ("cuda", 89, 32),
@@ -45,7 +46,9 @@ class _Recorder:
 def launches(
     module: ModuleType, patched: bool, index: torch.dtype, markers: Markers
 ) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
-    """The kernels that one step of the sampler launches, with their arguments; nothing runs."""
+    """The kernels that one step of the sampler launches, with their arguments;
+    nothing runs.
+    """
     from triton import JITFunction
 
     found: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
@@ -74,7 +77,8 @@ def compile_all(
         (torch.int32, MARKERS[1]),
     ),
 ) -> dict[str, int]:
-    """Compile every kernel for every target; returns the size of the machine code by "kernel target index".
+    """Compile every kernel for every target; returns the size of the machine code by
+    "kernel target index".
 
     Raises:
         Exception: Triton refuses one; the text says which and why.

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random batches for the kernels of the thinking budget, and a reference in Python that says what must come out.
+"""Random batches for the kernels of the thinking budget, and a reference in Python that
+says what must come out.
 
-Requests come, go and come back in another slot, with and without a budget, with and without tools; a step takes any of
-them in any order, each with drafts of which the model takes some.
+Requests come, go and come back in another slot, with and without a budget, with and
+without tools; a step takes any of them in any order, each with drafts of which the
+model takes some.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _LENGTH = 4096
 
 @dataclass(frozen=True)
 class Markers:
-    """Token ids around the reasoning: how it opens, how the model closes it, what is forced."""
+    """Token ids around the reasoning: how it opens, how the model closes it, what is
+    forced.
+    """
 
     start: tuple[int, ...] = (90,)
     end: tuple[int, ...] = (91,)
@@ -84,7 +88,9 @@ def reference(
 
 @dataclass
 class Batches:
-    """A run of steps over a tree's ``ThinkingBudgetState``; ``patched`` says whether a call may end the reasoning."""
+    """A run of steps over a tree's ``ThinkingBudgetState``; ``patched`` says whether
+    a call may end the reasoning.
+    """
 
     module: ModuleType
     patched: bool
@@ -122,7 +128,9 @@ class Batches:
         return sum(self._step() for _ in range(count))
 
     def words(self, count: int, dense: bool = False) -> list[int]:
-        """Random tokens, some of them (most, if ``dense``) markers, parts of markers, and calls around them."""
+        """Random tokens, some of them (most, if ``dense``) markers, parts of
+        markers, and calls around them.
+        """
         start, end, forced = self.markers.start, self.markers.end, self.markers.forced
         motifs = (
             start,
@@ -159,7 +167,8 @@ class Batches:
             tools=self.random.random() < 0.6,
         )
         if count > 1000 and self.random.random() < 0.5:
-            # Reasoning that opened some blocks before the end, and nothing but words behind it.
+            # Reasoning that opened some blocks before the end, and nothing but words
+            # behind it.
             request.tokens[20:] = [10] * len(request.tokens[20:])
             request.tokens[12 : 12 + len(self.markers.start)] = self.markers.start
         if self.random.random() < 0.6:
@@ -182,7 +191,9 @@ class Batches:
         self.state.add_request(slot, SimpleNamespace(**named))
 
     def _commit(self, slot: int, begin: int) -> None:
-        """Tokens from ``begin`` on go to the device; what an earlier request left behind them stays there."""
+        """Tokens from ``begin`` on go to the device; what an earlier request left
+        behind them stays there.
+        """
         tokens = self.requests[slot].tokens
         self.tokens[slot, begin : len(tokens)] = torch.tensor(
             tokens[begin:], dtype=torch.int32
@@ -242,7 +253,9 @@ class Batches:
     def _sample(
         self, drafts: dict[int, list[int]], forced: dict[tuple[int, int], int | None]
     ) -> None:
-        """The model takes some drafts and one token of its own; the others are rejected."""
+        """The model takes some drafts and one token of its own; the others are
+        rejected.
+        """
         for slot, drafted in drafts.items():
             request = self.requests[slot]
             begin = len(request.tokens)
@@ -265,7 +278,9 @@ class Batches:
         positions: Sequence[int],
         given: Sequence[int],
     ) -> Callable[[], None]:
-        """One step of the sampler, its tensors of the types that the model runner makes."""
+        """One step of the sampler, its tensors of the types that the model runner
+        makes.
+        """
         slots = torch.tensor(chosen, dtype=self.index)
         named: dict[str, Any] = {
             "idx_mapping": slots,

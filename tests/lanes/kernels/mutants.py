@@ -9,7 +9,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Mutant:
-    """``old`` becomes ``new``; ``seen_by`` is "batches", or "compiler" for what only a GPU's types show."""
+    """``old`` becomes ``new``; ``seen_by`` is "batches", or "compiler" for what only
+    a GPU's types show.
+    """
 
     name: str
     old: str

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A release's own scheduler and cache manager, driven by a worker that keeps token prefixes where a GPU keeps states.
+"""A release's own scheduler and cache manager, driven by a worker that keeps token
+prefixes where a GPU keeps states.
 
-The scheduler, the manager, the coordinator and the block pool are the release's. Only the model is not there: the
-worker writes into each block *which tokens* a real one would have computed there, so that what a request finds in
-its blocks can be compared with what it must find.
+The scheduler, the manager, the coordinator and the block pool are the release's. Only
+the model is not there: the worker writes into each block *which tokens* a real one
+would have computed there, so that what a request finds in its blocks can be compared
+with what it must find.
 """
 
 from __future__ import annotations
@@ -37,12 +39,13 @@ from vllm.v1.structured_output import StructuredOutputManager
 ATTENTION, MAMBA = 0, 1
 #: Few words, so that histories meet again after they have parted.
 VOCABULARY = 3
-#: Where a release's worker keeps the running state: in the block of the step's last token, or (v0.16.0) in the last
-#: of the table before those for drafts.
+#: Where a release's worker keeps the running state: in the block of the step's last
+#: token, or (v0.16.0) in the last of the table before those for drafts.
 STATE_FOLLOWS_TOKENS = "req_state.num_computed_tokens + num_scheduled_tokens" in Path(
     vllm.__path__[0], "v1/worker/mamba_utils.py"
 ).read_text(encoding="utf-8")
-#: v0.16.0 does not start with prefix caching of these models beside MTP, and switches async scheduling off.
+#: v0.16.0 does not start with prefix caching of these models beside MTP, and switches
+#: async scheduling off.
 NO_DRAFTS = "assert not vllm_config.speculative_config" in Path(
     vllm.__path__[0], "model_executor/models/config.py"
 ).read_text(encoding="utf-8")
@@ -52,12 +55,16 @@ NOT_AHEAD = "prefix caching for Mamba models and will be disabled" in Path(
 
 
 class WrongCache(AssertionError):
-    """A request found in its blocks what is not its own past, or a block was in use twice or lost."""
+    """A request found in its blocks what is not its own past, or a block was in use
+    twice or lost.
+    """
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a user chooses: drafted tokens, block size, blocks, tokens and requests a step, scheduling ahead."""
+    """What a user chooses: drafted tokens, block size, blocks, tokens and requests a
+    step, scheduling ahead.
+    """
 
     mtp: int
     block_size: int = 4
@@ -96,13 +103,17 @@ class Past:
 
 
 def next_token(past: int) -> int:
-    """What the model says after a prefix: always the same, and it depends on all of it."""
+    """What the model says after a prefix: always the same, and it depends on all of
+    it.
+    """
     return zlib.crc32(past.to_bytes(4, "little")) % VOCABULARY
 
 
 @dataclass
 class _Running:
-    """What the worker knows of a request: its tokens, how many are computed, its blocks, where its state lies."""
+    """What the worker knows of a request: its tokens, how many are computed, its
+    blocks, where its state lies.
+    """
 
     tokens: list[int]
     past: list[int]
@@ -127,7 +138,8 @@ class Engine:
         self.hit_tokens = self.preempted = 0
         self._seen: set[str] = set()
         self._in_flight: deque[tuple[Any, ModelRunnerOutput]] = deque()
-        # v0.33.0 hashes one token more with each block, so that a draft's last key may be taken over as well.
+        # v0.33.0 hashes one token more with each block, so that a draft's last key may
+        # be taken over as well.
         lookahead = getattr(self.scheduler, "num_hash_lookahead_tokens", 0)
         self._hasher = get_request_block_hasher(
             setting.block_size, sha256, *([lookahead] if lookahead else [])
@@ -169,10 +181,12 @@ class Engine:
         return sum(request.num_prompt_tokens for request in self.requests.values())
 
     def finish(self, accepted: int = 0) -> None:
-        """Step until nothing is left to do; every block must be free then, and every answer that of k = 0.
+        """Step until nothing is left to do; every block must be free then, and every
+        answer that of k = 0.
 
         Raises:
-            WrongCache: as ``step``; or the requests do not end, a block is lost, or an answer is another.
+            WrongCache: as ``step``; or the requests do not end, a block is lost, or an
+                answer is another.
         """
         for _ in range(5000):
             if not self.busy:
@@ -187,7 +201,8 @@ class Engine:
             self.check_answer(name)
 
     def check_answer(self, name: str) -> None:
-        """Compare a request's tokens with what the model says after its prompt without drafts.
+        """Compare a request's tokens with what the model says after its prompt without
+        drafts.
 
         Raises:
             WrongCache: they differ, or there are fewer or more than were asked for.
@@ -206,16 +221,19 @@ class Engine:
             )
 
     def step(self, accepted: int) -> None:
-        """One step of the engine, in which at most ``accepted`` drafted tokens of a request are right.
+        """One step of the engine, in which at most ``accepted`` drafted tokens of a
+        request are right.
 
         Raises:
-            WrongCache: a request would compute from what is not its own past, or a block is not counted right.
+            WrongCache: a request would compute from what is not its own past, or a
+                block is not counted right.
         """
         output = self.scheduler.schedule()
         self._check_blocks()
         result = self._execute(output, accepted)
         self._in_flight.append((output, result))
-        # Scheduling ahead, the scheduler plans a step before it has learnt what came out of the last one.
+        # Scheduling ahead, the scheduler plans a step before it has learnt what came
+        # out of the last one.
         while self._in_flight and (
             len(self._in_flight) > int(self.setting.ahead)
             or not output.total_num_scheduled_tokens
@@ -266,8 +284,9 @@ class Engine:
                 ):
                     own.extend(new_ids)
         names = list(output.num_scheduled_tokens)
-        # Requests run side by side: a state must be there before the step. Keys and values of a token may come in the
-        # same step, because each layer writes all of them before it reads.
+        # Requests run side by side: a state must be there before the step. Keys and
+        # values of a token may come in the same step, because each layer writes all of
+        # them before it reads.
         for name in names:
             self._check_state(name)
         sampled = [
@@ -333,7 +352,8 @@ class Engine:
                 f"{name}: {sure} tokens were to be computed, {len(own.tokens)} are known"
             )
         written = own.past[: sure + 1]
-        # Where the scheduler asks for more drafts than there are, it pads: these are never right.
+        # Where the scheduler asks for more drafts than there are, it pads: these are
+        # never right.
         drafts = [*own.drafts[:drafted], *[-1] * (drafted - len(own.drafts))]
         for token in drafts:
             written.append(self.past.after(written[-1], token))
@@ -361,7 +381,8 @@ class Engine:
         own.tokens += sampled
         own.computed = sure + len(sampled) - 1
         own.state = blocks[running + len(sampled) - 1]
-        # What the worker's postprocess_mamba does: a block that became full in this step keeps the state at its end.
+        # What the worker's postprocess_mamba does: a block that became full in this
+        # step keeps the state at its end.
         boundary = own.computed // size * size
         if boundary >= sure:
             self.mamba[blocks[boundary // size - 1]] = own.past[boundary]
@@ -407,7 +428,9 @@ class Engine:
 
 
 class _Model(SimpleNamespace):
-    """The few facts that a scheduler asks of the model's configuration; what is not named here is off."""
+    """The few facts that a scheduler asks of the model's configuration; what is not
+    named here is off.
+    """
 
     def __getattr__(self, name: str) -> None:
         return None
@@ -473,7 +496,8 @@ def _scheduler(setting: Setting) -> Scheduler:
     ]
     if setting.mtp and "is_eagle_group" in KVCacheGroupSpec.__annotations__:
         groups[ATTENTION].is_eagle_group = True
-    # As the engine plans it: from v0.29.0 on, which states are kept is a setting, and the default is "few".
+    # As the engine plans it: from v0.29.0 on, which states are kept is a setting, and
+    # the default is "few".
     kept = {}
     if "prefix_cache_retention_interval" in KVCacheConfig.__annotations__:
         kept["prefix_cache_retention_interval"] = cache.prefix_cache_retention_interval

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random schedules of one release: how many meet a wrong state, and how much of the prompts comes from the cache."""
+"""Random schedules of one release: how many meet a wrong state, and how much of the
+prompts comes from the cache.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,14 @@ from tokens.engine import Engine, Setting, WrongCache
 
 BLOCK = 8
 REQUESTS = 12
-#: A roomy cache and one that preempts; a step's budget that cuts prompts at uneven places.
+#: A roomy cache and one that preempts; a step's budget that cuts prompts at uneven
+#: places.
 CACHES = ((100, 17), (40, 20))
 
 
 def run(seed: int, setting: Setting) -> Engine:
-    """Requests that share beginnings with each other and with finished ones, as turns of an agent do.
+    """Requests that share beginnings with each other and with finished ones, as turns
+    of an agent do.
 
     Raises:
         WrongCache: as ``Engine.step``.

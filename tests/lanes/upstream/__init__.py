@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A release's own tests of the parsers and of the serving code, on the stock and on the patched tree."""
+"""A release's own tests of the parsers and of the serving code, on the stock and on
+the patched tree.
+"""

@@ -17,7 +17,8 @@ import click
 from patchset import console, paths, release, run_command
 from patchset.errors import PatchsetError
 
-#: Where releases keep the tests of what the series touches; a release has some of these places. Other models' are not among them.
+#: Where releases keep the tests of what the series touches; a release has some of these
+#: places. Other models' are not among them.
 FILES = (
     "tests/tool_parsers/test_qwen3*.py",
     "tests/tool_parsers/test_utils.py",
@@ -65,7 +66,9 @@ class Findings:
 def compare(
     stock: dict[str, str], patched: dict[str, str], exceptions: set[str]
 ) -> Findings:
-    """Sort the tests of two runs; a test that ran once only counts as failed in the other. Exceptions name functions."""
+    """Sort the tests of two runs; a test that ran once only counts as failed in the
+    other. Exceptions name functions.
+    """
 
     def passes(outcomes: dict[str, str], name: str) -> bool:
         return outcomes.get(name) == "passed"
@@ -182,10 +185,12 @@ def outcomes(tree: Path, log: Path) -> dict[str, str]:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", metavar="[RELEASE]...", nargs=-1)
 def command(names: tuple[str, ...]) -> None:
-    """Run a release's own tests on its stock and its patched tree, and name each that the series breaks.
+    """Run a release's own tests on its stock and its patched tree, and name each that
+    the series breaks.
 
-    A broken test is an error unless patches/RELEASE/upstream-tests.toml names it with the reason. Tests that fail on the
-    stock tree as well, for want of a GPU, a model hub or a package, are counted and prove nothing.
+    A broken test is an error unless patches/RELEASE/upstream-tests.toml names it with
+    the reason. Tests that fail on the stock tree as well, for want of a GPU, a model
+    hub or a package, are counted and prove nothing.
     """
     worst = 0
     for pinned in [release.load(name) for name in names or (None,)]:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every other parser of a release, on the stock and the patched tree: the same outputs give the same messages.
+"""Every other parser of a release, on the stock and the patched tree: the same outputs
+give the same messages.
 
-``python -m upstream.other_parsers STOCK PATCHED`` runs itself once in each tree and compares what comes out, byte for
-byte. The outputs are drawn from the tags that each parser's own source names, always the same ones.
+``python -m upstream.other_parsers STOCK PATCHED`` runs itself once in each tree and
+compares what comes out, byte for byte. The outputs are drawn from the tags that each
+parser's own source names, always the same ones.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: The parsers that the series changes, and the stock ones under the names that it gives them.
+#: The parsers that the series changes, and the stock ones under the names that it gives
+#: them.
 OURS = {"qwen3_coder", "qwen3_xml", "qwen3_coder_stock", "qwen3_xml_stock"}
 #: Outputs of each parser, and how many words each has at most.
 OUTPUTS, WORDS = 24, 14
@@ -52,7 +55,9 @@ _IDS = re.compile(
 
 
 def main() -> int:
-    """Compare two trees, or look at one; 0 when nothing differs, 1 when something does."""
+    """Compare two trees, or look at one; 0 when nothing differs, 1 when something
+    does.
+    """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pytest plugin for a vLLM tree's own tests: no build, no GPU, no network; writes what came out of each test.
+"""pytest plugin for a vLLM tree's own tests: no build, no GPU, no network; writes what
+came out of each test.
 
-A source tree has no platform; it gets the CPU's. Tokenizers are asked for by name of a model hub; the suite's own
-one, made from Qwen's byte-pair ranks, is given instead. Tests that start a server of their own are left out.
+A source tree has no platform; it gets the CPU's. Tokenizers are asked for by name of a
+model hub; the suite's own one, made from Qwen's byte-pair ranks, is given instead.
+Tests that start a server of their own are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import pytest
 #: Fixtures that start a server or ask a model hub.
 NEEDS_A_SERVER = frozenset({"server", "client", "default_server", "server_url"})
 
-#: Tokenizers that the tests ask for by a hub's name; what they test does not depend on whose vocabulary it is.
+#: Tokenizers that the tests ask for by a hub's name; what they test does not depend on
+#: whose vocabulary it is.
 HUB_NAMES = ("Qwen/", "openai-community/gpt2", "gpt2")
 
 _outcomes: dict[str, str] = {}
@@ -32,7 +35,8 @@ def _prepare() -> None:
     CpuPlatform.import_kernels = classmethod(lambda cls: None)
     import vllm.distributed
 
-    # After each test it looks through all objects for memory of a device; there is none, and it takes a second.
+    # After each test it looks through all objects for memory of a device; there is
+    # none, and it takes a second.
     vllm.distributed.cleanup_dist_env_and_memory = lambda *rest, **named: None
     _give_tokenizer()
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of our own modules inside a patched tree, which ``VLLM_TREE`` names; they have no stock side."""
+"""Tests of our own modules inside a patched tree, which ``VLLM_TREE`` names; they
+have no stock side.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-#: What a test file needs in the tree; without it the file says nothing about this release.
+#: What a test file needs in the tree; without it the file says nothing about this
+#: release.
 NEEDS = {
     "test_qwen_delegating_parser.py": "vllm/parser/qwen_delegating_parser.py",
     "test_delta_sequence.py": "vllm/parser/delta_sequence.py",

@@ -1,4 +1,6 @@
-"""The tokenizer is Qwen's, and text comes out as the incremental detokenizer gives it."""
+"""The tokenizer is Qwen's, and text comes out as the incremental detokenizer gives
+it.
+"""
 
 from __future__ import annotations
 

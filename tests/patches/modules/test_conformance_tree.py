@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The conformance suite's whole chain on a real tree, which ``VLLM_TREE`` names.
 
-Plain calls are right on every supported release at one token a step; that the runner says so, in process and over HTTP,
-and says otherwise for a wrong expectation, is what is tested here.
+Plain calls are right on every supported release at one token a step; that the runner
+says so, in process and over HTTP, and says otherwise for a wrong expectation, is what
+is tested here.
 """
 
 from __future__ import annotations

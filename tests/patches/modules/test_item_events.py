@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of output items: each item of ``/v1/responses`` is added, filled and done before the next."""
+"""The events of output items: each item of ``/v1/responses`` is added, filled and
+done before the next.
+"""
 
 from __future__ import annotations
 

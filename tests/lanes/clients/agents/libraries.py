@@ -213,8 +213,9 @@ def smolagents(run: Run) -> str:
 class Smolagents(Client):
     """It requires a call in every turn, the answer too, and sends its history as text.
 
-    A required call is made by a grammar that permits calls of declared tools and nothing
-    else: a real model could not say an undeclared name here, or text beside a call.
+    A required call is made by a grammar that permits calls of declared tools and
+    nothing else: a real model could not say an undeclared name here, or text beside a
+    call.
     """
 
     def plays(self, scenario: str) -> bool:
@@ -222,7 +223,9 @@ class Smolagents(Client):
         return scenario != "undeclared" and super().plays(scenario)
 
     def scenario(self, scenario: Scenario, folder: Path) -> Scenario:
-        """At each delta it adds up all that it has got: 500 lines would take minutes."""
+        """At each delta it adds up all that it has got: 500 lines would take
+        minutes.
+        """
         filled = super().scenario(scenario, folder)
         if filled.name != "long":
             return filled

@@ -1,4 +1,6 @@
-"""The clients that are programs of their own, each started as its documentation says."""
+"""The clients that are programs of their own, each started as its documentation
+says.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from clients.scenarios import Call, Edit, Part, Shell, Write
 
 
 def _printed(run: Run, program: str, *arguments: str, **variables: str) -> str:
-    """What a program of npm's packages prints; a script runs under the pinned Node.js."""
+    """What a program of npm's packages prints; a script runs under the pinned
+    Node.js.
+    """
     modules = Path(run.installed, "npm/node_modules")
     argv = [str(modules / program), *arguments]
     if program.endswith(".js"):
@@ -89,7 +93,9 @@ class Codex(Client):
     """Its one tool for files is the shell."""
 
     def call(self, part: Part, folder: Path) -> Call:
-        """A file is printed, which holds any text; a patch is applied by its command."""
+        """A file is printed, which holds any text; a patch is applied by its
+        command.
+        """
         if isinstance(part, Write):
             path = shlex.quote(str(folder / part.path))
             part = Shell(f"printf %s {shlex.quote(part.content)} > {path}")
@@ -190,7 +196,9 @@ def pi(run: Run) -> str:
 
 
 def continue_(run: Run) -> str:
-    """Continue's command line; its ``config.yaml`` may be JSON. It prints the answer."""
+    """Continue's command line; its ``config.yaml`` may be JSON. It prints the
+    answer.
+    """
     model = {
         "name": MODEL,
         "model": MODEL,

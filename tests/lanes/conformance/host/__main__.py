@@ -1,6 +1,8 @@
-"""``python -m conformance.host``: reads jobs, one JSON document a line, writes results likewise.
+"""``python -m conformance.host``: reads jobs, one JSON document a line, writes results
+likewise.
 
-Started by the tree adapter with a release's sources on ``PYTHONPATH``. What the release prints goes to standard error.
+Started by the tree adapter with a release's sources on ``PYTHONPATH``. What the release
+prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
 def knows(release: str, since: str) -> bool:
-    """Whether a release is not older than another; one without a number, a development tree, is new."""
+    """Whether a release is not older than another; one without a number, a
+    development tree, is new.
+    """
     number = [int(n) for n in re.findall(r"\d+", release)[:3]]
     return not since or not number or number >= [int(n) for n in since.split(".")]
 
@@ -48,13 +52,15 @@ async def serve(options: argparse.Namespace, out: Any) -> None:
 
     began = time.monotonic()
     folder = str(tokens.model_folder())
-    # One application for each reasoning parser, in one process: two workers then share any list of jobs evenly.
+    # One application for each reasoning parser, in one process: two workers then share
+    # any list of jobs evenly.
     pair = {"qwen3": options.pair}
     apps = {
         r: await build(folder, r, pair.get(r, [])) for r in options.reasoning.split(",")
     }
     judges = {r: Judge(app, json_calls=constrains_to_json()) for r, app in apps.items()}
-    # As the release's own server does once it is up: what was imported is not looked at again by every collection.
+    # As the release's own server does once it is up: what was imported is not looked at
+    # again by every collection.
     gc.collect()
     gc.freeze()
     import vllm

@@ -1,4 +1,6 @@
-"""Posts a JSON body to an ASGI application in this process, without sockets, and collects the response."""
+"""Posts a JSON body to an ASGI application in this process, without sockets, and
+collects the response.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ async def post(
     limit: float | None = LIMIT_S,
     turns: bool = False,
 ) -> tuple[int, bytes]:
-    """(status, response body). Raises TimeoutError after ``limit`` seconds, and what the application raises.
+    """(status, response body).
+
+    Raises TimeoutError after ``limit`` seconds, and what the application raises.
 
     With ``turns`` other tasks run after each piece of the response.
     """

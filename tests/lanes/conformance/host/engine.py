@@ -1,7 +1,8 @@
 """A release's own server application, with a scripted engine in place of the model.
 
-The configuration, the input side, the renderer and the whole HTTP application are the release's; only the engine core is
-missing, and ``generate`` yields the scripted bursts. So what is judged is everything between the engine and the client.
+The configuration, the input side, the renderer and the whole HTTP application are the
+release's; only the engine core is missing, and ``generate`` yields the scripted bursts.
+So what is judged is everything between the engine and the client.
 """
 
 from __future__ import annotations
@@ -47,12 +48,15 @@ class _NoCore:
 
 
 def use_cpu_platform() -> None:
-    """Give a source tree a platform: it has no build, hence none. First of all: other modules copy it."""
+    """Give a source tree a platform: it has no build, hence none. First of all:
+    other modules copy it.
+    """
     import vllm.platforms
     from vllm.platforms.cpu import CpuPlatform
 
     vllm.platforms._current_platform = CpuPlatform()
-    # Nor has it compiled kernels; v0.17.1 chooses among them by a function that later versions of torch lack.
+    # Nor has it compiled kernels; v0.17.1 chooses among them by a function that later
+    # versions of torch lack.
     CpuPlatform.import_kernels = classmethod(lambda cls: None)
 
 
@@ -171,7 +175,8 @@ async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
     """The ASGI application of the release on the path."""
     use_cpu_platform()
     args = arguments(folder, reasoning, extra)
-    # In a thread, because the engine starts its output loop when it is made inside a running event loop.
+    # In a thread, because the engine starts its output loop when it is made inside a
+    # running event loop.
     llm = await asyncio.to_thread(_engine, args)
     try:
         from vllm.entrypoints.launchers.api_server.app_state import init_app_state
@@ -202,7 +207,9 @@ async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
 
 
 def constrains_to_json() -> bool:
-    """Whether the release makes a required call JSON, whatever format the model was trained on; after ``build``."""
+    """Whether the release makes a required call JSON, whatever format the model was
+    trained on; after ``build``.
+    """
     from vllm.tool_parsers import ToolParserManager
 
     return bool(

@@ -1,4 +1,6 @@
-"""Runs one case from one start on one surface, at every schedule, and judges what comes back."""
+"""Runs one case from one start on one surface, at every schedule, and judges what
+comes back.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ Judged = tuple[list[check.Found], bool]
 
 
 class Judge:
-    """Holds an application and the tokenizer. ``json_calls``: the release constrains required calls to JSON."""
+    """Holds an application and the tokenizer.
+
+    ``json_calls``: the release constrains required calls to JSON.
+    """
 
     json_calls = False
     body = b""
@@ -28,7 +33,9 @@ class Judge:
         self.streams = 0
 
     def pieces(self, run: Run, case: Case) -> tuple[list[int], list[str]]:
-        """Token ids and what each adds to the text; an output that the model ended has the end token, which adds nothing."""
+        """Token ids and what each adds to the text; an output that the model ended
+        has the end token, which adds nothing.
+        """
         ids = tokens.encode(
             self.tokenizer, run.output, ordinary_tags=case.ordinary_tags
         )

@@ -1,7 +1,8 @@
 """``python -m conformance.host.serve``: the scripted server on a real socket.
 
-For the URL adapter, for a look with curl, and for judging clients: a request whose last message holds ``[case:NAME]`` is
-answered with that case's output, cut as the header ``x-conformance-schedule`` says.
+For the URL adapter, for a look with curl, and for judging clients: a request whose last
+message holds ``[case:NAME]`` is answered with that case's output, cut as the header
+``x-conformance-schedule`` says.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 class Scripted:
-    """ASGI middleware: finds the case that a request names and sets the engine's script."""
+    """ASGI middleware: finds the case that a request names and sets the engine's
+    script.
+    """
 
     def __init__(self, app: Any, judge: Any, known: dict[str, Any]) -> None:
         self.app, self.judge, self.known = app, judge, known

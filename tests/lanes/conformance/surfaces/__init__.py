@@ -1,4 +1,6 @@
-"""The API surfaces: how a case becomes a request, and how a response becomes a reading."""
+"""The API surfaces: how a case becomes a request, and how a response becomes a
+reading.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ class Surface(Protocol):
 
 
 def prompt(case: Case, start: Start) -> str:
-    """The user message. It names the case, and marks what the chat template must end the prompt with."""
+    """The user message.
+
+    It names the case, and marks what the chat template must end the prompt with.
+    """
     mark = "" if start.prompt == "none" else f" [prompt:{start.prompt}]"
     return f"[case:{case.name}]{mark}"
 
@@ -37,7 +42,9 @@ def thinking_switch(start: Start) -> dict[str, Any]:
 
 
 def with_fields(body: dict[str, Any], case: Case, surface: str) -> dict[str, Any]:
-    """The request body with the case's own fields for a surface; its messages stand before the question."""
+    """The request body with the case's own fields for a surface; its messages stand
+    before the question.
+    """
     if case.stop_string and surface != "responses":  # that API has no stop strings
         body["stop_sequences" if surface == "messages" else "stop"] = [case.stop_string]
     for name, value in case.request.get(surface, {}).items():  # type: ignore[call-overload]

@@ -49,7 +49,8 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
 
 def read_full(body: bytes) -> Reading:
     """A response that was not streamed."""
-    # A block's input is an object: a call that is cut has no honest form, and is left out.
+    # A block's input is an object: a call that is cut has no honest form, and is left
+    # out.
     reading, document = Reading(omits_cut=True), json.loads(body)
     for block in document["content"]:
         if block["type"] == "thinking":
