@@ -304,7 +304,7 @@ def results(session: nox.Session) -> None:
     server(session, "test", "bench")
     options, names = arguments(session)
     named = set(session.posargs) - set(options)
-    names = names if named else releases("maintained")
+    names = names if named else releases()
     if "--list" not in options and not HELP:
         install(session, lane=True)
         session.install(*BFCL)

@@ -15,23 +15,45 @@ import click
 from bench import kept
 from patchset import console, paths, results, run_command
 from patchset.release import Release, load, releases
+from patchset.wheel import plugin
 from tables.__main__ import SUITES
 
 Command = tuple[str, ...]
 #: Cases of each corpus that a server is asked.
 SAMPLE = "40"
+#: Frozen releases whose stock is judged too: that of PR #35421, and the last of its kind.
+FROZEN_STOCK = ("v0.16.0", "v0.20.2")
+#: Of the default release: other reasoning parsers that the series reads.
+PAIRS = tuple(
+    f"{name}/qwen3_coder" for name in ("nemotron_v3", "deepseek_r1", "step3p5")
+)
 
 
 def commands(release: Release, trees: Path) -> Iterator[tuple[str, str, Command]]:
     """Lane, row, and the module with the arguments that make it, of a release."""
     name = release.name
     places = ("--trees", str(trees))
-    for kind in results.KINDS:
+    frozen = release.tier == "frozen"
+    for kind in ("patched",) if frozen and name not in FROZEN_STOCK else results.KINDS:
         stock = ("--stock",) if kind == "stock" else ()
         yield "conformance", kind, ("conformance", *places, name, *stock, "--results")
+        if frozen:
+            continue
         tree = ("--tree", str(trees / name / kind), "--sample", SAMPLE, "--row", kind)
         rows = ("--json", str(results.file("corpora", name)))
         yield "corpora", kind, ("conformance.corpora", *tree, *rows)
+        for pair in PAIRS if release.default else ():
+            words = ("conformance", *places, name, *stock, "--pair", pair)
+            yield "conformance", f"{kind} {pair}", (*words, "--results")
+    if (paths.patches_dir() / "plugin" / plugin.PACKAGE / f"{name}.sha256").is_file():
+        wheel = ("--plugin", str(plugin.build()))
+        yield (
+            "conformance",
+            "plugin",
+            ("conformance", *places, name, *wheel, "--results"),
+        )
+    if frozen:
+        return
     client = ("--release", name, "--stock", "--results")
     yield "tokens", "patched", ("tokens", name, "--results")
     yield "bfcl", "patched", ("bfcl", *places, "--stock", name, "--results")
@@ -65,11 +87,11 @@ def command(
 ) -> None:
     """Run the lanes whose results are missing or out of date.
 
-    Of each RELEASE, or of the maintained ones. Hours; what is done is kept, so that the
-    same command goes on after an interruption. Exit code 1: something is left.
+    Of each RELEASE, or of all; of frozen ones the suite alone. Hours; what is done is
+    kept, so that the same command goes on after an interruption. Exit code 1: something
+    is left.
     """
-    chosen = [load(name) for name in names]
-    chosen = chosen or [each for each in releases() if each.tier == "maintained"]
+    chosen = [load(name) for name in names] or list(releases())
     trees = trees or paths.build_dir() / "trees"
     left = [
         (lane, release, row, words)
