@@ -456,11 +456,12 @@ def doctor_command(
     """Say which patches are live in an environment, and what keeps them from it.
 
     Hashes the installed files, and compares them with patches/ of this checkout; looks
-    for files that Python imports instead, stale bytecode, and the Rust frontend. Images
-    carry the same program as vllm-mtp-doctor.
+    for files that Python imports instead, stale bytecode, and the Rust frontend. Of a
+    stock vLLM it says whether the plugin is live. Images carry the same program as
+    vllm-mtp-doctor.
 
     Exit status 0 when all is well, 1 when something is wrong, 2 when there is no vLLM, 3
-    when it is a stock one.
+    when it is a stock one without the plugin.
     """
     from patchset import doctor
 

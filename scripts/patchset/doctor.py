@@ -5,8 +5,9 @@
 One file on the standard library alone: images carry it as vllm-mtp-doctor. It never
 imports vllm. What the files must be is in the installed vllm-*.dist-info/patchset.json;
 without one, as where the combined patch was applied, in a checkout's patches/.
+Beside a stock vLLM, it says whether the plugin vllm-qwen-tools is live.
 Exit status: 0 all is well; 1 something is wrong, each named; 2 there is no vLLM; 3 it
-is a stock one.
+is a stock one without the plugin.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from typing import Any
 OK, NOTE, WRONG = "ok", "note", "wrong"
 #: In ``.dist-info``: what the wheel was made of.
 MANIFEST = "patchset.json"
-#: Exit statuses: no vLLM; one without patches.
+#: The plugin's package, whose ``v*.sha256`` list the files that it wraps.
+PLUGIN = "vllm_qwen_tools"
+#: Exit statuses: no vLLM; one without patches and plugin.
 NO_VLLM, STOCK = 2, 3
 #: Largest file that is read, in bytes.
 _LIMIT = 64 << 20
@@ -73,11 +76,51 @@ class Doctor:
         text = f"{count} patches of {release} are live (series {series})"
         self.say("patches", WRONG if others else OK, text)
 
+    def plugin(self, info: Path, *, here: bool) -> None:
+        """Check what the plugin checks at its start, in all files at once.
+
+        ``here`` tells if this interpreter would serve: its variables count.
+        """
+        name = info.name.removesuffix(".dist-info").replace("_", "-")
+        lists = sorted((info.parent / PLUGIN).glob("v*.sha256"))
+        known = {file.stem: _sums(file) for file in lists}
+        release = str(self.manifest["release"])
+        faults = []
+        if (sums := known.get(release)) is None:
+            faults.append(f"it knows {', '.join(known) or 'no release'}, not {release}")
+            wrapped = {path for paths in known.values() for path in paths}
+            recorded = _recorded(self.info)
+            sums = {path: recorded[path] for path in wrapped & recorded.keys()}
+        if (self.site / "vllm/parser/qwen_tool_reader.py").exists():
+            faults.append("this vLLM is patched")
+        for path, digest in sorted(sums.items()):
+            if _hash(self.site / path) != digest:
+                faults.append(f"{path} is not the file of {release}")
+        for path, digest in _recorded(info).items():
+            if _hash(info.parent / path) != digest:
+                self.say("plugin", WRONG, f"{path} has changed; install it again")
+        if here and os.environ.get("VLLM_QWEN_TOOL_READER", "1").strip() == "0":
+            faults.append("VLLM_QWEN_TOOL_READER=0")
+        plugins = os.environ.get("VLLM_PLUGINS") if here else None
+        if plugins is not None and "qwen_tools" not in plugins.split(","):
+            faults.append("VLLM_PLUGINS does not name qwen_tools")
+        for fault in faults:
+            self.say("plugin", WRONG, f"{name} does nothing: {fault}")
+        if not faults:
+            text = (
+                f"{name} is live: all {len(sums)} files that it wraps are {release}'s"
+            )
+            self.say("plugin", OK, text)
+            serving = _text(info.parent / PLUGIN / "serving.py")
+            for text in re.findall(r'(?m)^NOT_COVERED = "(.*)"$', serving):
+                self.say("plugin", NOTE, f"not covered: {text}")
+        self.manifest["files"] = sums
+
     def release(self, patches: Path | None) -> None:
         """Compare what the wheel says of itself with its version and a checkout."""
         release = str(self.manifest["release"])
-        version = self.info.name[len("vllm-") : -len(".dist-info")]
-        if release != f"v{version.partition('+')[0]}":
+        version = _release(self.info)
+        if release != version:
             self.say("release", WRONG, f"{MANIFEST} is of {release}, vLLM of {version}")
         elif not self.manifest["files"]:
             self.say("release", WRONG, f"{MANIFEST} names no files; build anew")
@@ -238,6 +281,14 @@ def find(folders: Iterable[str]) -> tuple[Path, Path] | None:
     return None
 
 
+def find_plugin(folders: Iterable[str]) -> Path | None:
+    """The plugin's .dist-info, by whose entry point vLLM loads it."""
+    for folder in map(Path, folders):
+        for info in sorted(folder.resolve().glob(f"{PLUGIN}-*.dist-info")):
+            return info
+    return None
+
+
 def _read(file: Path) -> bytes | None:
     """The start of a regular file; None for anything else, such as a fifo."""
     try:
@@ -264,6 +315,16 @@ def _sums(file: Path) -> dict[str, str]:
     return {path: digest for digest, path in found}
 
 
+def _recorded(info: Path) -> dict[str, str]:
+    """The sums of a distribution's files, as it was installed."""
+    listed = re.findall(r"(?m)^([^,\n]+),sha256=([^,]*),", _text(info / "RECORD"))
+    sums = {}
+    for path, digest in listed:
+        with contextlib.suppress(ValueError):
+            sums[path] = base64.urlsafe_b64decode(digest + "==").hex()
+    return sums
+
+
 def read_manifest(file: Path) -> dict[str, Any] | None:
     """A wheel's origins, or None if they are not said in the known form."""
     try:
@@ -277,21 +338,21 @@ def read_manifest(file: Path) -> dict[str, Any] | None:
         return None
 
 
+def _release(info: Path) -> str:
+    return f"v{info.name[len('vllm-') : -len('.dist-info')].partition('+')[0]}"
+
+
 def recognise(site: Path, info: Path, patches: Path) -> dict[str, Any] | None:
     """The manifest of a vLLM that has none, from a checkout's sums for its version.
 
     None if no file is a patched one: a stock vLLM.
     """
-    release = f"v{info.name[len('vllm-') : -len('.dist-info')].partition('+')[0]}"
+    release = _release(info)
     place = patches / release / "patched-files.sha256"
     pinned = _sums(place)
     if not any(_hash(site / path) == digest for path, digest in pinned.items()):
         return None
-    listed = re.findall(r"(?m)^([^,\n]+),sha256=([^,]*),", _text(info / "RECORD"))
-    stock = {}
-    for path, digest in listed:
-        with contextlib.suppress(ValueError):
-            stock[path] = base64.urlsafe_b64decode(digest + "==").hex()
+    stock = _recorded(info)
     files = {
         path: {"stock": stock.get(path), "patched": digest}
         for path, digest in pinned.items()
@@ -316,7 +377,8 @@ def main(arguments: list[str] | None = None) -> int:
     option("--quiet", action="store_true", help="print only what is wrong")
     option("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
-    found = find([str(options.root)] if options.root else sys.path)
+    folders = [str(options.root)] if options.root else sys.path
+    found = find(folders)
     if found is None:
         where = options.root or sys.executable
         print(f"no vllm is installed for {where}", file=sys.stderr)
@@ -326,13 +388,24 @@ def main(arguments: list[str] | None = None) -> int:
     manifest = said
     if manifest is None and options.patches:
         manifest = recognise(site, info, options.patches)
-    if manifest is None:
+    plugin = find_plugin(folders)
+    if manifest is None and plugin is None:
         print(f"{info}: a stock vLLM, as far as can be told here", file=sys.stderr)
         return STOCK
-    doctor = Doctor(site, info, manifest)
-    doctor.patches()
+    stock: dict[str, Any] = {
+        "release": _release(info),
+        "series-sha256": None,
+        "files": {},
+    }
+    doctor = Doctor(site, info, manifest or stock)
+    if manifest:
+        doctor.patches()
     if said:
         doctor.release(options.patches)
+    if plugin and manifest:
+        doctor.say("plugin", NOTE, f"{plugin.name} does nothing beside the patches")
+    elif plugin:
+        doctor.plugin(plugin, here=not options.root)
     doctor.shadowed()
     doctor.owners()
     if not options.root:  # this interpreter would serve: its paths and variables count

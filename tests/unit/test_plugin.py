@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from patchset import paths
+from patchset import doctor, paths
 from patchset.wheel import plugin
 
 #: What the self-test needs of a vLLM, and one file that the plugin compares.
@@ -71,10 +74,24 @@ def site(wheel: Path, tmp_path: Path) -> Path:
         file = tmp_path / "vllm" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    digest = hashlib.sha256((tmp_path / COMPARED).read_bytes()).hexdigest()
+    digest = hashlib.sha256((tmp_path / COMPARED).read_bytes())
     sums = tmp_path / plugin.PACKAGE / "v0.33.0.sha256"
-    sums.write_text(f"{digest}  {COMPARED}\n")
+    sums.write_text(f"{digest.hexdigest()}  {COMPARED}\n")
+    record = next(tmp_path.glob("*.dist-info/RECORD"))
+    line = f"{sums.relative_to(tmp_path)},{_recorded(sums.read_bytes())}"
+    record.write_text(re.sub(r"(?m)^.*v0\.33\.0\.sha256,.*$", line, record.read_text()))
+    info = tmp_path / "vllm-0.33.0.dist-info"
+    info.mkdir()
+    (info / "RECORD").write_text(
+        f"{COMPARED},{_recorded((tmp_path / COMPARED).read_bytes())}\n"
+    )
     return tmp_path
+
+
+def _recorded(content: bytes) -> str:
+    """Sum and size of a file as RECORD has them."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode()
+    return f"sha256={digest.rstrip('=')},{len(content)}"
 
 
 def load(site: Path, *, name: str = "MainProcess", **environment: str) -> str:
@@ -147,8 +164,9 @@ def test_verify_names_what_differs(wheel: Path, tmp_path: Path) -> None:
 
 def test_another_version_stays_as_it_is(site: Path) -> None:
     (site / "vllm/__init__.py").write_text('__version__ = "0.33.1"\n')
-    assert "does nothing: it knows v0.26.0" in (said := load(site))
-    assert said.count("\n") == 1 and "not vLLM 0.33.1." in said
+    said = load(site)
+    assert "on vLLM 0.33.1 does nothing: it knows v0.26.0, v0.27.1," in said
+    assert said.count("\n") == 1
 
 
 def test_a_build_of_the_release_is_known_by_its_files(site: Path) -> None:
@@ -185,3 +203,93 @@ def test_what_cannot_be_imported_leaves_vllm_as_it_is(site: Path) -> None:
 def test_only_processes_that_serve_say_something(site: Path) -> None:
     assert load(site, name="EngineCore_0") == ""
     assert "does nothing" in load(site, name="ApiServer_1")
+
+
+def ask(site: Path, *arguments: str, status: int, **environment: str) -> list[str]:
+    """What the doctor says of the plugin, each with its status."""
+    done = subprocess.run(
+        [sys.executable, doctor.__file__, "--json", *arguments],
+        env=os.environ | environment | {"PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    checks = json.loads(done.stdout)["checks"]
+    return [f"{c['status']} {c['text']}" for c in checks if c["check"] == "plugin"]
+
+
+def test_the_doctor_says_what_is_live_and_what_is_not_covered(site: Path) -> None:
+    for arguments in ([], ["--root", str(site)]):
+        live, uncovered = ask(site, *arguments, status=0)
+        assert live.startswith("ok vllm-qwen-tools-1+files")
+        assert "is live: all 1 files that it wraps are v0.33.0's" in live
+        assert uncovered.startswith("note not covered: late system messages")
+
+
+def test_the_doctor_without_the_plugin_says_stock(site: Path) -> None:
+    shutil.rmtree(next(site.glob("vllm_qwen_tools-*.dist-info")))
+    done = subprocess.run(
+        [sys.executable, doctor.__file__, "--root", site], capture_output=True
+    )
+    assert done.returncode == doctor.STOCK
+
+
+@pytest.mark.parametrize("version", ["0.33.0", "0.33.1"])
+@pytest.mark.parametrize("doctored", [False, True])
+def test_the_doctor_says_why_the_plugin_does_nothing(
+    site: Path, version: str, doctored: bool
+) -> None:
+    (site / "vllm-0.33.0.dist-info").rename(site / f"vllm-{version}.dist-info")
+    expected = []
+    if version == "0.33.1":
+        expected.append(
+            "it knows v0.26.0, v0.27.1, v0.31.0, v0.32.0, v0.33.0, not v0.33.1"
+        )
+    if doctored:
+        (site / COMPARED).write_text("# mended by hand\n")
+        expected.append(f"{COMPARED} is not the file of v{version}")
+    said = ask(site, status=1 if expected else 0)
+    assert [text for text in said if text.startswith("wrong")] == [
+        f"wrong {_name(site)} does nothing: {reason}" for reason in expected
+    ]
+
+
+def _name(site: Path) -> str:
+    info = next(site.glob("vllm_qwen_tools-*.dist-info"))
+    return info.name.removesuffix(".dist-info").replace("_", "-")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("VLLM_QWEN_TOOL_READER", "0"), ("VLLM_PLUGINS", "lora_resolver")],
+)
+def test_the_doctor_knows_what_switches_the_plugin_off(
+    site: Path, variable: str, value: str
+) -> None:
+    (said,) = ask(site, status=1, **{variable: value})
+    assert said.startswith("wrong") and variable in said
+    ask(site, "--root", str(site), status=0, **{variable: value})
+
+
+def test_the_doctor_sees_a_plugin_that_was_edited(site: Path) -> None:
+    with (site / plugin.PACKAGE / "serving.py").open("a") as module:
+        module.write("# mended\n")
+    assert "wrong vllm_qwen_tools/serving.py has changed; install it again" in ask(
+        site, status=1
+    )
+
+
+def test_the_doctor_says_that_a_patched_vllm_needs_no_plugin(site: Path) -> None:
+    (site / "vllm/parser/qwen_tool_reader.py").touch()
+    (said,) = ask(site, status=1)
+    assert said.endswith("does nothing: this vLLM is patched")
+    digest = hashlib.sha256((site / COMPARED).read_bytes()).hexdigest()
+    made = {
+        "release": "v0.33.0",
+        "series-sha256": digest,
+        "files": {COMPARED: {"stock": None, "patched": digest}},
+        "patches": [{"name": "reader", "files": [COMPARED]}],
+    }
+    (site / "vllm-0.33.0.dist-info/patchset.json").write_text(json.dumps(made))
+    (said,) = ask(site, status=0)
+    assert said.startswith("note") and said.endswith("does nothing beside the patches")

@@ -8,7 +8,6 @@ the prompt.  Both are in the engine's output, which is noted where serving takes
 import copy
 import dataclasses
 import itertools
-import json
 from contextvars import ContextVar
 
 from vllm.entrypoints.anthropic.serving import AnthropicServingMessages
@@ -21,9 +20,7 @@ from vllm_qwen_tools.qwen_tool_deltas import is_cut, merge_deltas
 from vllm_qwen_tools.qwen_tool_pairs import TOOL_PARSERS, reads_pair
 from vllm_qwen_tools.qwen_tool_parser import QwenToolParser, _LazyEngine
 
-NOT_COVERED = (
-    "late system messages, malformed history, line separators, the thinking budget"
-)
+NOT_COVERED = "late system messages, bad history, line separators, thinking budgets"
 
 _output = ContextVar("output", default=None)  # the engine's, as it was given
 _left = ContextVar("left", default=0)  # kinds of deltas that wait for a step
@@ -34,7 +31,6 @@ class PluginParser(QwenToolParser):
     """Asks the engine's output for what patched serving tells."""
 
     _waiting = ()
-    _has_ended = False
 
     def _note_ending(self, text):
         """Note why the output that ends with *text* ended; what is unknown is cut."""
@@ -56,38 +52,31 @@ class PluginParser(QwenToolParser):
 
     def parse_delta(self, delta_text, *args, finished, **kwargs):
         """Read a step; of two kinds, the second goes with the next step's delta."""
-        if not self._has_ended:
+        deltas = [*self._waiting]
+        if not self._finish[0]:  # serving may say so some steps later: see _steps
             outputs = getattr(_output.get(), "outputs", ())
             if finished or (len(outputs) == 1 and outputs[0].finish_reason):
-                self._has_ended = True  # serving may say so some steps later: _steps
                 self._note_ending(delta_text)
-            kwargs["finished"] = self._has_ended
-            self._waiting += tuple(self.parse_deltas(delta_text, *args, **kwargs))
+            kwargs["finished"] = self._finish[0] is not None
+            deltas += self.parse_deltas(delta_text, *args, **kwargs)
+        if finished:
             _cut.set(self._finish[0] if self.last_call_is_cut else None)
-        kinds = [list(kind) for _, kind in itertools.groupby(self._waiting, _kind)]
-        now = list(self._waiting) if finished or not kinds else kinds[0]
-        self._waiting = self._waiting[len(now) :]
-        _left.set(len(kinds) - 1)
-        return merge_deltas(now)
+            return merge_deltas(deltas)
+        kinds = itertools.groupby(deltas, _kind)
+        now, *self._waiting = [merge_deltas(list(of)) for _, of in kinds] or [None]
+        _left.set(len(self._waiting))
+        return now
 
 
 def _kind(delta):
-    calls = delta.tool_calls
-    return calls[0].index if calls else "reasoning" if delta.reasoning else "content"
-
-
-def _is_open(arguments):
-    """Whether a call's arguments are those of a cut one, which are no JSON."""
-    try:
-        json.loads(arguments)
-    except ValueError:
-        return True
-    return False
+    return delta.reasoning is None, [call.index for call in delta.tool_calls]
 
 
 def _mark(items):
-    """Items whose last one is a cut call; that of a custom tool has no such state."""
-    if not items or items[-1].type != "function_call":
+    """Items whose last may be a cut call; that of a custom tool has no such state."""
+    if not (_cut.get() and items):
+        return items
+    if items[-1].type != "function_call":
         return items[:-1]
     items[-1].status = "incomplete"
     return items
@@ -106,7 +95,7 @@ async def _noted(outputs):
 
 
 def _steps(output):
-    """Give each of the deltas that a stream's last step may have a step of its own."""
+    """Give each kind of a stream's last step a step of its own, and the end another."""
     _output.set(output)
     one = output.outputs[0]
     if len(output.outputs) > 1 or not one.finish_reason:
@@ -115,7 +104,7 @@ def _steps(output):
     none = {"text": "", "token_ids": [], "logprobs": one.logprobs and []}
     more = {"finish_reason": None, "stop_reason": None}
     yield _with(output, **more)
-    for _ in range(1, _left.get()):
+    for _ in range(_left.get()):
         yield _with(output, **more, **none)
     yield _with(output, **none)
 
@@ -126,22 +115,62 @@ def _with(output, **fields):
     return output
 
 
-def _wraps(owner, name):
-    """Decorate what takes a method's place, and gets the method before its arguments."""
+async def _stream_chat(stock, self, request, outputs, *args, **kwargs):
+    if issubclass(self.parser_cls or object, PluginParser):
+        outputs = (step async for output in outputs for step in _steps(output))
+    async for chunk in stock(self, request, outputs, *args, **kwargs):
+        if _cut.get() and isinstance(chunk, str):
+            field = '"finish_reason":"{}"'.format  # a text's quotes are escaped
+            chunk = chunk.replace(field("tool_calls"), field(_cut.get()))
+        _correct(getattr(chunk, "choices", ()))
+        yield chunk
+
+
+async def _answer_chat(stock, self, request, outputs, *args, **kwargs):
+    response = await stock(self, request, _noted(outputs), *args, **kwargs)
+    _correct(getattr(response, "choices", ())[-1:])
+    return response
+
+
+def _convert_message(stock, self, response):
+    if _cut.get():  # the call's input is no JSON, and stock raises
+        del response.choices[0].message.tool_calls[-1:]
+    return stock(self, response)
+
+
+async def _generate_response(stock, *args, **kwargs):
+    async for context in stock(*args, **kwargs):
+        if not isinstance(getattr(context, "response_parser", None), PluginParser):
+            yield context
+            continue
+        for step in _steps(context.last_output):
+            context.last_output = step
+            yield context
+
+
+def _make_items(stock, *args, **kwargs):
+    return _mark(stock(*args, **kwargs))
+
+
+def _close_item(stock, self, *args):
+    events = stock(self, *args)
+    if not (_cut.get() and events):
+        return events
+    if _mark([events[-1].item]):
+        return events[-1:]
+    self.output_items.pop()
+    return []
+
+
+def _wrap(owner, name, new):
+    """Put *new* in a method's place; it gets the method before its arguments."""
     stock = getattr(owner, name)
-
-    def put(new):
-        setattr(owner, name, lambda *args, **kwargs: new(stock, *args, **kwargs))
-
-    return put
+    setattr(owner, name, lambda *args, **kwargs: new(stock, *args, **kwargs))
 
 
 def install(say):
     """Wrap what makes parsers, what takes outputs and what answers."""
-    raw = "chat_completion_stream_generator_raw"  # from v0.33.0: of chunks, no text
-    stream = raw if hasattr(OpenAIServingChat, raw) else raw.removesuffix("_raw")
 
-    @_wraps(ParserManager, "get_parser")
     def get_parser(stock, *, tool_parser_name=None, **named):
         parser = stock(tool_parser_name=tool_parser_name, **named)
         tools = getattr(parser, "tool_parser_cls", None)
@@ -153,52 +182,12 @@ def install(say):
             say(f"does nothing for {tool_parser_name} beside this reasoning parser.")
         return parser
 
-    @_wraps(OpenAIServingChat, stream)
-    async def stream_chat(stock, self, request, outputs, *args, **kwargs):
-        if issubclass(self.parser_cls or object, PluginParser):
-            outputs = (step async for output in outputs for step in _steps(output))
-        async for chunk in stock(self, request, outputs, *args, **kwargs):
-            if _cut.get() and isinstance(chunk, str):
-                field = '"finish_reason":"{}"'.format  # a text's quotes are escaped
-                chunk = chunk.replace(field("tool_calls"), field(_cut.get()))
-            _correct(getattr(chunk, "choices", ()))
-            yield chunk
-
-    @_wraps(OpenAIServingChat, "chat_completion_full_generator")
-    async def answer_chat(stock, self, request, outputs, *args, **kwargs):
-        response = await stock(self, request, _noted(outputs), *args, **kwargs)
-        _correct(getattr(response, "choices", ())[-1:])
-        return response
-
-    @_wraps(AnthropicServingMessages, "messages_full_converter")
-    def convert_message(stock, self, response):
-        if _cut.get():  # the call's input is no JSON, and stock raises
-            del response.choices[0].message.tool_calls[-1:]
-        return stock(self, response)
-
-    @_wraps(OpenAIServingResponses, "_generate_with_builtin_tools")
-    async def generate_response(stock, *args, **kwargs):
-        async for context in stock(*args, **kwargs):
-            if not isinstance(getattr(context, "response_parser", None), PluginParser):
-                yield context
-                continue
-            for step in _steps(context.last_output):
-                context.last_output = step
-                yield context
-
-    @_wraps(OpenAIServingResponses, "_make_response_output_items")
-    def make_items(stock, *args, **kwargs):
-        items = stock(*args, **kwargs)
-        return _mark(items) if _cut.get() else items
-
-    @_wraps(streaming_events.SimpleStreamingEventProcessor, "close_current")
-    def close_item(stock, self, *args):
-        arguments = self.state.accumulated_text
-        events = stock(self, *args)
-        kind = events[-1].item.type if events else ""
-        if not (_cut.get() and kind.endswith("_call") and _is_open(arguments)):
-            return events
-        if _mark([events[-1].item]):
-            return events[-1:]
-        self.output_items.pop()
-        return []
+    raw = "chat_completion_stream_generator_raw"  # from v0.33.0: of chunks, no text
+    stream = raw if hasattr(OpenAIServingChat, raw) else raw.removesuffix("_raw")
+    _wrap(ParserManager, "get_parser", get_parser)
+    _wrap(OpenAIServingChat, stream, _stream_chat)
+    _wrap(OpenAIServingChat, "chat_completion_full_generator", _answer_chat)
+    _wrap(AnthropicServingMessages, "messages_full_converter", _convert_message)
+    _wrap(OpenAIServingResponses, "_generate_with_builtin_tools", _generate_response)
+    _wrap(OpenAIServingResponses, "_make_response_output_items", _make_items)
+    _wrap(streaming_events.SimpleStreamingEventProcessor, "close_current", _close_item)

@@ -16,16 +16,15 @@ _OUTPUTS = (
 
 
 def run() -> str | None:
-    """What went wrong, or None."""
+    """The refusal of a reader that reads wrongly, or None."""
     for output, ending, content, value in _OUTPUTS:
         arguments = f'{{"text": "{value}' + ('"}' if ending == "stop" else "")
         for width in (len(output), 3):
-            stream = QwenDeltaStream(_TOOLS, lambda name: name)
-            deltas = []
-            for at in range(0, len(output), width):
-                deltas += stream.feed(output[at : at + width])
+            stream = QwenDeltaStream(_TOOLS, str)
+            parts = [output[at : at + width] for at in range(0, len(output), width)]
+            deltas = [delta for part in parts for delta in stream.feed(part)]
             _, text, calls = assemble(deltas + stream.end(None, ending, None))
             read = text, [(call.name, call.arguments) for call in calls]
             if read != (content, [("write", arguments)]):
-                return f"{output!r} was read as {read!r}"
+                return f"the self-test failed: {output!r} was read as {read!r}"
     return None
