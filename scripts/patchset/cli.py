@@ -398,10 +398,10 @@ def build_plugin_command(out: Path | None) -> None:
 def verify_command(file: Path | None, allow_compiled: bool) -> None:
     """Compare the wheel FILE with the official files plus the series, byte for byte.
 
-    Without an argument, the wheel that was built last. Exit status 1 if a file is
-    something else; each is named. Nothing that the wheel says of itself counts.
+    Without an argument, the wheel that was built last. A plugin is compared with that
+    of this checkout. Exit status 1 if a file is something else; each is named. Nothing
+    that the wheel says of itself counts.
     """
-    from patchset.wheel import plugin
     from patchset.wheel.verify import verify
 
     if file is None:
@@ -415,24 +415,12 @@ def verify_command(file: Path | None, allow_compiled: bool) -> None:
                 "nox -s build-wheel makes one; or name a FILE",
             )
         file = built[-1]
-    if plugin.is_plugin(file.name):
-        deviations = plugin.verify(file)
-        console.result(
-            *(f"WRONG    {deviation}" for deviation in deviations),
-            f"{file.name}: {len(deviations)} deviations from this checkout's plugin",
-        )
-        sys.exit(EXIT_FAILED if deviations else 0)
     report = verify(file, allow_compiled=allow_compiled)
-    counts = f"{len(report.deviations)} deviations from official {report.release} {report.target} + series"
-    console.result(
-        f"{len(report.official)} files are the official wheel's",
-        *(f"patched  {name}" for name in report.patched),
-        *(f"removed  {name}" for name in report.removed),
-        *(f"compiled {name}: not compared" for name in report.compiled),
-        *(f"made     {name}" for name in report.made),
-        *(f"WRONG    {deviation}" for deviation in report.deviations),
-        f"{report.wheel}: {counts}",
-    )
+    lines = [f"{how:8} {name}" for name, how in report.changed.items()]
+    if report.deviations:
+        lines = [f"WRONG    {deviation}" for deviation in report.deviations]
+    count = f"{len(report.deviations)} deviations from {report.origin}"
+    console.result(*lines, f"{file.name}: {count}")
     sys.exit(EXIT_FAILED if report.deviations else 0)
 
 

@@ -18,11 +18,9 @@ import contextlib
 import hashlib
 import importlib.util
 import json
-import marshal
 import os
 import re
 import stat
-import struct
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,14 +35,13 @@ PLUGIN = "vllm_qwen_tools"
 NO_VLLM, STOCK = 2, 3
 #: Largest file that is read, in bytes.
 _LIMIT = 64 << 20
-_PYC_HEADER = 16
 
 
 class Doctor:
     """Looks at one installed vLLM; ``checks`` collects (check, status, text)."""
 
-    def __init__(self, site: Path, info: Path, manifest: dict[str, Any]) -> None:
-        self.site, self.info, self.manifest = site, info, manifest
+    def __init__(self, info: Path, manifest: dict[str, Any]) -> None:
+        self.site, self.info, self.manifest = info.parent, info, manifest
         self.checks: list[tuple[str, str, str]] = []
         self.kinds: dict[str, str] = {}
         self.live: dict[str, bool] = {}
@@ -118,22 +115,20 @@ class Doctor:
 
     def release(self, patches: Path | None) -> None:
         """Compare what the wheel says of itself with its version and a checkout."""
-        release = str(self.manifest["release"])
-        version = _release(self.info)
+        release, version = str(self.manifest["release"]), _release(self.info)
+        made = {path: sums["patched"] for path, sums in self.manifest["files"].items()}
+        pins = patches / release if patches else Path(os.devnull)
+        pinned = _sums(pins / "patched-files.sha256")
         if release != version:
             self.say("release", WRONG, f"{MANIFEST} is of {release}, vLLM of {version}")
-        elif not self.manifest["files"]:
+        elif not made:
             self.say("release", WRONG, f"{MANIFEST} names no files; build anew")
-        elif patches and not (patches / release).is_dir():
+        elif patches and not pins.is_dir():
             self.say("release", WRONG, f"{patches} has no release {release}")
-        elif patches and (pinned := _sums(patches / release / "patched-files.sha256")):
-            files = {
-                path: made["patched"]
-                for path, made in self.manifest["files"].items()
-                if made["patched"] is not None
-            }
-            others = sorted(dict(files.items() ^ pinned.items()))
-            text = f"the files that {patches / release} pins"
+        elif pinned:
+            kept = {item for item in made.items() if item[1] is not None}
+            others = sorted(dict(kept ^ pinned.items()))
+            text = f"the files that {pins} pins"
             if others:
                 shown = ", ".join(others[:3])
                 text = f"{len(others)} files are not {text}: {shown}; build anew"
@@ -195,34 +190,16 @@ class Doctor:
     def rust_frontend(self) -> None:
         """vllm-rs parses tool calls itself, in code that no Python diff reaches."""
         value = os.environ.get("VLLM_USE_RUST_FRONTEND", "0").strip()
-        launcher = _read(self.site / "vllm/entrypoints/cli/serve.py") or b""
+        launcher = _text(self.site / "vllm/entrypoints/cli/serve.py")
         reader = os.environ.get("VLLM_QWEN_TOOL_READER", "1").strip()
-        status, text = OK, "the Rust frontend is off"
-        if value not in ("", "0"):
-            status, text = WRONG, f"VLLM_USE_RUST_FRONTEND={value}: its parsers are its"
-            text += " own and not patched; unset it"
-            if b"_leave_rust_frontend" in launcher and reader != "0":
-                status, text = NOTE, "servers of qwen3_coder and qwen3_xml start the "
-                text += "Python frontend, others the Rust frontend"
-        self.say("rust-frontend", status, text)
-
-    def prefix_caching(self) -> None:
-        """Say if MTP beside prefix caching is safe on hybrid models."""
-        numbers = re.findall(r"\d+", str(self.manifest["release"]))
-        pair = tuple(map(int, numbers[:2]))
-        status, text = NOTE, "with MTP on Qwen3-Next or Qwen3.5, prefix caching "
-        if pair < (0, 17):
-            status, text = OK, "this release refuses MTP beside prefix caching there"
-        elif pair < (0, 27) and not self.live.get("mamba-chunk-ends"):
-            text += "keeps wrong states (#43559): serve it with "
-            text += "--no-enable-prefix-caching"
-        elif (0, 19) <= pair < (0, 29):
-            text += "can mix up requests (#51571): add --no-async-scheduling or "
-            text += "--no-enable-prefix-caching"
+        if value in ("", "0"):
+            return
+        if "_leave_rust_frontend" in launcher and reader != "0":
+            text = "servers of qwen3_coder and qwen3_xml start the Python frontend, "
+            self.say("rust-frontend", NOTE, f"{text}others the Rust frontend")
         else:
-            status, text = OK, "MTP beside prefix caching: no wrong state found in this"
-            text += " release's cache; GPUs were not tested"
-        self.say("prefix-caching", status, text)
+            text = f"VLLM_USE_RUST_FRONTEND={value}: its parsers are its own and not "
+            self.say("rust-frontend", WRONG, f"{text}patched; unset it")
 
     def report(self) -> dict[str, Any]:
         """What was found, for programs."""
@@ -240,53 +217,24 @@ class Doctor:
 
 
 def stale(source: Path, compiled: Path) -> bool:
-    """Whether Python would run a compiled file that its source does not make (PEP 552).
-
-    Time and size can agree though the text differs, so the code is compared.
-    """
+    """Whether a compiled file is of another source, and Python never compares (PEP 552)."""
     data, content = _read(compiled), _read(source)
-    if content is None or data is None or len(data) < _PYC_HEADER:
+    if data is None or content is None or data[:4] != importlib.util.MAGIC_NUMBER:
         return False
-    if data[:4] != importlib.util.MAGIC_NUMBER:
-        return False
-    flags = int.from_bytes(data[4:8], "little")
-    if flags & 1:  # by hash; with 2, Python compares it at each import
-        return not flags & 2 and data[8:16] != importlib.util.source_hash(content)
-    status = source.stat()
-    there = (int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
-    if struct.unpack("<LL", data[8:16]) != there:
-        return False
-    level = re.search(r"\.opt-(\d)\.pyc$", compiled.name)
-    optimize = int(level[1]) if level else 0
-    try:
-        made = compile(
-            content, str(source), "exec", dont_inherit=True, optimize=optimize
-        )
-        # Loaded as an import by this interpreter would.
-        return bool(marshal.loads(data[_PYC_HEADER:]) != made)  # noqa: S302
-    except (SyntaxError, ValueError, EOFError, TypeError):
-        return True
+    unchecked = data[4:8] == b"\1\0\0\0"  # by the source's hash, not to be checked
+    return unchecked and data[8:16] != importlib.util.source_hash(content)
 
 
-def find(folders: Iterable[str]) -> tuple[Path, Path] | None:
-    """The first folder with a distribution ``vllm``, and its newest .dist-info."""
+def find(folders: Iterable[str], name: str) -> list[Path]:
+    """The .dist-info folders of a distribution in the first folder that has one.
+
+    The newest is last.
+    """
     for folder in folders:
-        found = sorted(
-            Path(folder or ".").resolve().glob("vllm-*.dist-info"),
-            key=lambda p: p.stat().st_mtime,
-        )
-        patched = [info for info in found if (info / MANIFEST).is_file()]
-        if found:
-            return found[0].parent, (patched or found)[-1]
-    return None
-
-
-def find_plugin(folders: Iterable[str]) -> Path | None:
-    """The plugin's .dist-info, by whose entry point vLLM loads it."""
-    for folder in map(Path, folders):
-        for info in sorted(folder.resolve().glob(f"{PLUGIN}-*.dist-info")):
-            return info
-    return None
+        found = Path(folder or ".").resolve().glob(f"{name}-*.dist-info")
+        if infos := sorted(found, key=lambda info: info.stat().st_mtime):
+            return infos
+    return []
 
 
 def _read(file: Path) -> bytes | None:
@@ -342,7 +290,7 @@ def _release(info: Path) -> str:
     return f"v{info.name[len('vllm-') : -len('.dist-info')].partition('+')[0]}"
 
 
-def recognise(site: Path, info: Path, patches: Path) -> dict[str, Any] | None:
+def recognise(info: Path, patches: Path) -> dict[str, Any] | None:
     """The manifest of a vLLM that has none, from a checkout's sums for its version.
 
     None if no file is a patched one: a stock vLLM.
@@ -350,7 +298,7 @@ def recognise(site: Path, info: Path, patches: Path) -> dict[str, Any] | None:
     release = _release(info)
     place = patches / release / "patched-files.sha256"
     pinned = _sums(place)
-    if not any(_hash(site / path) == digest for path, digest in pinned.items()):
+    if not any(_hash(info.parent / path) == digest for path, digest in pinned.items()):
         return None
     stock = _recorded(info)
     files = {
@@ -378,18 +326,19 @@ def main(arguments: list[str] | None = None) -> int:
     option("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
     folders = [str(options.root)] if options.root else sys.path
-    found = find(folders)
-    if found is None:
+    infos = find(folders, "vllm")
+    if not infos:
         where = options.root or sys.executable
         print(f"no vllm is installed for {where}", file=sys.stderr)
         return NO_VLLM
-    site, info = found
+    patched = [info for info in infos if (info / MANIFEST).is_file()]
+    info = (patched or infos)[-1]
     said = read_manifest(info / MANIFEST)
     manifest = said
     if manifest is None and options.patches:
-        manifest = recognise(site, info, options.patches)
-    plugin = find_plugin(folders)
-    if manifest is None and plugin is None:
+        manifest = recognise(info, options.patches)
+    plugins = find(folders, PLUGIN)
+    if not manifest and not plugins:
         print(f"{info}: a stock vLLM, as far as can be told here", file=sys.stderr)
         return STOCK
     stock: dict[str, Any] = {
@@ -397,22 +346,22 @@ def main(arguments: list[str] | None = None) -> int:
         "series-sha256": None,
         "files": {},
     }
-    doctor = Doctor(site, info, manifest or stock)
+    doctor = Doctor(info, manifest or stock)
     if manifest:
         doctor.patches()
     if said:
         doctor.release(options.patches)
-    if plugin and manifest:
-        doctor.say("plugin", NOTE, f"{plugin.name} does nothing beside the patches")
-    elif plugin:
-        doctor.plugin(plugin, here=not options.root)
+    for plugin in plugins[-1:]:
+        if manifest:
+            doctor.say("plugin", NOTE, f"{plugin.name} does nothing beside the patches")
+        else:
+            doctor.plugin(plugin, here=not options.root)
     doctor.shadowed()
     doctor.owners()
     if not options.root:  # this interpreter would serve: its paths and variables count
         doctor.bytecode()
         doctor.imported()
         doctor.rust_frontend()
-        doctor.prefix_caching()
     if options.json:
         print(json.dumps(doctor.report(), indent=1))
     for check, status, text in [] if options.json else doctor.checks:

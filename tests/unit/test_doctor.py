@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import py_compile
@@ -111,39 +110,6 @@ def test_each_patch_is_judged_by_its_own_files(patched: Path) -> None:
     assert "vllm/reader.py is stock" in wrong(ask(patched, status=1))["files"]
 
 
-def test_stale_bytecode_of_a_same_length_same_time_edit(patched: Path) -> None:
-    source = site(patched) / "vllm/reader.py"
-    compiled = Path(
-        subprocess.run(
-            [
-                patched,
-                "-c",
-                "import sys, importlib.util; print(importlib.util.cache_from_source(sys.argv[1]))",
-                source,
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-    )
-    right, before = source.read_text(), source.stat()
-    source.write_text(right.replace("1", "7"))
-    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
-    subprocess.run([patched, "-m", "py_compile", source], check=True)
-    source.write_text(right)
-    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
-    read = [str(patched), "-c", "from vllm.reader import READ; print(READ)"]
-    assert (
-        subprocess.run(read, capture_output=True, text=True).stdout == "7\n"
-    )  # the trap is real
-    found = ask(patched, status=1)
-    assert set(found["files"].values()) == {"patched"}
-    assert str(compiled) in wrong(found)["bytecode"]
-    subprocess.run([patched, "-m", "py_compile", source], check=True)
-    ask(patched)
-    assert subprocess.run(read, capture_output=True, text=True).stdout == "1\n"
-
-
 @pytest.mark.parametrize(
     ("mode", "status"),
     [
@@ -180,69 +146,6 @@ def test_another_vllm_that_is_imported_instead(patched: Path, tmp_path: Path) ->
     )
 
 
-@pytest.mark.parametrize(
-    ("release", "patch", "status", "said"),
-    [
-        ("v0.16.0", None, doctor.OK, "refuses MTP beside prefix caching"),
-        (
-            "v0.17.1",
-            None,
-            doctor.NOTE,
-            "#43559): serve it with --no-enable-prefix-caching",
-        ),
-        ("v0.17.1", True, doctor.OK, "no wrong state found"),
-        ("v0.18.1", True, doctor.OK, "GPUs were not tested"),
-        ("v0.19.1", True, doctor.NOTE, "#51571): add --no-async-scheduling"),
-        (
-            "v0.26.0",
-            None,
-            doctor.NOTE,
-            "#43559): serve it with --no-enable-prefix-caching",
-        ),
-        (
-            "v0.26.0",
-            False,
-            doctor.NOTE,
-            "#43559): serve it with --no-enable-prefix-caching",
-        ),
-        ("v0.26.0", True, doctor.NOTE, "#51571): add --no-async-scheduling"),
-        ("v0.28.0", None, doctor.NOTE, "#51571): add --no-async-scheduling"),
-        ("v0.29.0", None, doctor.OK, "no wrong state found"),
-    ],
-)
-def test_mtp_beside_prefix_caching(
-    tmp_path: Path, release: str, patch: bool | None, status: str, said: str
-) -> None:
-    """``patch``: whether the file of mamba-chunk-ends is the patched one; None where the wheel has no such patch."""
-    scheduler = "vllm/v1/core/sched/scheduler.py"
-    (tmp_path / scheduler).parent.mkdir(parents=True)
-    (tmp_path / scheduler).write_text("patched" if patch else "stock")
-    files = {
-        scheduler: {
-            kind: hashlib.sha256(kind.encode()).hexdigest()
-            for kind in ("stock", "patched")
-        }
-    }
-    made: dict[str, Any] = {
-        "release": release,
-        "series-sha256": "",
-        "files": {},
-        "patches": [],
-    }
-    if patch is not None:
-        made |= {
-            "files": files,
-            "patches": [{"name": "mamba-chunk-ends", "files": [scheduler]}],
-        }
-    looking = doctor.Doctor(tmp_path, tmp_path, made)
-    looking.patches()
-    looking.checks.clear()
-    looking.prefix_caching()
-    [(_, found, text)] = looking.checks
-    assert found == status and said in text
-    assert looking.healthy
-
-
 def test_the_rust_frontend(patched: Path) -> None:
     assert (
         "not patched"
@@ -260,7 +163,7 @@ def test_a_series_that_leaves_the_rust_frontend(
     launcher = tmp_path / "vllm/entrypoints/cli/serve.py"
     launcher.parent.mkdir(parents=True)
     launcher.write_text("def _leave_rust_frontend(args): ...\n")
-    looking = doctor.Doctor(tmp_path, tmp_path, {"patches": []})
+    looking = doctor.Doctor(tmp_path / "info", {"patches": []})
     looking.rust_frontend()
     assert looking.healthy == healthy
 

@@ -27,7 +27,6 @@ define_extension_target(
   define_extension_target(
     spinloop
   )
-set(CUTLASS_REVISION "v4.7.1")
 if (VLLM_GPU_LANG STREQUAL "CUDA"
     AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS "13")
   message(FATAL_ERROR
@@ -66,10 +65,6 @@ setup(
 """
 MODULE = "#include <Python.h>\n" + "".join(f"/* {n} */\n" for n in range(9))
 MODULE += "const char *told = __FILE__;\nPyObject *PyInit__C(void) { return NULL; }\n"
-VERSION_H = "".join(
-    f"#define CUTLASS_{part} {number}\n"
-    for part, number in (("MAJOR", 4), ("MINOR", 8), ("PATCH", 0))
-)
 CUTLASS = "vllm/third_party/fmha/cutlass"
 
 
@@ -87,7 +82,7 @@ def compiled(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     contents = wheels.contents("vllm")
     listing = next(name for name in contents if name.endswith("RECORD"))
     for name in (f"{CUTLASS}/include/cutlass/version.h", f"{CUTLASS}/LICENSE"):
-        contents[name] = VERSION_H.encode()
+        contents[name] = b"#define CUTLASS_MAJOR 4\n"
         line = record.line(name, contents[name])
         contents[listing] += record.render([line])
     place = project.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
@@ -116,7 +111,7 @@ def test_a_module_is_the_same_bytes_in_another_folder(
     build = ("build-wheel", "--mode", "source", "--modules", "_C")
     done = compiled.run(*build)
     wheel = Path(done.stdout.split()[1])
-    assert "CUTLASS 4.8.0" in done.stderr and "the release pins 4.7.1" in done.stderr
+    assert "headers of CUTLASS are those of" in done.stderr
     with zipfile.ZipFile(wheel) as made:
         module = made.read("vllm/_C.abi3.so")
         assert b"five" in made.read("vllm/parser.py")
@@ -168,11 +163,11 @@ def test_headers_of_cutlass(
     compiled.run("apply")
     place = compiled.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
     with Wheel(place) as stock:
-        made = source.cutlass_headers(stock, compiled.patched, tmp_path / "cutlass")
+        made = source.cutlass_headers(stock, tmp_path / "cutlass")
         assert (made / "include/cutlass/version.h").is_file()
         assert not (made / "LICENSE").exists()
         monkeypatch.setenv("VLLM_CUTLASS_SRC_DIR", str(made))
-        given = source.cutlass_headers(stock, compiled.patched, tmp_path / "other")
+        given = source.cutlass_headers(stock, tmp_path / "other")
         assert given == made and not (tmp_path / "other").exists()
 
 

