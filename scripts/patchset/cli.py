@@ -229,10 +229,8 @@ def pin_command(release: str, cpu_project: str, check: bool) -> None:
     Records file name, sha256 and size of the source and of the official wheels (of
     several uploads the one with the highest build tag), and the commit and the torch
     that the source names. An existing pin is compared with the index: missing fields
-    are added, a hash is never changed. The official image's digest is added if its
-    registry answers.
+    are added, a hash is never changed.
     """
-    from patchset.image import thin
     from patchset.inputs import pin
 
     file, added = pin.make(release, cpu_project=cpu_project, check=check)
@@ -244,8 +242,6 @@ def pin_command(release: str, cpu_project: str, check: bool) -> None:
         console.note(f"  added: {', '.join(added)}")
     else:
         console.note("  the pin is complete and the index agrees")
-    if not check and (digest := thin.pin_digest(file)):
-        console.note(f"  added: the digest of the official image, {digest}")
     console.result(file)
 
 
@@ -473,55 +469,37 @@ def doctor_command(
 @cli.command(
     "build-image",
     epilog="An image on Debian packages takes 40 GB of free disk for cuda and 14 GB for "
-    "cpu, in PATCHSET_BUILD_DIR and the engine's storage together.",
+    "cpu, in PATCHSET_BUILD_DIR and buildah's storage together.",
 )
 @release_argument
 @target_option
 @click.option(
     "--arch",
-    "chosen",
     type=click.Choice(get_args(Arch)),
-    help="The processor that the image is for. Default: this machine's; of a thin "
-    "image, all that base and release are for.",
+    help="Of a thin image: the processor that it is for. Default: all that base and "
+    "release are for.",
 )
 @click.option(
     "--base",
     metavar="official|debian|REF",
     help="official: the patched files as one layer on the release's official image. "
-    "REF: the same on another image that has the release. debian: a whole image, built "
-    "here from Debian packages. Default: official, or debian if no registry answers.",
-)
-@click.option(
-    "--engine",
-    "engine_name",
-    type=click.Choice(["buildah", "docker"]),
-    help="What builds an image on Debian packages; default: the first installed.",
-)
-@click.option(
-    "--fresh-base", is_flag=True, help="Make the base again, with Debian's updates."
+    "REF: the same on another image that has the release. debian: a whole image for "
+    "this machine's processor, from Debian packages, by buildah. Default: official, or "
+    "debian if no registry answers.",
 )
 @from_dir_option
 def build_image_command(
-    release: str | None,
-    target: Target,
-    chosen: Arch | None,
-    base: str | None,
-    engine_name: str | None,
-    fresh_base: bool,
+    release: str | None, target: Target, arch: Arch | None, base: str | None
 ) -> None:
     """Build a container image of RELEASE with its patches.
 
-    The result is a folder in build/images: the OCI layout "image", its bill of
-    materials and its provenance. The last lines say how to publish it.
+    The result is a folder in build/images: the OCI layout "image" and its bill of
+    materials. The last lines say how to run a whole image, and how to publish either.
     """
-    from patchset.image import debian, engine, skopeo, thin
+    from patchset.image import debian, layout, skopeo, thin
     from patchset.series.apply import PatchedRelease
 
     patched = PatchedRelease(load(release))
-    if engine_name or fresh_base:
-        if base not in (None, "debian"):
-            raise UsageError("--engine and --fresh-base are for --base debian")
-        base = "debian"
     if base is None:
         base = "official"
         try:
@@ -530,20 +508,27 @@ def build_image_command(
             console.note(f"no official image ({error.message}): building --base debian")
             base = "debian"
     if base == "debian":
-        arch = chosen or this_machine()
-        which = engine.find(engine_name, arch)
-        whole = debian.build(patched, target, arch, which, fresh=fresh_base)
-        folder, digest = whole.folder, whole.digest
-        console.result(f"tag     {whole.tag}, in {which}")
+        if arch not in (None, this_machine()):
+            raise UsageError(
+                f"a whole image for {arch} cannot be built here",
+                f"run this command on an {arch} machine",
+            )
+        folder = debian.build(patched, target)
     else:
-        archs = (chosen,) if chosen else get_args(Arch)
+        archs = (arch,) if arch else get_args(Arch)
         reference = None if base == "official" else skopeo.parse(base)
-        made = thin.make(patched, target, archs, reference)
-        folder, digest = made.folder, made.digest
-        for name, (layer, size) in made.layers.items():
-            console.result(f"layer   {name} {size} bytes {layer}")
+        folder = thin.make(patched, target, archs, reference)
+    image = layout.load(folder / "image")
+    for part in image.parts:
+        layer = part.manifest["layers"][-1]
+        console.result(f"layer   {part.arch} {layer['size']} bytes {layer['digest']}")
+    console.result(f"image   {folder}", f"digest  {image.digest}")
+    if base == "debian":
+        tag = debian.tag(patched.pin, target)
+        docker = f"skopeo copy oci:{folder / 'image'} docker-daemon:{tag}"
+        console.result(f"podman  podman run {tag}", f"docker  {docker}")
     words = f"nox -s publish -- REGISTRY/NAME {patched.pin.name} --target {target}"
-    console.result(f"image   {folder}", f"digest  {digest}", f"publish {words}")
+    console.result(f"publish {words}")
 
 
 @cli.command(
@@ -555,29 +540,12 @@ def build_image_command(
 @release_argument
 @target_option
 @click.option(
-    "--image",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder that build-image made; default: the thin one, else the whole one.",
-)
-@click.option(
-    "--sign/--no-sign",
-    "sign",
-    default=None,
-    help="Sign with cosign, and attach the bill of materials and the provenance; "
-    "default: if --key is given.",
-)
-@click.option(
-    "--key", envvar="COSIGN_KEY", help="A key file or KMS address of cosign's."
+    "--sign", is_flag=True, help="Sign with cosign, and attach the bill of materials."
 )
 def publish_command(
-    repository: str,
-    release: str | None,
-    target: Target,
-    image: Path | None,
-    sign: bool | None,
-    key: str | None,
+    repository: str, release: str | None, target: Target, sign: bool
 ) -> None:
-    """Publish the image of RELEASE that build-image made.
+    """Publish the image of RELEASE that build-image made last.
 
     Tags: <release>-mtp.<n>, which is never moved; <release> and, for the default
     release, latest, which are. An interrupted push goes on when the command is run again.
@@ -585,47 +553,28 @@ def publish_command(
     from patchset.image import publish, skopeo
     from patchset.series.apply import PatchedRelease
 
-    patched = PatchedRelease(load(release))
-    folder = image or publish.built(patched.pin, target)
-    done = publish.publish(
-        skopeo.parse(repository),
-        folder,
-        patched,
-        target,
-        sign=key is not None if sign is None else sign,
-        key=key,
-    )
-    name = skopeo.parse(repository).repository
-    said = "image, provenance and bill of materials" if done.signed else "not run"
-    console.result(
-        f"image   {folder}",
-        f"cosign  {said}",
-        *(f"tag     {name}:{tag}" for tag in done.tags),
-        f"digest  {name}@{done.digest}",
-    )
+    goal, patched = skopeo.parse(repository), PatchedRelease(load(release))
+    done = publish.publish(goal, patched, target, sign=sign)
+    for name in publish.tags(patched.pin, target):
+        console.result(f"tag     {goal.tagged(name)}")
+    console.result(f"digest  {done}")
 
 
 @cli.command("reproduce")
 @click.argument("image", metavar="REGISTRY/NAME:TAG")
 @from_dir_option
 def reproduce_command(image: str) -> None:
-    """Build a published image again from what its labels say, and compare digests.
+    """Build a published thin image again from its labels alone, and compare digests.
 
     Exit status 1, with what differs, if the digest is another.
     """
     from patchset.image import skopeo
     from patchset.image.publish import reproduce
 
-    report = reproduce(skopeo.parse(image))
-    if report.same:
-        console.result(f"same     {report.rebuilt}")
-        return
-    console.result(
-        *(f"DIFFERS  {line}" for line in report.differences),
-        f"published {report.published}",
-        f"here      {report.rebuilt or 'not built: its inputs differ'}",
-    )
-    sys.exit(EXIT_FAILED)
+    digest, differences = reproduce(skopeo.parse(image))
+    console.result(*(f"DIFFERS  {line}" for line in differences))
+    console.result(f"{'published' if differences else 'same     '} {digest}")
+    sys.exit(EXIT_FAILED if differences else 0)
 
 
 def main(arguments: list[str] | None = None) -> None:

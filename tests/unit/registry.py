@@ -12,15 +12,17 @@ import socket
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import wheels
 from patchset.image import layout
+from patchset.release import GOARCH, Arch
 
-SITE = "/usr/local/lib/python3.12/dist-packages"
-GOARCH = {"x86_64": "amd64", "aarch64": "arm64"}
+#: Where the made-up base has vLLM.
+SITE = "usr/local/lib/python3.12/dist-packages"
 
 
 @contextlib.contextmanager
@@ -63,7 +65,7 @@ def site_files() -> dict[str, bytes]:
     found = wheels.contents("vllm")
     found["vllm/__pycache__/parser.cpython-312.pyc"] = b"of the old text"
     found["vllm-1.2.0.dist-info/INSTALLER"] = b"uv"
-    return {f"{SITE.strip('/')}/{path}": data for path, data in found.items()}
+    return {f"{SITE}/{path}": data for path, data in found.items()}
 
 
 def tar(files: dict[str, bytes]) -> bytes:
@@ -81,8 +83,8 @@ def push(
     reference: str,
     layers: Sequence[bytes],
     *,
-    archs: Sequence[str] = ("x86_64", "aarch64"),
-    kinds: Sequence[str] = (),
+    archs: Sequence[Arch] = ("x86_64", "aarch64"),
+    labels: Mapping[str, str] = MappingProxyType({"kept": "yes"}),
     folder: Path,
 ) -> str:
     """Push an image of these layers, for these processors, by skopeo; its digest."""
@@ -91,7 +93,7 @@ def push(
     for arch in archs:
         platform = {"architecture": GOARCH[arch], "os": "linux"}
         unpacked = [layout.digest(layer) for layer in layers]
-        settings = {"User": "2000:0", "Labels": {"kept": "yes"}}
+        settings = {"User": "2000:0", "Labels": dict(labels)}
         config = layout.dump(
             {
                 **platform,

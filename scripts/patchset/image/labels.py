@@ -16,20 +16,17 @@ VERSION = _OCI + "version"
 #: vLLM's commit.
 REVISION = _OCI + "revision"
 CREATED = _OCI + "created"
+#: Of a thin image: its base, and the base's manifest for the same architecture.
 BASE_NAME = _OCI + "base.name"
-#: The digest of the base's manifest for the same architecture.
 BASE_DIGEST = _OCI + "base.digest"
 RELEASE = _OWN + "release"
 TARGET = _OWN + "target"
 SERIES = _OWN + "series-sha256"
 WHEEL = _OWN + "wheel"
 WHEEL_SHA256 = _OWN + "wheel-sha256"
-#: Of an image on Debian packages: the base's file, its sha256, the lock's, the engine.
-ROOTFS = _OWN + "rootfs"
+#: Of an image on Debian packages: the sha256 of the base's file and of the lock.
 ROOTFS_SHA256 = _OWN + "rootfs-sha256"
 LOCK_SHA256 = _OWN + "lock-sha256"
-ENGINE = _OWN + "engine"
-SNAPSHOT = _OWN + "debian-snapshot"
 
 
 def created(release: Release) -> datetime:

@@ -3,35 +3,59 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
+from pydantic import AliasPath, BaseModel, Field, ValidationError
+
+from patchset import files, paths
 from patchset.errors import PatchsetError
-from patchset.release import GOARCH, Arch
+from patchset.release import GOARCH, Arch, Release, Target
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
-#: Docker's older names of the same things.
-OCI_NAMES = {
-    "application/vnd.docker.container.image.v1+json": CONFIG,
-    "application/vnd.docker.image.rootfs.diff.tar": LAYER,
-    "application/vnd.docker.image.rootfs.diff.tar.gzip": f"{LAYER}+gzip",
-}
-DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+DIGEST = "sha256:[0-9a-f]{64}"
 #: Bound of a manifest and of a configuration in bytes, as in skopeo.
 MAX_BYTES = 4 << 20
 _ARCHS: dict[str, Arch] = {name: arch for arch, name in GOARCH.items()}
 
 #: Fetches a manifest or a configuration: digests of the manifest and of the blob.
 Fetch = Callable[[str, str], bytes]
+
+
+# The parts of the image specification that are relied on.
+class _Descriptor(BaseModel):
+    digest: Annotated[str, Field(pattern=f"^{DIGEST}$")]
+    size: int
+    platform: dict[str, Any] | None = None
+
+
+class _Top(BaseModel):
+    manifests: list[_Descriptor] | None = None
+
+
+class _Manifest(BaseModel):
+    config: _Descriptor
+    layers: list[_Descriptor]
+
+
+class _Config(BaseModel):
+    os: Literal["linux"]
+    architecture: Literal["amd64", "arm64"]
+    diff_ids: list[str] = Field(validation_alias=AliasPath("rootfs", "diff_ids"))
+    labels: dict[str, str] | None = Field(
+        None, validation_alias=AliasPath("config", "Labels")
+    )
+    history: list[dict[str, Any]] | None = None
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -42,17 +66,15 @@ class Part:
     digest: str
     manifest: dict[str, Any]
     config: dict[str, Any]
+    labels: dict[str, str]
+    #: Digests of the layers, unpacked.
+    diff_ids: list[str]
 
     @property
     def platform(self) -> dict[str, str]:
         """The platform, as an index names it."""
         names = ("architecture", "os", "variant")
         return {name: self.config[name] for name in names if self.config.get(name)}
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels of the configuration."""
-        return (self.config.get("config") or {}).get("Labels") or {}
 
 
 @dataclass(frozen=True)
@@ -61,6 +83,14 @@ class Image:
 
     digest: str
     parts: tuple[Part, ...]
+
+
+def folder(release: Release, target: Target) -> Path:
+    """Return ``build/images/<release>-<target>``, where ``build-image`` puts an image.
+
+    It has the layout ``image``, and beside it the bill of materials.
+    """
+    return paths.images_dir() / f"{release.name}-{target}"
 
 
 def digest(content: bytes) -> str:
@@ -91,104 +121,85 @@ def read(top: bytes, what: str, fetch: Fetch) -> Image:
     Raises:
         PatchsetError: Something is malformed, or two manifests are for one platform.
     """
-    found = _parse(top, what)
-    with _malformed(what):
-        if "manifests" not in found:
-            return Image(digest(top), (_part(top, what, fetch),))
-        parts: dict[str, Part] = {}
-        for entry in found["manifests"]:
-            platform = entry.get("platform") or {}
-            name = platform.get("architecture")
-            if platform.get("os") != "linux" or name not in _ARCHS:
-                continue
-            if name in parts:
-                raise PatchsetError(
-                    f"{what} has two manifests for linux/{name}",
-                    "an index that names one platform twice is not to be trusted",
-                )
-            wanted = _digest(entry)
-            content = _checked(fetch(wanted, wanted), wanted, what)
-            parts[name] = _part(content, f"{what}, linux/{name}", fetch)
-            if parts[name].platform["architecture"] != name:
-                raise PatchsetError(f"{what}: a manifest is not for linux/{name}")
-        return Image(digest(top), tuple(part for _, part in sorted(parts.items())))
+    named = _checked(_Top, top, what).manifests
+    if named is None:
+        return Image(digest(top), (_part(top, what, fetch),))
+    parts: dict[Arch, Part] = {}
+    for entry in named:
+        platform = entry.platform or {}
+        arch = _ARCHS.get(str(platform.get("architecture")))
+        if platform.get("os") != "linux" or arch is None:
+            continue
+        if arch in parts:
+            raise PatchsetError(
+                f"{what} has two manifests for linux/{GOARCH[arch]}",
+                "an index that names one platform twice is not to be trusted",
+            )
+        content = _verified(fetch(entry.digest, entry.digest), entry.digest, what)
+        parts[arch] = _part(content, f"{what}, linux/{GOARCH[arch]}", fetch)
+        if parts[arch].arch != arch:
+            raise PatchsetError(f"{what}: a manifest is not for linux/{GOARCH[arch]}")
+    return Image(
+        digest(top),
+        tuple(parts[arch] for arch in sorted(parts, key=GOARCH.__getitem__)),
+    )
 
 
 def _part(content: bytes, what: str, fetch: Fetch) -> Part:
-    manifest, own = _parse(content, what), digest(content)
-    wanted = _digest(manifest["config"])
-    config = _parse(_checked(fetch(own, wanted), wanted, what), what)
-    layers, diff_ids = manifest["layers"], config["rootfs"]["diff_ids"]
-    for found in (layers, diff_ids, config.get("history") or []):
-        if not isinstance(found, list):
-            raise TypeError("something is no list")
-    if len([_digest(entry) for entry in layers]) != len(diff_ids):
-        raise ValueError("manifest and configuration differ in their layers")
-    system, name = config["os"], config["architecture"]
-    if system != "linux" or name not in _ARCHS:
-        raise PatchsetError(f"{what} is for {system}/{name}", "choose another image")
-    part = Part(_ARCHS[name], own, manifest, config)
-    if not all(isinstance(text, str) for pair in part.labels.items() for text in pair):
-        raise ValueError("a label is no text")
-    return part
+    manifest, own = _checked(_Manifest, content, what), digest(content)
+    wanted = manifest.config.digest
+    settings = _verified(fetch(own, wanted), wanted, what)
+    config = _checked(_Config, settings, what)
+    if len(config.diff_ids) != len(manifest.layers):
+        raise PatchsetError(f"{what}: manifest and configuration differ in layers")
+    return Part(
+        _ARCHS[config.architecture],
+        own,
+        json.loads(content),
+        json.loads(settings),
+        config.labels or {},
+        config.diff_ids,
+    )
 
 
-def _digest(entry: dict[str, Any]) -> str:
-    """Return the digest of a descriptor."""
-    if not DIGEST.fullmatch(entry["digest"]) or not isinstance(entry["size"], int):
-        raise ValueError("a descriptor without a sha256 digest and a size")
-    return str(entry["digest"])
-
-
-@contextlib.contextmanager
-def _malformed(what: str) -> Iterator[None]:
-    """Turn the errors of reading JSON of another form into one that says so."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PatchsetError(f"{what} is malformed: {error!r}") from error
-
-
-def load(folder: Path) -> tuple[Image, str]:
-    """Read the one image of a layout, and the name that the layout gives to it."""
+def load(place: Path) -> Image:
+    """Read the one image of a layout."""
 
     def blob(_: str, wanted: str) -> bytes:
-        place = folder / "blobs" / "sha256" / wanted.removeprefix("sha256:")
-        return _checked(_read(place), wanted, str(folder))
+        return _read(place / "blobs" / "sha256" / wanted.removeprefix("sha256:"))
 
-    with _malformed(str(folder)):
-        (entry,) = _parse(_read(folder / "index.json"), str(folder))["manifests"]
-        name = str(entry["annotations"]["org.opencontainers.image.ref.name"])
-        top = blob("", _digest(entry))
-    return read(top, str(folder), blob), name
+    entries = _checked(_Top, _read(place / "index.json"), str(place)).manifests or []
+    if len(entries) != 1:
+        raise PatchsetError(f"{place} has {len(entries)} images", "build it again")
+    top = _verified(blob("", entries[0].digest), entries[0].digest, str(place))
+    return read(top, str(place), blob)
 
 
-def write(folder: Path, top: dict[str, Any], name: str, blobs: Iterable[bytes]) -> None:
+def write(place: Path, top: dict[str, Any], name: str, blobs: Iterable[bytes]) -> None:
     """Write a layout into an empty folder.
 
     Blobs may be missing: those of a base that stays in its registry.
     """
-    place = folder / "blobs" / "sha256"
-    place.mkdir(parents=True)
+    folder = place / "blobs" / "sha256"
+    folder.mkdir(parents=True)
     for content in blobs:
-        (place / digest(content).removeprefix("sha256:")).write_bytes(content)
+        (folder / digest(content).removeprefix("sha256:")).write_bytes(content)
     named = {**top, "annotations": {"org.opencontainers.image.ref.name": name}}
     index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [named]}
-    (folder / "index.json").write_bytes(dump(index))
-    (folder / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}')
+    (place / "index.json").write_bytes(dump(index))
+    (place / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}')
 
 
 def _read(place: Path) -> bytes:
     try:
-        with place.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+        return files.read_regular(place, MAX_BYTES)
     except OSError as error:
         raise PatchsetError(
             f"{place} cannot be read: {error.strerror}", "build the image again"
         ) from error
 
 
-def _checked(content: bytes, wanted: str, what: str) -> bytes:
+def _verified(content: bytes, wanted: str, what: str) -> bytes:
     if digest(content) != wanted:
         raise PatchsetError(
             f"{what}: digest mismatch: got {digest(content)} for {wanted}",
@@ -197,13 +208,13 @@ def _checked(content: bytes, wanted: str, what: str) -> bytes:
     return content
 
 
-def _parse(content: bytes, what: str) -> dict[str, Any]:
-    if len(content) > MAX_BYTES:
-        raise PatchsetError(f"{what} has a manifest of more than {MAX_BYTES} bytes")
+def _checked(model: type[_Model], content: bytes, what: str) -> _Model:
     try:
-        found = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise PatchsetError(f"{what} is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise PatchsetError(f"{what} is not a JSON object")
-    return found
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the manifest"
+        raise PatchsetError(
+            f"{what} is no image that can be used: {where}: {first['msg']}",
+            "choose another image",
+        ) from error

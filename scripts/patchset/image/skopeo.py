@@ -21,14 +21,16 @@ from patchset.errors import (
     UsageError,
 )
 from patchset.image import layout
-from patchset.image.layout import DIGEST, Image
+from patchset.image.layout import Image
 
-# OCI Distribution Specification, "Pulling manifests".
-_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_NAME = re.compile(rf"{_PART}(?:/{_PART})*")
-_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+# OCI Distribution Specification, "Pulling manifests"; a host has a dot or a port.
 _WORD = r"[A-Za-z0-9-]+"
-_HOST = re.compile(rf"(?:{_WORD}(?:\.{_WORD})*|\[[0-9a-fA-F:]+\])(?::\d{{1,5}})?")
+_HOST = rf"(?:localhost|{_WORD}(?:\.{_WORD})+|{_WORD}(?=:)|\[[0-9a-fA-F:]+\])(?::\d+)?"
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_REFERENCE = re.compile(
+    rf"(?:({_HOST})/)?({_PART}(?:/{_PART})*)"
+    rf"(?::([A-Za-z0-9_][A-Za-z0-9._-]{{0,127}}))?(?:@({layout.DIGEST}))?"
+)
 _LOOPBACK = re.compile(r"(localhost|127(\.\d+){3}|\[::1\])(:\d+)?")
 #: Seconds for one question, and for one copy of an image.
 _PATIENCE, _COPY_PATIENCE = 120, 12 * 3600
@@ -47,11 +49,6 @@ class Reference:
     digest: str | None = None
 
     @property
-    def repository(self) -> str:
-        """``HOST/NAME``."""
-        return f"{self.host}/{self.name}"
-
-    @property
     def loopback(self) -> bool:
         """Whether the registry is on this machine."""
         return _LOOPBACK.fullmatch(self.host) is not None
@@ -60,15 +57,16 @@ class Reference:
         """The same repository by digest."""
         return replace(self, tag=None, digest=digest)
 
-    def tagged(self, tag: str) -> Reference:
+    def tagged(self, tag: str | None) -> Reference:
         """The same repository by tag."""
         return replace(self, tag=tag, digest=None)
 
     def __str__(self) -> str:
         tag = f":{self.tag}" if self.tag else ""
-        return f"{self.repository}{tag}{f'@{self.digest}' if self.digest else ''}"
+        digest = f"@{self.digest}" if self.digest else ""
+        return f"{self.host}/{self.name}{tag}{digest}"
 
-    def words(self, option: str) -> list[str]:
+    def words(self, option: str = "") -> list[str]:
         """The arguments of skopeo that name it, and how it is spoken to."""
         # skopeo takes a tag or a digest; of both, the digest decides.
         kept = replace(self, tag=None) if self.digest else self
@@ -78,28 +76,18 @@ class Reference:
 
 def parse(text: str) -> Reference:
     """Read a reference; a name without a host is one of docker.io."""
-    rest, at, digest = text.partition("@")
-    first, slash, remainder = rest.partition("/")
-    host = "docker.io"
-    if slash and ("." in first or ":" in first or first == "localhost"):
-        host, rest = first, remainder
-    name, colon, tag = rest.partition(":")
-    if host == "docker.io" and "/" not in name:
-        name = f"library/{name}"
-    if (
-        not _HOST.fullmatch(host)
-        or not _NAME.fullmatch(name)
-        or len(name) > 255
-        or (colon and not _TAG.fullmatch(tag))
-        or (at and not DIGEST.fullmatch(digest))
-    ):
+    found = _REFERENCE.fullmatch(text)
+    if not found or len(found[2]) > 255:
         # What precedes an @ may be a password.
-        shown = "…@" + text.rpartition("@")[2] if at else text
+        shown = "…@" + text.rpartition("@")[2] if "@" in text else text
         raise UsageError(
             f"{shown[-200:]!r} is not an image reference",
             "it looks like registry.example/team/vllm:v0.33.0",
         )
-    return Reference(host, name, tag or None, digest or None)
+    host, name, tag, digest = found.groups()
+    if host in (None, "docker.io") and "/" not in name:
+        name = f"library/{name}"
+    return Reference(host or "docker.io", name, tag, digest)
 
 
 def raw(reference: Reference) -> bytes:
@@ -122,19 +110,10 @@ def look(reference: Reference) -> Image:
     """Read an image's manifests and configurations; no layer is fetched."""
 
     def fetch(manifest: str, wanted: str) -> bytes:
-        if manifest == wanted:
-            return raw(reference.at(wanted))
-        return _inspect(reference.at(manifest), "--config")
+        more = [] if manifest == wanted else ["--config"]
+        return _inspect(reference.at(manifest), *more)
 
     return layout.read(raw(reference), str(reference), fetch)
-
-
-def digest(reference: Reference) -> str | None:
-    """Return the digest that a tag names; None if there is no such tag."""
-    try:
-        return layout.digest(raw(reference))
-    except NotFoundError:
-        return None
 
 
 def copy(
@@ -142,7 +121,7 @@ def copy(
 ) -> None:
     """Copy an image, every architecture of it, without a change of digests.
 
-    A text is a place in skopeo's words, such as ``oci:image:NAME``, relative to ``cwd``.
+    A text is a place in skopeo's words, such as ``oci:image``, relative to ``cwd``.
     Blobs that the target has are not read from the source.
     """
     argv = ["copy", "--all", "--preserve-digests", "--retry-times=3"]
@@ -159,7 +138,7 @@ def copy(
 
 
 def _inspect(reference: Reference, *more: str) -> bytes:
-    argv = _skopeo(_PATIENCE, "inspect", "--raw", *more, *reference.words(""))
+    argv = _skopeo(_PATIENCE, "inspect", "--raw", *more, *reference.words())
     done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL)
     if done.returncode == 0:
         return done.stdout

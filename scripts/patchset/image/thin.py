@@ -13,48 +13,29 @@ import gzip
 import hashlib
 import tarfile
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import tomlkit
-
 from patchset import console, files, paths
 from patchset.errors import (
-    MissingToolError,
     PatchsetError,
-    UnavailableError,
     UsageError,
 )
 from patchset.image import labels, layout, sbom, skopeo
 from patchset.image import layer as layers
-from patchset.image.layout import Image, Part
+from patchset.image.layout import Part
 from patchset.image.skopeo import Reference
 from patchset.release import GOARCH, Arch, Release, Target
 from patchset.series.apply import PatchedRelease
 from patchset.wheel import overlay
-from patchset.wheel.archive import Wheel
 
-#: A layer of patched files has no reason to be larger, in bytes.
-MAX_LAYER = 2_000_000
 #: Bounds of what a base's layer may unpack to, and of a file that is hashed, in bytes.
 _MAX_UNPACKED = 64 << 30
 _MAX_FILE = 64 << 20
-
-
-@dataclass(frozen=True)
-class Thin:
-    """A thin image: its folder, its digest, and digest and size of each layer."""
-
-    folder: Path
-    digest: str
-    layers: dict[Arch, tuple[str, int]]
-
-
-def folder(release: Release, target: Target) -> Path:
-    """Return ``build/images/<release>-<target>-thin``."""
-    return paths.images_dir() / f"{release.name}-{target}-thin"
+#: Docker's older names of the types of layers.
+_DOCKER = "application/vnd.docker.image.rootfs.diff.tar"
+_OCI_LAYERS = {_DOCKER: layout.LAYER, f"{_DOCKER}.gzip": f"{layout.LAYER}+gzip"}
 
 
 def official(release: Release, target: Target) -> Reference:
@@ -67,96 +48,57 @@ def official(release: Release, target: Target) -> Reference:
     return skopeo.parse(release.image)
 
 
-def pin_digest(pin: Path) -> str | None:
-    """Write the official image's digest into a pin that has a tag alone.
-
-    Returns the digest; None if the pin has one, or no registry can be asked.
-    """
-    document = tomlkit.parse(pin.read_text(encoding="utf-8"))
-    reference = skopeo.parse(str(document["image"]))
-    if reference.digest:
-        return None
-    try:
-        digest = layout.digest(skopeo.raw(reference))
-    except (UnavailableError, MissingToolError) as error:
-        console.note(f"  the image's digest is not pinned: {error.message}")
-        return None
-    document["image"] = f"{reference}@{digest}"
-    files.write_text(pin, tomlkit.dumps(document))
-    return digest
-
-
 def make(
     patched: PatchedRelease,
     target: Target,
     archs: Sequence[Arch],
     reference: Reference | None = None,
-) -> Thin:
+) -> Path:
     """Build the thin image on a base in a registry, for those of ``archs`` that it has.
 
-    Without ``reference``, the base is the official image.
+    Without ``reference``, the base is the official image. Returns the image's folder.
     """
-    base_name = reference or official(patched.pin, target)
+    release = patched.pin
+    base_name = reference or official(release, target)
     with console.step(f"look at {base_name}"):
         base = skopeo.look(base_name)
     if not base_name.digest:
         console.note(f"  {base_name} is a tag; today it is {base.digest}")
-    made = wheels(patched, target, base, archs)
-    if reference:
-        for part in base.parts:
-            if part.arch in made:
-                _check(reference, part, patched.pin, target, made[part.arch])
-    name = base_name.tagged(base_name.tag) if base_name.tag else base_name
-    out = folder(patched.pin, target)
-    return build(patched, target, made, base, str(name), out)
-
-
-def wheels(
-    patched: PatchedRelease, target: Target, base: Image, archs: Sequence[Arch]
-) -> dict[Arch, Path]:
-    """Build the wheels for those of ``archs`` that both base and release are for."""
-    there = {part.arch for part in base.parts}
     if any(labels.RELEASE in part.labels for part in base.parts):
         raise PatchsetError(
             "the base has patches of this project already",
             "name the image that it was made from",
         )
-    if not (pinned := patched.pin.wheels.get(target, {})):
-        patched.pin.wheel(target, archs[0])  # an error that names the targets
-    if not (common := [arch for arch in archs if arch in there and arch in pinned]):
+    pinned = release.wheels.get(target) or {archs[0]: release.wheel(target, archs[0])}
+    parts = [part for part in base.parts if part.arch in archs and part.arch in pinned]
+    if not parts:
         raise UsageError(
             f"the base is not for {' or '.join(GOARCH[arch] for arch in archs)}",
             "choose another --arch",
         )
-    return {arch: overlay.build(patched, target, arch) for arch in common}
+    for part in parts if reference else []:
+        _check(base_name, part, patched, target)
+    name = base_name.tagged(base_name.tag) if base_name.tag else base_name
+    out = layout.folder(release, target)
+    return build(patched, target, parts, str(name), out)
 
 
 def build(
     patched: PatchedRelease,
     target: Target,
-    wheels: Mapping[Arch, Path],
-    base: Image,
+    bases: Sequence[Part],
     base_name: str,
     out: Path,
-) -> Thin:
-    """Write a thin image into the folder ``out``.
-
-    It has the layout ``image``, and beside it a bill of materials and a provenance.
-    """
+) -> Path:
+    """Write a thin image into the folder ``out``, on one base or on one each arch."""
     release = patched.pin
+    wheels: dict[Arch, Path] = {}
     blobs: list[bytes] = []
     entries: list[dict[str, Any]] = []
-    made: dict[Arch, tuple[str, int]] = {}
-    below = [part for part in base.parts if part.arch in wheels]
-    for part in below:
-        wheel = wheels[part.arch]
+    for part in bases:
+        wheel = wheels[part.arch] = overlay.build(patched, target, part.arch)
         with console.step(f"make the layer for {GOARCH[part.arch]}"):
             layer = layers.layer(wheel, release, target)
-        if len(layer) > MAX_LAYER:
-            raise PatchsetError(
-                f"the layer has {len(layer)} bytes, more than {MAX_LAYER}",
-                "build a whole image: --base debian",
-            )
         said = labels.labels(patched, target, wheel) | {
             labels.BASE_NAME: base_name,
             labels.BASE_DIGEST: part.digest,
@@ -165,7 +107,6 @@ def build(
         blobs += [layer, *parts]
         platform = part.platform
         entries.append(layout.descriptor(parts[-1], layout.MANIFEST, platform=platform))
-        made[part.arch] = (layout.digest(layer), len(layer))
     top = entries[0]
     if len(entries) > 1:
         index = {"schemaVersion": 2, "mediaType": layout.INDEX, "manifests": entries}
@@ -176,8 +117,9 @@ def build(
         with files.atomic_folder(out) as temp:
             name = f"{release.name}-mtp.{release.revision}"
             layout.write(temp / "image", top, name, blobs)
-            sbom.write(temp, patched, target, top["digest"], wheels, bases=below)
-    return Thin(out, top["digest"], made)
+            below = {f"base-{part.arch}": part.digest for part in bases}
+            sbom.write(temp, patched, target, top["digest"], wheels, below)
+    return out
 
 
 def _image(
@@ -211,7 +153,7 @@ def _image(
 
 def _as_oci(entry: dict[str, Any]) -> dict[str, Any]:
     kind = str(entry.get("mediaType"))
-    kind = layout.OCI_NAMES.get(kind, kind)
+    kind = _OCI_LAYERS.get(kind, kind)
     if not kind.startswith(layout.LAYER):
         raise PatchsetError(
             f"the base has a layer of the type {kind[:100]}", "choose another base"
@@ -220,26 +162,31 @@ def _as_oci(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check(
-    reference: Reference, base: Part, release: Release, target: Target, wheel_file: Path
+    reference: Reference, base: Part, patched: PatchedRelease, target: Target
 ) -> None:
     """Refuse a base whose files are not the release's where the patches replace them."""
+    release = patched.pin
     site, info = layers.SITES[target], layers.stock_info(release, target)
-    with Wheel(wheel_file) as wheel:
-        changed = overlay.changed_files(wheel).items()
-    stock = {f"{site}/{path}": sums["stock"] for path, sums in changed if sums["stock"]}
-    wanted, found = {f"{info}/METADATA", *stock}, dict[str, str | None]()
+    stock = {
+        f"{site}/{change.path}": overlay.sha256(change.stock)
+        for change in patched.changes
+        if overlay.inside_wheel(change.path) and change.stock is not None
+    }
+    wanted, found = {f"{info}/METADATA", *stock}, dict[str, str]()
     paths.build_dir().mkdir(parents=True, exist_ok=True)
-    entries = base.manifest["layers"]
-    files.need_space({paths.build_dir(): sum(entry["size"] for entry in entries)})
     with (
         console.step(f"look into {reference} for {GOARCH[base.arch]}"),
         files.scratch(paths.build_dir()) as scratch,
     ):
         skopeo.copy(reference.at(base.digest), "dir:base", cwd=scratch)
-        for entry in reversed(entries):
+        for entry in base.manifest["layers"]:
             file = scratch / "base" / entry["digest"].removeprefix("sha256:")
-            found |= _look(file, wanted - found.keys())
-    if found.get(f"{info}/METADATA") is None:
+            hidden, here = _look(file, wanted)
+            for name in list(found):
+                if any(PurePosixPath(name).is_relative_to(gone) for gone in hidden):
+                    del found[name]
+            found |= here
+    if f"{info}/METADATA" not in found:
         raise PatchsetError(
             f"the base has no /{info}", f"it is not vLLM {release.version}"
         )
@@ -250,10 +197,10 @@ def _check(
         )
 
 
-def _look(file: Path, wanted: set[str]) -> dict[str, str | None]:
-    """Return the sha256 of each wanted file of a layer, None for one that it hides."""
-    found: dict[str, str | None] = {}
+def _look(file: Path, wanted: set[str]) -> tuple[list[PurePosixPath], dict[str, str]]:
+    """Return what a layer hides of the layers below, and the wanted files' sha256."""
     hidden: list[PurePosixPath] = []
+    found: dict[str, str] = {}
     folders = {parent for name in wanted for parent in PurePosixPath(name).parents}
     try:
         with file.open("rb") as opened:
@@ -276,15 +223,11 @@ def _look(file: Path, wanted: set[str]) -> dict[str, str | None]:
                 elif str(path) in wanted:
                     small = member.isreg() and member.size <= _MAX_FILE
                     data = tar.extractfile(member) if small else None
-                    found[str(path)] = (
-                        hashlib.sha256(data.read()).hexdigest() if data else None
-                    )
+                    sha256 = data and hashlib.sha256(data.read()).hexdigest()
+                    found[str(path)] = sha256 or "no plain file"
     except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
         raise PatchsetError(
             f"a layer of the base cannot be read: {error}",
             "layers packed by zstd cannot be looked into",
         ) from error
-    for name in wanted - found.keys():
-        if any(PurePosixPath(name).is_relative_to(gone) for gone in hidden):
-            found[name] = None
-    return found
+    return hidden, found

@@ -55,7 +55,7 @@ def command(
             raise PatchsetError(f"{image} has no patches, by its labels")
         files = _doctor(found, gpu)
         _imports(found, files)
-        if labels.ROOTFS in said:  # built here, not on an official image
+        if labels.ROOTFS_SHA256 in said:  # built here, not on an official image
             _facts(found, said)
             _compilers(found, target)
         if target == "cpu" and not no_server:
