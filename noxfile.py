@@ -335,6 +335,6 @@ def tables(session: nox.Session) -> None:
 
 # Publish: an image for others
 
-serve("image-check", "Publish: look at an image: -- IMAGE [--gpu].", "image", cpu=False)
+serve("image-check", "Publish: look at an image: -- IMAGE.", "image", cpu=False)
 command("publish", "Publish: push an image: -- REGISTRY/NAME [RELEASE].")
 command("reproduce", "Publish: build a published image again: -- REGISTRY/NAME:TAG.")

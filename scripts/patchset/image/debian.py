@@ -160,7 +160,7 @@ def _bootstrap(
     argv = ["mmdebstrap", "--variant=minbase", "--format=tar"]
     argv += [f"--include={','.join(names)}", f"--architectures={GOARCH[arch]}"]
     argv += [f"--aptopt={option}" for option in _host_apt_options()]
-    argv += [f"--customize-hook={clean}", SUITE]
+    argv += [f"--customize-hook={clean.strip()}", SUITE]
     env = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
     with (
         console.step(f"make the base from Debian packages: {', '.join(names)}"),

@@ -13,13 +13,14 @@ import click
 from cpu import build_dir, checkpoints, checks, metrics, server, transcripts
 from cpu.asking import Lane, Learnt
 from image import container
-from image.container import ENGINES, Container
 from patchset import console, run_command
 from patchset.errors import PatchsetError
 from patchset.image import labels
 from patchset.image.layer import DOCTOR
 
 _HERE = Path(__file__).parent
+#: Drafted tokens.
+_MTP = 3
 #: Imports modules by name, as a server does; that needs no GPU.
 _IMPORTS = (
     "import importlib, sys, vllm\n"
@@ -30,42 +31,30 @@ _IMPORTS = (
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("image")
-@click.option(
-    "--engine",
-    type=click.Choice(ENGINES),
-    help="The engine that has it; default: the first that is installed.",
-)
-@click.option(
-    "--gpu", is_flag=True, help="Give the container the GPUs; without any it fails."
-)
-@click.option("--mtp", default=3, show_default=True, help="Drafted tokens.")
-@click.option("--no-server", is_flag=True, help="Serve nothing.")
-def command(
-    image: str, engine: str | None, gpu: bool, mtp: int, no_server: bool
-) -> None:
+def command(image: str) -> None:
     """Look at IMAGE from inside: its files, the doctor's findings, a server's answers.
 
     A CPU image serves the cpu lane's model with MTP, and every transcript is asked on
     every surface. A CUDA image is looked at as far as that goes without a GPU.
     """
-    with container.started(engine, image) as found:
-        said = found.labels()
+    with container.started(image) as name:
+        said = container.labels(name)
         target = said.get(labels.TARGET)
         if target not in ("cuda", "cpu"):
             raise PatchsetError(f"{image} has no patches, by its labels")
-        files = _doctor(found, gpu)
-        _imports(found, files)
+        build_dir().mkdir(parents=True, exist_ok=True)
+        _imports(name, _doctor(name))
         if labels.ROOTFS_SHA256 in said:  # built here, not on an official image
-            _facts(found, said)
-            _compilers(found, target)
-        if target == "cpu" and not no_server:
-            _serve(found, mtp)
+            _facts(name, said)
+            _compilers(name, target)
+        if target == "cpu":
+            _serve(name)
     console.result(f"{image}: well")
 
 
-def _doctor(found: Container, gpu: bool) -> list[str]:
+def _doctor(name: str) -> list[str]:
     """Show what the doctor says; return the files that the series touches."""
-    done = found.run(DOCTOR, "--json", gpu=gpu)
+    done = container.run(name, DOCTOR, "--json")
     try:
         said = json.loads(done.stdout)
     except ValueError as error:
@@ -81,13 +70,13 @@ def _doctor(found: Container, gpu: bool) -> list[str]:
     return [path for path, kind in said["files"].items() if kind == "patched"]
 
 
-def _imports(found: Container, files: list[str]) -> None:
+def _imports(name: str, files: list[str]) -> None:
     modules = [
         path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         for path in files
         if path.endswith(".py")
     ]
-    done = found.run("python3", "-c", _IMPORTS, *modules)
+    done = container.run(name, "python3", "-c", _IMPORTS, *modules)
     if done.returncode:
         raise PatchsetError(
             "the patched modules cannot be imported", done.stderr[-1500:]
@@ -96,9 +85,9 @@ def _imports(found: Container, files: list[str]) -> None:
     console.result(f"  ok    import: vLLM {version}, {len(modules)} patched modules")
 
 
-def _facts(found: Container, said: dict[str, str]) -> None:
+def _facts(name: str, said: dict[str, str]) -> None:
     """Judge the user, the rights, the bytecode and the leftovers of the build."""
-    done = found.run("python3", str(_HERE / "facts.py"))
+    done = container.run(name, "python3", str(_HERE / "facts.py"))
     if done.returncode:
         raise PatchsetError("facts.py does not run", done.stderr[-500:])
     facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -113,32 +102,32 @@ def _facts(found: Container, said: dict[str, str]) -> None:
         "left": [],
         "privileged": [],
     }
-    wrong = [name for name, value in wanted.items() if facts[name] != value]
-    for name in wrong:
-        console.result(f"  WRONG {name}: {facts[name]}, not {wanted[name]}")
+    wrong = [fact for fact, value in wanted.items() if facts[fact] != value]
+    for fact in wrong:
+        console.result(f"  WRONG {fact}: {facts[fact]}, not {wanted[fact]}")
     if wrong:
         raise PatchsetError(f"{len(wrong)} things in the image are wrong")
     console.result(f"  ok    facts: {', '.join(wanted)}")
 
 
-def _compilers(found: Container, target: str) -> None:
-    done = found.run("sh", str(_HERE / "compile.sh"), target)
+def _compilers(name: str, target: str) -> None:
+    done = container.run(name, "sh", str(_HERE / "compile.sh"), target)
     if done.returncode:
         raise PatchsetError("the image cannot compile at run time", done.stderr[-1500:])
     console.result("  ok    compilers: C, C++" + (", CUDA" if target == "cuda" else ""))
 
 
-def _serve(found: Container, mtp: int) -> None:
+def _serve(name: str) -> None:
     folder = build_dir() / "runs" / "image"
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o777)  # the server's user, who is not root, writes the tap there
-    serving = server.on_cpu(str(container.vllm(found, folder)))
+    serving = server.on_cpu(str(container.vllm(name, folder)))
     model = checkpoints.checkpoint()
     for place in (model, *model.rglob("*")):
         place.chmod(0o755 if place.is_dir() else 0o644)
     with (
-        console.step(f"serve with {mtp} drafted tokens"),
-        server.running(serving, model, mtp, folder) as running,
+        console.step(f"serve with {_MTP} drafted tokens"),
+        server.running(serving, model, _MTP, folder) as running,
     ):
         console.note(f"  healthy after {running.started_seconds:.0f} s")
         asyncio.run(_ask(running, model))
