@@ -22,7 +22,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 import registry
 from conftest import Project, running, until
-from patchset.errors import NotFoundError, PatchsetError, UsageError
+from patchset.errors import PatchsetError, UsageError
 from patchset.image import labels, layout, sbom, skopeo
 from patchset.release import load
 from registry import SITE, pulled, push, raw, site_files, tar
@@ -45,8 +45,8 @@ def build(project: Project, base: str) -> dict[str, str]:
     return said(project.run("build-image", "--base", base))
 
 
-def digest(reference: str) -> str:
-    return layout.digest(skopeo.raw(skopeo.parse(reference)))
+def digest(reference: str) -> str | None:
+    return skopeo.digest(skopeo.parse(reference))
 
 
 def test_one_layer_of_what_differs(
@@ -314,8 +314,7 @@ def test_cosign_signs_by_digest_before_anything_has_a_tag(
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
     monkeypatch.setenv("STATUS", "1")
     released.run("publish", goal, "--sign", status=1)
-    with pytest.raises(NotFoundError):
-        digest(f"{goal}:v1.2.0")
+    assert digest(f"{goal}:v1.2.0") is None
     monkeypatch.setenv("STATUS", "0")
     released.run("publish", goal, "--sign")
     lines = (tmp_path / "said").read_text().splitlines()
@@ -443,6 +442,5 @@ def test_a_push_that_was_killed_ends_right_when_run_again(
     assert "Traceback" not in started.communicate(timeout=60)[1]
     assert started.returncode in (130, -9)
     assert until(lambda: not running(f"docker://{goal}@{made['digest']}"))
-    with pytest.raises(NotFoundError):
-        digest(f"{goal}:latest")
+    assert digest(f"{goal}:latest") is None
     assert said(released.run("publish", goal))["digest"].endswith(made["digest"])

@@ -36,7 +36,7 @@ def publish(
 ) -> Reference:
     """Publish the image that was built last, under its tags; return it by digest.
 
-    ``sign`` has cosign sign it before that, and attach the bill of materials.
+    ``sign`` has cosign sign it before it has any, and attach the bill of materials.
     """
     if goal.tag or goal.digest:
         raise UsageError(
@@ -62,24 +62,21 @@ def publish(
                 digest = part.labels[labels.BASE_DIGEST]
                 skopeo.copy(_base_name(part), goal.at(digest))
         skopeo.copy("oci:image", goal.at(image.digest), cwd=folder)
+    fixed, *_ = names = tags(patched.pin, target)
+    there = {name: skopeo.digest(goal.tagged(name)) for name in names}
+    if there[fixed] not in (None, image.digest):
+        raise PatchsetError(
+            f"{goal.tagged(fixed)} is {there[fixed]}; this image is {image.digest}",
+            "a published tag never moves: raise revision in release.toml; "
+            "nox -s reproduce says what differs",
+        )
     if sign:
         bill = ["--type", "cyclonedx", "--predicate", str(folder / sbom.FILE)]
         for words in (["sign", "--recursive"], ["attest", *bill]):
             argv = ["cosign", *words, "--yes", str(goal.at(image.digest))]
             process.run(argv, prefix="cosign")
-    fixed, *_ = names = tags(patched.pin, target)
     for name in names:
-        try:
-            there = layout.digest(skopeo.raw(goal.tagged(name)))
-        except NotFoundError:
-            there = None
-        if name == fixed and there not in (None, image.digest):
-            raise PatchsetError(
-                f"{goal.tagged(fixed)} is {there}; this image is {image.digest}",
-                "a published tag never moves: raise revision in release.toml; "
-                "nox -s reproduce says what differs",
-            )
-        if there != image.digest:
+        if there[name] != image.digest:
             skopeo.copy(goal.at(image.digest), goal.tagged(name))
     return goal.at(image.digest)
 

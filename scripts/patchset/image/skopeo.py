@@ -116,6 +116,14 @@ def look(reference: Reference) -> Image:
     return layout.read(raw(reference), str(reference), fetch)
 
 
+def digest(reference: Reference) -> str | None:
+    """Return the digest that a tag names; None if there is no such tag."""
+    try:
+        return layout.digest(raw(reference))
+    except NotFoundError:
+        return None
+
+
 def copy(
     source: Reference | str, target: Reference | str, *, cwd: Path | None = None
 ) -> None:

@@ -47,11 +47,10 @@ def started(image: str) -> Iterator[str]:
 
 def labels(name: str) -> dict[str, str]:
     """Return the labels of a container's image."""
-    argv = ["buildah", "inspect", "--format", "{{json .OCIv1.Config.Labels}}", name]
-    done = subprocess.run(argv, capture_output=True, text=True)
+    done = subprocess.run(["buildah", "inspect", name], capture_output=True, text=True)
     if done.returncode:
         raise PatchsetError(f"buildah inspect: {done.stderr.strip()[-500:]}")
-    return dict(json.loads(done.stdout) or {})
+    return dict(json.loads(done.stdout)["OCIv1"]["config"].get("Labels") or {})
 
 
 def run(name: str, *command: str) -> subprocess.CompletedProcess[str]:
