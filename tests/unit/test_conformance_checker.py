@@ -337,6 +337,10 @@ RESPONSE_FAULTS: dict[str, Callable[[Events], Any]] = {
         {"type": "response.output_text.delta", "output_index": 2, "delta": "x"},
     ),
     "final-output": lambda e: e[-1]["response"]["output"].pop(),
+    "final-ids": lambda e: e[-1]["response"].update(
+        output=[{**item, "call_id": "zz"} for item in e[-1]["response"]["output"][:3]]
+        + e[-1]["response"]["output"][3:]
+    ),
     "terminal-event": lambda e: e.pop(),
     "terminal-event: response.created": lambda e: e.append(e.pop(0)),
     "error-event": lambda e: e.insert(4, {"type": "error", "message": "x"}),

@@ -293,5 +293,10 @@ def _same_output(reading: Reading, final: dict[str, Any], *, cut_custom: bool) -
     ):
         detail = "the terminal event's output differs from the streamed one"
         reading.breaks("final-output", detail)
-        reading.content, reading.reasoning = again.content, again.reasoning
-        reading.calls = again.calls
+    elif [c.id for c in again.calls] != [c.id for c in calls]:
+        detail = "the terminal event names other call ids than the items"
+        reading.breaks("final-ids", detail)
+    else:
+        return
+    reading.content, reading.reasoning = again.content, again.reasoning
+    reading.calls = again.calls
