@@ -188,7 +188,7 @@ command("refresh", "Patch: write a tree's commits back: -- [RELEASE | --all].")
 
 # Release: move to another vLLM
 
-command("fetch", "Release: download and verify inputs: -- [RELEASE --from-dir DIR].")
+command("fetch", "Release: download and verify inputs: -- [RELEASE].")
 command("pin", "Release: pin a release from the package index: -- v0.34.0.")
 command("rebase", "Release: port the series: -- v0.34.0 [--from RELEASE --continue].")
 

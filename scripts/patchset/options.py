@@ -18,21 +18,6 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 release_argument = click.argument("release", required=False, metavar="[RELEASE]")
 
 
-def _set_from_dir(
-    context: click.Context, parameter: click.Parameter, value: Path | None
-) -> None:
-    if value:
-        os.environ["PATCHSET_FROM_DIR"] = str(value)
-
-
-from_dir_option = click.option(
-    "--from-dir",
-    type=FOLDER,
-    expose_value=False,
-    callback=_set_from_dir,
-    help="Take downloads from this folder, by file name, instead of the network.",
-)
-
 arch_option = click.option(
     "--arch",
     type=click.Choice(["x86_64", "aarch64"]),

@@ -43,11 +43,6 @@ def downloads_dir() -> Path:
     return _named("PATCHSET_DOWNLOADS") or build_dir() / "downloads"
 
 
-def from_dir() -> Path | None:
-    """A folder that downloads are taken from, by file name, instead of the network: ``PATCHSET_FROM_DIR``."""
-    return _named("PATCHSET_FROM_DIR")
-
-
 def trees_dir(release: str) -> Path:
     """The trees of one release, ``stock`` and ``patched`` below it."""
     return build_dir() / "trees" / release

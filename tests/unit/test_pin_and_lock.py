@@ -159,7 +159,6 @@ def test_rebase_pins_what_is_not_pinned_and_drift_pins_nothing(
     project.run("rebase", "1.3.0")
     assert release.load("v1.3.0").commit == "0123abcde"
     assert (folder / "series").read_text() == "new-file.diff\n"
-    project.run("pin", "v1.3.0", "--check")
     assert (
         "series of v1.2.0 on v1.3.0: it fits"
         in project.run("drift", "--no-proofs").stdout
@@ -178,13 +177,11 @@ def test_pin_adds_what_is_missing_and_keeps_the_rest(
         )
     )
     (file.parent / "series").write_text("one.diff\n")
-    assert "lacks: torch" in project.run("pin", "v1.3.0", "--check", status=1).stderr
-    assert "torch" not in file.read_text()
     assert "added: torch" in project.run("pin", "v1.3.0").stderr
     assert release.load("v1.3.0").torch == "2.5.0"
     assert "revision = 7  # ours" in file.read_text()
     assert (file.parent / "series").read_text() == "one.diff\n"
-    project.run("pin", "v1.3.0", "--check")
+    assert "the pin is complete" in project.run("pin", "v1.3.0").stderr
 
 
 @pytest.mark.parametrize("name", [SDIST, CPU, CUDA.format(build="10-", arch="x86_64")])

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-
-import httpx
 
 from patchset import console, files, paths
 from patchset.errors import (
@@ -17,7 +15,7 @@ from patchset.errors import (
     PatchsetError,
     UnavailableError,
 )
-from patchset.inputs.index import Index, Link, steady
+from patchset.inputs.index import Index
 from patchset.release import Arch, Artifact, Release, Target
 
 #: How often an interrupted download is resumed, and the first pause in seconds, which
@@ -27,39 +25,21 @@ FIRST_PAUSE = 1.0
 
 
 def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> Path:
-    """The verified file of a pin: downloaded before, or from --from-dir, or an index.
+    """The verified file of a pin: one that is in the downloads, or an index's.
 
     An interrupted download is resumed. The file gets its name once it has the pinned
     sha256. Two runs at once wait for each other. ``advance`` is told of bytes instead
     of a progress bar.
     """
-    place, folder = paths.downloads_dir() / pinned.file, paths.from_dir()
+    place = paths.downloads_dir() / pinned.file
     with files.lock(place):
         if place.is_file() and files.sha256_file(place) == pinned.sha256:
-            if (size := place.stat().st_size) != pinned.size:
-                raise PatchsetError(
-                    f"{place} has the pinned sha256 and {size} bytes, pinned are "
-                    f"{pinned.size}",
-                    "correct the size in release.toml or the lock; the file was kept",
-                )
+            if advance is not None:
+                advance(pinned.size)
         else:
-            if place.is_dir():
-                raise PatchsetError(f"{place} is a folder", "move it away")
             if place.is_file():  # kept until then: the pin may be what is wrong
                 console.note(f"{place} is not the pinned file; fetching that")
-            if folder is None:
-                return _download(pinned, place, advance)
-            if not (folder / pinned.file).is_file():
-                raise UnavailableError(
-                    f"{folder} has no {pinned.file}",
-                    f"put it there; its sha256 is {pinned.sha256}",
-                )
-            files.need_space({place.parent: pinned.size})
-            with files.atomic_file(place) as temp:
-                shutil.copyfile(folder / pinned.file, temp)
-                _verify(temp, pinned, str(folder))
-        if advance is not None:
-            advance(pinned.size)
+            _download(pinned, place, advance)
     return place
 
 
@@ -71,48 +51,36 @@ def release_inputs(
     return [artifact(pin) for pin in (release.sdist, *wheels)]
 
 
-def _verify(file: Path, pinned: Artifact, origin: str) -> None:
-    size, sha256 = file.stat().st_size, files.sha256_file(file)
-    if (size, sha256) == (pinned.size, pinned.sha256):
-        return
-    what = f"{size} bytes, pinned are {pinned.size}"
-    if size == pinned.size:
-        what = f"sha256 {sha256}, pinned is {pinned.sha256}"
-    raise PatchsetError(
-        f"{pinned.file} from {origin} has {what}",
-        "it was not kept; a pinned hash never changes: if the file was replaced "
-        "upstream, look into it",
-    )
-
-
 def _download(
     pinned: Artifact, place: Path, advance: Callable[[int], None] | None
-) -> Path:
+) -> None:
     """Fill ``.NAME.part``, whose length is the progress, and rename it when right."""
     part = place.parent / f".{place.name}.part"
     _discard_foreign(part, pinned.size)
-    done = _length(part)
-    files.need_space({place.parent: pinned.size - done})
-    with files.explain_full_disk(place):
-        with contextlib.ExitStack() as shown:
-            bar = advance
-            if bar is None:
-                title = f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"
-                shown.enter_context(console.step(title))
-                bar = shown.enter_context(console.progress(pinned.file, pinned.size))
-            _fill(Index(), pinned, part, bar)
-        try:
-            _verify(part, pinned, "the package index")
-        except PatchsetError:
-            part.unlink()
-            if not done:
-                raise
-            console.note(f"  the partial {pinned.file} was wrong; starting over")
-            if advance is not None:
-                advance(-pinned.size)
-            return _download(pinned, place, advance)
-        part.chmod(0o644)
-        return part.replace(place)
+    before = _length(part)
+    files.need_space({place.parent: pinned.size - before})
+    with contextlib.ExitStack() as shown:
+        shown.enter_context(files.explain_full_disk(place))
+        if advance is None:
+            title = f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"
+            shown.enter_context(console.step(title))
+            advance = shown.enter_context(console.progress(pinned.file, pinned.size))
+        _fill(pinned, part, advance)
+        if (sha256 := files.sha256_file(part)) == pinned.sha256:
+            part.chmod(0o644)
+            part.replace(place)
+            return
+        part.unlink()
+        if before:  # what an earlier run left was wrong: start over
+            advance(-pinned.size)
+            _download(pinned, place, advance)
+            return
+        raise PatchsetError(
+            f"{pinned.file} from the package index has sha256 {sha256}, pinned is "
+            f"{pinned.sha256}",
+            "it was not kept; a pinned hash never changes: if the file was replaced "
+            "upstream, look into it",
+        )
 
 
 def _discard_foreign(part: Path, size: int) -> None:
@@ -122,11 +90,9 @@ def _discard_foreign(part: Path, size: int) -> None:
     name of another file, would change that file; opening a fifo would wait for ever.
     """
     with contextlib.suppress(FileNotFoundError):
-        if part.is_dir() and not part.is_symlink():
-            raise PatchsetError(f"{part} is a folder", "move it away")
-        status = part.lstat()
-        plain = part.is_file() and not part.is_symlink() and status.st_nlink == 1
-        if not plain or status.st_size > size:
+        found = part.lstat()
+        own = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        if not own or found.st_size > size:
             part.unlink()
 
 
@@ -134,40 +100,32 @@ def _length(part: Path) -> int:
     return part.stat().st_size if part.is_file() else 0
 
 
-def _fill(
-    index: Index, pinned: Artifact, part: Path, advance: Callable[[int], None]
-) -> None:
+def _fill(pinned: Artifact, part: Path, advance: Callable[[int], None]) -> None:
     """Bring ``part`` to the pinned size, resuming after a failure."""
-    pause = FIRST_PAUSE
+    index = Index()
     advance(_length(part))
     for attempt in range(1, TRIES + 1):
-        before = _length(part)
         try:
             link = index.link(pinned.project, pinned.file)
-            _append(index, link, part, pinned.size, advance)
-            if _length(part) >= pinned.size:
-                return
-            failure = f"the server sent {_length(part)} of {pinned.size} bytes"
+            _append(index, link.url, part, pinned.size, advance)
+            return
         except NotFoundError:
             raise
-        except (UnavailableError, httpx.HTTPError) as error:
-            failure = str(error) or type(error).__name__
+        except UnavailableError as error:
+            failure = error.message
         if attempt < TRIES:
-            if _length(part) > before:
-                pause = FIRST_PAUSE
-            again = f"again in {pause:.0f} s ({attempt} of {TRIES})"
-            console.note(f"  {failure}; {again}")
+            pause = FIRST_PAUSE * 2 ** (attempt - 1)
+            console.note(f"  {failure}; again in {pause:.0f} s ({attempt} of {TRIES})")
             time.sleep(pause)
-            pause *= 2
     raise UnavailableError(
         f"{pinned.file} could not be downloaded: {failure}",
-        "check the network, then run the same command again (it resumes), or give the "
-        "file with --from-dir DIR",
+        "check the network, then run the same command again (it resumes), or put the "
+        f"file into {part.parent}",
     )
 
 
 def _append(
-    index: Index, link: Link, part: Path, size: int, advance: Callable[[int], None]
+    index: Index, url: str, part: Path, size: int, advance: Callable[[int], None]
 ) -> None:
     """Append what is missing; start over if the server cannot resume."""
     have = _length(part)
@@ -176,46 +134,28 @@ def _append(
     asked = {"Accept-Encoding": "identity"}
     if have:
         asked["Range"] = f"bytes={have}-"
-    with index.get(link.url, **asked) as response:
-        if response.status_code in (401, 403, 404, 410):
-            raise NotFoundError(
-                f"{link.url} answers {response.status_code}",
-                "check the index and its credentials",
-            )
-        if response.status_code == 416:  # what there is cannot be a part of the file
+    with index.get(url, **asked) as response:
+        status = response.status_code
+        if status in (401, 403, 404, 410):
+            hint = "check the index and its credentials"
+            raise NotFoundError(f"{url} answers {status}", hint)
+        said = response.headers.get("Content-Range", "")
+        resumed = status == 206 and said.startswith(f"bytes {have}-")
+        if not resumed and status in (200, 206, 416):
             part.unlink(missing_ok=True)
             advance(-have)
         response.raise_for_status()
-        resumed = response.status_code == 206
-        at = response.headers.get("Content-Range", "")
-        if resumed and not (have and at.startswith(f"bytes {have}-")):
-            raise UnavailableError(
-                f"{link.url} was asked for bytes from {have} and sends "
-                f"{at or 'no range'}"
-            )
-        if not resumed:
-            advance(-have)
-        # As the pieces come: a larger size would be buffered, and lost when the
-        # connection breaks.
-        pieces = steady(response.iter_raw(), link.url)
-        _write(part, "ab" if resumed else "wb", pieces, size, link.url, advance)
-
-
-def _write(
-    part: Path,
-    mode: str,
-    pieces: Iterator[bytes],
-    size: int,
-    where: str,
-    advance: Callable[[int], None],
-) -> None:
-    with part.open(mode) as file:
-        for piece in pieces:
-            if file.tell() + len(piece) > size:
-                part.unlink()
-                raise PatchsetError(
-                    f"{where} sends more than the pinned {size} bytes",
-                    "the pin or the index is wrong",
-                )
-            file.write(piece)
-            advance(len(piece))
+        with part.open("ab") as file:
+            # As the pieces come: a larger size would be buffered, and lost when the
+            # connection breaks.
+            for piece in response.iter_raw():
+                if file.tell() + len(piece) > size:
+                    part.unlink()
+                    raise PatchsetError(
+                        f"{url} sends more than the pinned {size} bytes",
+                        "the pin or the index is wrong",
+                    )
+                file.write(piece)
+                advance(len(piece))
+    if (have := _length(part)) < size:
+        raise UnavailableError(f"the server sent {have} of {size} bytes")

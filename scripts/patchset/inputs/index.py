@@ -12,21 +12,13 @@ import re
 import ssl
 import subprocess
 import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 import httpx
-from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
-    canonicalize_name,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
-from packaging.version import InvalidVersion
+from packaging.utils import canonicalize_name
 
 from patchset import console
 from patchset.errors import (
@@ -44,12 +36,9 @@ _ACCEPT = (
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, "
     "text/html;q=0.1"
 )
-#: After ``PATIENCE`` seconds, give up on a server that averages fewer bytes a second.
-SLOWEST, PATIENCE = 1000, 60.0
 _HTTP = re.compile(r"https?://")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_SETTING = re.compile(r"(global|download|:env:)\.([a-z-]+)=(.+)")
-_ASKED = "'pip config list' shows which are asked; --from-dir DIR uses a folder instead"
+_ASKED = "'pip config list' shows which are asked; a file in build/downloads needs none"
 
 
 class Settings(NamedTuple):
@@ -84,22 +73,12 @@ def pip_settings() -> Settings:
             f"pip does not show its configuration: {done.stderr.strip()[-300:]}",
             "fix it; 'pip config debug' names the files and variables it is read from",
         )
-    values: dict[str, dict[str, str]] = {"global": {}, "download": {}, ":env:": {}}
-    for line in done.stdout.splitlines():
-        if match := _SETTING.fullmatch(line):
+    said: dict[str, str] = {}
+    for section in ("global", "download", ":env:"):  # the later ones count
+        setting = rf"(?m)^{section}\.(?:default-)?([a-z-]+)=(.+)$"
+        for name, value in re.findall(setting, done.stdout):
             with contextlib.suppress(ValueError, SyntaxError):
-                key = match[2].removeprefix("default-")
-                values[match[1]][key] = str(ast.literal_eval(match[3]))
-    return _settings(values["global"] | values["download"] | values[":env:"])
-
-
-def _settings(said: Mapping[str, str]) -> Settings:
-    try:
-        timeout = float(said.get("timeout") or 60.0)
-    except ValueError as error:
-        raise PatchsetError(
-            f"pip's timeout is no number: {error}", "fix it in pip's configuration"
-        ) from error
+                said[name] = str(ast.literal_eval(value))
     indexes = [said.get("index-url") or DEFAULT_INDEX]
     indexes += said.get("extra-index-url", "").split()
     if said.get("no-index", "0").lower() in ("1", "true", "yes", "on", "y", "t"):
@@ -110,7 +89,7 @@ def _settings(said: Mapping[str, str]) -> Settings:
         said.get("cert") or None,
         said.get("client-cert") or None,
         said.get("proxy") or None,
-        timeout,
+        float(said.get("timeout") or 60.0),
     )
 
 
@@ -119,6 +98,8 @@ class Index:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or pip_settings()
+        #: Which indexes did not answer the last question, each with the reason.
+        self.silent: list[str] = []
 
     @functools.cached_property
     def client(self) -> httpx.Client:
@@ -171,15 +152,25 @@ class Index:
             raise UnavailableError(f"{redact(url)}: {words}", _ASKED) from error
 
     def files(self, project: str) -> list[Link]:
-        """All files of a project, for any machine; yanked ones too.
+        """All files on a project's pages, for any machine; yanked ones too.
 
         Raises:
             UnavailableError: no index that answers has it, and some do not answer.
         """
-        found, silent = self._ask(project)
-        if silent and not found:
-            raise UnavailableError(f"no index answers: {'; '.join(silent)}", _ASKED)
-        for line in silent:
+        found: list[Link] = []
+        self.silent = []
+        for url in self.settings.index_urls:
+            try:
+                found += self._page(f"{url.rstrip('/')}/{canonicalize_name(project)}/")
+            except UnavailableError as error:
+                self.silent.append(error.message)
+            except ValueError as error:
+                self.silent.append(redact(f"{url}: {error}"))
+        if self.silent and not found:
+            raise UnavailableError(
+                f"no index answers: {'; '.join(self.silent)}", _ASKED
+            )
+        for line in self.silent:
             console.note(f"  no answer, so not asked: {line}")
         return found
 
@@ -190,15 +181,11 @@ class Index:
             NotFoundError: every configured index answered, and none has it.
             UnavailableError: none has it, and one of them did not answer.
         """
-        found, silent = self._ask(project)
-        for link in found:
+        for link in self.files(project):
             if link.name == name:
                 return link
-        if silent:
-            raise UnavailableError(f"no index answers: {'; '.join(silent)}", _ASKED)
-        raise NotFoundError(
-            f"no configured package index has {name} of {project}", _ASKED
-        )
+        kind = UnavailableError if self.silent else NotFoundError
+        raise kind(f"no configured package index has {name} of {project}", _ASKED)
 
     def size(self, link: Link) -> int:
         """The size of a file in bytes, without downloading it."""
@@ -207,29 +194,13 @@ class Index:
         asked = {"Accept-Encoding": "identity", "Range": "bytes=0-0"}
         with self.get(link.url, **asked) as response:
             response.raise_for_status()
-            said = response.headers.get("Content-Range", "").rpartition("/")[2]
-            said = said or response.headers.get("Content-Length", "")
+            whole = response.headers.get("Content-Length", "")
+            said = response.headers.get("Content-Range", whole).rpartition("/")[2]
         if not said.isdecimal():
             raise UnavailableError(
                 f"the server does not say how large {link.name} is", "use another index"
             )
         return int(said)
-
-    def _ask(self, project: str) -> tuple[list[Link], list[str]]:
-        """The files that all indexes offer, and which do not answer."""
-        name = canonicalize_name(project)
-        found: list[Link] = []
-        silent: list[str] = []
-        for url in self.settings.index_urls:
-            try:
-                links = self._page(f"{url.rstrip('/')}/{name}/")
-            except UnavailableError as error:
-                silent.append(error.message)
-            except ValueError as error:
-                silent.append(redact(f"{url}: {error}"))
-            else:
-                found += [link for link in links if _project(link.name) == name]
-        return found, silent
 
     def _page(self, url: str) -> list[Link]:
         """The links of one page; none if there is no such page."""
@@ -242,31 +213,20 @@ class Index:
                 raise UnavailableError(
                     f"{redact(url)} answers {response.status_code}", _ASKED
                 )
-            content = b"".join(steady(response.iter_bytes(), redact(url), MAX_PAGE))
+            content = bytearray()
+            for piece in response.iter_bytes():
+                content += piece
+                if len(content) > MAX_PAGE:
+                    raise UnavailableError(
+                        f"{redact(url)} sends more than {MAX_PAGE} bytes"
+                    )
             kind = response.headers.get("Content-Type", "")
             where = str(response.url)
         links = _from_json(content, where) if "json" in kind else _html(content, where)
         return [link for link in links if _HTTP.match(link.url)]
 
 
-def steady(
-    pieces: Iterable[bytes], where: str, limit: int | None = None
-) -> Iterator[bytes]:
-    """Yield the pieces of a response until it is too large or too slow."""
-    start, count = time.monotonic(), 0
-    for piece in pieces:
-        count += len(piece)
-        seconds = time.monotonic() - start
-        if limit is not None and count > limit:
-            raise UnavailableError(f"{where} sends more than {limit} bytes")
-        if seconds > PATIENCE and count < SLOWEST * seconds:
-            raise UnavailableError(
-                f"{where} sent {count} bytes in {seconds:.0f} s; gave up"
-            )
-        yield piece
-
-
-def _from_json(content: bytes, where: str) -> list[Link]:
+def _from_json(content: bytes | bytearray, where: str) -> list[Link]:
     """The links of a PEP 691 page; an entry that is not as it should be is left out."""
     try:
         page = json.loads(content)
@@ -287,32 +247,28 @@ def _from_json(content: bytes, where: str) -> list[Link]:
 
 
 class _Anchors(HTMLParser):
-    """Collects the addresses of an HTML page (PEP 503)."""
+    """Collects the links of an HTML page (PEP 503)."""
 
-    def __init__(self) -> None:
+    def __init__(self, base: str) -> None:
         super().__init__()
-        self.base: str | None = None
-        self.found: list[str] = []
+        self.base, self.found = base, list[Link]()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an anchor's address, or the address that the others are relative to."""
-        address = dict(attrs).get("href")
-        if address and tag == "a":
-            self.found.append(address)
-        elif address and tag == "base" and self.base is None:
-            self.base = address
-
-
-def _html(content: bytes, where: str) -> list[Link]:
-    page = _Anchors()
-    page.feed(content.decode("utf-8", errors="replace"))
-    base = urljoin(where, page.base or "")
-    found: list[Link] = []
-    for address in page.found:
+        """Note an anchor's link, or the address that the others are relative to."""
+        address = dict(attrs).get("href") or ""
         plain, _, fragment = address.partition("#")
         name = unquote(plain.partition("?")[0].rpartition("/")[2])
-        found += _links(name, plain, base, fragment.removeprefix("sha256="), None)
-    return found
+        if tag == "base":
+            self.base = urljoin(self.base, address)
+        elif tag == "a" and plain:
+            sha256 = fragment.removeprefix("sha256=")
+            self.found += _links(name, plain, self.base, sha256, None)
+
+
+def _html(content: bytes | bytearray, where: str) -> list[Link]:
+    page = _Anchors(where)
+    page.feed(content.decode("utf-8", errors="replace"))
+    return page.found
 
 
 def _links(
@@ -322,14 +278,3 @@ def _links(
     stated = sha256 if isinstance(sha256, str) and _SHA256.fullmatch(sha256) else None
     with contextlib.suppress(ValueError):
         yield Link(name, urljoin(base, url), stated, size)
-
-
-def _project(name: str) -> str | None:
-    """The project that a file name is of."""
-    with contextlib.suppress(
-        InvalidWheelFilename, InvalidSdistFilename, InvalidVersion
-    ):
-        if name.endswith(".whl"):
-            return parse_wheel_filename(name)[0]
-        return parse_sdist_filename(name)[0]
-    return None

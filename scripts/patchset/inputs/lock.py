@@ -13,14 +13,19 @@ import re
 import subprocess
 import tomllib
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from packaging.pylock import Package, Pylock, PylockValidationError
-from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.pylock import Package, PackageWheel, Pylock, PylockValidationError
+from packaging.tags import (
+    Tag,
+    compatible_tags,
+    cpython_tags,
+    create_compatible_tags_selector,
+)
+from packaging.utils import parse_wheel_filename
 
 from patchset import console, files, paths
 from patchset.errors import MissingToolError, PatchsetError, UsageError
@@ -45,8 +50,6 @@ _BUILD_FILES = ("requirements/build/cuda.txt", "requirements/build.txt")
 #: needs none of its requirements.
 _CUTLASS = "nvidia-cutlass"
 _NOT_NEEDED = ("cuda-python", "pydot", "scipy", "treelib")
-#: Older names of manylinux tags, by the minor version of glibc (PEP 513, 571, 599).
-_LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 #: uv's own variables, without ``UV_``, that do not change what is locked.
 _KEPT = ("CACHE_DIR", "CONCURRENT_DOWNLOADS", "CONCURRENT_INSTALLS", "PYTHON_DOWNLOADS")
 _MAX_LOCK = 8 << 20
@@ -58,10 +61,6 @@ class Locked(NamedTuple):
     name: str
     version: str
     wheel: Artifact
-
-
-class NoSolutionError(PatchsetError):
-    """No versions on the index meet the requirements; the message is uv's."""
 
 
 def lock_file(release: Release, use: Use, arch: Arch) -> Path:
@@ -127,10 +126,6 @@ def make(
     Beside it ``overrides.<use>.txt`` replaces requirements that no index can meet, and
     ``constraints.<use>.txt`` narrows what upstream leaves open. Without ``upgrade``,
     versions of an existing lock are kept if the requirements allow it.
-
-    Raises:
-        UsageError: the release has no such wheel.
-        NoSolutionError: the index cannot meet the requirements.
     """
     pinned = release.wheel(use, arch)
     # No package index keeps local versions such as torch 2.13.0+cpu (PEP 440).
@@ -174,12 +169,7 @@ def _requirements(wheel: Path) -> list[str]:
 def make_build(
     release: Release, tree: Path, arch: Arch, *, upgrade: bool = False
 ) -> Path:
-    """Lock what compiles a release: its stock tree's build requirements, with CUDA.
-
-    Raises:
-        UsageError: the release's CUDA has no toolkit on the package index.
-        NoSolutionError: the index cannot meet the requirements.
-    """
+    """Lock what compiles a release: its stock tree's build requirements, with CUDA."""
     dockerfile = (tree / "docker" / "Dockerfile").read_text(encoding="utf-8")
     cuda = _CUDA_VERSION.search(dockerfile)
     declared = next(filter(Path.is_file, (tree / name for name in _BUILD_FILES)), None)
@@ -247,8 +237,8 @@ def _write(
         if done.returncode:
             _explain(done.stderr.strip()[-3000:])
         made = (folder / "pylock.toml").read_text(encoding="utf-8")
-    packages = tomllib.loads(made).get("packages", [])
-    source, tags = Index(settings), image_tags(arch)
+    source = Index(settings)
+    select = create_compatible_tags_selector(image_tags(arch))
     lines = [
         *(f"# {line}" for line in head),
         'lock-version = "1.0"',
@@ -256,13 +246,16 @@ def _write(
         f"environments = [\"sys_platform == 'linux' and platform_machine == '{arch}'\"]",
         f'requires-python = "=={PYTHON}.*"',
     ]
-    for package in packages:
-        wheel = _best(source, package, tags)
+    for package in Pylock.from_dict(tomllib.loads(made)).packages:
+        tagged = (
+            (w, parse_wheel_filename(w.filename)[-1]) for w in package.wheels or ()
+        )
+        wheel = _pinned(source, package, next(select(tagged), None))
         lines += [
             "",
             "[[packages]]",
-            f'name = "{package["name"]}"',
-            f'version = "{package["version"]}"',
+            f'name = "{package.name}"',
+            f'version = "{package.version}"',
             f'wheels = [{{ path = "{wheel.file}", size = {wheel.size}, '
             f'hashes = {{ sha256 = "{wheel.sha256}" }} }}]',
         ]
@@ -271,7 +264,7 @@ def _write(
 
 def _explain(words: str) -> None:
     if "No solution found" in words:
-        raise NoSolutionError(
+        raise PatchsetError(
             f"the index has no versions that fit together:\n{words}",
             "where the index lacks a version that upstream asks for, name another in "
             "overrides.TARGET.txt beside release.toml, with the reason as a comment",
@@ -282,43 +275,23 @@ def _explain(words: str) -> None:
     )
 
 
-def _best(source: Index, package: Mapping[str, Any], tags: list[Tag]) -> Artifact:
-    """The wheel of a resolved package that an installer would take."""
-    rank = {tag: place for place, tag in enumerate(tags)}
-    fitting = []
-    for entry in package.get("wheels", []):
-        url = entry.get("url", "")
-        name = entry.get("name") or url.rpartition("/")[2].replace("%2B", "+")
-        try:
-            places = [rank[t] for t in parse_wheel_filename(name)[3] if t in rank]
-        except InvalidWheelFilename:
-            continue
-        sha256 = entry.get("hashes", {}).get("sha256")
-        if places and sha256:
-            fitting.append((min(places), name, url, sha256, entry.get("size")))
-    if not fitting:
+def _pinned(source: Index, package: Package, wheel: PackageWheel | None) -> Artifact:
+    """The pin of the wheel that an installer would take of a resolved package."""
+    if wheel is None or "sha256" not in wheel.hashes:
         raise PatchsetError(
-            f"the index has no wheel with a sha256 of {package['name']} "
-            f"{package.get('version')}",
+            f"the index has no wheel with a sha256 of {package.name} {package.version}",
             "name another version in overrides.TARGET.txt beside release.toml",
         )
-    _, name, url, sha256, size = min(fitting)
-    link = Link(name, url, sha256, size)
-    if not url:
-        link = source.link(package["name"], name)
-    return Artifact(
-        project=package["name"], file=name, sha256=sha256, size=source.size(link)
-    )
+    name, sha256 = wheel.filename, wheel.hashes["sha256"]
+    size = source.size(Link(name, wheel.url or "", sha256, wheel.size))
+    return Artifact(project=package.name, file=name, sha256=sha256, size=size)
 
 
 def image_tags(arch: Arch) -> list[Tag]:
     """The wheel tags that the image's Python takes, best first (PEP 425, PEP 600)."""
-    platforms = []
-    for minor in range(GLIBC[1], 4 if arch == "x86_64" else 16, -1):
-        platforms.append(f"manylinux_2_{minor}_{arch}")
-        if minor in _LEGACY:
-            platforms.append(f"{_LEGACY[minor]}_{arch}")
-    platforms.append(f"linux_{arch}")
+    platforms = [f"manylinux_2_{minor}" for minor in range(GLIBC[1], 4, -1)]
+    platforms += ["manylinux2014", "manylinux2010", "manylinux1", "linux"]
+    platforms = [f"{platform}_{arch}" for platform in platforms]
     python = tuple(map(int, PYTHON.split(".")))
     interpreter = f"cp{PYTHON.replace('.', '')}"
     return [

@@ -42,13 +42,10 @@ _MAX_FILE = 4 << 20
 _OURS = ("revision", "image", "tier", "default")
 
 
-def make(
-    name: str, *, cpu_project: str = CPU_PROJECT, check: bool = False
-) -> tuple[Path, list[str]]:
-    """Pin a release, or compare its pin with the index.
+def make(name: str) -> tuple[Path, list[str]]:
+    """Pin a release, or compare its pin with the index and add what it lacks.
 
-    Returns the pin's file and the fields that were added to it, or with ``check``
-    would be.
+    Returns the pin's file and the names of the fields that were added.
     """
     file = paths.patches_dir() / full_name(name) / "release.toml"
     with files.lock(file):
@@ -59,22 +56,22 @@ def make(
             raise PatchsetError(
                 f"{file} cannot be read: {error}", "fix the file by hand"
             ) from error
-        added = _complete(pin, file, cpu_project)
-        if added and not check:
+        added = _complete(pin, file)
+        if added:
             files.write_text(file, tomlkit.dumps(pin))
             if not (series := file.parent / "series").exists():
                 files.write_text(series, "")
     return file, added
 
 
-def draft(name: str, *, cpu_project: str = CPU_PROJECT) -> tuple[str, str]:
+def draft(name: str) -> tuple[str, str]:
     """A release's full name and the text of its pin, without writing anything."""
     full = full_name(name)
     file = paths.patches_dir() / full / "release.toml"
     if file.is_file():
         return full, file.read_text(encoding="utf-8")
     pin = tomlkit.document()
-    _complete(pin, file, cpu_project)
+    _complete(pin, file)
     return full, tomlkit.dumps(pin)
 
 
@@ -88,24 +85,22 @@ def full_name(name: str) -> str:
         ) from error
 
 
-def _complete(pin: TOMLDocument, file: Path, cpu_project: str) -> list[str]:
+def _complete(pin: TOMLDocument, file: Path) -> list[str]:
     """Add what a pin lacks; the names of the added fields, dotted."""
     before = dict(_fields(pin.unwrap()))
-    found = _found(file, before, cpu_project)
+    found = _found(file, before)
     _compare(file, before, found)
     added = [field for field in found if field not in before]
     for field in added:
         *tables, key = field.split(".")
         table: Any = pin
         for depth, name in enumerate(tables, start=1):
-            if name not in table:
-                # [sdist] has values of its own, [wheels] only tables
-                table[name] = tomlkit.table(is_super_table=depth < len(tables))
-            table = table[name]
+            # [sdist] has values of its own, [wheels] only tables
+            below = tomlkit.table(is_super_table=depth < len(tables))
+            table = table.setdefault(name, below)
             if not isinstance(table, dict):
-                raise PatchsetError(
-                    f"{file}: {name} is not a table", "fix the file by hand"
-                )
+                hint = "fix the file by hand"
+                raise PatchsetError(f"{file}: {name} is not a table", hint)
         table[key] = found[field]
     return added if before else ["everything"]
 
@@ -130,7 +125,7 @@ def _compare(file: Path, before: dict[str, Any], found: dict[str, Any]) -> None:
             )
 
 
-def _found(file: Path, before: dict[str, Any], cpu_project: str) -> dict[str, Any]:
+def _found(file: Path, before: dict[str, Any]) -> dict[str, Any]:
     """The fields of a release as the index has them, by dotted names in order."""
     version = file.parent.name.removeprefix("v")
     source = Index()
@@ -138,15 +133,17 @@ def _found(file: Path, before: dict[str, Any], cpu_project: str) -> dict[str, An
         links = source.files(PROJECT)
         link = _choose_sdist(links, version, before.get("sdist.file"))
         inputs = {"sdist": _pinned(source, PROJECT, link)}
-        for target, project in (("cuda", PROJECT), ("cpu", cpu_project)):
+        for target, project in (("cuda", PROJECT), ("cpu", CPU_PROJECT)):
             offered = links if project == PROJECT else source.files(project)
-            chosen = _choose_wheels(offered, version, f"wheels.{target}", before)
-            if target == "cuda" and not chosen:
+            for arch in _ARCHS:
+                where = f"wheels.{target}.{arch}"
+                pinned = before.get(f"{where}.file")
+                if wheel := _choose_wheel(offered, version, arch, pinned):
+                    inputs[where] = _pinned(source, project, wheel)
+            if target == "cuda" and len(inputs) == 1:
                 raise UnavailableError(
                     f"the package index has no Linux wheel of {PROJECT} {version}"
                 )
-            for where, link in chosen.items():
-                inputs[where] = _pinned(source, project, link)
     fields = {
         f"{where}.{key}": value for where, pin in inputs.items() for key, value in pin
     }
@@ -176,8 +173,8 @@ def _pinned(source: Index, project: str, link: Link) -> Artifact:
 def _choose_sdist(links: Iterable[Link], version: str, pinned: str | None) -> Link:
     for link in links:
         with contextlib.suppress(InvalidSdistFilename, InvalidVersion):
-            _, found = parse_sdist_filename(link.name)
-            if found == Version(version) and pinned in (None, link.name):
+            found = parse_sdist_filename(link.name)
+            if found == (PROJECT, Version(version)) and pinned in (None, link.name):
                 return link
     raise UnavailableError(
         f"the package index has no {pinned or f'source archive of vllm {version}'}",
@@ -185,42 +182,34 @@ def _choose_sdist(links: Iterable[Link], version: str, pinned: str | None) -> Li
     )
 
 
-def _choose_wheels(
-    links: list[Link], version: str, target: str, before: dict[str, Any]
-) -> dict[str, Link]:
-    """The wheels of one target: the pinned one of several uploads, else the best."""
-    result = {}
-    for arch in _ARCHS:
-        chosen = best = choose_wheel(links, version, arch)
-        if pinned := before.get(f"{target}.{arch}.file"):
-            chosen = next((link for link in links if link.name == pinned), None)
-            if chosen is None:
-                raise UnavailableError(
-                    f"the package index has no {pinned} any more",
-                    "the pin was left as it is",
-                )
-            if best is not None and best.name != pinned:
-                console.note(f"  ignored {best.name}; the pin stays at {pinned}")
-        if chosen is not None:
-            result[f"{target}.{arch}"] = chosen
-    return result
+def _choose_wheel(
+    links: list[Link], version: str, arch: Arch, pinned: str | None
+) -> Link | None:
+    """The pinned wheel for Linux, or that with the highest build tag.
 
-
-def choose_wheel(links: Iterable[Link], version: str, arch: Arch) -> Link | None:
-    """The Linux wheel with the highest build tag, then stable ABI, then newest tag."""
+    Among wheels of one build tag, stable ABI counts, then the newest platform.
+    """
     ranked = []
     for link in links:
         try:
             _, found, build, tags = parse_wheel_filename(link.name)
         except (InvalidWheelFilename, InvalidVersion):
             continue
-        own = re.compile(rf".*linux.*{arch}")
-        fitting = [tag for tag in tags if own.fullmatch(tag.platform)]
+        fitting = [t for t in tags if re.fullmatch(rf".*linux.*{arch}", t.platform)]
         if fitting and found == Version(version):
             stable = any(tag.abi in ("abi3", "none") for tag in fitting)
             newest = max(tag.platform for tag in fitting)
             ranked.append(((build or (0, ""), stable, newest, link.name), link))
-    return max(ranked, key=lambda entry: entry[0])[1] if ranked else None
+    best = max(ranked, key=lambda entry: entry[0])[1] if ranked else None
+    if pinned is None or (best is not None and best.name == pinned):
+        return best
+    for link in links:
+        if link.name == pinned:
+            console.note(f"  ignored {best and best.name}; the pin stays at {pinned}")
+            return link
+    raise UnavailableError(
+        f"the package index has no {pinned} any more", "the pin was left as it is"
+    )
 
 
 def read_sdist(archive: Path) -> tuple[str, str, int]:
@@ -243,10 +232,9 @@ def read_sdist(archive: Path) -> tuple[str, str, int]:
     return commit[1].decode(), _torch(wanted["PKG-INFO",], archive.name), int(newest)
 
 
-def _torch(metadata: bytes, file: str) -> str:
+def _torch(content: bytes, file: str) -> str:
     """The torch version that a PKG-INFO requires exactly."""
-    fields = BytesParser().parsebytes(metadata, headersonly=True)
-    for text in fields.get_all("Requires-Dist", []):
+    for text in BytesParser().parsebytes(content).get_all("Requires-Dist", []):
         with contextlib.suppress(InvalidRequirement):
             requirement = Requirement(text)
             pins = [s.version for s in requirement.specifier if s.operator == "=="]

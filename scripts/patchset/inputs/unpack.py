@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import lzma
-import os
-import re
 import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
 
-from patchset import console
 from patchset.errors import PatchsetError
 
 #: Bounds of a source archive. vLLM 0.33.0's has 5 900 members and 150 MB.
@@ -43,13 +39,13 @@ def opened(archive: Path) -> Iterator[tarfile.TarFile]:
         ) from error
 
 
-def sdist(archive: Path, folder: Path, *, only: re.Pattern[str] | None = None) -> None:
-    """Unpack a source archive without its top folder, or ``only`` some paths of it.
+def sdist(archive: Path, folder: Path) -> None:
+    """Unpack a source archive without its top folder.
 
-    Modes are 644 or 755 whatever the umask. Links must stay inside ``folder``. A git
-    repository in the archive is left out: git would read its configuration.
+    Modes are 644 or 755 whatever the umask. Links are refused: no source archive of
+    vLLM has one. A git repository in it is left out: git would read its configuration.
     """
-    top, size, left_out = "", 0, False
+    top, size = "", 0
     with opened(archive) as tar:
         for count, member in enumerate(tar, start=1):
             size += member.size
@@ -58,58 +54,25 @@ def sdist(archive: Path, folder: Path, *, only: re.Pattern[str] | None = None) -
                     f"it is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes"
                 )
             parts = PurePosixPath(member.name).parts
-            if not parts or member.name.startswith("/") or ".." in parts:
-                raise tarfile.TarError(
-                    f"{member.name!r} leads outside the target folder"
-                )
-            top = top or parts[0]
-            if parts[0] != top:
-                raise tarfile.TarError(
-                    f"{member.name!r} is beside the top folder {top!r}"
-                )
+            top = top or "".join(parts[:1])
+            if ".." in parts or not parts or parts[0] != top or top == "/":
+                raise tarfile.TarError(f"{member.name!r} is not below its top folder")
+            place = folder.joinpath(*parts[1:])
             if ".git" in map(str.lower, parts):
-                if not left_out:
-                    console.note(
-                        f"  {archive.name}: left out the git repository {member.name}"
-                    )
-                left_out = True
-            elif len(parts) > 1 and (
-                only is None or only.fullmatch("/".join(parts[1:]))
-            ):
-                _take(tar, member, folder, folder.joinpath(*parts[1:]))
+                continue
+            if member.isdir():
+                _make_folder(place)
+            elif member.isreg() and (content := tar.extractfile(member)):
+                _make_folder(place.parent)
+                with content, place.open("xb") as file:
+                    shutil.copyfileobj(content, file)
+                place.chmod(0o755 if member.mode & 0o100 else 0o644)
+            else:
+                raise tarfile.TarError(f"{member.name!r} is neither file nor folder")
 
 
-# Not by tarfile's "data" filter (PEP 706), which Debian 12's Python 3.11.2 lacks.
-def _take(
-    tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, place: Path
-) -> None:
-    """Write one member to ``place``, following no link out of ``folder``."""
-
-    def inside(path: Path) -> Path:
-        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-            raise tarfile.TarError(f"{member.name!r} leads outside the target folder")
-        return path
-
-    inside(place.parent)
-    for parent in reversed(place.parents):
-        if not parent.is_dir():
-            parent.mkdir()
-            parent.chmod(0o755)
-    if member.isdir():
-        inside(place).mkdir(exist_ok=True)
-    elif member.isreg():
-        content = cast("IO[bytes]", tar.extractfile(member))  # a regular file has one
-        with content, place.open("xb") as file:
-            shutil.copyfileobj(content, file)
-        mtime = member.mtime if 0 <= member.mtime < LAST_TIME else 0
-        os.utime(place, (mtime, mtime))
-    elif member.issym():
-        inside(place.parent / member.linkname)
-        place.symlink_to(member.linkname)
-    elif member.islnk():
-        target = folder.joinpath(*PurePosixPath(member.linkname).parts[1:])
-        os.link(inside(target), place, follow_symlinks=False)
-    else:
-        raise tarfile.TarError(f"{member.name!r} is neither file, folder nor link")
-    if not member.issym():
-        place.chmod(0o755 if member.isdir() or member.mode & 0o100 else 0o644)
+def _make_folder(place: Path) -> None:
+    for folder in (*reversed(place.parents), place):
+        if not folder.is_dir():
+            folder.mkdir()
+            folder.chmod(0o755)

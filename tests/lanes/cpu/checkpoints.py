@@ -31,8 +31,8 @@ _PIN = _HERE / "checkpoint" / "pin.toml"
 def archive(*, again: bool = False) -> Path:
     """The model's archive, ``learnt-by-heart-KEY.zip``; trained (a quarter of an hour) where there is none.
 
-    It is looked for in the build folder, in the downloads and in ``--from-dir``; from the last two only with the pinned
-    sha256. ``again`` trains it whatever there is.
+    It is looked for in the build folder and in the downloads, there with the pinned
+    sha256 only. ``again`` trains it whatever there is.
     """
     key = _key()
     name = f"learnt-by-heart-{key}.zip"
@@ -40,10 +40,8 @@ def archive(*, again: bool = False) -> Path:
     with files.lock(made):
         if again or not made.is_file():
             pin = tomllib.loads(_PIN.read_text(encoding="utf-8"))
-            for folder in (paths.downloads_dir(), paths.from_dir()):
-                found = folder and folder / name
-                if again or found is None or not found.is_file():
-                    continue
+            found = paths.downloads_dir() / name
+            if not again and found.is_file():
                 if files.sha256_file(found) == pin["sha256"]:
                     return found
                 console.note(f"{found} is not the pinned one; it is left alone")

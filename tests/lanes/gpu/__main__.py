@@ -15,7 +15,6 @@ from cpu import checkpoints, environment, table
 from gpu import build, check, host, report
 from patchset import console, files, release, run_command
 from patchset.errors import MissingToolError, PatchsetError
-from patchset.options import from_dir_option
 from patchset.series.apply import PatchedRelease
 
 #: The CUDA image or wheel with all that it requires, in GB.
@@ -88,7 +87,6 @@ def run_here(
 @click.option(
     "--train", is_flag=True, help="Make nothing: train the small model again."
 )
-@from_dir_option
 def command(
     name: str | None,
     words: tuple[str, ...],
