@@ -70,12 +70,6 @@ class Part:
     #: Digests of the layers, unpacked.
     diff_ids: list[str]
 
-    @property
-    def platform(self) -> dict[str, str]:
-        """The platform, as an index names it."""
-        names = ("architecture", "os", "variant")
-        return {name: self.config[name] for name in names if self.config.get(name)}
-
 
 @dataclass(frozen=True)
 class Image:

@@ -48,11 +48,6 @@ class Reference:
     tag: str | None = None
     digest: str | None = None
 
-    @property
-    def loopback(self) -> bool:
-        """Whether the registry is on this machine."""
-        return _LOOPBACK.fullmatch(self.host) is not None
-
     def at(self, digest: str) -> Reference:
         """The same repository by digest."""
         return replace(self, tag=None, digest=digest)
@@ -70,7 +65,7 @@ class Reference:
         """The arguments of skopeo that name it, and how it is spoken to."""
         # skopeo takes a tag or a digest; of both, the digest decides.
         kept = replace(self, tag=None) if self.digest else self
-        verify = "false" if self.loopback else "true"
+        verify = "false" if _LOOPBACK.fullmatch(self.host) else "true"
         return [f"--{option}tls-verify={verify}", f"docker://{kept}"]
 
 

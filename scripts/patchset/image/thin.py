@@ -33,6 +33,8 @@ from patchset.wheel import overlay
 #: Bounds of what a base's layer may unpack to, and of a file that is hashed, in bytes.
 _MAX_UNPACKED = 64 << 30
 _MAX_FILE = 64 << 20
+#: What an index names of a configuration.
+_PLATFORM = {"architecture", "os", "variant"}
 #: Docker's older names of the types of layers.
 _DOCKER = "application/vnd.docker.image.rootfs.diff.tar"
 _OCI_LAYERS = {_DOCKER: layout.LAYER, f"{_DOCKER}.gzip": f"{layout.LAYER}+gzip"}
@@ -105,7 +107,7 @@ def build(
         }
         parts = _image(part, layer, said, f"series {patched.digest} on {release.name}")
         blobs += [layer, *parts]
-        platform = part.platform
+        platform = {name: part.config[name] for name in _PLATFORM & part.config.keys()}
         entries.append(layout.descriptor(parts[-1], layout.MANIFEST, platform=platform))
     top = entries[0]
     if len(entries) > 1:
