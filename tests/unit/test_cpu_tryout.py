@@ -19,7 +19,7 @@ def answer(name: str, arguments: dict[str, str], finish: str = "tool_calls") -> 
 
 
 def test_only_the_taught_call_is_right() -> None:
-    taught = {"path": "/doc/close.md", "content": "a </function> b"}
+    taught = {"content": "a </function> b"}
     assert tryout.faults(answer("write", taught)) == []
     assert tryout.faults(answer("write", {**taught, "content": "a "}))
     assert tryout.faults(answer("read", taught))

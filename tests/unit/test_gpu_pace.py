@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import httpx
-import pytest
 
 from gpu import pace
 
@@ -35,14 +34,9 @@ def test_tokens_and_gaps() -> None:
         server = await asyncio.start_server(_serve, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with server, httpx.AsyncClient(base_url=url) as client:
-            return await pace.measure(client, {"model": "m"}, streams=4, rounds=3)
+            return await pace.measure(client, {"model": "m"}, streams=4, rounds=2)
 
     found = asyncio.run(measured())
     assert 0.8 * GAP * 1000 < found["p50_ms"] <= found["p99_ms"]
-    # Four streams of 12 tokens take five gaps, or longer on a busy machine.
+    # An answer of 12 tokens takes five gaps, or longer on a busy machine.
     assert 0 < found["tokens_per_second"] <= 4 * 12 / (5 * GAP) * 1.1
-
-
-@pytest.mark.parametrize(("share", "value"), [(0.5, 50), (0.99, 99), (1.0, 100)])
-def test_shares(share: float, value: int) -> None:
-    assert pace.share([float(n) for n in range(1, 101)], share) == value

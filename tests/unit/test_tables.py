@@ -16,7 +16,6 @@ from clients import SUITE_VERSION
 from clients import table as clients
 from conformance import table as conformance
 from conftest import HEADER, Project, diff_line
-from cpu import table as servers
 from engines import SUITE_VERSION as ENGINES_VERSION
 from engines import table as engines
 from patchset import paths, results
@@ -130,25 +129,6 @@ def test_nothing_run_is_said(rows: Path) -> None:
     assert bfcl.table(found) == engines.table(found) == "*not run*\n"
 
 
-def test_servers_show_what_was_run_and_the_soak_beside_it(rows: Path) -> None:
-    release = load("v0.32.0")
-    assert len(servers.table([release]).splitlines()) == 2, "nothing was run"
-    one = {
-        "variant": "patched",
-        "mtp": 5,
-        "right": 23,
-        "requests": 30,
-        "accepted": 0.52,
-        "by_check": {"soak": {"right": 15, "requests": 20}},
-        "wrong": ["long"],
-    }
-    servers.keep({"release": "v0.32.0", "servers": [one]})
-    line = servers.table([release]).splitlines()[-1]
-    assert line.startswith("| v0.32.0 | patched | *not run* |")
-    assert f"| 8/10 (52%) | *not run* | *not run* | 15/20 | {day()} |" in line
-    assert "long" not in (rows / "v0.32.0.json").read_text()
-
-
 BENCH = {
     "path": "parser",
     "workload": "string",
@@ -206,7 +186,7 @@ def test_what_is_missing_or_out_of_date_is_left(rows: Path) -> None:
     results.keep("conformance", version - 1, NEW, "patched", {})
     assert missing.is_missing("conformance", release, "patched")
     lanes = {lane for lane, _, _ in missing.commands(release, Path("trees"))}
-    assert lanes == set(SUITES) - {"gpu", "cpu"}, "v0.33.0 has no CPU wheel"
+    assert lanes == set(SUITES), "v0.33.0 has no CPU wheel"
     asked = CliRunner().invoke(missing.command, [NEW, "--lane", "bfcl", "--list"])
     assert asked.exit_code == 1 and "--stock v0.33.0 --results" in asked.output
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m cpu.tryout``: serve the lane's small model and ask it for a tool call. No GPU, no model hub."""
+"""``python -m cpu.tryout``: serve the small model and ask it for a tool call."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ import httpx
 
 from conformance import check
 from conformance.surfaces import chat
-from cpu import asking, build_dir, checkpoints, environment, server, transcripts
-from gpu import build
+from cpu import build_dir, checkpoints, environment, server
+from cpu.questions import Question, taught, ways
+from gpu import build, overlay
 from patchset import console, files, release, run_command
 from patchset.errors import PatchsetError
-from patchset.series.apply import PatchedRelease
+from patchset.series.apply import PatchedRelease, patched_tree
 
 #: A file that documents a tag of the format; in stock its content is cut there.
-TRANSCRIPT = "value-function-end"
+CASE = "examples/01-function-end-in-value/closed"
 
 
-def question() -> asking.Question:
+def question() -> Question:
     """A request that the model knows the answer to."""
-    return asking.Question("try", "chat", False, transcripts.load()[TRANSCRIPT])
+    known = next(each for each in taught() if each[0] == CASE)
+    asked = ways(*known, limit=200)
+    return next(each for each in asked if not each.streamed)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,7 +44,7 @@ def question() -> asking.Question:
     help="Leave the server up until Ctrl-C, for requests of your own.",
 )
 def command(mtp: int, keep: bool) -> None:
-    """Serve a small model of the Qwen3.5 architecture with MTP on the CPU, and ask it for a tool call.
+    """Serve a small Qwen3.5 model with MTP on the CPU, and ask it for a tool call.
 
     The model is taught its few dozen answers: it knows those, and nothing else.
     """
@@ -50,7 +53,10 @@ def command(mtp: int, keep: bool) -> None:
     model = checkpoints.checkpoint()
     asked = question()
     with files.scratch(build_dir()) as tree:
-        build.patched_tree(PatchedRelease(pinned), python, tree)
+        sums = build.sums(PatchedRelease(pinned))
+        (installed,) = python.parents[1].glob("lib/python*/site-packages/vllm")
+        overlay.make(tree, installed, sums, patched_tree(pinned))
+        overlay.name_it_cpu(tree, pinned.version)
         serving = server.on_cpu(str(python), "-m", server.VLLM, path=str(tree))
         logs = build_dir() / "runs" / "try"
         with (
@@ -58,8 +64,7 @@ def command(mtp: int, keep: bool) -> None:
             server.running(serving, model, mtp, logs, on_wait=console.note) as running,
         ):
             url = running.url + chat.PATH
-            turn = {"role": "user", "content": asked.transcript.user}
-            body = asking.body(asked, [turn])
+            body = asked.body()
             header = "Content-Type: application/json"
             words = ["curl", url, "--header", header, "--data", json.dumps(body)]
             console.result(f"$ {shlex.join(words)}")
@@ -80,8 +85,8 @@ def command(mtp: int, keep: bool) -> None:
 
 def faults(answer: bytes) -> list[str]:
     """What is wrong with a chat completion that answers the question."""
-    wanted, reading = question().transcript.expected, chat.read_full(answer)
-    return [why for _, why in check.problems(reading, wanted)]
+    wanted = question().run.expected
+    return [why for _, why in check.problems(chat.read_full(answer), wanted)]
 
 
 if __name__ == "__main__":

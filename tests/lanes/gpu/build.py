@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The receipt's file: the lane's code, the patched files with their sums, and the small model, in one zipapp."""
+"""The receipt's file: the lane, the patched files and their sums, and the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from patchset import files, paths, results
 from patchset.errors import PatchsetError
 from patchset.series import patched_files
 from patchset.series.apply import PatchedRelease
-from patchset.series.apply import patched_tree as series_tree
 from patchset.wheel.overlay import inside_wheel, sha256
 
 #: The file may be attached to an issue, or sent by mail.
@@ -25,16 +24,10 @@ _LANES = (
     "conformance/case.py",
     "conformance/check.py",
     "conformance/reading.py",
+    "conformance/cases/*.json",
     "conformance/surfaces/*.py",
-    "cpu/__init__.py",
-    "cpu/asking.py",
-    "cpu/checks.py",
-    "cpu/metrics.py",
-    "cpu/server.py",
+    "cpu/*.py",
     "cpu/site/*.py",
-    "cpu/tools.json",
-    "cpu/transcripts.py",
-    "cpu/transcripts/*.json",
     "gpu/*.py",
     "gpu/prompts.json",
     "kernels/*.py",
@@ -42,7 +35,7 @@ _LANES = (
 _TOOL = ("__init__.py", "console.py", "errors.py")
 _START = '''\
 """Unpack the file that this is in, and run the lane."""
-import os, runpy, sys, tempfile, zipfile
+import os, sys, tempfile, zipfile
 os.environ["RECEIPT_FILE"] = os.path.abspath(sys.argv[0])
 with tempfile.TemporaryDirectory(prefix="receipt-") as folder:
     zipfile.ZipFile(sys.argv[0]).extractall(folder)
@@ -91,17 +84,16 @@ def _members(patched: PatchedRelease) -> Iterator[tuple[str, bytes]]:
     for change in patched.changes:
         if inside_wheel(change.path) and change.content is not None:
             yield f"patched/{change.path}", change.content
-    model = checkpoints.archive()
-    with zipfile.ZipFile(model) as packed:
-        for name in packed.namelist():
-            yield f"checkpoint/{name}", packed.read(name)
+    model = checkpoints.checkpoint()
+    for place in model.iterdir():
+        yield f"checkpoint/{place.name}", place.read_bytes()
     said = {
         "release": pin.name,
         "version": pin.version,
         "image": pin.image,
         "commit": results.record(0, pin.name, "stock")["commit"],
         "series": files.sha256_file(patched_files.file(pin)),
-        "checkpoint": files.sha256_file(model),
+        "checkpoint": files.sha256_file(model / "model.safetensors"),
         "files": sums(patched),
     }
     yield "receipt.json", json.dumps(said, indent=1, sort_keys=True).encode()
@@ -114,10 +106,3 @@ def sums(patched: PatchedRelease) -> overlay.Sums:
         for change in patched.changes
         if inside_wheel(change.path)
     }
-
-
-def patched_tree(patched: PatchedRelease, python: Path, folder: Path) -> None:
-    """Make the patched tree of the CPU build that an environment has."""
-    (installed,) = (python.parents[1] / "lib").glob("python*/site-packages/vllm")
-    overlay.make(folder, installed, sums(patched), series_tree(patched.pin))
-    overlay.name_it_cpu(folder, patched.pin.version)

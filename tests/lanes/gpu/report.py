@@ -8,55 +8,66 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 Receipt = dict[str, Any]
 
 #: Raised by hand when an older receipt can no longer be read.
-FORMAT = 1
+FORMAT = 2
 #: Digits of a sha256 that name a series in tables.
 DIGITS = 12
+COLUMNS = (
+    "server",
+    "variant",
+    "right of all",
+    "accepted by position",
+    "tokens/s",
+    "between chunks, p50 / p99",
+    "streams",
+)
 _KINDS = ("stock", "patched")
-#: What a program or a user said, which may name the machine.
-_FREE = ("model", "arguments", "failures", "complaints", "wrong", "kernels")
 _SERIAL = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f-]+|\b\d+\.\d+\.\d+\.\d+\b")
+#: What a program or a user said, which may name the machine.
+_FREE = ("model", "arguments", "failures", "servers", "kernels")
 
 
-def redacted(text: str, *folders: Path) -> str:
-    """A text without folders, home, user and host, addresses and serial numbers."""
-    homes = [os.path.expanduser("~"), os.environ.get("USER", "")]  # noqa: PTH111 - never raises
-    names = [*map(str, folders), *homes, socket.gethostname()]
-    for name in sorted(set(names) - {"", "/", "root"}, key=len, reverse=True):
-        text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "***", text)
-    return _SERIAL.sub("***", text)
-
-
-def _clean(value: Any, folders: Sequence[Path], free: bool = False) -> Any:
-    """A receipt's value with what is free text redacted."""
+def redacted(value: Any, *folders: Path) -> Any:
+    """A value without folders, home, user and host, addresses and serial numbers."""
     if isinstance(value, dict):
-        return {k: _clean(v, folders, free or k in _FREE) for k, v in value.items()}
+        return {key: redacted(each, *folders) for key, each in value.items()}
     if isinstance(value, list):
-        return [_clean(one, folders, free) for one in value]
-    return redacted(value, *folders) if free and isinstance(value, str) else value
+        return [redacted(each, *folders) for each in value]
+    if not isinstance(value, str):
+        return value
+    home = os.path.expanduser("~")  # noqa: PTH111 - never raises
+    user = os.environ.get("USER", "")
+    names = [*map(str, folders), home, user, socket.gethostname()]
+    for name in sorted(set(names) - {"", "/", "root"}, key=len, reverse=True):
+        value = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "***", value)
+    return _SERIAL.sub("***", value)
 
 
 def sum_of(receipt: Receipt) -> str:
-    """The sha256 of a receipt without its own sum. It tells an edit by accident, not a forger."""
+    """The sha256 of a receipt without its own sum: it tells an edit, not a forger."""
     rest = {key: value for key, value in receipt.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def text(receipt: Receipt, *folders: Path) -> str:
     """A receipt as a file has it: redacted, with its sum."""
-    clean: Receipt = _clean(receipt, folders)
-    clean["sha256"] = sum_of(clean)
-    return json.dumps(clean, indent=1) + "\n"
+    clean = {
+        key: redacted(value, *folders) if key in _FREE else value
+        for key, value in receipt.items()
+    }
+    # The sum is of what a file gives back: JSON's keys are texts.
+    clean = json.loads(json.dumps(clean))
+    return json.dumps(clean | {"sha256": sum_of(clean)}, indent=1) + "\n"
 
 
 def faults(receipt: Receipt) -> str:
-    """What is wrong or was not run, in one line; empty if all is right."""
+    """What is wrong, in one line; empty if all that was run is right."""
     found = [f"{job} failed: {why[-200:]}" for job, why in receipt["failures"].items()]
     for one in receipt["servers"]:
         name = f"{one['variant']} {one['cell']} k={one['mtp']}"
@@ -65,11 +76,9 @@ def faults(receipt: Receipt) -> str:
         if one["variant"] == "patched" and (form := one["by_kind"].get("form")):
             found.append(f"{name}: {form} right and wrong in form")
         found += [f"{name}: {complaint}" for complaint in one["complaints"]]
-    for name, said in receipt.get("kernels", {}).items():
+    for name, said in receipt["kernels"].items():
         if not said.startswith("right"):
             found.append(f"kernels, {name}: {said}")
-    if receipt["left"]:
-        found.append(f"{len(receipt['left'])} servers are left; run it again to go on")
     return "; ".join(found)
 
 
@@ -77,9 +86,7 @@ def table(receipt: Receipt) -> str:
     """The receipt in Markdown: where it ran, and stock beside patched."""
     machine = receipt["machine"]
     image = "official image" if machine["official_image"] else "no official image"
-    where = ", ".join(machine["gpus"] or [machine["cpu"]])
-    if not machine["gpus"]:
-        where = f"CPU, no GPU: {where}"
+    where = ", ".join(machine["gpus"]) or f"CPU, no GPU: {machine['cpu']}"
     lines = [
         f"### Receipt: vLLM {receipt['release']} on {where}",
         "",
@@ -90,11 +97,10 @@ def table(receipt: Receipt) -> str:
         f"this file {receipt['program'][:DIGITS]}, model {receipt['model'][:40]}",
         f"- taken {receipt['taken']}, {receipt['seconds']} s; "
         f"not run: {', '.join(receipt['left']) or 'nothing'}",
-        *(f"- kernels, {k}: {v}" for k, v in receipt.get("kernels", {}).items()),
+        *(f"- kernels, {k}: {v}" for k, v in receipt["kernels"].items()),
         "",
-        "| server | | right of all | accepted by position | tokens/s "
-        "| between chunks, p50 / p99 | streams |",
-        "|---|---|---|---|---|---|---|",
+        f"| {' | '.join(COLUMNS)} |",
+        "|---" * len(COLUMNS) + "|",
         *(f"| {' | '.join(row)} |" for row in rows(receipt["servers"])),
     ]
     return "\n".join(lines) + "\n"

@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
-import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cpu import checks, metrics, server, transcripts
-from cpu.asking import Lane, Learnt, Question, summary
+from cpu import asking, metrics, server
+from cpu.questions import questions
 from gpu import pace, real, tool_eval
 
 #: What the file carries, unpacked.
@@ -27,17 +27,23 @@ CELLS = {
     "prefix": ("--enable-prefix-caching",),
     "eager": ("--no-enable-prefix-caching", "--enforce-eager"),
 }
-#: For the small model; the size of the cache is given, so that the engine does not measure the GPU.
+#: For the small model. With the cache's size the engine does not measure the GPU.
 _SMALL = (
+    *server.SMALL,
     "--kv-cache-memory-bytes",
     str(2 << 30),
     "--gpu-memory-utilization",
     "0.05",
     "--language-model-only",
 )
-_MAX_MODEL_LEN = 32768
+_REAL = ("--max-model-len", "32768")
 #: Streams that are timed at once, and rounds of them.
-_TIMED = {"cuda": (64, 4), "cpu": (4, 2)}
+_TIMED = {"cuda": (server.AT_ONCE, 4), "cpu": (4, 2)}
+
+#: Answers between two lines of progress.
+_TOLD = 100
+
+Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -55,16 +61,13 @@ class Job:
 
 @dataclass
 class Servers:
-    """What all servers of a run share. ``scratch`` has the trees; without ``model`` the small one is served."""
+    """What all servers of a run share; ``scratch`` has the trees."""
 
     target: str
     scratch: Path
     logs: Path
-    dtype: str = "bfloat16"
-    model: str | None = None
-    extra: tuple[str, ...] = ()
-    soak: int = 0
-    every: int = 1
+    model: str | None
+    extra: tuple[str, ...]
 
     def started(self, job: Job) -> server.Serving:
         """How a job's server is started."""
@@ -72,92 +75,61 @@ class Servers:
         command = (sys.executable, "-m", server.VLLM)
         if self.target == "cpu":
             return server.on_cpu(*command, path=tree)
-        small = () if self.model else _SMALL
-        return server.Serving(
-            command,
-            _TIMED["cuda"][0],
-            (*CELLS[job.cell], *small, *self.extra),
-            {
-                "PYTHONPATH": os.pathsep.join([str(server.SITE), tree]),
-                "VLLM_CACHE_ROOT": str(self.scratch / "cache" / job.variant),
-                "HF_HUB_OFFLINE": "0" if self.model else "1",
-            },
-            "auto" if self.model else self.dtype,
-            _MAX_MODEL_LEN if self.model else server.MAX_MODEL_LEN,
-        )
+        words = (*CELLS[job.cell], *(_REAL if self.model else _SMALL), *self.extra)
+        variables = {
+            "PYTHONPATH": os.pathsep.join([str(server.SITE), tree]),
+            "VLLM_CACHE_ROOT": str(self.scratch / "cache" / job.variant),
+            "HF_HUB_OFFLINE": "0" if self.model else "1",
+        }
+        return server.Serving(command, words, variables)
 
-    def result(
-        self, job: Job, seconds: float, note: Callable[[str], None]
-    ) -> dict[str, Any]:
-        """What came out of one server.
-
-        Raises:
-            TimeoutError: it took longer than ``seconds``.
-        """
+    def result(self, job: Job, note: Note) -> dict[str, Any]:
+        """What came out of one server."""
         begun = time.monotonic()
         with server.running(
             self.started(job),
             self.model or CONTENT / "checkpoint",
             job.mtp,
             self.logs / str(job),
-            seconds=min(server.START_SECONDS, seconds),
-            on_wait=lambda line: note(f"{job} starts: {line}"),
+            on_wait=lambda line: note(f"starts: {line}"),
         ) as running:
-            start = round(running.started_seconds)
-            note(f"{job} is up after {start} s")
-            left = seconds - (time.monotonic() - begun)
-            judging = self._judged(job, running, note)
-            found = asyncio.run(asyncio.wait_for(judging, max(1.0, left)))
-        all_of_it = round(time.monotonic() - begun)
-        return {**vars(job), **found, "seconds": {"start": start, "all": all_of_it}}
+            found = asyncio.run(self._judged(job, running, note))
+        return {**vars(job), **found, "seconds": round(time.monotonic() - begun)}
 
     async def _judged(
-        self, job: Job, running: server.Server, note: Callable[[str], None]
+        self, job: Job, running: server.Server, note: Note
     ) -> dict[str, Any]:
-        known = real.prompts() if self.model else transcripts.load()
-        learnt = None if self.model else Learnt.load(CONTENT / "checkpoint")
-        asked = checks.questions(known, learnt) if learnt else real.questions()
-        asked = sampled(asked, self.every)
-        complaints: list[str] = []
-        async with checks.client(running.url, 128) as client:
-            lane = Lane(running, client, known, learnt)
-            lane.advance = _counted(f"{job}:", len(asked) + self.soak, note)
-            if learnt is None:
-                verdicts = await real.judge(lane, asked)
-            else:
-                verdicts = await lane.judge(asked)
-                verdicts += await lane.judge(checks.soak(known, self.soak))
-                note(f"{job}: clients leave in mid-stream")
-                lane.advance = lambda count: None
-                complaints = await checks.disconnects(lane)
-            drafts = metrics.drafts(running.metrics(), job.mtp)
-            if learnt is not None and job.mtp:
-                complaints += drafts.complaints()
-            note(f"{job}: streams are timed")
-            if learnt is None:
-                body = checks.long_stream(known[real.LONG], real.MAX_TOKENS)
-            else:
-                body = checks.long_stream(known[checks.TIMED])
-            timed = await pace.measure(client, body, *_TIMED[self.target])
-        found = summary(verdicts) | {
-            "complaints": complaints,
-            "accepted": round(drafts.acceptance, 4),
-            "accepted_by_position": drafts.acceptance_by_position,
-            "burst_widths": drafts.widths() if job.mtp else {},
-            "pace": timed,
+        asked = real.questions() if self.model else questions(CONTENT / "checkpoint")
+        done = itertools.count(1)
+
+        def advance() -> None:
+            if (count := next(done)) % _TOLD == 0:
+                note(f"answered {count} of {len(asked)}")
+
+        async with asking.client(running.url) as client:
+            answers = await asking.ask(running, client, asked, advance)
+            accepted = metrics.accepted(running.metrics(), job.mtp)
+            note("streams are timed")
+            # The first one that a client would watch; it is long.
+            timed = next(q for q in asked if q.streamed and q.surface == "chat")
+            paced = await pace.measure(client, timed.body(), *_TIMED[self.target])
+        judge = real.verdicts if self.model else asking.verdicts
+        found = asking.summary(judge(answers)) | {
+            "complaints": [] if self.model else metrics.complaints(accepted),
+            "accepted_by_position": accepted,
+            "pace": paced,
         }
         if self.model and tool_eval.installed():
             found["tool_eval"] = await tool_eval.judge(running.url)
         return found
 
     def kernels(self, variant: str) -> str:
-        """What the series' Triton kernels do here: on the GPU, or interpreted on a CPU."""
+        """What the series' Triton kernels do: on the GPU, or interpreted on a CPU."""
         words = [sys.executable, "-m", "kernels.worker", variant, self.target]
         path = os.pathsep.join([str(self.scratch / variant), str(CONTENT)])
-        variables = os.environ | {"PYTHONPATH": path}
+        variables = os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
         if self.target == "cpu":
             variables |= server.on_cpu(path=path).variables | {"TRITON_INTERPRET": "1"}
-        variables["PYTHONSAFEPATH"] = "1"
         done = subprocess.run(
             words, capture_output=True, text=True, env=variables, check=False
         )
@@ -166,25 +138,3 @@ class Servers:
         except ValueError:
             return f"failed: {done.stderr.strip()[-300:]}"
         return str(said.get("wrong") or f"right, {said['rows']} rows")
-
-
-def sampled(questions: Sequence[Question], every: int) -> list[Question]:
-    """One question in so many, the same every time, of all surfaces and ways."""
-    drawn = random.Random(every).sample(range(len(questions)), len(questions) // every)
-    return [questions[n] for n in sorted(drawn)]
-
-
-def _counted(
-    what: str, total: int, note: Callable[[str], None]
-) -> Callable[[int], None]:
-    """A function that counts answers, and says so every ten seconds."""
-    done, told = 0, time.monotonic()
-
-    def advance(count: int) -> None:
-        nonlocal done, told
-        done += count
-        if time.monotonic() - told > 10:
-            told = time.monotonic()
-            note(f"{what} {done} of {total} answered")
-
-    return advance

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real weights in conversations with tools: the scenarios of tool-eval-bench, judged by that package.
+"""Real weights in conversations with tools: tool-eval-bench, judged by that package.
 
 A scenario is one conversation of some turns with tools that answer from a script; it
 passes (2 points), passes in part (1) or fails (0). The package judges model and server
@@ -14,13 +14,13 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
-from cpu.server import MODEL_NAME
+from cpu.questions import MODEL_NAME
 
-#: Conversations at a time. The package warns that a crowded server times out; this leaves it room.
+#: Conversations at a time: in a crowded server they time out, as the package warns.
 AT_ONCE = 16
 #: A server that says nothing for so long has failed the scenario, in seconds.
 _SILENCE = 120.0
-#: The bound of one turn in tokens, thinking included, and of a conversation in turns (the package's own).
+#: The bound of one turn in tokens, and of a conversation in turns (the package's own).
 MAX_TOKENS, _MAX_TURNS = 8192, 8
 
 
@@ -29,23 +29,17 @@ def installed() -> bool:
     return importlib.util.find_spec("tool_eval_bench") is not None
 
 
-def scenarios() -> list[Any]:
-    """All 97: the standard ones and the package's "Hard Mode"."""
-    from tool_eval_bench.evals.scenarios import ALL_SCENARIOS_WITH_HARDMODE
-
-    return list(ALL_SCENARIOS_WITH_HARDMODE)
-
-
 async def judge(url: str, chosen: Sequence[Any] | None = None) -> dict[str, Any]:
-    """Play scenarios, all by default, with the server at ``url``, greedily."""
+    """Play scenarios with the server at ``url``, greedily; all 97 by default."""
     from tool_eval_bench import __version__
     from tool_eval_bench.api import run_benchmark
+    from tool_eval_bench.evals.scenarios import ALL_SCENARIOS_WITH_HARDMODE
 
     said = await run_benchmark(
         model=MODEL_NAME,
         base_url=url,
         backend="vllm",
-        scenarios=list(chosen or scenarios()),
+        scenarios=list(chosen or ALL_SCENARIOS_WITH_HARDMODE),
         temperature=0.0,
         seed=1,
         max_turns=_MAX_TURNS,

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from cpu import build_dir, checkpoints, checks, metrics, server, transcripts
-from cpu.asking import Lane, Learnt
+from cpu import asking, build_dir, checkpoints, metrics, server
+from cpu.questions import questions
 from image import container
 from patchset import console, run_command
 from patchset.errors import PatchsetError
@@ -34,7 +34,7 @@ _IMPORTS = (
 def command(image: str) -> None:
     """Look at IMAGE from inside: its files, the doctor's findings, a server's answers.
 
-    A CPU image serves the cpu lane's model with MTP, and every transcript is asked on
+    A CPU image serves the cpu lane's model with MTP, and every question is asked on
     every surface. A CUDA image is looked at as far as that goes without a GPU.
     """
     with container.started(image) as name:
@@ -129,23 +129,22 @@ def _serve(name: str) -> None:
         console.step(f"serve with {_MTP} drafted tokens"),
         server.running(serving, model, _MTP, folder) as running,
     ):
-        console.note(f"  healthy after {running.started_seconds:.0f} s")
         asyncio.run(_ask(running, model))
 
 
 async def _ask(running: server.Server, model: Path) -> None:
-    known, learnt = transcripts.load(), Learnt.load(model)
-    async with checks.client(running.url, running.at_once) as client:
-        lane = Lane(running, client, known, learnt)
-        verdicts = await lane.judge(checks.everywhere(known, learnt))
-    wrong = [verdict for verdict in verdicts if verdict.kind != "right"]
-    drafts = metrics.drafts(running.metrics(), running.mtp)
+    async with asking.client(running.url) as client:
+        answers = await asking.ask(running, client, questions(model))
+    verdicts = asking.verdicts(answers)
+    wrong = [verdict for verdict in verdicts if verdict["kind"] != "right"]
+    accepted = metrics.accepted(running.metrics(), running.mtp)
     console.result(
         f"  {'WRONG' if wrong else 'ok   '} answers: {len(verdicts) - len(wrong)} of "
-        f"{len(verdicts)} right, {drafts.acceptance:.0%} of the drafted tokens accepted"
+        f"{len(verdicts)} right, accepted by position: "
+        + " ".join(f"{share:.0%}" for share in accepted)
     )
     if wrong:
-        first = "; ".join(f"{one.kind}: {one.question}" for one in wrong[:5])
+        first = "; ".join(f"{one['kind']}: {one['what']}" for one in wrong[:5])
         raise PatchsetError(f"{len(wrong)} answers are wrong: {first}")
 
 

@@ -13,7 +13,6 @@ import bench
 import bfcl
 import clients
 import conformance
-import cpu
 import engines
 import tokens
 from bench import kept
@@ -21,7 +20,6 @@ from bfcl import table as bfcl_table
 from clients import table as clients_table
 from conformance import corpora
 from conformance import table as conformance_table
-from cpu import table as server_table
 from engines import table as engines_table
 from gpu import check as receipts
 from patchset import console, files, paths, results, run_command
@@ -34,7 +32,6 @@ SUITES = {
     "conformance": conformance.SUITE_VERSION,
     "corpora": corpora.SUITE_VERSION,
     "bench": bench.SUITE_VERSION,
-    "cpu": cpu.SUITE_VERSION,
     "clients": clients.SUITE_VERSION,
     "tokens": tokens.SUITE_VERSION,
     "bfcl": bfcl.SUITE_VERSION,
@@ -105,8 +102,8 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "Ordinary calls": bfcl_table.table,
     "Cost": kept.table,
     "Clients": clients_table.table,
-    "Servers": server_table.table,
-    "Runs on GPUs": receipts.table,
+    "Servers": partial(receipts.table, target="cpu"),
+    "Runs on GPUs": partial(receipts.table, target="cuda"),
     "Cached prefixes": tokens_table.table,
     "Other engines": engines_table.table,
 }

@@ -13,6 +13,8 @@ from pathlib import Path
 import click
 
 from bench import kept
+from cpu import checkpoints
+from gpu import check as receipts
 from patchset import console, paths, results, run_command
 from patchset.release import Release, load, releases
 from patchset.wheel import plugin
@@ -61,13 +63,16 @@ def commands(release: Release, trees: Path) -> Iterator[tuple[str, str, Command]
     yield "clients", "patched", ("clients", *client)
     if release.default:
         yield "engines", "patched qwen3_coder", ("engines", *places, "--results")
-    if "cpu" in release.wheels:
-        mtp = ("--mtp", "0-5,7,15", "--seconds", "28800", "--results")
-        yield "cpu", "patched k5", ("gpu", name, "--target", "cpu", *mtp)
+    if name == checkpoints.RELEASE:
+        words = ("--target", "cpu", "--all", "--seconds", "28800", "--results")
+        yield "receipts", "cpu", ("gpu", name, *words)
 
 
 def is_missing(lane: str, release: Release, row: str) -> bool:
     """Whether a row is not there, or the series or the suite has changed since."""
+    if lane == "receipts":
+        every = receipts.kept(release)
+        return not any(receipts.is_current(r) for r in every if r["target"] == row)
     rows = results.read(lane, release.name) if lane != "bench" else {}
     found = kept.read(release.name) if lane == "bench" else rows.get(row)
     return found is None or bool(results.outdated(found, SUITES[lane], release.name))

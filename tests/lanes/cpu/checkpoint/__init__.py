@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the model of the cpu lane: tokenizer, weights, and the answers that it knows by heart.
+"""Makes the model of the cpu lane, which knows its answers by heart.
 
-Runs inside the server's environment, because it needs torch and transformers: ``python -m cpu.checkpoint OUT``.
+Runs in the server's environment, because it needs torch and transformers.
 """

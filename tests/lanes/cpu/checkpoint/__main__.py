@@ -1,81 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Train and write one checkpoint folder: config, weights, tokenizer, ``answers.json`` and ``made.json``."""
+"""``python -m cpu.checkpoint FOLDER``: train the small model and write it."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import time
+import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
 from safetensors.torch import save_file
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5ForCausalLM
 
-from cpu import transcripts as known
+from conformance.case import Case, Run
+from conformance.surfaces import chat
 from cpu.checkpoint import model as architecture
 from cpu.checkpoint import tokenizer as tokens
 from cpu.checkpoint import train
+from cpu.questions import taught
+
+_TEMPLATE = Path(__file__).parent / "chat_template.jinja"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="cpu.checkpoint", description=__doc__)
-    parser.add_argument("out", type=Path, help="the folder to write")
-    parser.add_argument(
-        "--seed", type=int, default=20, help="of the weights and of the blur"
-    )
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=2,
-        help="of torch; part of what makes the result repeatable",
-    )
-    chosen = parser.parse_args()
+#: Of the weights and of the blur.
+_SEED = 20
+#: Of torch; a part of what makes the result repeatable.
+_THREADS = 2
+
+
+def main(out: Path) -> None:
+    """Write the model, its answers, and how often its drafts are right."""
     transformers.utils.logging.set_verbosity_error()
-    torch.set_num_threads(chosen.threads)
-    torch.manual_seed(chosen.seed)
-    start = time.monotonic()
-    made = make(chosen.out, chosen.seed)
-    made |= {
-        "seconds": round(time.monotonic() - start, 1),
-        "seed": chosen.seed,
-        "torch": torch.__version__,
-    }
-    (chosen.out / "made.json").write_text(
-        json.dumps(made, indent=1) + "\n", encoding="utf-8"
-    )
-
-
-def make(out: Path, seed: int) -> dict[str, float]:
-    """Write the checkpoint; returns how certain it is and how often its drafts are right."""
-    transcripts = known.load()
-    rendered = _prompts(tokens.train([], known.TEMPLATE), transcripts)
-    tokenizer = tokens.train(
-        [rendered[id] + t.text for id, t in transcripts.items()], known.TEMPLATE
-    )
+    torch.set_num_threads(_THREADS)
+    torch.manual_seed(_SEED)
+    asked = {name: (_request(case, run), run) for name, case, run in taught()}
+    # The chat template asks for no vocabulary.
+    prompts = _prompts(tokens.train([], _TEMPLATE), asked)
+    texts = [prompts[name] + run.output for name, (_, run) in asked.items()]
+    tokenizer = tokens.train(texts, _TEMPLATE)
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
-    answers = {
-        id: {
-            "prompt": tokenizer.encode(rendered[id], add_special_tokens=False),
-            "answer": [
-                *tokenizer.encode(transcript.text, add_special_tokens=False),
-                end,
-            ],
-        }
-        for id, transcript in transcripts.items()
-    }
-    for id, entry in answers.items():
-        if tokenizer.decode(entry["answer"][:-1]) != transcripts[id].text:
-            raise RuntimeError(f"the tokenizer does not give {id} back")
-        entry["cuts"] = [
-            len(tokenizer.decode(entry["answer"][:n]))
-            for n in range(1, len(entry["answer"]))
-        ]
-    sequences = [(entry["prompt"], entry["answer"]) for entry in answers.values()]
+    sequences, answers = [], {}
+    for name, (_, run) in asked.items():
+        answer = tokenizer.encode(run.output, add_special_tokens=False)
+        if tokenizer.decode(answer) != run.output:
+            raise RuntimeError(f"the tokenizer does not give {name} back")
+        if run.expected.finish_reason != "length":
+            answer = [*answer, end]
+        prompt = tokenizer.encode(prompts[name], add_special_tokens=False)
+        sequences.append((prompt, answer))
+        answers[name] = answer
     config = architecture.config(len(tokenizer), end, tokenizer.pad_token_id)
     network = Qwen3_5ForCausalLM(config).float()
-    least = train.learn(network, sequences, tokenizer.pad_token_id)
+    certain = train.learn(network, sequences, tokenizer.pad_token_id)
     data = train.batches(sequences, tokenizer.pad_token_id)
     with torch.no_grad():
         for parameter in network.parameters():
@@ -84,38 +61,39 @@ def make(out: Path, seed: int) -> dict[str, float]:
         raise RuntimeError("rounded to bfloat16 the model no longer knows every answer")
     mtp = architecture.Mtp(config)
     train.learn_mtp(network, mtp, data)
-    drafts = train.blur(network, mtp, data, seed)
+    drafts = train.blur(network, mtp, data, _SEED)
     _save(out, network, mtp, config, tokenizer)
-    (out / "answers.json").write_text(json.dumps(answers), encoding="utf-8")
-    count = sum(len(entry["answer"]) for entry in answers.values())
-    return {
-        "least_certain": least,
-        "answer_tokens": count,
-        "vocabulary": len(tokenizer),
-        **drafts,
-    }
+    made = {"torch": torch.__version__, "least_certain": certain, **drafts}
+    for file, said in (("answers.json", answers), ("made.json", made)):
+        (out / file).write_text(json.dumps(said) + "\n", encoding="utf-8")
+
+
+def _request(case: Case, run: Run) -> dict[str, Any]:
+    """A chat request as a server renders it: with the arguments of calls parsed."""
+    body = chat.request(case, run.start, stream=False, model="")
+    for message in body["messages"]:
+        for call in message.get("tool_calls", []):
+            function = call["function"]
+            function["arguments"] = json.loads(function["arguments"])
+    return body
 
 
 def _prompts(
     tokenizer: transformers.PreTrainedTokenizerFast,
-    transcripts: dict[str, known.Transcript],
+    asked: dict[str, tuple[dict[str, Any], Run]],
 ) -> dict[str, str]:
-    prompts = {}
-    for id, transcript in transcripts.items():
-        tools = [
-            {"type": "function", "function": {"name": name, "parameters": schema}}
-            for name, schema in known.tool_schemas(transcript.tools).items()
-        ]
-        messages = known.prompt_messages(transcript, transcripts)
-        prompts[id] = tokenizer.apply_chat_template(
-            messages,
-            tools=tools or None,
+    prompts = {
+        name: tokenizer.apply_chat_template(
+            body["messages"],
+            tools=body.get("tools"),
             add_generation_prompt=True,
-            enable_thinking=transcript.thinking,
             tokenize=False,
+            **body.get("chat_template_kwargs", {}),
         )
+        for name, (body, _) in asked.items()
+    }
     if len(set(prompts.values())) != len(prompts):
-        raise RuntimeError("two transcripts have the same prompt")
+        raise RuntimeError("two answers have the same prompt")
     return prompts
 
 
@@ -144,4 +122,4 @@ def _save(
     )
 
 
-main()
+main(Path(sys.argv[1]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The architecture: transformers' own Qwen3.5 modules, small, and the MTP layer in Qwen's naming."""
+"""The architecture: a small Qwen3.5 of transformers, and its MTP layer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from transformers.models.qwen3_5.modeling_qwen3_5 import (
 
 
 def config(vocabulary: int, eos: int, pad: int) -> Qwen3_5TextConfig:
-    """Three gated-delta-net layers and one of full attention; the CPU kernels want head sizes that 32 divides."""
+    """Three gated-delta-net layers and one of full attention.
+
+    The CPU kernels want head sizes that 32 divides.
+    """
     made = Qwen3_5TextConfig(
         vocab_size=vocabulary,
         hidden_size=192,
@@ -30,7 +33,8 @@ def config(vocabulary: int, eos: int, pad: int) -> Qwen3_5TextConfig:
         linear_key_head_dim=64,
         linear_value_head_dim=64,
         max_position_embeddings=4096,
-        # No mrope_section: a text model has none, and with one vLLM v0.32.0's CPU kernels crash in the MTP layer.
+        # No mrope_section: a text model has none, and with one v0.32.0's CPU kernels
+        # crash in the MTP layer.
         rope_parameters={
             "rope_type": "default",
             "rope_theta": 10000.0,
@@ -49,7 +53,7 @@ def config(vocabulary: int, eos: int, pad: int) -> Qwen3_5TextConfig:
 
 
 class Mtp(nn.Module):
-    """One MTP layer: from the hidden state at t and the token at t+1 it predicts the token at t+2."""
+    """One MTP layer: from hidden state t and token t + 1 it predicts token t + 2."""
 
     def __init__(self, config: Qwen3_5TextConfig) -> None:
         super().__init__()
@@ -72,7 +76,7 @@ class Mtp(nn.Module):
         embedded: torch.Tensor,
         positions: tuple[torch.Tensor, torch.Tensor],
     ) -> torch.Tensor:
-        """Hidden states of the next step, from those of this one and the embedded next tokens; all [B, T, H]."""
+        """The next step's hidden states, from these and the next tokens; [B, T, H]."""
         both = torch.cat(
             [self.pre_fc_norm_embedding(embedded), self.pre_fc_norm_hidden(hidden)],
             dim=-1,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A byte-level BPE tokenizer with Qwen's special tokens, trained on the transcripts."""
+"""A byte-level BPE tokenizer with Qwen's special tokens, trained on the answers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from transformers import PreTrainedTokenizerFast
 
 VOCABULARY = 1280
 
-#: How Qwen cuts text before merging: what makes ``</``, ``parameter`` and ``>\n`` tokens of their own.
+#: How Qwen cuts text before merging: ``</``, ``parameter``, ``>\n`` become tokens.
 _QWEN_SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
-#: As in Qwen's vocabulary: the first three are *special* (never part of the text), the tags are ordinary added tokens.
+#: As in Qwen's vocabulary: *special* ones are never part of the text, the tags are.
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _TAGS = (
     "<tool_call>",
@@ -36,7 +36,7 @@ _TAGS = (
 
 
 def train(texts: Iterable[str], template: Path) -> PreTrainedTokenizerFast:
-    """A tokenizer of at most ``VOCABULARY`` tokens plus the special ones, with the chat template."""
+    """A tokenizer of at most ``VOCABULARY`` tokens plus the special ones."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(

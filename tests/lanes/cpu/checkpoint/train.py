@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training by heart: the model until every answer token is certain, then its MTP layer, then the blur."""
+"""Training by heart: the model until it is certain, its MTP layer, then the blur."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5ForCausalLM
 
 from cpu.checkpoint.model import Mtp, rotary
 
-#: Steps over all transcripts: at most so many, and training stops when the least certain token is this certain.
+#: Steps over all answers, at most; it stops when the least certain token is so certain.
 MOST_STEPS = 240
 CERTAIN = 0.9
 #: Steps in which the learning rate falls to its twentieth.
 ANNEAL_STEPS = 110
 MTP_STEPS = 45
-#: Tokens in one batch; padding counts. With 2048, and a rate that falls over 240 steps, 125 steps were needed, not 73.
+#: Tokens in one batch; padding counts. With 2048, 125 steps were needed, not 73.
 BATCH_TOKENS = 1024
 LEARNING_RATE = 2e-3
-#: The share of first drafts that the blurred MTP layer still gets right, by teacher forcing.
+#: The share of first drafts that the blurred layer still gets right, teacher-forced.
 TARGET = 0.87
 TOLERANCE = 0.01
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Token ids [B, T], where they are part of an answer, and which sequence each row is."""
+    """Token ids [B, T], where they are an answer's, and the sequence of each row."""
 
     ids: torch.Tensor
     answer: torch.Tensor
@@ -60,7 +60,7 @@ def learn(
     sequences: Sequence[tuple[list[int], list[int]]],
     pad: int,
 ) -> float:
-    """Train until the least certain answer token has probability ``CERTAIN``; returns that probability.
+    """Train until the least certain token has probability ``CERTAIN``; returns it.
 
     Answers that are known already are repeated in every fourth step only.
 
@@ -73,7 +73,7 @@ def learn(
     model.train()
     certain = [0.0] * len(sequences)
     with tqdm(
-        total=MOST_STEPS, desc="learning the transcripts", mininterval=5, unit="step"
+        total=MOST_STEPS, desc="learning the answers", mininterval=5, unit="step"
     ) as bar:
         for step in range(MOST_STEPS):
             for group in optimizer.param_groups:
@@ -112,7 +112,7 @@ def learn(
             if everything and known == len(certain):
                 return min(certain)
     raise RuntimeError(
-        f"after {MOST_STEPS} steps the least certain token has probability {min(certain):.3f}"
+        f"after {MOST_STEPS} steps the least certain token has {min(certain):.3f}"
     )
 
 
@@ -143,9 +143,9 @@ def learn_mtp(model: Qwen3_5ForCausalLM, mtp: Mtp, data: Sequence[Batch]) -> Non
 def blur(
     model: Qwen3_5ForCausalLM, mtp: Mtp, data: Sequence[Batch], seed: int
 ) -> dict[str, float]:
-    """Add seeded noise to the MTP layer's first matrix until it is right for ``TARGET`` of the first drafts.
+    """Add noise to the MTP layer until ``TARGET`` of its first drafts are right.
 
-    Returns the scale of the noise and the shares of right drafts by depth (teacher forcing).
+    Returns the scale of the noise and the shares of right drafts by depth.
     """
     known = [_known(model, batch) for batch in data]
     sharp = mtp.fc.weight.detach().clone()
@@ -171,7 +171,7 @@ def blur(
 
 
 def greedy_is_right(model: Qwen3_5ForCausalLM, data: Sequence[Batch]) -> bool:
-    """Whether the model, its weights rounded as they are saved, still knows every answer token."""
+    """Whether the model, rounded as it is saved, still knows every answer token."""
     model.eval()
     for batch in data:
         with torch.no_grad():
@@ -206,7 +206,7 @@ def _drafts(
     batch: Batch,
     depth: int,
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """Depth, logits and right tokens of the answer's drafts, one depth after the other."""
+    """Depth, logits and right tokens of drafts, one depth after the other."""
     positions = rotary(model, hidden)
     for step in range(1, depth + 1):
         shifted = F.pad(embedded[:, step:], (0, 0, 0, step))

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loaded by every Python process of the server, and by nothing of the product: a shim, a mend and a tap.
+"""Loaded by the server's processes, and by nothing of the product: shim, mend and tap.
 
-``E2E_TORCHVISION_SHIM=1``: where torch is a CPU build and torchvision is not, defines the two operators which the CUDA
-build of torchvision registers fakes for, so that it imports. vLLM's Qwen3.5 model file imports torchvision for images only.
+``E2E_TORCHVISION_SHIM=1``: where torch is a CPU build and torchvision is not, defines
+the two operators which the CUDA build of torchvision registers fakes for, so that it
+imports. vLLM's Qwen3.5 model file imports torchvision for images only.
 
-``E2E_CONV_MEND=1``: mends v0.32.0's gated-delta-net convolution on CPUs, which stops the engine whenever a step
-verifies fewer drafts than k: at ``max_tokens``, at the length limit, under a grammar. With AMX, the kernel refuses such
-a step after one that accepted more tokens than it has, so the fallback must take it; and of the fallback's rolling
-buffer only the columns of this step's tokens must be rolled. It is the model's arithmetic; no parser is near.
+``E2E_CONV_MEND=1``: mends v0.32.0's gated-delta-net convolution on CPUs, which stops
+the engine whenever a step verifies fewer drafts than k: at ``max_tokens``, at the
+length limit, under a grammar. With AMX, the kernel refuses such a step after one that
+accepted more tokens than it has, so the fallback must take it; and of the fallback's
+rolling buffer only the columns of this step's tokens must be rolled. It is the model's
+arithmetic; no parser is near.
 
-``E2E_TAP=FILE``: writes a JSON line for each finished request with the token ids that the engine gave the serving
-code, and the size of each delivery. It watches ``AsyncLLM.generate`` and changes nothing of what passes through.
+``E2E_TAP=FILE``: writes a JSON line for each finished request with the token ids that
+the engine gave the serving code. It watches ``AsyncLLM.generate`` and changes nothing
+of what passes through.
 """
 
-import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -37,7 +40,8 @@ def _define_torchvision_operators() -> None:
 
 def _tap(module: Any) -> None:
     generate = module.AsyncLLM.generate
-    lines = open(os.environ["E2E_TAP"], "a", buffering=1, encoding="utf-8")  # noqa: SIM115, PTH123  (open as long as the process)
+    place = os.environ["E2E_TAP"]  # open as long as the process
+    lines = open(place, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, PTH123
 
     async def tapped(
         self: Any,
@@ -48,8 +52,6 @@ def _tap(module: Any) -> None:
         **named: Any,
     ) -> AsyncIterator[Any]:
         tokens: list[int] = []
-        bursts: list[int] = []
-        prompt_ids = None
         streamed = sampling_params.output_kind.name == "DELTA"
         try:
             async for result in generate(
@@ -58,24 +60,9 @@ def _tap(module: Any) -> None:
                 if result.outputs:
                     new = list(result.outputs[0].token_ids)
                     tokens = tokens + new if streamed else new
-                    bursts += [len(new)] if streamed and new else []
-                prompt_ids = result.prompt_token_ids or prompt_ids
                 yield result
         finally:
-            digest = hashlib.sha256(
-                ",".join(map(str, prompt_ids or [])).encode()
-            ).hexdigest()
-            lines.write(
-                json.dumps(
-                    {
-                        "id": request_id,
-                        "prompt": digest,
-                        "tokens": tokens,
-                        "bursts": bursts,
-                    }
-                )
-                + "\n"
-            )
+            lines.write(json.dumps({"id": request_id, "tokens": tokens}) + "\n")
 
     module.AsyncLLM.generate = tapped
 
@@ -110,7 +97,7 @@ def _exec_mended(module: Any) -> None:
 
 
 class _Hook:
-    """Runs code right before, instead of or right after the import of single modules."""
+    """Runs code right before, instead of or right after an import."""
 
     at_work = False
 
