@@ -42,4 +42,4 @@ def table(found: Iterable[Release]) -> str:
     wheels = [f"- {wheel.file}{what}: sha256 {wheel.sha256}" for wheel, what in listed]
     head = f"engine | right | {' | '.join(HARMS)} | burst-invariant"
     head += " | executes quoted calls | taken"
-    return results.table(head, rows) + "\n" + "\n".join(wheels) + "\n\n"
+    return results.table(head, rows) + "\n" + "\n".join(wheels) + "\n"
