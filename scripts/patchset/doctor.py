@@ -117,22 +117,21 @@ class Doctor:
         """Compare what the wheel says of itself with its version and a checkout."""
         release, version = str(self.manifest["release"]), _release(self.info)
         made = {path: sums["patched"] for path, sums in self.manifest["files"].items()}
-        pins = patches / release if patches else Path(os.devnull)
-        pinned = _sums(pins / "patched-files.sha256")
+        fault = None
         if release != version:
-            self.say("release", WRONG, f"{MANIFEST} is of {release}, vLLM of {version}")
+            fault = f"{MANIFEST} is of {release}, vLLM of {version}"
         elif not made:
-            self.say("release", WRONG, f"{MANIFEST} names no files; build anew")
-        elif patches and not pins.is_dir():
-            self.say("release", WRONG, f"{patches} has no release {release}")
-        elif pinned:
+            fault = f"{MANIFEST} names no files; build anew"
+        elif patches:
+            place = patches / release / "patched-files.sha256"
             kept = {item for item in made.items() if item[1] is not None}
-            others = sorted(dict(kept ^ pinned.items()))
-            text = f"the files that {pins} pins"
-            if others:
-                shown = ", ".join(others[:3])
-                text = f"{len(others)} files are not {text}: {shown}; build anew"
-            self.say("release", WRONG if others else OK, text)
+            if others := sorted(dict(kept ^ _sums(place).items())):
+                fault = f"{len(others)} files are not those that {place} pins: "
+                fault += f"{', '.join(others[:3])}; build anew"
+            else:
+                self.say("release", OK, f"the files are those that {place} pins")
+        if fault:
+            self.say("release", WRONG, fault)
 
     def shadowed(self) -> None:
         """Find files that Python imports in place of the patched ones.
@@ -172,7 +171,7 @@ class Doctor:
                 self.say("metadata", WRONG, text)
 
     def imported(self) -> None:
-        """Find the vllm that an import takes, and further copies."""
+        """Find the vllm that an import takes."""
         spec = importlib.util.find_spec("vllm")
         own = (self.site / "vllm" / "__init__.py").resolve()
         origin = Path(spec.origin).resolve() if spec and spec.origin else None
@@ -181,11 +180,6 @@ class Doctor:
         else:
             text = f"import vllm takes {origin or 'nothing'}, not {own}"
             self.say("shadow", WRONG, text)
-        for entry in dict.fromkeys(map(Path, ["", *sys.path])):
-            for other in (entry / "vllm" / "__init__.py", entry / "vllm.py"):
-                if other.is_file() and other.resolve() not in (own, origin):
-                    text = f"another vllm is in {entry.resolve()}"
-                    self.say("shadow", NOTE, f"{text}; python -m there would take it")
 
     def rust_frontend(self) -> None:
         """vllm-rs parses tool calls itself, in code that no Python diff reaches."""
