@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pytest
 from packaging.utils import canonicalize_name
+
+from patchset.inputs.index import pip_settings
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -125,6 +129,21 @@ class PackageIndex:
         for at in range(start, end, 65536):
             handler.wfile.write(content[at : min(at + 65536, end)])
             time.sleep(self.pace)
+
+
+@contextlib.contextmanager
+def configured(
+    files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, *, hashes: bool = False
+) -> Iterator[PackageIndex]:
+    """A running index, for which alone pip is configured."""
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(name)
+    with serving(files, hashes=hashes) as running:
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_INDEX_URL", running.url)
+        pip_settings.cache_clear()
+        yield running
+    pip_settings.cache_clear()
 
 
 @contextlib.contextmanager

@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
 import random
 import shutil
-import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from conftest import Project, release_toml
-from package_index import PackageIndex, serving
+from package_index import PackageIndex, configured
 from patchset import files
 from patchset.errors import (
     NoSpaceError,
@@ -27,130 +26,158 @@ from patchset.errors import (
 )
 from patchset.inputs import fetch, pin, unpack
 from patchset.inputs.index import pip_settings
-from patchset.release import Artifact, load
+from patchset.release import Artifact
 
 NAME = "pkg-1.2.0.tar.gz"
+CONTENT = random.Random(1).randbytes(3 << 20)
+PINNED = Artifact(
+    project="pkg",
+    file=NAME,
+    sha256=hashlib.sha256(CONTENT).hexdigest(),
+    size=len(CONTENT),
+)
 
 
 @pytest.fixture
-def index(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
-    """The project's source is on an index instead of in its downloads, and is 3 MB of noise longer."""
-    source = project.downloads / NAME
-    with tarfile.open(source, "r:gz") as old:
-        members = [(m, old.extractfile(m).read()) for m in old.getmembers()]  # type: ignore[union-attr]
-    noise = tarfile.TarInfo("pkg-1.2.0/noise")
-    noise.size = 3 << 20
-    members.append((noise, random.Random(1).randbytes(noise.size)))
-    with tarfile.open(source, "w:gz") as new:
-        for member, content in members:
-            new.addfile(member, io.BytesIO(content))
-    (project.folder / "release.toml").write_text(release_toml(source))
-    content = source.read_bytes()
-    source.unlink()
-    with serving({NAME: content}) as running:
-        for name in [name for name in os.environ if name.startswith("PIP_")]:
-            monkeypatch.delenv(name)
-        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-        monkeypatch.setenv("PIP_INDEX_URL", running.url)
-        monkeypatch.setattr(fetch, "FIRST_PAUSE", 0.01)
-        pip_settings.cache_clear()
+def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATCHSET_DOWNLOADS", str(tmp_path / "downloads"))
+    (tmp_path / "downloads").mkdir()
+    return tmp_path / "downloads"
+
+
+@pytest.fixture
+def index(downloads: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
+    """An index that has the pinned file."""
+    monkeypatch.setattr(fetch, "FIRST_PAUSE", 0.01)
+    with configured({NAME: CONTENT}, monkeypatch) as running:
         yield running
-    pip_settings.cache_clear()
 
 
-def pinned() -> Artifact:
-    return load().sdist
+def ranges(index: PackageIndex) -> list[str | None]:
+    return [asked for _, asked in index.downloads()]
 
 
 def test_download_is_verified_and_done_once(
-    index: PackageIndex, project: Project
+    index: PackageIndex, downloads: Path
 ) -> None:
-    file = fetch.artifact(pinned())
-    assert file.read_bytes() == index.files[NAME]
-    fetch.artifact(pinned())
+    file = fetch.artifact(PINNED)
+    assert file.read_bytes() == CONTENT
+    fetch.artifact(PINNED)
     assert len(index.downloads()) == 1
-    assert not [
-        path for path in project.downloads.iterdir() if path.name.endswith(".part")
-    ]
+    assert not list(downloads.glob(".*.part"))
+    file.write_bytes(CONTENT[:-5] + b"zzzzz")
+    assert fetch.artifact(PINNED).read_bytes() == CONTENT
 
 
 def test_cut_connection_is_resumed(index: PackageIndex) -> None:
     index.cut = [1_000_000, 500_000]
-    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
-    assert [asked for _, asked in index.downloads()] == [
-        None,
-        "bytes=1000000-",
-        "bytes=1500000-",
-    ]
+    assert fetch.artifact(PINNED).read_bytes() == CONTENT
+    assert ranges(index) == [None, "bytes=1000000-", "bytes=1500000-"]
 
 
 def test_server_without_ranges_starts_over(index: PackageIndex) -> None:
     index.cut, index.ranges = [1_000_000], False
-    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+    assert fetch.artifact(PINNED).read_bytes() == CONTENT
 
 
 def test_server_errors_are_retried_and_bounded(
-    index: PackageIndex, project: Project
+    index: PackageIndex, downloads: Path
 ) -> None:
     index.errors = 2
-    fetch.artifact(pinned()).unlink()
+    fetch.artifact(PINNED).unlink()
     index.errors = 1000
     with pytest.raises(UnavailableError, match="could not be downloaded") as raised:
-        fetch.artifact(pinned())
-    assert (raised.value.hint or "").startswith(
-        "check the network, then run the same command again"
-    )
+        fetch.artifact(PINNED)
+    assert str(downloads) in (raised.value.hint or "")
     assert len(index.requests) < 40
-    assert not (project.downloads / NAME).exists()
+    assert not (downloads / NAME).exists()
 
 
 def test_wrong_content_names_both_hashes_and_is_not_kept(
-    index: PackageIndex, project: Project
+    index: PackageIndex, downloads: Path
 ) -> None:
-    good = index.files[NAME]
-    index.files[NAME] = good[:-1] + bytes([good[-1] ^ 1])
-    with pytest.raises(
-        PatchsetError, match=f"sha256 [0-9a-f]{{64}}, pinned is {pinned().sha256}"
-    ):
-        fetch.artifact(pinned())
-    assert [
-        path.name
-        for path in project.downloads.iterdir()
-        if not path.name.endswith(".lock")
-    ] == []
-    index.files[NAME] = good
-    assert fetch.artifact(pinned()).read_bytes() == good
+    index.files[NAME] = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
+    said = f"sha256 [0-9a-f]{{64}}, pinned is {PINNED.sha256}"
+    with pytest.raises(PatchsetError, match=said):
+        fetch.artifact(PINNED)
+    assert {file.suffix for file in downloads.iterdir()} == {".lock"}
+    index.files[NAME] = CONTENT
+    assert fetch.artifact(PINNED).read_bytes() == CONTENT
 
 
 def test_longer_and_shorter_files_are_refused(
     index: PackageIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "TRIES", 2)
-    good = index.files[NAME]
-    index.files[NAME] = good + b"more"
+    index.files[NAME] = CONTENT + b"more"
     with pytest.raises(PatchsetError, match="more than the pinned"):
-        fetch.artifact(pinned())
-    index.files[NAME] = good[:-10]
+        fetch.artifact(PINNED)
+    index.files[NAME] = CONTENT[:-10]
     with pytest.raises(UnavailableError, match="the server sent"):
-        fetch.artifact(pinned())
+        fetch.artifact(PINNED)
 
 
-def test_damaged_cache_is_fetched_again(index: PackageIndex) -> None:
-    file = fetch.artifact(pinned())
-    file.write_bytes(file.read_bytes()[:-5] + b"zzzzz")
-    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+@pytest.mark.parametrize(("left", "refused"), [(b"x" * 1000, 0), (CONTENT[:1000], 1)])
+def test_a_part_of_no_use_is_dropped(
+    index: PackageIndex, downloads: Path, left: bytes, refused: int
+) -> None:
+    """It is wrong, or the server cannot go on with it."""
+    (downloads / f".{NAME}.part").write_bytes(left)
+    index.refused_ranges = refused
+    assert fetch.artifact(PINNED).read_bytes() == CONTENT
+    assert ranges(index) == ["bytes=1000-", None]
 
 
-def test_an_extra_index_is_asked(
-    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_another_name_of_a_file_is_not_written_through(
+    index: PackageIndex, downloads: Path, tmp_path: Path
+) -> None:
+    victim, part = tmp_path / "victim", downloads / f".{NAME}.part"
+    victim.write_text("mine")
+    for make in (os.link, os.symlink, lambda _, place: os.mkfifo(place)):
+        make(victim, part)
+        assert fetch.artifact(PINNED).read_bytes() == CONTENT
+        assert victim.read_text() == "mine"
+        (downloads / NAME).unlink()
+    os.mkfifo(downloads / NAME)
+    assert fetch.artifact(PINNED).read_bytes() == CONTENT
+
+
+def test_two_runs_at_once_download_once(index: PackageIndex) -> None:
+    index.pace = 0.02
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(fetch.artifact, [PINNED, PINNED]))
+    assert len(index.downloads()) == 1
+
+
+def test_a_disk_that_is_too_small_is_said_before(
+    index: PackageIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage("/")._replace(free=4 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    with pytest.raises(NoSpaceError, match="are needed, headroom included"):
+        fetch.artifact(PINNED)
+    assert index.requests == []
+
+
+@pytest.mark.parametrize(
+    "dead", ["http://127.0.0.1:1/simple", "http://no-such-host.invalid/simple", ""]
+)
+def test_a_first_index_of_no_use_does_not_keep_another_from_being_asked(
+    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead: str
 ) -> None:
     (tmp_path / "pip.conf").write_text(f"[global]\nextra-index-url = {index.url}\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    monkeypatch.setenv("PIP_INDEX_URL", index.url + "/nothing-here")
+    monkeypatch.setenv("PIP_INDEX_URL", dead or f"{index.url}/nothing-here")
     pip_settings.cache_clear()
-    settings = pip_settings()
-    assert settings.index_urls == (index.url + "/nothing-here", index.url)
-    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
+    assert fetch.artifact(PINNED).read_bytes() == CONTENT
+    fetch.artifact(PINNED).unlink()
+    index.files.clear()
+    index.requests.clear()
+    said = "no index answers" if dead else "no configured package index has"
+    with pytest.raises(UnavailableError, match=said) as caught:
+        fetch.artifact(PINNED)
+    assert isinstance(caught.value, NotFoundError) != bool(dead)
+    assert dead or len(index.requests) == 2, "asking again changes nothing"
 
 
 def test_settings_of_pip_count_in_its_own_order(
@@ -158,7 +185,8 @@ def test_settings_of_pip_count_in_its_own_order(
 ) -> None:
     config = tmp_path / "pip.conf"
     config.write_text(
-        "[global]\ntimeout = 7\nno-index = false\n[download]\nindex-url = https://a.example/simple\n"
+        "[global]\ntimeout = 7\nno-index = false\n"
+        "[download]\nindex-url = https://a.example/simple\n"
     )
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
@@ -167,15 +195,35 @@ def test_settings_of_pip_count_in_its_own_order(
     pip_settings.cache_clear()
     assert pip_settings().timeout == 180
     assert pip_settings().index_urls[0] == "https://a.example/simple"
-    config.write_text("[global]\ntimeout = soon\n")
     monkeypatch.delenv("PIP_DEFAULT_TIMEOUT")
+    for broken in ("[global]\ntimeout = soon\n", "[global\n"):
+        config.write_text(broken)
+        pip_settings.cache_clear()
+        with pytest.raises(PatchsetError, match="pip does not show its configuration"):
+            pip_settings()
     pip_settings.cache_clear()
-    with pytest.raises(PatchsetError, match="pip does not show its configuration"):
-        pip_settings()
-    config.write_text("[global\n")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PIP_PROXY", "nonsense://"),
+        ("PIP_CERT", "/nowhere/cert.pem"),
+        ("PIP_CLIENT_CERT", "/dev/null"),
+        ("PIP_TIMEOUT", "soon"),
+        ("PIP_INDEX_URL", "ftp://host/simple"),
+        ("PIP_INDEX_URL", "http://[/simple"),
+    ],
+)
+def test_a_wrong_setting_ends_in_a_message(
+    index: PackageIndex, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setattr(fetch, "TRIES", 1)
+    monkeypatch.setenv(variable, value)
     pip_settings.cache_clear()
-    with pytest.raises(PatchsetError, match="pip does not show its configuration"):
-        pip_settings()
+    with pytest.raises(PatchsetError) as caught:
+        fetch.artifact(PINNED)
+    assert value.partition("/")[0] in caught.value.message and caught.value.hint
 
 
 def test_a_disk_that_is_full_while_a_folder_is_copied_is_said_like_any_other(
@@ -194,138 +242,6 @@ def test_a_disk_that_is_full_while_a_folder_is_copied_is_said_like_any_other(
     ):
         shutil.copytree(source, temp / "all", copy_function=no_space)
     assert [file.name for file in tmp_path.iterdir()] == ["source"]
-
-
-def test_missing_file_says_who_was_asked(index: PackageIndex) -> None:
-    index.files.clear()
-    with pytest.raises(UnavailableError, match="no configured package index has"):
-        fetch.artifact(pinned())
-    assert len(index.requests) == 1, "asking again changes nothing"
-
-
-def test_wrong_rest_of_an_earlier_run_is_fetched_anew(
-    index: PackageIndex, project: Project
-) -> None:
-    (project.downloads / f".{NAME}.part").write_bytes(b"x" * 1000)
-    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
-    assert [asked for _, asked in index.downloads()] == ["bytes=1000-", None]
-
-
-def test_two_runs_at_once_download_once(index: PackageIndex, project: Project) -> None:
-    index.pace = 0.02
-    command = [sys.executable, "-m", "patchset", "fetch"]
-    runs = [
-        subprocess.Popen(
-            command, cwd=project.root, stderr=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        for _ in "ab"
-    ]
-    for run in runs:
-        _, words = run.communicate(timeout=60)
-        assert run.returncode == 0, words.decode()
-    assert len(index.downloads()) == 1
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-def test_full_disk_is_said_and_leaves_nothing(
-    index: PackageIndex,
-    project: Project,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(disk)],
-        capture_output=True,
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"cannot mount here: {mounted.stderr.decode()}")
-    try:
-        monkeypatch.setenv("PATCHSET_DOWNLOADS", str(disk / "downloads"))
-        message = project.run("fetch", status=7).stderr
-        assert "are needed, headroom included" in message
-        monkeypatch.setenv("PATCHSET_DOWNLOADS", str(project.downloads))
-        monkeypatch.setenv("PATCHSET_BUILD_DIR", str(disk / "build"))
-        message = project.run("apply", status=7).stderr
-        assert "the disk is full" in message and "or set PATCHSET_BUILD_DIR" in message
-        assert [
-            path.name
-            for path in (disk / "build/trees/v1.2.0").iterdir()
-            if not path.name.endswith(".lock")
-        ] == []
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
-
-
-def test_a_part_that_the_server_cannot_go_on_with_is_dropped(
-    index: PackageIndex, project: Project
-) -> None:
-    part = project.downloads / f".{NAME}.part"
-    part.write_bytes(index.files[NAME][:1000])
-    index.refused_ranges = 1
-    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
-    assert [asked for _, asked in index.downloads()] == ["bytes=1000-", None]
-
-
-@pytest.mark.parametrize(
-    "dead", ["http://127.0.0.1:1/simple", "http://no-such-host.invalid/simple"]
-)
-def test_a_dead_index_does_not_keep_another_from_being_asked(
-    index: PackageIndex, monkeypatch: pytest.MonkeyPatch, dead: str
-) -> None:
-    monkeypatch.setenv("PIP_INDEX_URL", dead)
-    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", index.url)
-    pip_settings.cache_clear()
-    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
-    index.files.clear()
-    fetch.artifact(pinned()).unlink()
-    with pytest.raises(UnavailableError, match="no index answers") as caught:
-        fetch.artifact(pinned())
-    assert not isinstance(caught.value, NotFoundError)
-
-
-def test_another_name_of_a_file_is_not_written_through(
-    index: PackageIndex, project: Project, tmp_path: Path
-) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("mine")
-    part = project.downloads / f".{NAME}.part"
-    os.link(victim, part)
-    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
-    assert victim.read_text() == "mine"
-    fetch.artifact(pinned()).unlink()
-    part.symlink_to(victim)
-    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
-    assert victim.read_text() == "mine"
-    fetch.artifact(pinned()).unlink()
-    os.mkfifo(part)
-    os.mkfifo(project.downloads / NAME)
-    assert fetch.artifact(pinned()).read_bytes() == index.files[NAME]
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("PIP_PROXY", "nonsense://"),
-        ("PIP_CERT", "/nowhere/cert.pem"),
-        ("PIP_CLIENT_CERT", "/dev/null"),
-        ("PIP_TIMEOUT", "soon"),
-        ("PIP_INDEX_URL", "ftp://host/simple"),
-        ("PIP_INDEX_URL", "http://[/simple"),
-    ],
-)
-def test_a_wrong_setting_ends_in_a_message(
-    index: PackageIndex,
-    project: Project,
-    monkeypatch: pytest.MonkeyPatch,
-    variable: str,
-    value: str,
-) -> None:
-    monkeypatch.setattr(fetch, "TRIES", 1)
-    monkeypatch.setenv(variable, value)
-    done = project.run("fetch", status=6 if "INDEX" in variable else 1)
-    assert value.partition("/")[0] in done.stderr and "next:" in done.stderr
 
 
 def archive(tmp_path: Path, *members: tuple[str, str, bytes | str]) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import shutil
 import subprocess
 import tarfile
@@ -17,10 +16,9 @@ import pytest
 from packaging.pylock import is_valid_pylock_path
 
 from conftest import Project
-from package_index import PackageIndex, serving
+from package_index import PackageIndex, configured
 from patchset import release
 from patchset.errors import PatchsetError, UnavailableError, UsageError
-from patchset.inputs import index as package_index
 from patchset.inputs import lock, pin
 from patchset.release import Arch
 
@@ -105,15 +103,9 @@ def release_files() -> dict[str, bytes]:
 def index(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[PackageIndex]:
-    with serving(release_files(), hashes=True) as running:
-        for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
-            monkeypatch.delenv(name)
-        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-        monkeypatch.setenv("PIP_INDEX_URL", running.url)
+    with configured(release_files(), monkeypatch, hashes=True) as running:
         monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
-        package_index.pip_settings.cache_clear()
         yield running
-    package_index.pip_settings.cache_clear()
 
 
 def test_pin_has_every_input(index: PackageIndex, project: Project) -> None:

@@ -42,10 +42,8 @@ Use = Literal["cuda", "cpu", "build"]
 #: Parts of the CUDA toolkit: the compiler with its programs, and the libraries whose
 #: headers torch's CMake files ask for.
 _TOOLKIT = "nvcc,cccl,crt,nvvm,cudart,cublas,cusparse,cusolver,curand,nvtx,cupti,nvrtc,profiler"
-#: From this CUDA on, the toolkit's packages fill one folder.
-_FIRST_CUDA = 13
-_CUDA_VERSION = re.compile(r"^ARG CUDA_VERSION=(\d+)\.(\d+)\.\d+$", re.MULTILINE)
-_BUILD_FILES = ("requirements/build/cuda.txt", "requirements/build.txt")
+#: From CUDA 13 on, the toolkit's packages fill one folder; only those are on the index.
+_CUDA_VERSION = re.compile(r"^ARG CUDA_VERSION=(\d+\.\d+)\.\d+$", re.MULTILINE)
 #: The generator of the Machete kernels imports the package's ``cutlass_library``, which
 #: needs none of its requirements.
 _CUTLASS = "nvidia-cutlass"
@@ -171,23 +169,18 @@ def make_build(
 ) -> Path:
     """Lock what compiles a release: its stock tree's build requirements, with CUDA."""
     dockerfile = (tree / "docker" / "Dockerfile").read_text(encoding="utf-8")
-    cuda = _CUDA_VERSION.search(dockerfile)
-    declared = next(filter(Path.is_file, (tree / name for name in _BUILD_FILES)), None)
-    if cuda is None or declared is None:
+    found = _CUDA_VERSION.search(dockerfile)
+    declared = tree / "requirements" / "build" / "cuda.txt"
+    if found is None or not declared.is_file():
         raise PatchsetError(
             f"{tree} does not name CUDA_VERSION and its build requirements as before",
             "extend scripts/patchset/inputs/lock.py",
         )
-    if int(cuda[1]) < _FIRST_CUDA:
-        raise UsageError(
-            f"{release.name} is built with CUDA {cuda[1]}.{cuda[2]}, whose toolkit is "
-            "not on the package index",
-            "modules of this release cannot be compiled here",
-        )
+    cuda = found[1]
     wanted = declared.read_text(encoding="utf-8").splitlines()
-    wanted += [f"cuda-toolkit[{_TOOLKIT}]=={cuda[1]}.{cuda[2]}.*", _CUTLASS]
+    wanted += [f"cuda-toolkit[{_TOOLKIT}]=={cuda}.*", _CUTLASS]
     head = (
-        f"What compiles the modules of vLLM {release.name} (CUDA {cuda[1]}.{cuda[2]})",
+        f"What compiles the modules of vLLM {release.name} (CUDA {cuda})",
         f"on {arch}. Made by nox -s lock; do not edit.",
     )
     place = lock_file(release, "build", arch)

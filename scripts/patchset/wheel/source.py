@@ -11,13 +11,11 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from patchset import console, files, git, paths, process
-from patchset.errors import MissingToolError, PatchsetError, UsageError
+from patchset.errors import PatchsetError, UsageError
 from patchset.inputs import fetch, lock
 from patchset.inputs.lock import Locked
 from patchset.release import Arch, Release, Target
@@ -150,17 +148,18 @@ def toolchain(packages: list[Locked]) -> Path:
     with files.lock(folder):
         files.remove_temp(folder.parent, folder.name)
         if not folder.is_dir():
-            interpreter = _python_with_headers()
             wheels = lock.gather(packages)
             with (
                 console.step(f"install the compiler's environment into {folder}"),
                 files.atomic_folder(folder) as temp,
             ):
                 python = temp / "bin" / "python"
-                venv = ["venv", "--relocatable", "--allow-existing", "--python"]
+                # Modules are compiled for it: with its headers, as Debian packages it.
+                venv = ["venv", "--relocatable", "--allow-existing"]
+                venv += ["--python-preference", "only-system", "--python", lock.PYTHON]
                 install = ["pip", "install", "--no-deps", "--no-index", "--python"]
                 alone = ["--quiet", "--offline", "--no-cache", "--no-config"]
-                process.run([lock.uv(), *venv, interpreter, temp, *alone], prefix="uv")
+                process.run([lock.uv(), *venv, temp, *alone], prefix="uv")
                 process.run([lock.uv(), *install, python, *wheels, *alone], prefix="uv")
                 complete_cuda(_cuda_root(temp))
     return folder / "bin" / "python"
@@ -265,21 +264,3 @@ def environment(
 
 def _cuda_root(environment: Path) -> Path:
     return next(environment.glob("lib/python3.*/site-packages")) / _CUDA_ROOT
-
-
-def _python_with_headers() -> str:
-    """A Python of the lock's version that extension modules can be compiled for."""
-    ask = "import sys, sysconfig; print(*sys.version_info[:2], sep='.')\n"
-    ask += "print(sysconfig.get_path('include'))"
-    this = getattr(sys, "_base_executable", sys.executable)
-    for candidate in filter(None, (this, shutil.which(f"python{lock.PYTHON}"))):
-        done = subprocess.run(
-            [candidate, "-c", ask], capture_output=True, text=True, check=False
-        )
-        version, _, include = done.stdout.strip().partition("\n")
-        if version == lock.PYTHON and (Path(include) / "Python.h").is_file():
-            return str(candidate)
-    raise MissingToolError(
-        f"compiling needs Python {lock.PYTHON} with its headers",
-        f"apt-get install python{lock.PYTHON}-dev",
-    )
