@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +30,7 @@ class Parsers:
         from vllm.entrypoints.openai.chat_completion.protocol import (
             ChatCompletionRequest,
         )
+        from vllm.parser.abstract_parser import Parser
         from vllm.parser.parser_manager import ParserManager
         from vllm.tokenizers import get_tokenizer
 
@@ -41,7 +41,8 @@ class Parsers:
         self._request = ChatCompletionRequest(
             model="scripted", messages=asked, tools=TOOLS, stream=True
         )
-        self._many = _serving_calls_parse_deltas()
+        # Where the chat service asks for a step's deltas instead of its one delta.
+        self._many = hasattr(Parser, "parse_deltas")
 
     def opener(self, workload: Workload) -> Callable[[], Feed]:
         """What opens the parser of one stream."""
@@ -96,17 +97,3 @@ def repeated(make: Callable[[float], float], budget: float) -> dict[str, Any]:
         if done < 1:
             return {"bounded": True, "seconds": spent / passes, "done": done}
     return {"seconds": spent / passes, "passes": passes}
-
-
-def _serving_calls_parse_deltas() -> bool:
-    """Whether the chat service asks for a step's deltas instead of its one delta."""
-    for name in ("stream_processor", "serving"):
-        try:
-            module = importlib.import_module(
-                f"vllm.entrypoints.openai.chat_completion.{name}"
-            )
-        except ImportError:
-            continue
-        if hasattr(module, "parse_deltas"):
-            return True
-    return False

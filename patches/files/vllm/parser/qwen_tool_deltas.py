@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field, model_validator
+
 from vllm.logger import init_logger
 from vllm.parser.qwen_tool_reader import (
     FUNCTION_END,
@@ -55,6 +57,7 @@ _ENDS = (*_CLOSING_TAGS, "<|im_end|>", "<|endoftext|>")
 
 # Looked up once, because every piece asks.
 _VALUE = EventType.VALUE
+_CONTENT = EventType.CONTENT
 
 
 def callable_tools(
@@ -100,12 +103,30 @@ def is_cut(finish_reason: str | None, stop_reason: int | str | None) -> bool:
 # ── Models ────────────────────────────────────────────────────────────
 
 
+# Requests may have fields that vLLM does not know, which it logs. These models are
+# made here, and looking for such fields takes more time than all the rest of them.
+
+
+class _ToolCall(DeltaToolCall):
+    @model_validator(mode="after")
+    def __log_extra_fields__(self) -> _ToolCall:
+        return self
+
+
+class _Message(DeltaMessage):
+    tool_calls: list[_ToolCall] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def __log_extra_fields__(self) -> _Message:
+        return self
+
+
 def _content(text: str) -> DeltaMessage:
-    return DeltaMessage(content=text)
+    return _Message(content=text)
 
 
 def _reasoning(text: str) -> DeltaMessage:
-    return DeltaMessage(reasoning=text)
+    return _Message(reasoning=text)
 
 
 def _arguments_of(index: int) -> TextDelta:
@@ -114,7 +135,7 @@ def _arguments_of(index: int) -> TextDelta:
     def delta(text: str) -> DeltaMessage:
         # Validated as one, which takes less time than three models do.
         call = {"index": index, "function": {"arguments": text}}
-        return DeltaMessage.model_validate({"tool_calls": [call]})
+        return _Message.model_validate({"tool_calls": [call]})
 
     return delta
 
@@ -178,9 +199,13 @@ class QwenDeltaStream:
     def feed(self, text: str) -> list[DeltaMessage]:
         """Read the next piece of the output."""
         events = self._reader.feed(text)
-        if len(events) == 1 and events[0][0] is _VALUE:  # as most are
-            added = self._writer.value(events[0][1])
-            return [self._more_arguments(added)] if added else []
+        if len(events) == 1:  # as most are
+            event, text = events[0]
+            if event is _VALUE:
+                added = self._writer.value(text)
+                return [self._more_arguments(added)] if added else []
+            if event is _CONTENT:
+                return [_content(text)] if text else []
         return self._deltas(events) if events else []
 
     def end(
