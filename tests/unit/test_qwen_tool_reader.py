@@ -7,7 +7,7 @@ import random
 import sys
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,14 @@ TOOLS = {"write": ("path", "content"), "read": ("path",)}
 
 
 def events(
-    pieces: Iterable[str], *, cut: bool = False, **options: Any
+    pieces: Iterable[str],
+    *,
+    cut: bool = False,
+    tools: Collection[str] = TOOLS.keys(),
+    **options: Any,
 ) -> list[tuple[str, str]]:
     """Events of a text, neighbours of one kind joined."""
-    reader = QwenToolReader(TOOLS, **options)
+    reader = QwenToolReader(tools, **options)
     found: list[tuple[str, str]] = []
 
     for batch in [*map(reader.feed, pieces), reader.finish(cut)]:
@@ -369,3 +373,120 @@ WHOLE = call("write", ("path", "/a"))
 def test_what_only_quotes_a_call_runs_nothing(text: str) -> None:
     for pieces in ([text], text):
         assert "CALL" not in [kind for kind, _ in events(pieces)]
+
+
+SCHEMA = {
+    "run": ("command", "y"),
+    "write": ("path", "content", "mode"),
+}
+REQUIRED = {"run": ("command",), "write": ("path", "content")}
+ENDS = "\n</parameter>\n</function>\n</tool_call>"
+OPENED = "<tool_call>\n<function=run>\n<parameter=command>\n"
+RUN = OPENED + "ls" + ENDS
+OTHER = "<tool_call>\n<function=u>\n<parameter=x>\n"
+PATH = "<tool_call>\n<function=write>\n<parameter=path>\n/a\n</parameter>\n"
+INVENTED = "\n<parameter=z>\nv"
+JSON = '<tool_call>{"name": "run", "arguments": {"command": "j"}}</tool_call>'
+LINE = "<function=run><parameter=command>ls"
+
+
+def read(text: str, **options: Any) -> tuple[list[tuple[str, dict[str, str]]], str]:
+    """Whole calls of a text, and the text around them."""
+    schema: dict[str, Any] = {
+        "tools": SCHEMA,
+        "parameters_of": lambda name: SCHEMA.get(name, ()),
+        "required_of": lambda name: REQUIRED.get(name, ()),
+    }
+    found = events([text], **schema, **options)
+    assert events(text, **schema, **options) == found
+    calls: list[tuple[str, dict[str, str]]] = []
+    key, around = "", ""
+    for kind, value in found:
+        if kind == "CALL":
+            calls.append((value, {}))
+        elif kind == "PARAMETER":
+            key = value
+            calls[-1][1][key] = ""
+        elif kind == "VALUE":
+            calls[-1][1][key] += value
+        elif kind == "CALL_CUT":
+            del calls[-1]
+        elif kind in ("CONTENT", "REASONING"):
+            around += value
+    return calls, around
+
+
+def runs(*commands: str, **more: str) -> list[tuple[str, dict[str, str]]]:
+    return [("run", {"command": command, **more}) for command in commands]
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        # A quoted parameter claims the last closing sequence, but the end follows.
+        (RUN + "\nw" + INVENTED + ENDS, runs("ls" + ENDS + "\nw" + INVENTED)),
+        # A quoted block is open at the end: nothing is forgiven.
+        (OPENED + "ls\n</parameter>\nw\n- " + OPENED + "x", []),
+        # A tag given twice is one, and no closing sequence.
+        (OPENED + "ls\n</function>\n</function>\nfoo", []),
+        # A call that is JSON, and a plain call behind it.
+        (JSON + "\n" + RUN + "\nfoo", runs("ls")),
+        # What stands behind a quoted call on its line is quoted as well.
+        (f"- {RUN}<function=run>\n<parameter=command>\nz{ENDS}\nfoo", []),
+        # Between the undeclared call and the plain one a call is indented.
+        (f"{OTHER}x{ENDS}\n  {RUN}\n{OPENED}z{ENDS}", runs("z")),
+        # An invented key, while a required one is missing.
+        (
+            f"{PATH}<parameter=command>\nd\n</parameter>\n<parameter=mode>\nm{ENDS}",
+            [("write", {"path": "/a", "command": "d", "mode": "m"})],
+        ),
+        (
+            OPENED + "a\n</parameter>\nw\n</parameter>" + INVENTED + ENDS,
+            runs("a\n</parameter>\nw", z="v"),
+        ),
+        # The block's parameter is not open, and its tool has no such key.
+        (
+            f"{PATH}<parameter=content>\n{OPENED}x\n</parameter>\n</parameter>"
+            + INVENTED
+            + ENDS,
+            [
+                (
+                    "write",
+                    {"path": "/a", "content": OPENED + "x\n</parameter>", "z": "v"},
+                )
+            ],
+        ),
+        # The closing tag behind the call is not prose of the next one's line.
+        (f"{RUN}\n</tool_call>{LINE}</parameter></function> w", runs("ls", "ls")),
+        # Behind prose closing tags are forgiven as in a call on its own line.
+        (f"Now {LINE}</tool_call>", runs("ls")),
+        (f"Now {LINE}</tool_call>\n", runs("ls")),
+        # A fence in the value of a call to an undeclared tool.
+        (f"{OTHER}```\nb{ENDS}\n{RUN}", [("u", {"x": "```\nb"}), *runs("ls")]),
+        # A declared tool needs no <tool_call>.
+        ("- <function=run>\n<parameter=command>\nls" + ENDS, runs("ls")),
+    ],
+)
+def test_evidence(text: str, calls: list[tuple[str, dict[str, str]]]) -> None:
+    assert read(text)[0] == calls
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "calls"),
+    [
+        # The code fence ends in the value, so the call was an example.
+        ("E:\n```\n" + OPENED + "a\n```\nx" + ENDS, {"reasoning": True}, []),
+        # Behind the line of a call, its closing sequence is held as any other.
+        (f"Now {LINE}</parameter></function>\nfoo", {"cut": True}, []),
+        (f"Now {LINE}</parameter></function>\nfoo", {}, runs("ls")),
+    ],
+)
+def test_evidence_of_the_position(
+    text: str, options: dict[str, bool], calls: list[tuple[str, dict[str, str]]]
+) -> None:
+    assert read(text, **options)[0] == calls
+
+
+def test_evidence_loses_no_text() -> None:
+    assert read(RUN + "\n<") == (runs("ls"), "<")
+    assert read(RUN + "\n</think>", reasoning=True, cut=True) == ([], RUN + "\n")

@@ -2,22 +2,13 @@
 # SPDX-FileCopyrightText: Copyright contributors to the vLLM project
 """Incremental reader of the Qwen3-Coder tool-call format.
 
-The chat template renders a call without escaping its values::
-
-    <tool_call>
-    <function=NAME>
-    <parameter=KEY>
-    VALUE
-    </parameter>
-    </function>
-    </tool_call>
-
-so a tag may be *structural*, of a call's frame, or *literal*: text of a value, an
-answer or a reasoning that talks about tool calls.  Evidence decides: the position
-of a call, the spelling of a closing tag, the tool's schema, the blocks that a value
-quotes, and what follows.  What it leaves open is held, at most until the model's own
-end of the output.  Token ids prove nothing, because a model writing *about* tool
-calls emits the very same ones.  The events, joined, are the same for every cut.
+The chat template renders a call without escaping its values, so a tag may be
+*structural*, of a call's frame, or *literal*: text of a value, an answer or a
+reasoning that talks about tool calls.  Evidence decides: the position of a call,
+the spelling of a closing tag, the tool's schema, the blocks that a value quotes,
+and what follows.  What it leaves open is held, at most until the model's own end
+of the output.  Token ids prove nothing, because a model writing *about* tool calls
+emits the very same ones.  The events, joined, are the same for every cut.
 
 :class:`Lexer` cuts the text into tokens: tags, wherever they stand, and the text
 between them.  Each state of :class:`QwenToolReader` is a method that reads a
@@ -30,11 +21,9 @@ token and returns the next state::
     after_call -> answer | call | json_call
     after_held_call -> call | json_call | answer, reasoning (the calls were text)
 
-Two things can be held, one at a time.  :class:`_HeldCalls`: calls in a position
-where only their being the last thing of the output makes them calls.
-:class:`_HeldEnd`: a closing sequence of a value that may be literal.  Reading
-goes on in one of the two readings, and its events wait.  When the other one is
-right, they are dropped, and the reader goes back to where the readings part.
+Calls can be held, or what may end a value, one at a time.  Reading goes on in one
+of the two readings, and its events wait.  When the other one is right, they are
+dropped, and the reader goes back to where the readings part.
 """
 
 from __future__ import annotations
@@ -42,6 +31,7 @@ from __future__ import annotations
 import copy
 import enum
 import json
+import re as std_re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -115,32 +105,27 @@ _CLOSING = (Kind.PARAMETER_END, *_CALL_ENDS)
 # As str.isspace() has it: unlike Python's own, this \s has no U+001C to U+001F.
 _GAP = rf"[\s\x1c-\x1f]{{0,{MAX_GAP}}}"
 _NAME = r"(?=[ \t\r\"']*[^<>\n \t\r\"'])[^<>\n]{1,128}"
-_TAG = re.compile(
-    r"</?think>|</(?:parameter|function|tool_call)>"
+_TAG = (
+    r"</(?:parameter|function|tool_call)>"
     rf"|<parameter=(?P<parameter>{_NAME})>"
     rf"|(?:<tool_call>{_GAP})?<function=(?P<opening>{_NAME})>"
     rf"(?={_GAP}(?:<parameter={_NAME}>|</function>|</tool_call>))"
     rf"|<tool_call>{_GAP}(?P<json>)(?=\{{)"
 )
-_TAG_BEGINNINGS = ("</pa", "</fu", "</to", "<pa", "<fu", "<to", "</th", "<th")
-_CUT_TAGS = frozenset(tag[:end] for tag in _TAG_BEGINNINGS for end in (1, 2, 3))
+_TAGS = {True: re.compile(rf"</?think>|{_TAG}"), False: re.compile(_TAG)}
+# What a tag may begin with; the standard library's search is the faster one.
+_BEGINNING = std_re.compile(r"</?(?:pa|fu|to|th|[pft]?\Z)")
 _CUT_CLOSING_TAGS = frozenset(
     kind.value[:end] for kind in _CLOSING for end in range(1, len(kind.value))
 )
 
 
 class Lexer:
-    """Cuts the output into tokens.
-
-    Attributes:
-        rest: The text's end, which may be the beginning of a tag.
-    """
+    """Cuts the output into tokens; its *rest* may be the beginning of a tag."""
 
     def __init__(self, think_tags: bool) -> None:
         self.rest = ""
-        self._beginnings = tuple(
-            tag for tag in _TAG_BEGINNINGS if think_tags or "th" not in tag
-        )
+        self._tag = _TAGS[think_tags]
         self._gap: list[str] = []  # white space that was read
 
     def feed(self, text: str, final: bool = False) -> list[Token]:
@@ -148,11 +133,10 @@ class Lexer:
         tokens: list[Token] = []
         text = self.rest + text
         start = at = 0
-        while (at := text.find("<", at)) >= 0:
-            match, is_cut = None, len(text) - at < 4 and text[at:] in _CUT_TAGS
-            if not is_cut and text.startswith(self._beginnings, at):
-                match = _TAG.match(text, at, partial=True)
-                is_cut = match is not None and match.partial
+        while (beginning := _BEGINNING.search(text, at)) is not None:
+            at = beginning.start()
+            match = self._tag.match(text, at, partial=True)
+            is_cut = match is not None and match.partial
             if is_cut and (not final or text[at:] in _CUT_CLOSING_TAGS):
                 break
             if is_cut or match is None:
@@ -163,18 +147,23 @@ class Lexer:
             name = trim_name(match[named]) if named else ""
             tokens.append(Token(Kind(named or tag), self._take_gap(), tag, name))
             start = at = match.end()
-        end = at if at >= 0 else len(text)
+        end = len(text) if beginning is None else at
         self._add_text(tokens, text[start:end])
         self.rest = text[end:]
         if final:
             tokens.append(Token(Kind.END, self._take_gap(), self.rest))
         return tokens
 
-    def plain(self, text: str) -> str:
+    def plain(self, text: str) -> str | None:
         """Text of a piece without tags, with the white space before it.
 
-        White space at its end is kept for what follows.
+        White space at its end is kept for what follows.  None: a tag may begin.
         """
+        if self.rest or "<" in text:
+            text = self.rest + text
+            if _BEGINNING.search(text) is not None:
+                return None
+            self.rest = ""
         body = text.rstrip()
         before = self._take_gap() if body and self._gap else ""
         if len(body) < len(text):
@@ -211,6 +200,11 @@ def split_gap(gap: str, starts_line: bool = False) -> tuple[str, str | None]:
     if (newline or starts_line) and not indent.strip(" \t"):
         return value, indent
     return gap, None
+
+
+def is_beside(gap: str) -> bool:
+    """Whether a call stands behind another on its line, or begins a line."""
+    return "\n" not in gap or gap.endswith("\n")
 
 
 def read_json_call(text: str) -> tuple[str, dict[str, str]] | None:
@@ -353,8 +347,7 @@ class _HeldCalls(_Held):
         opening: Index of the token behind the last call's opening.
         in_reasoning: Whether they begin in the reasoning,
         reasoning_ended: and it ended behind them.
-        position: Where they begin.  Behind the prose of their line they count as
-            well if nothing follows on that line.
+        position: Where they begin; behind prose only their line must end.
     """
 
     start: int
@@ -367,22 +360,18 @@ class _HeldCalls(_Held):
 class _Weight(enum.IntEnum):
     """What speaks for a closing sequence."""
 
-    WEAK = enum.auto()  # a part of it is missing, or a quoted parameter claims it
+    PART = enum.auto()  # a tag of it is missing
+    CLAIMED = enum.auto()  # a quoted parameter claims it
     SPELLED = enum.auto()  # it is whole
     MIRRORED = enum.auto()  # and spelled as the parameter's opening tag
 
 
 @dataclass(slots=True)
 class _HeldEnd(_Held):
-    """A closing sequence, or a part of one, that is literal; else a value's end.
-
-    Attributes:
-        weight: What speaks for the end.
-        ends_call: Whether it ends the call as well.
-    """
+    """A closing sequence, or a part of one, that is literal; else a value's end."""
 
     weight: _Weight
-    ends_call: bool
+    ends_call: bool  # or the value alone
 
 
 @dataclass(slots=True)
@@ -437,19 +426,13 @@ class QwenToolReader:
         self._held_calls: _HeldCalls | None = None
         self._held_end: _HeldEnd | None = None
         self._rereads = 0
-
-        # Answer and reasoning.
         self._answered = False  # the answer has visible text
         self._space: list[str] = []  # white space around think tags
         self._gap: str | None = None  # longest around the calls since the text
         self._lines = _Lines()
-
-        # The call.
         self._declared: Collection[str] = ()
         self._missing: set[str] = set()  # required keys that were not given
         self._given: set[str] = set()
-
-        # The value.
         self._indent: str | None = None  # of its closing tag; None: on any line
         self._quotes: list[_Quote] = []  # that are open
         self._tag_gap = ""  # the value's white space before a tag, if that ends it
@@ -463,34 +446,33 @@ class QwenToolReader:
 
     def feed(self, text: str) -> list[Event]:
         """Read the next piece of the output."""
-        if "<" not in text and not self._lexer.rest and self._at == len(self._tokens):
+        if self._at == len(self._tokens):
             # Most pieces only go on with the text before them, and decide nothing.
+            in_value = self._state is _VALUE and self._held_calls is None
             if self._held_end is not None:
-                self._later.append(text)
-                return []
-            if self._state is _VALUE and self._held_calls is None:
-                text = self._lexer.plain(text)
-                return [(EventType.VALUE, text)] if text else []
-            if self._state is _ANSWER and self._answered:
-                text = self._lexer.plain(text)
-                self._lines.add(text)
-                return [(EventType.CONTENT, text)] if text else []
+                if "<" not in text and not self._lexer.rest:
+                    self._later.append(text)
+                    return []
+            elif (in_value or (self._state is _ANSWER and self._answered)) and (
+                plain := self._lexer.plain(text)
+            ) is not None:
+                if not in_value:
+                    self._lines.add(plain)
+                event = EventType.VALUE if in_value else EventType.CONTENT
+                return [(event, plain)] if plain else []
         self._tokens += self._lexer.feed("".join([*self._later, text]))
         self._later.clear()
         return self._read()
 
     def finish(self, cut: bool = False) -> list[Event]:
-        """Decide what is still held.
-
-        Args:
-            cut: Whether something else than the model ended the output: then its
-                end decides nothing.
-        """
+        """Decide what is held; where the output is *cut*, its end decides nothing."""
         self._tokens += self._lexer.feed("".join(self._later), final=True)
         if cut:
-            self._accept_calls_of_lines()
+            self._accept_calls_of_lines(self._at)
             if self._held_calls is not None:
-                self._state = self._quote_calls(len(self._tokens) - 1)
+                is_over = self._held_calls.reasoning_ended
+                end = self._held_calls.back if is_over else len(self._tokens) - 1
+                self._state = self._quote_calls(end)
             elif self._state in _CALL_STATES:
                 self._state = self._cut_call(self._tokens[self._at])
         return self._read()
@@ -500,7 +482,7 @@ class QwenToolReader:
         tokens = self._tokens
         try:
             while self._at < len(tokens):
-                self._accept_calls_of_lines()
+                self._accept_calls_of_lines(self._at)
                 self._at += 1
                 self._state = self._state(self, tokens[self._at - 1])
         except NeedMore:
@@ -516,8 +498,6 @@ class QwenToolReader:
         if text or event is not EventType.VALUE:
             self._events.append((event, text))
 
-    # ── Answer and reasoning ──────────────────────────────────────────
-
     def _think_opening(self, token: Token) -> State:
         """The beginning of the reasoning, which may be ``<think>``."""
         self._state = _REASONING
@@ -528,9 +508,14 @@ class QwenToolReader:
     def _reasoning(self, token: Token) -> State:
         if token.kind is Kind.THINK_END:
             self._deliver(token.gap, "")
-            self._emit(EventType.REASONING_END)
+            self._end_reasoning()
             return _ANSWER
+        self._lines.add(token.gap)
         return self._begin_call(token) or self._deliver(token.gap, token.text)
+
+    def _end_reasoning(self) -> None:
+        self._emit(EventType.REASONING_END)
+        self._lines = _Lines()
 
     def _answer(self, token: Token) -> State:
         """The answer; until it has visible text think tags are frame."""
@@ -545,7 +530,7 @@ class QwenToolReader:
         self._lines.add(token.gap)
         kind = token.kind
         is_dropped = kind is Kind.THINK_END and not self._answered
-        if is_dropped or kind in _CLOSING or kind is Kind.END:
+        if is_dropped or kind in _CLOSING or (kind is Kind.END and not token.text):
             self._close_gap(token.gap)
             return _AFTER_CALL
         self._state = _ANSWER
@@ -559,10 +544,10 @@ class QwenToolReader:
         """
         space = "".join([*self._space, gap])
         self._space.clear()
+        self._lines.add(text)
         event = EventType.REASONING
         if self._state is not _REASONING:
             event = EventType.CONTENT
-            self._lines.add(text)
             if self._gap is not None:
                 self._close_gap(gap)
                 space, self._gap = self._gap, None
@@ -576,16 +561,13 @@ class QwenToolReader:
         self._space.clear()
         self._gap = max(self._gap or "", gap if self._answered else "", key=len)
 
-    # ── Where a call begins ───────────────────────────────────────────
-
     def _begin_call(self, token: Token) -> State | None:
         """Begin the call that the token opens, if it opens one."""
         if not self._tool_names or token.kind not in _OPENINGS:
             return None
-        in_reasoning = self._state is _REASONING
         is_declared = token.name in self._tool_names
-        position = Position.OTHER
-        if not in_reasoning:
+        in_reasoning, position = self.in_reasoning, Position.OTHER
+        if not in_reasoning and token.kind is Kind.OPENING:
             position = self._lines.position(token.text if is_declared else "")
         if is_declared and position is Position.PLAIN:
             self._close_gap(token.gap)
@@ -605,10 +587,10 @@ class QwenToolReader:
         """Whether the token opens a call in any other position."""
         if token.kind is not Kind.OPENING:
             return token.kind is Kind.JSON_OPENING
-        is_callable = self._undeclared_calls or token.name in self._tool_names
-        return is_callable and token.text.startswith(TOOL_CALL_START)
-
-    # ── Calls that are held ───────────────────────────────────────────
+        is_declared = token.name in self._tool_names
+        if token.text.startswith(TOOL_CALL_START):
+            return is_declared or self._undeclared_calls
+        return is_declared and not self.in_reasoning
 
     def _decide(self, held: _Held | None, *, is_right: bool) -> None:
         """Deliver what the held reading, if any, says if it is right, else drop it."""
@@ -620,17 +602,19 @@ class QwenToolReader:
             self._events += held.events
 
     def _accept_calls(self, held: _HeldCalls) -> None:
+        self._events = self._delivered
         if held.in_reasoning:
-            self._delivered.append((EventType.REASONING_END, ""))
+            self._end_reasoning()
         self._close_gap(self._tokens[held.start].gap)
         self._decide(held, is_right=True)
         self._lines.end_call()
 
-    def _accept_calls_of_lines(self) -> None:
-        """Accept a call behind prose if it has a newline, or one follows."""
+    def _accept_calls_of_lines(self, at: int) -> None:
+        """Accept a call behind prose if its line ends before the token at *at*."""
         held = self._held_calls
         if held is not None and held.position is Position.PROSE:
-            lines = held.lines_to(self._tokens, self._at)
+            self._peek(at)
+            lines = held.lines_to(self._tokens, at)
             if lines.ended > self._lines.ended:
                 self._accept_calls(held)
                 if self._state is _AFTER_HELD_CALL:
@@ -651,9 +635,11 @@ class QwenToolReader:
     def _hold_is_over(self, token: Token) -> bool:
         """Whether the fence or reasoning ends in which an unfinished call is held."""
         held = self._held_calls
-        if held is None or held.in_reasoning or not self._lines.fence:
-            in_reasoning = held is not None and held.in_reasoning
-            return in_reasoning and token.kind is Kind.THINK_END
+        if held is None:
+            return False
+        is_over = held.in_reasoning and token.kind is Kind.THINK_END
+        if is_over or not self._lines.fence:
+            return is_over
         lines = held.lines_to(self._tokens, self._at - 1)
         return lines.closed > self._lines.closed
 
@@ -668,18 +654,22 @@ class QwenToolReader:
         if kind in _CALL_ENDS:
             held.back = self._at  # given twice
             return _AFTER_HELD_CALL
-        is_on_line = held.position is Position.PROSE
         if held.in_reasoning:
             if kind is Kind.THINK_END and not held.reasoning_ended:
                 held.reasoning_ended = True
                 return _AFTER_HELD_CALL
-        elif kind is Kind.OPENING and token.name in self._tool_names:
+        elif held.position is Position.OTHER:
             lines = held.lines_to(self._tokens, self._at - 1)
-            if is_on_line or lines.position() is Position.PLAIN:
-                if held.position is Position.OTHER:
-                    return self._quote_calls(held.back)
+            is_declared = token.name in self._tool_names
+            if is_declared and lines.position() is Position.PLAIN:
+                return self._quote_calls(held.back)
+        elif kind is Kind.OPENING and is_beside(token.gap):
+            if token.name in self._tool_names:
                 self._accept_calls(held)
                 return self._after_call(token)
+        elif held.position is Position.PLAIN:
+            held.position = Position.OTHER
+        is_on_line = held.position is Position.PROSE
         if held.reasoning_ended or is_on_line or not self._may_be_held(token):
             return self._quote_calls(held.back)
         held.opening = self._at
@@ -703,8 +693,6 @@ class QwenToolReader:
             self._emit(EventType.VALUE, value)
             self._emit(EventType.VALUE_END)
         return self._end_call()
-
-    # ── The call's frame ──────────────────────────────────────────────
 
     def _open_frame(self, token: Token) -> State:
         if token.kind is Kind.JSON_OPENING:
@@ -743,9 +731,10 @@ class QwenToolReader:
             # Text; what follows its opening is read again.
             is_last = self._rereads > _MAX_REREADS
             return self._quote_calls(self._at - 1 if is_last else held.opening)
-        if self._held_end is not None:
-            return self._accept_end()
-        return self._cut_call(token)
+        held_end = self._held_end
+        if held_end is None or (held_end.weight is _Weight.PART and self._quotes):
+            return self._cut_call(token)
+        return self._accept_end()
 
     def _call(self, token: Token) -> State:
         """Between two tags of the frame."""
@@ -781,8 +770,6 @@ class QwenToolReader:
             if (key := trim_name(head)) in self._declared:
                 return key, value
         return token.name, ""
-
-    # ── The value ─────────────────────────────────────────────────────
 
     def _value_start(self, token: Token) -> State:
         """The value's beginning: the newline behind ``<parameter=KEY>`` is frame."""
@@ -840,17 +827,23 @@ class QwenToolReader:
         self._decide(self._held_end, is_right=True)
         gap = self._tag_gap
         self._emit(EventType.VALUE, gap)
-        lines = self._lines.copy()
-        lines.end_call()
-        lines.add(self._tokens[end].gap)
-        self._held_end = _HeldEnd(lines, end, end, weight, ends_call)
+        self._held_end = _HeldEnd(self._lines, end, end, weight, ends_call)
         self._events = self._held_end.events
+        self._reach(self._held_end, end)
         return self._literal(token._replace(gap=token.gap[len(gap) :]), end)
+
+    def _reach(self, held: _HeldEnd, end: int) -> None:
+        """What is held reaches to the token at *end*, behind tags given twice."""
+        held.lines = self._lines.copy()
+        held.lines.end_call()
+        held.lines.add(self._peek(end).gap)
+        held.back = held.seen = end
 
     def _accept_end(self) -> State:
         """What is held ends the value; read on behind it."""
         held = self._held_end
         assert held is not None
+        self._rereads += not held.ends_call
         self._decide(held, is_right=False)
         return self._leave_value(held.back, held.ends_call)
 
@@ -880,11 +873,8 @@ class QwenToolReader:
         """
         token = self._peek(at)
         kind, gap = token.kind, token.gap
-        if kind is Kind.OPENING:
-            is_plain = "\n" not in gap or gap.endswith("\n")
-            if not is_plain or token.name not in self._tool_names:
-                kind = Kind.TEXT
-        if len(gap) > MAX_GAP:
+        is_call = is_beside(gap) and token.name in self._tool_names
+        if len(gap) > MAX_GAP or (kind is Kind.OPENING and not is_call):
             kind = Kind.TEXT
         elif kind in _CALL_ENDS:
             return Kind.FUNCTION_END, self._sequence_end(at)
@@ -896,6 +886,12 @@ class QwenToolReader:
     def _is_due(self, key: str) -> bool:
         """Whether the call's tool declares the key, and it was not given."""
         return key in self._declared and key not in self._given
+
+    def _ends_call(self, following: Kind) -> bool:
+        """Whether what follows forgives a missing ``</function>``."""
+        held = self._held_calls
+        is_plain = held is None or held.position is Position.PROSE
+        return following is Kind.OPENING or (following is Kind.END and is_plain)
 
     def _waits(self) -> bool:
         """Whether a required key may still come, which a call does not decide."""
@@ -914,7 +910,6 @@ class QwenToolReader:
         """Decide on a ``</parameter>``."""
         quote = self._quotes[-1] if self._quotes else None
         claims = quote is not None and quote.in_parameter
-        is_free = self._held_calls is None and self._held_end is None
         mirrors = self._mirrors(self._tag_indent)
         behind = self._at
         following, end = self._following(behind)
@@ -926,55 +921,60 @@ class QwenToolReader:
                 return self._literal(token, self._at)
             behind = end
             following, end = self._following(behind)
+        if following is Kind.FUNCTION_END:
+            self._accept_calls_of_lines(end)
+        held = self._held_end
+        is_free = held is None and self._held_calls is None
+        in_block = quote is not None and quote.name is not None
         key = self._key_at(behind)
-        takes = claims and quote.name is not None and self._takes(quote.name, key)
-        if following is Kind.PARAMETER and self._is_due(key) and not takes:
+        takes = in_block and self._takes(quote.name, key)
+        if following is Kind.PARAMETER and self._is_due(key) and not (claims and takes):
+            if held is not None and not held.ends_call and key not in self._missing:
+                return self._accept_end()
             return self._end_value(behind)
         if following is Kind.FUNCTION_END:
-            weight = None
-            if not claims:
+            is_last = self._following(end)[0] is Kind.END
+            if not (claims and in_block) or (is_free and is_last):
                 weight = _Weight.MIRRORED if mirrors else _Weight.SPELLED
-            elif quote.name is None:
-                weight = _Weight.WEAK
-            elif is_free and self._following(end)[0] is Kind.END:
-                weight = _Weight.MIRRORED
-            if weight is not None:
+                if claims and not is_last:
+                    weight = _Weight.CLAIMED
                 return self._closing_sequence(token, end, weight)
         if claims:
             quote.in_parameter = False
             if quote.name is None:
                 self._quotes.pop()
-        elif quote is None and self._held_end is None:
-            if following is Kind.PARAMETER and mirrors:
-                if is_free and self._missing and self._is_foreign(key):
-                    return self._hold_end(token, behind, _Weight.MIRRORED, False)
-                return self._end_value(behind)
-            if following is Kind.OPENING or (following is Kind.END and is_free):
+        elif (
+            following is Kind.PARAMETER
+            and mirrors
+            and not takes
+            and (held is None or held.weight is _Weight.PART)
+        ):
+            if is_free and self._waits() and self._is_foreign(key):
+                return self._hold_end(token, behind, _Weight.MIRRORED, False)
+            return self._end_value(behind)
+        elif quote is None and held is None:
+            if self._ends_call(following):
                 return self._end_value(behind, ends_call=True)
             if is_free and mirrors and self._indent is not None:
-                return self._hold_end(token, behind, _Weight.WEAK)
+                return self._hold_end(token, behind, _Weight.PART)
         return self._literal(token, behind)
 
     def _closing_sequence(self, token: Token, end: int, weight: _Weight) -> State:
         """Decide on a closing sequence that no quoted block claims."""
-        following, _ = self._following(end)
-        decides = following is Kind.END or (
-            following is Kind.OPENING and not self._waits()
-        )
+        following = self._following(end)[0]
+        is_call = following is Kind.OPENING and not self._waits()
+        decides = is_call or following is Kind.END
         self._quotes.clear()
         held = self._held_end
         if self._held_calls is not None or (held is None and decides):
             return self._end_value(end, ends_call=True)
-        if (
-            held is not None
-            and held.back == self._at - 1
-            and held.weight >= max(weight, _Weight.SPELLED)
-        ):
-            held.back = held.seen = end  # given twice
+        if held is None:
+            self._hold_end(token, end, weight)
+        elif held.back == self._at - 1 and held.weight >= max(weight, _Weight.SPELLED):
+            self._reach(held, end)
             self._literal(token, end)
-        elif held is None or (
-            held.ends_call
-            and (weight is _Weight.MIRRORED or held.weight < _Weight.MIRRORED)
+        elif held.ends_call and (
+            weight is _Weight.MIRRORED or held.weight < _Weight.MIRRORED
         ):
             self._hold_end(token, end, weight)
         else:
@@ -985,23 +985,23 @@ class QwenToolReader:
         """Decide on a ``</function>`` or ``</tool_call>`` without ``</parameter>``."""
         behind = self._at
         end = self._sequence_end(behind - 1)
+        self._accept_calls_of_lines(end)
         is_function = token.kind is Kind.FUNCTION_END
         quote = self._quotes[-1] if self._quotes else None
-        if quote is None and self._held_end is None:
-            is_free = self._held_calls is None
+        held = self._held_end
+        if held is not None and held.back == behind - 1 and quote is None:
+            self._reach(held, end)
+            return self._literal(token, end)
+        if quote is None and held is None:
             following, more = self._following(end)
             if following is Kind.FUNCTION_END:
                 following, end = self._following(more)[0], more  # given twice
-            is_end = following in (Kind.OPENING, Kind.END)
-            if is_end and (is_free or is_function):
+            if self._ends_call(following) or (is_function and following is Kind.END):
                 return self._end_value(end, ends_call=True)
-            if (
-                is_free
-                and end > behind
-                and self._indent is not None
-                and self._mirrors(self._tag_indent)
-            ):
-                return self._hold_end(token, end, _Weight.WEAK)
+            is_whole = is_function and self._tokens[end - 1].kind is Kind.TOOL_CALL_END
+            mirrors = self._indent is not None and self._indent == self._tag_indent
+            if is_whole and mirrors and self._held_calls is None:
+                return self._hold_end(token, end, _Weight.PART)
         elif quote is not None and quote.name is not None:
             if not quote.in_tool_call:
                 end = behind
