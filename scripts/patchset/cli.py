@@ -444,7 +444,7 @@ def doctor_command(
 
 @cli.command(
     "build-image",
-    epilog="An image on Debian packages takes 40 GB of free disk for cuda and 14 GB for "
+    epilog="An image on Debian packages takes 40 GB of free disk for cuda and 30 GB for "
     "cpu, in PATCHSET_BUILD_DIR and buildah's storage together.",
 )
 @release_argument

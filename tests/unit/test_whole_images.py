@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -68,13 +67,6 @@ def test_the_context_holds_what_the_dockerfile_names(tmp_path: Path) -> None:
             assert (context / copied).exists() and "wheels" not in copied
         for script in re.findall(r"/mnt/(setup/[\w.-]+\w)(?![\w.$-])", line):
             assert (context / script).exists(), script
-
-
-def test_every_package_of_the_base_has_its_reason() -> None:
-    groups = tomllib.loads((DOCKER / "packages.toml").read_text())
-    assert set(groups) == {"common", "cuda", "cpu"}
-    reasons = [reason for group in groups.values() for reason in group.values()]
-    assert all(len(reason) > 15 for reason in reasons)
 
 
 def test_only_debians_own_archives_of_the_suite_are_sources() -> None:

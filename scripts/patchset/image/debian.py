@@ -30,8 +30,8 @@ from patchset.wheel import overlay
 SUITE = "bookworm"
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 #: Bytes that an image needs in the build folder, and in buildah's storage.
-BUILD: dict[Target, int] = {"cuda": 15_000_000_000, "cpu": 4_000_000_000}
-STORAGE: dict[Target, int] = {"cuda": 21_000_000_000, "cpu": 9_000_000_000}
+BUILD: dict[Target, int] = {"cuda": 15_000_000_000, "cpu": 14_000_000_000}
+STORAGE: dict[Target, int] = {"cuda": 21_000_000_000, "cpu": 13_000_000_000}
 
 
 def tag(release: Release, target: Target) -> str:
