@@ -415,8 +415,8 @@ def doctor_command(
 ) -> None:
     """Say which patches are live in an environment, and what keeps them from it.
 
-    Hashes the installed files, and compares them with patches/ of this checkout; looks
-    for files that Python imports instead, stale bytecode, and the Rust frontend. Of a
+    Hashes the installed files, which patches/ of this checkout knows as well; looks for
+    files that Python imports instead, stale bytecode, and the Rust frontend. Of a
     stock vLLM it says whether the plugin is live. Images carry the same program as
     vllm-mtp-doctor.
 

@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from patchset import doctor, paths
-from patchset.wheel import plugin
+from patchset.wheel import plugin, record
 from patchset.wheel.verify import verify
 
 #: What the self-test needs of a vLLM, and one file that the plugin compares.
@@ -75,24 +74,21 @@ def site(wheel: Path, tmp_path: Path) -> Path:
         file = tmp_path / "vllm" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    digest = hashlib.sha256((tmp_path / COMPARED).read_bytes())
-    sums = tmp_path / plugin.PACKAGE / "v0.33.0.sha256"
-    sums.write_text(f"{digest.hexdigest()}  {COMPARED}\n")
-    record = next(tmp_path.glob("*.dist-info/RECORD"))
-    line = f"{sums.relative_to(tmp_path)},{_recorded(sums.read_bytes())}"
-    record.write_text(re.sub(r"(?m)^.*v0\.33\.0\.sha256,.*$", line, record.read_text()))
-    info = tmp_path / "vllm-0.33.0.dist-info"
-    info.mkdir()
-    (info / "RECORD").write_text(
-        f"{COMPARED},{_recorded((tmp_path / COMPARED).read_bytes())}\n"
-    )
+    digest = hashlib.sha256((tmp_path / COMPARED).read_bytes()).hexdigest()
+    own = tmp_path / plugin.PACKAGE
+    (own / "v0.33.0.sha256").write_text(f"{digest}  {COMPARED}\n")
+    info = next(tmp_path.glob(f"{plugin.PACKAGE}-*.dist-info"))
+    for listing, listed in (
+        (info, own.iterdir()),
+        (tmp_path / "vllm-0.33.0.dist-info", [tmp_path / COMPARED]),
+    ):
+        listing.mkdir(exist_ok=True)
+        lines = [
+            record.line(str(file.relative_to(tmp_path)), file.read_bytes())
+            for file in listed
+        ]
+        (listing / "RECORD").write_bytes(record.render(lines))
     return tmp_path
-
-
-def _recorded(content: bytes) -> str:
-    """Sum and size of a file as RECORD has them."""
-    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode()
-    return f"sha256={digest.rstrip('=')},{len(content)}"
 
 
 def load(site: Path, *, name: str = "MainProcess", **environment: str) -> str:
@@ -162,35 +158,48 @@ def test_verify_names_what_differs(wheel: Path, tmp_path: Path) -> None:
     assert "right, but not byte for byte" in said and wheel.name in said
 
 
-def test_another_version_stays_as_it_is(site: Path) -> None:
-    (site / "vllm/__init__.py").write_text('__version__ = "0.33.1"\n')
+def append(name: str, text: str) -> Callable[[Path], None]:
+    """Add to a file of the site; a new one is made."""
+
+    def act(site: Path) -> None:
+        with (site / name).open("a") as file:
+            file.write(text)
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            append("vllm/__init__.py", '__version__ = "0.33.1"\n'),
+            "0.33.1 does nothing: it knows v0.26.0, v0.27.1, v0.31.0, v0.32.0, v0.33.0",
+        ),
+        (append(COMPARED, "# mended\n"), f"{COMPARED} is not the file of vLLM 0.33.0."),
+        (lambda site: (site / COMPARED).unlink(), f"{COMPARED} is not the file of"),
+        (append("vllm/parser/qwen_tool_reader.py", ""), "this vLLM is patched and"),
+        (
+            append(
+                "vllm_qwen_tools/qwen_tool_deltas.py",
+                "def assemble(deltas):\n    return None, None, []\n",
+            ),
+            "the self-test failed: 'So.",
+        ),
+    ],
+)
+def test_what_is_not_known_stays_as_it_is(
+    site: Path, change: Callable[[Path], None], reason: str
+) -> None:
+    # A build of the release, such as that for the CPU, is known by its files.
+    append("vllm/__init__.py", '__version__ = "0.33.0+cpu"\n')(site)
+    change(site)
     said = load(site)
-    assert "on vLLM 0.33.1 does nothing: it knows v0.26.0, v0.27.1," in said
-    assert said.count("\n") == 1
-
-
-def test_a_build_of_the_release_is_known_by_its_files(site: Path) -> None:
-    (site / "vllm/__init__.py").write_text('__version__ = "0.33.0+cpu"\n')
-    (site / COMPARED).write_text("# mended by hand\n")
-    assert f"does nothing: {COMPARED} is not the file of vLLM 0.33.0." in load(site)
-    (site / COMPARED).unlink()
-    assert f"does nothing: {COMPARED} is not" in load(site)
-
-
-def test_a_patched_vllm_needs_no_plugin(site: Path) -> None:
-    (site / "vllm/parser/qwen_tool_reader.py").touch()
-    assert "does nothing: this vLLM is patched" in load(site)
+    assert " does nothing: " in said and reason in said and said.count("\n") == 1
 
 
 def test_the_switch(site: Path) -> None:
     said = load(site, VLLM_QWEN_TOOL_READER="0")
     assert "does nothing: VLLM_QWEN_TOOL_READER=0." in said
-
-
-def test_a_reader_that_reads_wrongly_is_not_installed(site: Path) -> None:
-    with (site / plugin.PACKAGE / "qwen_tool_deltas.py").open("a") as module:
-        module.write("def assemble(deltas):\n    return None, None, []\n")
-    assert "does nothing: the self-test failed: 'So." in load(site)
 
 
 def test_what_cannot_be_imported_leaves_vllm_as_it_is(site: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 import wheels
 from conftest import Project, diff_line
-from patchset import files
 from patchset.wheel import archive, metadata
 from wheels import NAME, build
 
@@ -195,21 +194,6 @@ def test_refusal_names_the_mode_that_can(
         in message
     )
     assert way_out in message
-
-
-def test_what_a_killed_build_left_is_removed_and_nothing_else(
-    packaged: Project,
-) -> None:
-    wheel = build(packaged)
-    own = wheel.with_name(f"{files.TEMP_PREFIX}abc-{wheel.name}")
-    other = wheel.with_name(
-        f"{files.TEMP_PREFIX}abc-{wheel.name.replace('x86_64', 'aarch64')}"
-    )
-    own.touch()
-    other.touch()
-    build(packaged)
-    assert not own.exists()
-    assert other.exists()
 
 
 def test_zip64_is_used_where_it_is_needed(
