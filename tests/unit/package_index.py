@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import threading
 import time
@@ -67,7 +68,7 @@ class PackageIndex:
     ``ranges``: answer Range requests; ``cut``: bytes after which the connection closes,
     for each of the next downloads; ``errors``: how many requests get status 500 first;
     ``refused_ranges``: how many Range requests get status 416 first; ``pace``: seconds
-    between pieces of 64 KiB; ``hashes``: state sha256.
+    between pieces of 64 KiB; ``hashes``: state sha256 and size, in JSON.
     """
 
     files: dict[str, bytes]
@@ -92,22 +93,33 @@ class PackageIndex:
         if self.errors > 0:
             self.errors -= 1
             handler.send_error(500)
-        elif path.startswith("/index/") and (page := self.page(path.split("/")[2])):
-            reply(handler, page.encode())
+        elif path.startswith("/index/") and (page := self.page(path.split("/")[2]))[0]:
+            reply(handler, page[0].encode(), page[1])
         elif name in self.files:
             self._send(handler, self.files[name])
         else:
             handler.send_error(404)
 
-    def page(self, project: str) -> str:
-        """The page of a project; "" if no file is of it."""
-        found = []
-        for name, content in self.files.items():
-            if canonicalize_name(name.partition("-")[0]) == project:
-                digest = hashlib.sha256(content).hexdigest()
-                stated = f"#sha256={digest}" if self.hashes else ""
-                found.append(f'<a href="/files/{name}{stated}">{name}</a>')
-        return "<br/>".join(found)
+    def page(self, project: str) -> tuple[str, str]:
+        """The page of a project and its kind; "" if no file is of it."""
+        found = {
+            name: content
+            for name, content in self.files.items()
+            if canonicalize_name(name.partition("-")[0]) == project
+        }
+        if not self.hashes or not found:
+            return "".join(f'<a href="/files/{n}">{n}</a>' for n in found), "text/html"
+        entries = [
+            {
+                "filename": name,
+                "url": f"/files/{name}",
+                "hashes": {"sha256": hashlib.sha256(content).hexdigest()},
+                "size": len(content),
+            }
+            for name, content in found.items()
+        ]
+        page = {"meta": {"api-version": "1.1"}, "name": project, "files": entries}
+        return json.dumps(page), "application/vnd.pypi.simple.v1+json"
 
     def _send(self, handler: BaseHTTPRequestHandler, content: bytes) -> None:
         asked = handler.headers.get("Range")

@@ -187,21 +187,6 @@ class Index:
         kind = UnavailableError if self.silent else NotFoundError
         raise kind(f"no configured package index has {name} of {project}", _ASKED)
 
-    def size(self, link: Link) -> int:
-        """The size of a file in bytes, without downloading it."""
-        if link.size is not None:
-            return link.size
-        asked = {"Accept-Encoding": "identity", "Range": "bytes=0-0"}
-        with self.get(link.url, **asked) as response:
-            response.raise_for_status()
-            whole = response.headers.get("Content-Length", "")
-            said = response.headers.get("Content-Range", whole).rpartition("/")[2]
-        if not said.isdecimal():
-            raise UnavailableError(
-                f"the server does not say how large {link.name} is", "use another index"
-            )
-        return int(said)
-
     def _page(self, url: str) -> list[Link]:
         """The links of one page; none if there is no such page."""
         if not _HTTP.match(url):

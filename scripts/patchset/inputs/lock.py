@@ -30,7 +30,7 @@ from packaging.utils import parse_wheel_filename
 from patchset import console, files, paths
 from patchset.errors import MissingToolError, PatchsetError, UsageError
 from patchset.inputs import fetch, index
-from patchset.inputs.index import Index, Link, Settings
+from patchset.inputs.index import Settings
 from patchset.release import Arch, Artifact, Release
 
 #: Debian 12's Python and glibc.
@@ -230,7 +230,6 @@ def _write(
         if done.returncode:
             _explain(done.stderr.strip()[-3000:])
         made = (folder / "pylock.toml").read_text(encoding="utf-8")
-    source = Index(settings)
     select = create_compatible_tags_selector(image_tags(arch))
     lines = [
         *(f"# {line}" for line in head),
@@ -243,7 +242,7 @@ def _write(
         tagged = (
             (w, parse_wheel_filename(w.filename)[-1]) for w in package.wheels or ()
         )
-        wheel = _pinned(source, package, next(select(tagged), None))
+        wheel = _pinned(package, next(select(tagged), None))
         lines += [
             "",
             "[[packages]]",
@@ -268,16 +267,21 @@ def _explain(words: str) -> None:
     )
 
 
-def _pinned(source: Index, package: Package, wheel: PackageWheel | None) -> Artifact:
+def _pinned(package: Package, wheel: PackageWheel | None) -> Artifact:
     """The pin of the wheel that an installer would take of a resolved package."""
-    if wheel is None or "sha256" not in wheel.hashes:
+    if wheel is None or not wheel.size or "sha256" not in wheel.hashes:
         raise PatchsetError(
-            f"the index has no wheel with a sha256 of {package.name} {package.version}",
-            "name another version in overrides.TARGET.txt beside release.toml",
+            f"the index has no wheel of {package.name} {package.version} with a sha256 "
+            "and a size",
+            "name another version in overrides.TARGET.txt beside release.toml, or use "
+            "an index that states them (PEP 691, PEP 700), such as PyPI",
         )
-    name, sha256 = wheel.filename, wheel.hashes["sha256"]
-    size = source.size(Link(name, wheel.url or "", sha256, wheel.size))
-    return Artifact(project=package.name, file=name, sha256=sha256, size=size)
+    return Artifact(
+        project=package.name,
+        file=wheel.filename,
+        sha256=wheel.hashes["sha256"],
+        size=wheel.size,
+    )
 
 
 def image_tags(arch: Arch) -> list[Tag]:

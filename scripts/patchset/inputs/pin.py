@@ -132,14 +132,14 @@ def _found(file: Path, before: dict[str, Any]) -> dict[str, Any]:
     with console.step(f"look up {PROJECT} {version}"):
         links = source.files(PROJECT)
         link = _choose_sdist(links, version, before.get("sdist.file"))
-        inputs = {"sdist": _pinned(source, PROJECT, link)}
+        inputs = {"sdist": _pinned(PROJECT, link)}
         for target, project in (("cuda", PROJECT), ("cpu", CPU_PROJECT)):
             offered = links if project == PROJECT else source.files(project)
             for arch in _ARCHS:
                 where = f"wheels.{target}.{arch}"
                 pinned = before.get(f"{where}.file")
                 if wheel := _choose_wheel(offered, version, arch, pinned):
-                    inputs[where] = _pinned(source, project, wheel)
+                    inputs[where] = _pinned(project, wheel)
             if target == "cuda" and len(inputs) == 1:
                 raise UnavailableError(
                     f"the package index has no Linux wheel of {PROJECT} {version}"
@@ -160,14 +160,14 @@ def _found(file: Path, before: dict[str, Any]) -> dict[str, Any]:
     } | fields
 
 
-def _pinned(source: Index, project: str, link: Link) -> Artifact:
+def _pinned(project: str, link: Link) -> Artifact:
     """A file with its sha256 and size, without downloading it."""
-    if link.sha256 is None:
+    if link.sha256 is None or link.size is None:
         raise PatchsetError(
-            f"the index states no sha256 for {link.name}", "use an index that does"
+            f"the index states no sha256 or no size of {link.name}",
+            "use an index that does (PEP 691, PEP 700), such as PyPI",
         )
-    size = source.size(link)
-    return Artifact(project=project, file=link.name, sha256=link.sha256, size=size)
+    return Artifact(project=project, file=link.name, sha256=link.sha256, size=link.size)
 
 
 def _choose_sdist(links: Iterable[Link], version: str, pinned: str | None) -> Link:
