@@ -116,16 +116,16 @@ def server(session: nox.Session, *groups: str) -> None:
     install(session, "cpu", *groups)
 
 
-def measure(name: str, text: str, *groups: str, on_trees: bool = True) -> None:
-    """Make a session of a lane that takes releases."""
+def measure(name: str, text: str, *groups: str, alone: bool = False) -> None:
+    """Make a session of a lane that takes releases; ``alone`` makes its own trees."""
 
     def run(session: nox.Session) -> None:
         install(session, "test", *groups, lane=True)
         options, names = arguments(session)
-        trees(session, names if on_trees else [])
+        trees(session, [] if alone else names)
         lane(session, name, *options, *names)
 
-    run.__doc__ = text
+    run.__doc__ = f"Measure: {text}"
     session(run, name=name)
 
 
@@ -146,7 +146,7 @@ serve("try", "Use: serve a small model with MTP and call a tool.", "cpu.tryout")
 command("build-image", "Use: build an image: -- [RELEASE --base official|debian].")
 command("build-wheel", "Use: build a wheel: -- [RELEASE --mode overlay|source].")
 command("build-plugin", "Use: build the plugin for a vLLM that stays as it is.")
-command("verify", "Use: verify a wheel: -- [FILE].")
+command("verify", "Use: verify a wheel: -- FILE.")
 command("doctor", "Use: say which patches are live: -- [--python PYTHON].")
 command("export", "Use: write one patch for an installed vLLM: -- [RELEASE].")
 
@@ -182,7 +182,7 @@ def proofs(session: nox.Session) -> None:
         session.run("pytest", "-q", "tests/patches/modules", env=tree | quiet)
 
 
-command("apply", "Patch: make a patched tree: -- [RELEASE --upto N].")
+command("apply", "Patch: make a patched tree: -- [RELEASE --discard].")
 command("refresh", "Patch: write a tree's commits back: -- [RELEASE | --all].")
 
 
@@ -190,12 +190,12 @@ command("refresh", "Patch: write a tree's commits back: -- [RELEASE | --all].")
 
 command("fetch", "Release: download and verify inputs: -- [RELEASE].")
 command("pin", "Release: pin a release from the package index: -- v0.34.0.")
-command("rebase", "Release: port the series: -- v0.34.0 [--from RELEASE --continue].")
+command("rebase", "Release: port the series: -- v0.34.0 [--from RELEASE].")
 
 
 @session
 def drift(session: nox.Session) -> None:
-    """Release: ask whether the series fits a source: -- [RELEASE | DIR | GIT-REF]."""
+    """Release: ask whether the series fits a source: -- [RELEASE | GIT-REF]."""
     install(session, "test", lane=True)
     patchset(session, "drift", *session.posargs)
 
@@ -220,16 +220,9 @@ def lock(session: nox.Session) -> None:
 
 # Measure: judge a release
 
-measure(
-    "bench",
-    "Measure: the cost of parsing: -- [RELEASE… --quick].",
-    "bench",
-    on_trees=False,
-)
-measure(
-    "kernels", "Measure: compile and run Triton kernels: -- [RELEASE…].", on_trees=False
-)
-measure("tokens", "Measure: ask scheduler and cache for wrong prefixes: -- [RELEASE…].")
+measure("bench", "the cost of parsing: -- [RELEASE… --quick].", "bench", alone=True)
+measure("kernels", "compile and run Triton kernels: -- [RELEASE…].", alone=True)
+measure("tokens", "ask scheduler and cache for wrong prefixes: -- [RELEASE…].")
 
 
 @session

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
-from click.core import ParameterSource
 
 from patchset import console, files, paths, run_command
 from patchset.errors import (
@@ -34,6 +33,7 @@ from patchset.release import Arch, Target, load, releases, this_machine
 
 if TYPE_CHECKING:
     from patchset.inputs.lock import Use
+    from patchset.series.refresh import Outcome
 
 
 @click.group(
@@ -64,16 +64,8 @@ def lint_command() -> None:
 
 @cli.command("apply")
 @release_argument
-@click.option(
-    "--upto", metavar="N|NAME", help="Stop after N patches (0: none) or after NAME."
-)
-@click.option(
-    "--without", metavar="NAME", multiple=True, help="Leave this patch out; repeatable."
-)
 @click.option("--discard", is_flag=True, help="Throw away work that no diff has.")
-def apply_command(
-    release: str | None, upto: str | None, without: tuple[str, ...], discard: bool
-) -> None:
+def apply_command(release: str | None, discard: bool) -> None:
     """Make the patched tree of RELEASE: its source, and a commit for each patch.
 
     The tree is build/trees/RELEASE/patched. Patches apply by git am, at an offset if
@@ -83,8 +75,7 @@ def apply_command(
     """
     from patchset.series.apply import patched_tree
 
-    tree = patched_tree(load(release), upto=upto, without=without, discard=discard)
-    console.result(tree)
+    console.result(patched_tree(load(release), discard=discard))
 
 
 @cli.command("refresh")
@@ -98,22 +89,26 @@ def refresh_command(release: str | None, everything: bool) -> None:
     series makes, is written; after an edit of patches/files, core or extra by hand,
     --all does so for every release. Exit status 3 if a series does not apply.
     """
-    from patchset.series.export import refresh
     from patchset.series.lint import lint
+    from patchset.series.refresh import refresh
 
     if release and everything:
         raise UsageError("--all takes no release")
-    outcome = refresh(load(release), everything=everything)
+    _refreshed(refresh(load(release), everything=everything))
+    if everything and (faults := lint()):
+        console.result(*faults)
+        sys.exit(EXIT_FAILED)
+
+
+def _refreshed(outcome: Outcome) -> None:
+    """Show what a refresh did; exit status 3 if a series does not apply."""
     console.result(*outcome.lines)
     if not outcome.lines:
         console.note("nothing changed")
     for error in outcome.broken.values():
         console.show_error(error)
-    faults = lint() if everything else []
-    console.result(*faults)
     if outcome.broken:
         sys.exit(EXIT_CONFLICT)
-    sys.exit(EXIT_FAILED if faults else 0)
 
 
 @cli.command("export")
@@ -132,40 +127,39 @@ def export_command(release: str | None) -> None:
 @cli.command("rebase")
 @click.argument("release")
 @click.option("--from", "old", metavar="RELEASE", help="The series; else the nearest.")
-@click.option("--continue", "resume", is_flag=True, help="Go on after a conflict.")
-@click.option(
-    "--restart", is_flag=True, help="Start over; discards resolved conflicts."
-)
-def rebase_command(release: str, old: str | None, resume: bool, restart: bool) -> None:
+def rebase_command(release: str, old: str | None) -> None:
     """Port a series to RELEASE, newer or older: pin it, and write patches/RELEASE.
 
-    git am -3 merges each patch into the new source. A conflict stops it there (exit
-    status 3): resolve it, then --continue. A patch that the source has already is
-    dropped, and its proofs must pass on the stock tree from then on. Nothing that was
-    edited below patches/RELEASE meanwhile is overwritten.
+    git am -3 merges each patch into the new source, in RELEASE's patched tree. A
+    conflict stops it there (exit status 3): resolve it, 'git am --continue', and
+    'refresh' writes the rest. A patch that the source has already is dropped, and its
+    proofs must pass on the stock tree from then on. Nothing that was edited below
+    patches/RELEASE meanwhile is overwritten.
     """
     from patchset.series.rebase import rebase
 
-    report = rebase(release, old, resume=resume, restart=restart)
-    console.result(*report)
+    _refreshed(rebase(release, old))
+    console.note(f"next: nox -s proofs -- {release}")
 
 
 @cli.command("drift")
-@click.argument("target", required=False, metavar="[RELEASE|DIR|GIT-REF]")
+@click.argument("target", required=False, metavar="[RELEASE|GIT-REF]")
 @click.option(
     "--series", "name", metavar="RELEASE", help="The series; else the default."
 )
-@click.option("--remote", metavar="URL", help="The repository of a git ref.")
+@click.option(
+    "--remote", metavar="URL|DIR", help="The repository of a git ref; else upstream's."
+)
 @click.option("--no-proofs", is_flag=True, help="Neither imports nor proofs; seconds.")
 @click.option("--jobs", default=2, type=click.IntRange(1, 64), help="Runs at once.")
 def drift_command(
     target: str | None, name: str | None, remote: str | None, no_proofs: bool, jobs: int
 ) -> None:
-    """Try the series on a source: a release, a source folder, or an upstream git ref.
+    """Try the series on a source: a release, or a git ref of a repository.
 
     The default is the newest release on the package index. Each patch is merged as
-    'rebase' does; then every module of the series is imported, and the proofs run on
-    the patched and on the stock source. Exit status 1 if something is to be done.
+    'rebase' does; then our modules are imported, and the proofs run on the patched and
+    on the stock source. Exit status 1 if something is to be done.
     """
     from patchset.drift import drift
 
@@ -361,32 +355,20 @@ def build_plugin_command(out: Path | None) -> None:
 
 
 @cli.command("verify")
-@click.argument("file", required=False, type=FILE)
+@click.argument("file", type=FILE)
 @click.option(
     "--allow-compiled",
     is_flag=True,
     help="Allow modules of the official wheel to have other content: mode source.",
 )
-def verify_command(file: Path | None, allow_compiled: bool) -> None:
+def verify_command(file: Path, allow_compiled: bool) -> None:
     """Compare the wheel FILE with the official files plus the series, byte for byte.
 
-    Without an argument, the wheel that was built last. A plugin is compared with that
-    of this checkout. Exit status 1 if a file is something else; each is named. Nothing
-    that the wheel says of itself counts.
+    A plugin is compared with that of this checkout. Exit status 1 if a file is
+    something else; each is named. Nothing that the wheel says of itself counts.
     """
     from patchset.wheel.verify import verify
 
-    if file is None:
-        built = sorted(
-            paths.wheels_dir().glob("*/*/vllm-*.whl"),
-            key=lambda wheel: wheel.stat().st_mtime,
-        )
-        if not built:
-            raise UsageError(
-                "no wheel was built here",
-                "nox -s build-wheel makes one; or name a FILE",
-            )
-        file = built[-1]
     report = verify(file, allow_compiled=allow_compiled)
     lines = [f"{how:8} {name}" for name, how in report.changed.items()]
     if report.deviations:
@@ -405,14 +387,7 @@ def verify_command(file: Path | None, allow_compiled: bool) -> None:
 )
 @click.option("--quiet", is_flag=True, help="Print only problems.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.pass_context
-def doctor_command(
-    context: click.Context,
-    python: Path,
-    root: Path | None,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+def doctor_command(python: Path, root: Path | None, quiet: bool, as_json: bool) -> None:
     """Say which patches are live in an environment, and what keeps them from it.
 
     Hashes the installed files, which patches/ of this checkout knows as well; looks for
@@ -425,8 +400,6 @@ def doctor_command(
     """
     from patchset import doctor
 
-    if root and context.get_parameter_source("python") is ParameterSource.DEFAULT:
-        python = Path(sys.executable)
     flags = (("--quiet", quiet), ("--json", as_json))
     program = [str(python.absolute()), doctor.__file__]
     program += [word for word, on in flags if on]

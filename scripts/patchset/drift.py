@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from packaging.version import InvalidVersion
 
-from patchset import console, files, git, paths, proofs
+from patchset import console, files, git, paths, process, proofs
 from patchset.errors import UnavailableError, UsageError
 from patchset.inputs import index, pin
 from patchset.release import Release
@@ -37,18 +37,6 @@ _FETCH = 900.0
 _RELEASE = re.compile(r"v?\d+(\.\d+)+")
 _REF = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]*")
 
-#: Imports the modules that the arguments name; prints a line for each that fails.
-_IMPORT = """\
-import importlib, sys
-for name in sys.argv[1:]:
-    try:
-        importlib.import_module(name)
-    except BaseException as error:
-        words = " ".join(str(error).split())[:300]
-        print(f"@failed {name} {type(error).__name__}: {words}", flush=True)
-print("@end", flush=True)
-"""
-
 
 def drift(
     target: str | None,
@@ -60,8 +48,8 @@ def drift(
 ) -> list[str]:
     """Try the series of ``release`` on a source; what is to be done, line by line.
 
-    ``target`` is a release (the newest on the index without it), a folder, or a git ref
-    of ``remote``. Nothing is kept but downloads and source trees.
+    ``target`` is a release (the newest on the index without it), or a git ref of
+    ``remote``. Nothing is kept but downloads and source trees.
     """
     series = read(release)
     with files.scratch(paths.build_dir()) as place:
@@ -101,7 +89,7 @@ def _try(
             break
         except Stopped:
             _, entry = stopped_message(work)
-            conflicts[entry] = ", ".join(filter(None, unmerged(work))) or "see git am"
+            conflicts[entry] = ", ".join(unmerged(work)) or "see git am"
             step = "--skip"
     there = proofs.commits_of(work)
     faults, merged = [], []
@@ -120,57 +108,39 @@ def _try(
 
 
 def _imports(work: Path, series: Series) -> list[str]:
-    """Import each module of the series; those that stock cannot import do not count."""
-    modules = [
-        path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        for path in series.touched
-        if path.endswith(".py") and (work / path).is_file()
-    ]
-    console.note(f"  import {len(modules)} modules of the series")
-    failed = _failed(work, modules)
-    if failed:
-        here = git.text(work, "rev-parse", "HEAD")
-        proofs.check_out(work, STOCK_REF)
-        own = {path.removesuffix(".py").replace("/", ".") for path in series.files}
-        there = _failed(work, sorted(failed.keys() - own))
-        failed = {name: words for name, words in failed.items() if name not in there}
-        proofs.check_out(work, here)
-    return [f"{name} cannot be imported: {words}" for name, words in failed.items()]
-
-
-def _failed(work: Path, modules: list[str]) -> dict[str, str]:
-    """The modules of a tree that cannot be imported, and why."""
-    command = [sys.executable, "-c", _IMPORT, *modules]
+    """Import our own modules; that of vLLM's is the proofs' matter."""
+    modules = [path.removesuffix(".py").replace("/", ".") for path in series.files]
+    code = "".join(f"import {module}\n" for module in modules)
+    command = [sys.executable, "-c", code]
     done = proofs.run_in_tree(command, work, work, {"PYTHONPATH": str(work)})
-    found = re.findall(r"^@failed (\S+) (.*)$", done.stdout, re.MULTILINE)
-    if not done.stdout.rstrip().endswith("@end"):
-        found.append((modules[0], f"Python ended: {done.stdout.strip()[-300:]}"))
-    return dict(found)
+    if not done.returncode:
+        return []
+    return [f"our modules cannot be imported: {process.end_of(done.stdout)}"]
 
 
 def _proofs(work: Path, series: Series, merged: list[Patch], jobs: int) -> list[str]:
     """Run proofs: green with the series, not green on the stock source."""
-    faults = []
-    own = sorted({proof for patch in merged for proof in patch.proofs})
-    console.note(f"  {len(own)} proofs with the series")
-    for proof, (seen, output) in proofs.on_tree(work, own, jobs).items():
-        if seen != "green":
-            lines = output.strip().splitlines()
-            faults.append(f"{proof} is {seen} with the series: {(lines or [''])[-1]}")
-    proofs.check_out(work, STOCK_REF)
-    taken = taken_proofs(series.release)
-    console.note(f"  {len(own) + len(taken)} proofs on the stock source")
-    stock = proofs.on_tree(work, [*own, *taken], jobs)
-    for patch in merged:
-        if all(stock[proof][0] == "green" for proof in patch.proofs):
-            words = "its proofs pass on the stock source"
-            faults.append(f"{patch.name} may be dropped: {words}")
-    faults += [
-        f"{proof} does not pass on the stock source, as it did on {series.release.name}"
-        for proof in taken
-        if stock[proof][0] != "green"
+    own = [(patch.name, proof) for patch in merged for proof in patch.proofs]
+    taken = [(Path(proof).stem, proof) for proof in taken_proofs(series.release)]
+    runs = [
+        proofs.Run(own, "with the series", "green", "HEAD"),
+        proofs.Run(own, "on the stock source", "red", STOCK_REF),
+        proofs.Run(taken, "as before, on the stock source", "green", STOCK_REF),
     ]
-    return faults
+    runs = [run for run in runs if run.proofs]
+    verdicts = proofs.show(work, series.release.name, runs, jobs)
+    faults = [
+        f"{verdict.proof} is {verdict.seen} {verdict.stage}: "
+        f"{process.end_of(verdict.output)}"
+        for verdict in verdicts
+        if verdict.expected == "green" and not verdict.right
+    ]
+    needed = {v.patch for v in verdicts if v.expected == "red" and v.seen != "green"}
+    return faults + [
+        f"{patch.name} may be dropped: its proofs pass on the stock source"
+        for patch in merged
+        if patch.name not in needed
+    ]
 
 
 def _newest() -> str:
@@ -191,29 +161,24 @@ def _newest() -> str:
 
 def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
     """The name of a source, and the source as a repository of one commit."""
-    folder, stock = Path(target), place / "stock"
     if _RELEASE.fullmatch(target):
         name, text = pin.draft(target)
         files.write_text(place / name / "release.toml", text)
         return name, stock_tree(read_pin(place / name / "release.toml"))
-    git.run(place, "init", "--quiet", "stock")
-    if (folder / "vllm").is_dir():
-        # A copy; what its own .gitignore names is left out.
-        git.run(stock, f"--work-tree={folder.resolve()}", "add", "--all")
-        git.run(stock, "commit", "--quiet", "--no-verify", "-m", f"source in {folder}")
-        git.run(stock, "reset", "--quiet", "--hard", "HEAD")
-        return target, stock
-    if folder.is_dir() or not _REF.fullmatch(target):
-        what = f"{target!r} is not a release, a source tree of vLLM or a git ref"
-        raise UsageError(what, "such as v0.34.0, ../vllm or main")
+    if not _REF.fullmatch(target):
+        what = f"{target!r} is not a release or a git ref"
+        raise UsageError(what, "such as v0.34.0 or main")
+    stock = place / "stock"
+    git.run(place, "init", "--quiet", stock.name)
+    where = str(Path(remote).resolve()) if Path(remote).is_dir() else remote
     with console.step(f"fetch {target} from {remote}"):
-        fetch = ("fetch", "--quiet", "--depth=1", "--", remote, target)
+        fetch = ("fetch", "--quiet", "--depth=1", "--", where, target)
         try:
             git.run(stock, *fetch, timeout=_FETCH)
         except git.GitError as error:
             raise UnavailableError(
                 f"{remote} does not give {target}: {error.stderr.strip()[-300:]}",
-                "--remote URL names another one; a folder with a checkout does as well",
+                "--remote names another repository: an address, or a folder",
             ) from error
     git.run(stock, "reset", "--quiet", "--hard", "FETCH_HEAD")
     return f"{remote} {target}", stock

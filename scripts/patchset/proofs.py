@@ -14,23 +14,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TypeVar
 
 from patchset import console, files, git, paths
 from patchset.errors import UsageError
 from patchset.release import Release
-from patchset.series.apply import ENTRY, STOCK_REF, patched_tree, select
+from patchset.series.apply import ENTRY, STOCK_REF, patched_tree
 from patchset.series.read import read, taken_proofs
-
-Item = TypeVar("Item")
-Shown = TypeVar("Shown")
 
 #: Bound of one run, in seconds; an import of vLLM takes five to twenty.
 TIMEOUT = 600
@@ -56,6 +52,7 @@ class Verdict:
 
     release: str
     patch: str
+    proof: str
     stage: str
     expected: str
     seen: str
@@ -68,7 +65,8 @@ class Verdict:
 
     def __str__(self) -> str:
         word = "ok" if self.right else "WRONG"
-        words = f"{word:6}{self.release} {self.patch}, {self.stage}: {self.seen}"
+        what = f"{self.patch} ({Path(self.proof).stem})"
+        words = f"{word:6}{self.release} {what}, {self.stage}: {self.seen}"
         return words if self.right else f"{words}, expected {self.expected}"
 
 
@@ -81,26 +79,39 @@ def prove(
     pass run as well.
     """
     patches = read(release).patches
-    others = select(patches, None, only)
-    chosen = [patch for patch in patches if not only or patch not in others]
+    names = [patch.name for patch in patches]
+    if unknown := set(only).difference(names):
+        known = f"the series has {', '.join(names)}"
+        raise UsageError(f"no patch is called {', '.join(sorted(unknown))}", known)
+    chosen = [patch for patch in patches if not only or patch.name in only]
     tree = patched_tree(release)
     commits = commits_of(tree)
-    stock, head = (git.text(tree, "rev-parse", ref) for ref in (STOCK_REF, "HEAD"))
     runs, every = [], []
     for patch in chosen:
         proofs = [(patch.name, proof) for proof in patch.proofs]
         every += proofs
         runs.append(Run(proofs, "without it", "red", f"{commits[patch.entry]}^"))
     if chosen:  # first, because it takes longest
-        runs.insert(0, Run(every, "whole series", "green", head))
+        runs.insert(0, Run(every, "whole series", "green", "HEAD"))
     taken = [(Path(path).stem, path) for path in taken_proofs(release)]
     if taken and not only:
-        runs.append(Run(taken, "stock", "green", stock))
-    found = []
-    with worktrees(release, tree, jobs) as free:
-        console.note(f"  {len(every)} proofs in {len(runs)} runs, {jobs} at once")
-        ended = _each(jobs, partial(_run, free, release), runs)
-        for number, (_, verdicts) in enumerate(ended, start=1):
+        runs.append(Run(taken, "stock", "green", STOCK_REF))
+    return show(tree, release.name, runs, jobs)
+
+
+def show(tree: Path, release: str, runs: Sequence[Run], jobs: int) -> list[Verdict]:
+    """What proofs show on commits of a tree, ``jobs`` runs at once."""
+    found: list[Verdict] = []
+    free: SimpleQueue[Path] = SimpleQueue()
+    console.note(f"  {len(runs)} runs of proofs, {jobs} at once")
+    with files.scratch(paths.build_dir()) as folder:
+        for number in range(min(jobs, len(runs))):
+            place = folder / str(number)
+            git.run(folder, "clone", "--quiet", "--local", str(tree), place.name)
+            free.put(place)
+        for number, verdicts in enumerate(
+            _each(jobs, partial(_run, free, tree, release), runs), start=1
+        ):
             for verdict in verdicts:
                 console.note(f"{verdict} ({number}/{len(runs)})")
             found += verdicts
@@ -115,30 +126,15 @@ def commits_of(tree: Path) -> dict[str, str]:
     return {entry.strip(): commit for commit, entry in pairs}
 
 
-def on_tree(tree: Path, proofs: Sequence[str], jobs: int) -> dict[str, tuple[str, str]]:
-    """What proofs show on a tree as it is, each in a process of its own."""
-    root = paths.project_root()
-    found = {}
-
-    def shown(proof: str) -> tuple[str, str]:
-        return _shown(tree, [root / proof], "")[root / proof]
-
-    for number, (proof, seen) in enumerate(_each(jobs, shown, proofs), start=1):
-        found[proof] = seen
-        console.note(f"  {proof}: {seen[0]} ({number}/{len(proofs)})")
-    return found
-
-
 def _each(
-    jobs: int, act: Callable[[Item], Shown], items: Iterable[Item]
-) -> Iterator[tuple[Item, Shown]]:
-    """Results as they come, of threads; after Ctrl-C those at work end, and no more begin."""
+    jobs: int, act: Callable[[Run], list[Verdict]], runs: Sequence[Run]
+) -> Iterator[list[Verdict]]:
+    """Verdicts as they come, of threads; after Ctrl-C those at work end, no more begin."""
     _over.clear()
     pool = ThreadPoolExecutor(jobs)
     try:
-        futures = {pool.submit(act, item): item for item in items}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+        for future in as_completed([pool.submit(act, run) for run in runs]):
+            yield future.result()
     except BaseException:
         _over.set()
         raise
@@ -146,59 +142,30 @@ def _each(
         pool.shutdown(cancel_futures=True)
 
 
-@contextmanager
-def worktrees(release: Release, tree: Path, count: int) -> Iterator[SimpleQueue[Path]]:
-    """Clones of the patched tree to check prefixes out in, kept for the next time."""
-    folder = paths.build_dir() / "proofs" / release.name
-    free: SimpleQueue[Path] = SimpleQueue()
-    with files.lock(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        files.remove_temp(folder)
-        for number in range(count):
-            clone = folder / str(number)
-            if not clone.is_dir():
-                with files.atomic_folder(clone) as temp:
-                    git.run(temp, "clone", "--quiet", "--local", str(tree), ".")
-            (clone / ".git" / "index.lock").unlink(missing_ok=True)
-            git.run(clone, "fetch", "--quiet", str(tree), "HEAD")
-            free.put(clone)
-        yield free
-
-
-def _run(free: SimpleQueue[Path], release: Release, run: Run) -> list[Verdict]:
+def _run(free: SimpleQueue[Path], tree: Path, release: str, run: Run) -> list[Verdict]:
     root = paths.project_root()
-    for name, proof in run.proofs:
-        if not (root / proof).is_file():
-            what = f"{name}: its proof {proof} does not exist"
-            raise UsageError(what, "write it before the patch")
     places = sorted({root / proof for _, proof in run.proofs})
     clone = free.get()
     names = list(dict.fromkeys(name for name, _ in run.proofs))
     what = names[0] if len(names) == 1 else f"{len(names)} patches"
     console.note(f"  begin {what}, {run.stage}: {len(places)} proofs")
     try:
-        check_out(clone, run.commit)
-        shown = _shown(clone, places, release.name)
+        _check_out(clone, git.text(tree, "rev-parse", run.commit))
+        shown = _shown(clone, places, release)
         if len(places) > 1:
             # Together, one file may have broken another: ask the others alone.
             for place in places:
                 if shown[place][0] != run.expected:
-                    shown |= _shown(clone, [place], release.name)
+                    shown |= _shown(clone, [place], release)
     finally:
         free.put(clone)
     return [
-        Verdict(
-            release.name,
-            f"{name} ({Path(proof).stem})",
-            run.stage,
-            run.expected,
-            *shown[root / proof],
-        )
+        Verdict(release, name, proof, run.stage, run.expected, *shown[root / proof])
         for name, proof in run.proofs
     ]
 
 
-def check_out(clone: Path, commit: str) -> None:
+def _check_out(clone: Path, commit: str) -> None:
     """Check a commit out; a .pyc knows its source by second and size alone, so goes."""
     before = git.text(clone, "rev-parse", "HEAD")
     listed = git.text(clone, "diff", "--name-only", "--no-renames", before, commit)

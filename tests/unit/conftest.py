@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import io
 import itertools
+import os
 import re
 import shutil
 import subprocess
@@ -96,16 +97,32 @@ class Project:
         return done
 
     def git(self, *arguments: str) -> str:
-        """Run git in the patched tree as a user would."""
-        identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"]
-        done = subprocess.run(
-            ["git", *identity, *arguments],
-            cwd=self.patched,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout
+        """Run git in the patched tree."""
+        return git(self.patched, *arguments)
+
+    def pin_next(self, text: str, series: str = "") -> Path:
+        """Pin a release v1.3.0 whose parser has another text; its folder."""
+        sdist = make_sdist(self.downloads, {"pkg/parser.py": text}, "1.3.0")
+        folder = self.root / "patches/v1.3.0"
+        folder.mkdir()
+        pin = release_toml(sdist, "1.3.0", default=False)
+        (folder / "release.toml").write_text(pin)
+        (folder / "series").write_text(series)
+        return folder
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git as a user would, who has an editor that changes nothing."""
+    identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"]
+    done = subprocess.run(
+        ["git", *identity, "-c", "core.editor=true", *arguments],
+        cwd=folder,
+        env={**os.environ, "GIT_SEQUENCE_EDITOR": "true"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
 
 
 def diff_line(number: int, new: str, path: str = "pkg/parser.py") -> str:

@@ -141,9 +141,7 @@ def test_the_next_run_ends_right(
             assert failed.returncode == status, failed.stderr
         assert "Traceback" not in failed.stderr
         monkeypatch.setenv("PATCHSET_ROOT", str(root))
-        waits = (root / "build/rebase/v1.3.0/tree").exists()
-        more = ["--continue"] if waits else []
-        Project(root, released.downloads).run(*command.split(), *more)
+        Project(root, released.downloads).run(*command.split())
         assert made(root, folder) == wanted
         assert not list(root.rglob(".tmp-*"))
         shutil.rmtree(root)

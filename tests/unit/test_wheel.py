@@ -47,8 +47,7 @@ def test_overlay_changes_what_the_series_changes_and_nothing_else(
         )
         assert b"(1, 2, 0, 'mtp.1')" in new.read("vllm/_version.py")
         assert new.testzip() is None
-    shown = packaged.run("verify").stdout
-    assert shown == packaged.run("verify", str(wheel)).stdout
+    shown = packaged.run("verify", str(wheel)).stdout
     assert (
         "patched  vllm/parser.py" in shown
         and "patched  vllm/reader.py" in shown

@@ -17,7 +17,6 @@ from patchset.errors import (
     ConflictError,
     NoSpaceError,
     PatchsetError,
-    UsageError,
 )
 from patchset.release import Release
 from patchset.series import patched_files
@@ -36,83 +35,52 @@ STOCK_REF = "refs/patchset/stock"
 _CACHES = re.compile(r"(^|/| )(__pycache__|\.(pytest|mypy|ruff)_cache)(/|$)|\.pyc$")
 
 
-def patched_tree(
-    release: Release,
-    *,
-    upto: int | str | None = None,
-    without: Sequence[str] = (),
-    discard: bool = False,
-) -> Path:
-    """The patched tree ``build/trees/<release>/patched``, made if it is out of date.
+def tree_of(release: Release) -> Path:
+    """The place of a release's patched tree: ``build/trees/<release>/patched``."""
+    return paths.trees_dir(release.name) / "patched"
 
-    ``upto`` stops after that many patches (0: none) or after the patch of that name;
-    ``without`` leaves patches out by name. A tree that holds work is left alone unless
-    ``discard``.
+
+def patched_tree(release: Release, *, discard: bool = False) -> Path:
+    """The patched tree of a release, made if it is out of date.
+
+    A tree that holds work is left alone unless ``discard``.
 
     Raises:
         ConflictError: a patch does not fit; the tree has git's stopped ``am`` of it.
         AlreadyPresentError: the source has a patch's change already.
         PatchsetError: the tree holds work, or does not come out as pinned.
     """
-    with locked_tree(release, upto=upto, without=without, discard=discard) as tree:
-        return tree
-
-
-@contextlib.contextmanager
-def locked_tree(
-    release: Release,
-    *,
-    upto: int | str | None = None,
-    without: Sequence[str] = (),
-    discard: bool = False,
-) -> Iterator[Path]:
-    """The patched tree, kept from other runs for as long as it is read."""
     series = read(release)
-    patches = select(series.patches, upto, without)
     stock = stock_tree(release)
-    tree = paths.trees_dir(release.name) / "patched"
+    tree = tree_of(release)
     with files.lock(tree):
         wanted = {
             "stock": git.text(stock, "rev-parse", "HEAD"),
             "inputs": series.inputs,
-            "patches": [patch.entry for patch in patches],
+            "applied": series.entries,
             "pinned": patched_files.read(release),
         }
         stamp = read_stamp(tree)
-        work = work_in(tree, stamp)
-        if work and not discard:
-            raise PatchsetError(
-                f"the patched tree {tree} holds work that no diff has: {work}",
-                f"commit it on {BRANCH} and keep it with nox -s refresh -- "
-                f"{release.name}; git push takes branches and notes elsewhere; "
-                f"nox -s apply -- {release.name} --discard throws all of it away",
-            )
-        # What a killed run left beside the tree.
+        if not discard:
+            refuse_work(release)
         files.remove_temp(tree.parent, tree.name)
         same = stamp is not None and wanted.items() <= stamp.items()
-        if work or not same or (tree / ".git" / "rebase-apply").exists():
-            with console.step(f"apply {len(patches)} patches to {release.name}"):
-                _build(series, tree, stock, patches, wanted)
-        yield tree
+        if discard or not same or stopped_at(tree) is not None:
+            with console.step(f"apply {len(series.patches)} patches to {release.name}"):
+                _build(series, tree, stock, wanted)
+    return tree
 
 
-def select(
-    patches: list[Patch], upto: int | str | None, without: Sequence[str]
-) -> list[Patch]:
-    """Select patches by ``upto`` and ``without``."""
-    names = [patch.name for patch in patches]
-    known = f"the series has {len(names)}: {', '.join(names) or 'none'}"
-    if isinstance(upto, str):
-        upto = upto.removesuffix(".diff")
-        if not upto.isdecimal() and upto not in names:
-            raise UsageError(f"no patch is called {upto}", known)
-        upto = int(upto) if upto.isdecimal() else names.index(upto) + 1
-    if upto is not None and not 0 <= upto <= len(names):
-        raise UsageError(f"--upto {upto} is beyond the series", known)
-    left_out = {name.removesuffix(".diff") for name in without}
-    if unknown := left_out.difference(names):
-        raise UsageError(f"no patch is called {', '.join(sorted(unknown))}", known)
-    return [patch for patch in patches[:upto] if patch.name not in left_out]
+def refuse_work(release: Release) -> None:
+    """Refuse to go on without work in the patched tree that its stamp does not explain."""
+    tree = tree_of(release)
+    if work := work_in(tree, read_stamp(tree)):
+        raise PatchsetError(
+            f"the patched tree {tree} holds work that no diff has: {work}",
+            f"commit it on {BRANCH} and keep it with nox -s refresh -- "
+            f"{release.name}; git push takes branches and notes elsewhere; "
+            f"nox -s apply -- {release.name} --discard throws all of it away",
+        )
 
 
 def work_in(tree: Path, stamp: Mapping[str, Any] | None) -> str:
@@ -149,25 +117,19 @@ def _work(tree: Path, head: str, stock: str) -> str:
     return ", ".join([line[3:] for line in changed if not _CACHES.search(line)][:5])
 
 
-def _build(
-    series: Series,
-    tree: Path,
-    stock: Path,
-    patches: list[Patch],
-    stamp: Mapping[str, Any],
-) -> None:
+def _build(series: Series, tree: Path, stock: Path, stamp: Mapping[str, Any]) -> None:
     """Make the tree again; after a conflict it has git's stopped ``am``."""
     failure: PatchsetError | None = None
     with files.atomic_folder(tree) as temp:
         clone(stock, temp)
         add_files(temp, series)
         try:
-            am(temp, patches, series.release.source_date_epoch)
+            am(temp, series)
         except Stopped as stop:
-            failure = _conflict(series, patches, tree, temp, stop)
-            applied = [patch.entry for patch in patches[: stop.number]]
-            stamp = {**stamp, "patches": applied, "stopped": True}
-        if failure is None and patches == series.patches:
+            failure = _conflict(series, temp, stop, kept=True)
+            own = len(series.files)
+            stamp = {**stamp, "applied": series.entries[: own + stop.number]}
+        if failure is None:
             sums = patched_files.sums_of(changes_between(temp, STOCK_REF, "HEAD"))
             patched_files.check(series.release, sums)
         head = git.text(temp, "rev-parse", "HEAD")
@@ -210,16 +172,17 @@ class Stopped(Exception):
         self.number, self.words = number, words
 
 
-def am(tree: Path, patches: Sequence[Patch], epoch: int) -> None:
-    """Apply mails in order, one commit each.
+def am(tree: Path, series: Series) -> None:
+    """Apply the patches in order, one commit each.
 
     Raises:
         Stopped: a patch does not fit; the tree has git's stopped ``am``.
     """
+    epoch = series.release.source_date_epoch
     date = f"Date: {formatdate(epoch)}"
     with files.scratch(paths.build_dir()) as folder:
         mails = []
-        for number, patch in enumerate(patches, start=1):
+        for number, patch in enumerate(series.patches, start=1):
             mail = folder / f"{number:04d}.patch"
             text = patch.text(date, extra=((ENTRY, patch.entry),))
             mail.write_text(text, encoding="utf-8", newline="\n")
@@ -268,35 +231,39 @@ def stopped_message(tree: Path) -> tuple[str, str]:
     return message.partition("\n")[0], found[1] if found else ""
 
 
+def waiting(release: Release, what: str, how: str) -> ConflictError:
+    """The error for an ``am`` that waits in the tree; ``how`` shows the conflict."""
+    return ConflictError(
+        what,
+        f"git am waits there; resolve it, and take the result back:\n"
+        f"  cd {tree_of(release)}\n"
+        f"  {how}   # then edit\n"
+        f"  git add --all && git am --continue   # or --skip, which drops the patch\n"
+        f"  nox -s refresh -- {release.name}",
+    )
+
+
 def _conflict(
-    series: Series, patches: list[Patch], tree: Path, work: Path, stop: Stopped
+    series: Series, work: Path, stop: Stopped, *, kept: bool
 ) -> PatchsetError:
-    """The error for a patch at which ``am`` stopped."""
-    patch, name = patches[stop.number], series.release.name
-    what = f"{patch.name} ({stop.number + 1}. in the series of {name})"
+    """The error for a patch at which ``am`` stopped in a tree that is ``kept`` or not."""
+    patch, release = series.patches[stop.number], series.release
+    what = f"{patch.name} ({stop.number + 1}. in the series of {release.name})"
     diff = patch.diff.encode()
     check = ("apply", "--check", "--reverse", "--whitespace=nowarn", "-")
     if git.attempt(work, *check, stdin=diff).returncode == 0:
         return AlreadyPresentError(
-            f"{what} is already present in {name}",
-            f"take the line {patch.entry} out of {series.release.folder / 'series'}, "
-            f"and list its proofs in {series.release.folder / 'stock-must-pass'}: "
+            f"{what} is already present in {release.name}",
+            f"take the line {patch.entry} out of {release.folder / 'series'}, "
+            f"and list its proofs in {release.folder / 'stock-must-pass'}: "
             f"{', '.join(patch.proofs)}",
         )
-    words = [
-        line.removeprefix("error: ")
-        for line in stop.words.splitlines()
-        if line.startswith("error: ")
-    ]
-    return ConflictError(
-        f"{what} conflicts:\n  " + "\n  ".join(words[:12]),
-        f"git am waits there; resolve it, and take the result back:\n"
-        f"  cd {tree}\n"
-        f"  git am --show-current-patch=diff | git apply --reject   # then edit\n"
-        f"  git add --all && git am --continue\n"
-        f"  nox -s refresh -- {name}\n"
-        f"or go on without it: nox -s apply -- {name} --without {patch.name}",
-    )
+    words = re.findall(r"^error: (.*)$", stop.words, re.MULTILINE)
+    conflicts = f"{what} conflicts:\n  " + "\n  ".join(words[:12])
+    if kept:
+        how = "git am --show-current-patch=diff | git apply --reject"
+        return waiting(release, conflicts, how)
+    return ConflictError(conflicts, f"nox -s apply -- {release.name} stops at it")
 
 
 @contextlib.contextmanager
@@ -328,24 +295,17 @@ def replayed(series: Series) -> Iterator[Path]:
         git.run(tree, "checkout-index", "--all")
         add_files(tree, series)
         try:
-            am(tree, series.patches, release.source_date_epoch)
+            am(tree, series)
         except Stopped as stop:
-            where = paths.trees_dir(release.name) / "patched"
-            raise _conflict(series, series.patches, where, tree, stop) from None
+            raise _conflict(series, tree, stop, kept=False) from None
         yield tree
 
 
-def borrow(tree: Path, *others: Path) -> None:
-    """Make an empty repository that reads the objects of other trees."""
+def borrow(tree: Path, other: Path) -> None:
+    """Make an empty repository that reads the objects of another tree."""
     git.run(tree, "init", "--quiet", f"--initial-branch={BRANCH}", ".")
-    lend(tree, *others)
-
-
-def lend(tree: Path, *others: Path) -> None:
-    """Let a repository read the objects of other trees."""
-    lines = "".join(f"{other.absolute() / '.git/objects'}\n" for other in others)
-    alternates = tree / ".git" / "objects" / "info" / "alternates"
-    alternates.write_text(lines, encoding="utf-8")
+    alternates = tree / ".git/objects/info/alternates"
+    alternates.write_text(f"{other.absolute() / '.git/objects'}\n", encoding="utf-8")
 
 
 def computed(series: Series) -> list[Change]:
@@ -355,9 +315,15 @@ def computed(series: Series) -> list[Change]:
 
 
 def changes(release: Release) -> list[Change]:
-    """The changes that the series of a release makes, sorted by path."""
-    with locked_tree(release) as tree:
-        return changes_between(tree, STOCK_REF, "HEAD")
+    """The changes that the series of a release makes, sorted by path.
+
+    Raises:
+        PatchsetError: they are not as pinned, or the patched tree holds other work.
+    """
+    refuse_work(release)
+    found = computed(read(release))
+    patched_files.check(release, patched_files.sums_of(found))
+    return found
 
 
 def changes_between(repository: Path, before: str, after: str) -> list[Change]:

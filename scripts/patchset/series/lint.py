@@ -11,7 +11,6 @@ from patchset.errors import PatchsetError
 from patchset.release import Release, load, release_names, releases
 from patchset.series import patched_files
 from patchset.series.mail import Patch, parse, patch_name
-from patchset.series.native import native
 from patchset.series.read import (
     FILES,
     content_of,
@@ -92,11 +91,5 @@ def _faults(patch: Patch, content: bytes) -> Iterator[str]:
     for proof in patch.proofs:
         if not (paths.project_root() / proof).is_file():
             yield f"its proof {proof} does not exist"
-    found = [why for why, _ in filter(None, map(native, patch.paths))]
-    if patch.native and not found:
-        yield "says 'Native: yes' and touches nothing native"
-    elif not patch.native:
-        for why in found:
-            yield f"{why}; a patch of it has the trailer 'Native: yes'"
     if patch.text().encode() != content:
         yield "has more than From, Subject, message and diff, such as index lines"

@@ -28,7 +28,6 @@ _REQUIRED = {
     "Proof": (r"tests/patches/test_\w+\.py", "tests/patches/test_NAME.py"),
 }
 _OPTIONAL = {
-    "Native": ("yes", "yes, or no such line"),
     "Signed-off-by": (r".+ <.+>", "NAME <ADDRESS>"),
     "Co-authored-by": (r".+ <.+>", "NAME <ADDRESS>"),
 }
@@ -72,14 +71,14 @@ class Patch:
         return patch_name(self.entry)
 
     @property
+    def message(self) -> tuple[object, ...]:
+        """All of it but the diff."""
+        return self.author, self.subject, self.body, self.trailers
+
+    @property
     def proofs(self) -> tuple[str, ...]:
         """The proofs that it names, relative to the checkout."""
         return tuple(value for key, value in self.trailers if key == "Proof")
-
-    @property
-    def native(self) -> bool:
-        """Whether it says that it changes compiled or vendored files."""
-        return ("Native", "yes") in self.trailers
 
     @property
     def status(self) -> str:
@@ -108,6 +107,8 @@ class Patch:
             yield "the message gives no reason"
         if re.search(r"^From ", self.body, re.MULTILINE):
             yield "a line of the message begins with 'From ', which ends a mail"
+        if re.search(r"^\+(<{7}|>{7})( |$)", self.diff, re.MULTILINE):
+            yield "the diff adds a conflict marker"
         keys = [key for key, _ in self.trailers]
         for name in _REQUIRED:
             if name not in keys:

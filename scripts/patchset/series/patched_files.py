@@ -77,19 +77,11 @@ def check(release: Release, sums: Mapping[str, str]) -> None:
     """Compare what a series made with what is pinned, if anything is."""
     if (pinned := read(release)) is None:
         return
-    found = [f"{path}: not pinned" for path in sums.keys() - pinned.keys()]
-    found += [
-        f"{path}: pinned, but not changed" for path in pinned.keys() - sums.keys()
-    ]
-    found += [
-        f"{path}: not as pinned"
-        for path in sums.keys() & pinned
-        if pinned[path] != sums[path]
-    ]
-    if found:
+    if differing := dict(sums.items() ^ pinned.items()):
+        found = [f"{path}: not as pinned" for path in sorted(differing)]
         raise PatchsetError(
             f"the series of {release.name} does not make what {file(release)} pins:\n  "
-            + "\n  ".join(sorted(found)),
+            + "\n  ".join(found),
             f"nox -s refresh -- {release.name} pins the result of an edit that was "
             "meant; git diff shows it",
         )

@@ -15,6 +15,8 @@ from patchset.series.mail import PATH, Patch, PatchFormatError, parse
 
 #: Modules of our own, by their path in vLLM's tree, below ``patches/``.
 FILES = "files/"
+#: The file that lists the entries.
+SERIES = "series"
 #: The folders of diffs that several releases share, below ``patches/``.
 SHARED = ("core/", "extra/")
 
@@ -31,13 +33,19 @@ class Series:
     """What a release takes, in order.
 
     ``files`` are the modules of our own: path in the tree and content. ``inputs`` are
-    the entries with git's name of each file's content.
+    the entries, and the file ``series``, with git's name of each file's content.
     """
 
     release: Release
     files: dict[str, bytes]
     patches: list[Patch]
     inputs: dict[str, str]
+
+    @property
+    def entries(self) -> list[str]:
+        """The lines of the series."""
+        own = [FILES + path for path in self.files]
+        return own + [patch.entry for patch in self.patches]
 
     @property
     def touched(self) -> list[str]:
@@ -76,7 +84,7 @@ def lines_of(
 
 def series_file(release: Release) -> Path:
     """``patches/<release>/series``."""
-    return release.folder / "series"
+    return release.folder / SERIES
 
 
 def entries(release: Release) -> list[str]:
@@ -102,8 +110,10 @@ def entry_file(release: Release, entry: str) -> Path:
 
 def read(release: Release) -> Series:
     """The series with all its files; a patch with a fault is an error."""
-    series = Series(release, {}, [], {})
-    for entry in entries(release):
+    listed = entries(release)
+    inputs = {SERIES: git.blob_id(content_of(series_file(release)))}
+    series = Series(release, {}, [], inputs)
+    for entry in listed:
         file = entry_file(release, entry)
         content = content_of(file)
         series.inputs[entry] = git.blob_id(content)
@@ -126,11 +136,6 @@ def content_of(file: Path) -> bytes:
         words = error.strerror or str(error)
         hint = "git checkout brings it back; a line of the series may name it in vain"
         raise PatchFormatError(f"{file} cannot be read: {words}", hint) from error
-
-
-def users(entry: str, among: list[Release]) -> list[Release]:
-    """The releases whose series has a line."""
-    return [release for release in among if entry in entries(release)]
 
 
 def shared_diffs() -> list[str]:

@@ -72,4 +72,5 @@ def read_stamp(tree: Path) -> dict[str, Any] | None:
 
 def write_stamp(tree: Path, stamp: Mapping[str, Any]) -> None:
     """Say in a tree what it was made of."""
+    files.remove_temp(tree / ".git")
     files.write_text(tree / ".git" / _STAMP, json.dumps(stamp, indent=1) + "\n")

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commits of a patched tree written back below ``patches/``, and what is generated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from patchset import console, files, git
+from patchset.errors import ConflictError, PatchsetError
+from patchset.release import Release, load, releases
+from patchset.series import patched_files
+from patchset.series.apply import (
+    STOCK_REF,
+    changes_between,
+    computed,
+    replayed,
+    stopped_at,
+    tree_of,
+)
+from patchset.series.export import Exported, exported
+from patchset.series.mail import Patch, parse, patch_name
+from patchset.series.read import (
+    FILES,
+    SERIES,
+    SHARED,
+    TAKEN,
+    Series,
+    content_of,
+    entries,
+    entry_file,
+    read,
+    shared_diffs,
+    taken_proofs,
+)
+from patchset.series.stock_tree import read_stamp, write_stamp
+
+
+@dataclass
+class Outcome:
+    """The result of a refresh: one line for each thing that changed."""
+
+    lines: list[str] = field(default_factory=list)
+    #: Entries whose files were written.
+    written: set[str] = field(default_factory=set)
+    #: Releases whose series does not apply any more.
+    broken: dict[str, ConflictError] = field(default_factory=dict)
+
+
+def refresh(release: Release, *, everything: bool = False) -> Outcome:
+    """Write the commits of the release's patched tree back, then what is generated.
+
+    ``patched-files.sha256`` is computed for this release, those that share a file
+    which was written, or ``everything``. Nothing is written if a commit cannot become a
+    patch, or if a file to be written was edited since the tree was made.
+    """
+    outcome = Outcome()
+    tree = tree_of(release)
+    with files.lock(tree):
+        stamp = read_stamp(tree)
+        made = _save(release, tree, stamp, outcome) if stamp else None
+        chosen = [
+            other
+            for other in releases()
+            if everything
+            or other.name == release.name
+            or not outcome.written.isdisjoint(entries(other))
+        ]
+        generate(chosen, outcome)
+        if stamp and made:
+            stamp.pop("port", None)
+            stamp["inputs"] = read(release).inputs
+            stamp["applied"] = made.entries
+            stamp["pinned"] = patched_files.read(release)
+            stamp["head"] = git.text(tree, "rev-parse", "HEAD")
+            write_stamp(tree, stamp)
+    return outcome
+
+
+def generate(chosen: Sequence[Release], outcome: Outcome) -> None:
+    """Compute and write ``patched-files.sha256``."""
+
+    def sums(release: Release) -> dict[str, str] | ConflictError:
+        try:
+            return patched_files.sums_of(computed(read(release)))
+        except ConflictError as error:
+            return error
+
+    with (
+        ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool,
+        console.progress("series", len(chosen), unit="releases") as advance,
+    ):
+        for release, found in zip(chosen, pool.map(sums, chosen), strict=True):
+            advance(1)
+            place = patched_files.file(release)
+            if isinstance(found, ConflictError):
+                outcome.broken[release.name] = found
+            elif _write(place, patched_files.text(found)):
+                outcome.lines.append(f"wrote {release.name}/{place.name}")
+
+
+def _write(place: Path, text: str) -> bool:
+    """Make a file say ``text``, or not be there; whether that changed anything."""
+    files.remove_temp(place.parent, place.name)
+    before = place.read_text(encoding="utf-8") if place.is_file() else ""
+    if text and text != before:
+        files.write_text(place, text)
+    elif not text:
+        place.unlink(missing_ok=True)
+    return text != before
+
+
+def _save(
+    release: Release, tree: Path, stamp: Mapping[str, Any], outcome: Outcome
+) -> Series | None:
+    """Write the tree's commits into ``patches/``; None without work in the tree."""
+    if stopped_at(tree) is not None:
+        hint = "git am --continue, --skip or --abort"
+        raise PatchsetError(f"{tree}: git am is not finished", hint)
+    if git.text(tree, "status", "--porcelain"):
+        hint = "git commit --amend, or a commit of their own"
+        raise PatchsetError(f"{tree} has changes that are not committed", hint)
+    port = stamp.get("port")
+    complete = len(stamp["applied"]) == len(stamp["inputs"]) - 1  # but for SERIES
+    same = git.text(tree, "rev-parse", "HEAD") == stamp["head"]
+    if same and complete and not port:
+        return None
+    found = exported(tree)
+    if not found.patches:
+        what = f"{tree} has no patch any more, as after git am --abort"
+        raise PatchsetError(what, f"nox -s apply -- {release.name} --discard")
+    made = _as_stored(release, found, stamp["inputs"])
+    _same_tree(tree, made)
+    text = {FILES + path: content.decode() for path, content in made.files.items()}
+    text |= {patch.entry: patch.text() for patch in made.patches}
+    lines = sorted(FILES + path for path in made.files)
+    lines += [patch.entry for patch in made.patches]
+    text[SERIES] = "".join(f"{line}\n" for line in lines)
+    old = entries(release)
+    gone = set(stamp["applied"]) - text.keys()
+    outcome.written |= _store(release, text, gone, stamp["inputs"])
+    if port:
+        outcome.lines += _ported(release, tree, stamp, made)
+    outcome.lines += [
+        f"{'changed' if entry in old else 'added'} {entry}"
+        for entry in sorted(outcome.written)
+    ]
+    outcome.lines += [f"removed {entry}" for entry in sorted(gone)]
+    return made
+
+
+def _as_stored(release: Release, found: Exported, inputs: Mapping[str, str]) -> Series:
+    """The series of a tree's commits, by the files that have their diffs.
+
+    An input of the tree is changed in place, which reaches all releases that share it.
+    Any other shared diff is taken if it says the same; what differs becomes the
+    release's own.
+    """
+    patches: list[Patch] = []
+    for patch in found.patches:
+        known = patch.entry in inputs
+        others = (e for e in shared_diffs() if patch_name(e) == patch.name)
+        stored = [
+            parse(content_of(file), file, entry)
+            for entry in ([patch.entry] if known else others)
+            if (file := entry_file(release, entry)).exists()
+        ]
+        same = next((other for other in stored if found.says(other, patch)), None)
+        if same is None and known and stored:
+            same = found.as_narrow(stored[0], patch)
+        own = patch.entry if known else f"{patch.name}.diff"
+        patches.append(same or replace(patch, entry=own))
+    return Series(release, found.files, patches, {})
+
+
+def _same_tree(tree: Path, made: Series) -> None:
+    """Refuse a series that does not make the tree again."""
+    wanted = patched_files.sums_of(changes_between(tree, STOCK_REF, "HEAD"))
+    with replayed(made) as copy:
+        sums = patched_files.sums_of(changes_between(copy, STOCK_REF, "HEAD"))
+    if sums != wanted:
+        differing = sorted(dict(sums.items() ^ wanted.items()))
+        what = f"the diffs do not make the tree again: {', '.join(differing[:5])}"
+        raise PatchsetError(what, "this is a fault of the tool; please report it")
+
+
+def _store(
+    release: Release,
+    text: Mapping[str, str],
+    gone: Iterable[str],
+    inputs: Mapping[str, str],
+) -> set[str]:
+    """Write and delete files of a series; the entries that were written.
+
+    Raises:
+        PatchsetError: one of them was edited since the tree was made; nothing is done.
+    """
+    written, deleted = set(), []
+    among = [other for other in releases() if other.name != release.name]
+    for entry in (*text, *gone):
+        file = entry_file(release, entry)
+        files.remove_temp(file.parent, file.name)
+        there = git.blob_id(content_of(file)) if file.exists() else None
+        made = git.blob_id(text[entry].encode()) if entry in text else None
+        shared = entry.startswith((FILES, *SHARED))
+        if made is None and shared and any(entry in entries(other) for other in among):
+            continue
+        if there not in (None, made, inputs.get(entry)):
+            raise PatchsetError(
+                f"{file} was edited since the tree was made, and differs from it",
+                "move it aside, run the same command again, then put the edit into the "
+                "tree",
+            )
+        if made is None:
+            deleted.append(file)
+        elif there != made:
+            written.add(entry)
+    for entry in text:
+        if entry in written:
+            files.write_text(entry_file(release, entry), text[entry])
+    for file in deleted:
+        file.unlink(missing_ok=True)
+    return written - {SERIES}
+
+
+def _ported(
+    release: Release, tree: Path, stamp: Mapping[str, Any], made: Series
+) -> list[str]:
+    """Git's comparison with the series that was ported; lists the proofs that are left.
+
+    The proofs of a patch that is gone must pass on the stock tree from now on.
+    """
+    old = read(load(stamp["port"]["from"]))
+    names = {patch.name for patch in made.patches}
+    dropped = [patch for patch in old.patches if patch.name not in names]
+    proofs = {*taken_proofs(release), *(p for patch in dropped for p in patch.proofs)}
+    proofs -= {proof for patch in made.patches for proof in patch.proofs}
+    text = "".join(f"{proof}\n" for proof in sorted(proofs))
+    _write(release.folder / TAKEN, text)
+    ranges = (stamp["port"]["range"], f"{stamp['head']}..HEAD")
+    compared = git.text(tree, "range-diff", "--no-color", "--no-patch", *ranges)
+    lines = [*compared.split("\n"), f"git -C {tree} range-diff {' '.join(ranges)}"]
+    return lines + [
+        f"{patch.name} is dropped: its proofs must pass on the stock tree ({TAKEN}); "
+        "take them out there if it was dropped for another reason"
+        for patch in dropped
+    ]
