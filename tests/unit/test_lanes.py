@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import re
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from conformance import report
 from conformance.adapters import AdapterError
 from kernels import __main__ as kernels
 from patchset import files, process, run_command
-from patchset.errors import NoSpaceError, UnavailableError, UsageError
+from patchset.errors import UnavailableError, UsageError
 from patchset.release import load
 
 TESTS = Path(__file__).parents[1] / "lanes"
@@ -60,27 +59,18 @@ def test_a_lane_that_cannot_judge_says_why(
     status: int,
     words: tuple[str, ...],
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def main() -> int:
         raise error
 
     ends: list[Callable[[], None]] = [lambda: run_command.run_lane(main, AdapterError)]
-    if status not in (
-        3,
-        130,
-    ):  # the same words and statuses, whichever way a lane is run
+    if status not in (3, 130):  # the same, whichever way a lane is run
         ends.append(lambda: run_command.run(click.Command("lane", callback=main), []))
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
     for end in ends:
-        handlers = {
-            sign: signal.getsignal(sign)
-            for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        }
-        try:
-            with pytest.raises(SystemExit) as ended:
-                end()
-        finally:
-            for sign, handler in handlers.items():
-                signal.signal(sign, handler)
+        with pytest.raises(SystemExit) as ended:
+            end()
         said = capsys.readouterr().err
         assert ended.value.code == status and all(word in said for word in words)
 
@@ -91,24 +81,6 @@ def test_the_tool_shows_its_help_without_the_packages_of_tests() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize(
-    "package", ["conformance", "bfcl", "engines", "tokens", "cpu", "gpu"]
-)
-@pytest.mark.parametrize("program", ["-m", "/usr/bin/pytest"])
-def test_an_interruption_while_modules_are_imported_is_no_traceback(
-    package: str, program: str
-) -> None:
-    script = f"import sys, os; sys.argv = [{program!r}]; import {package}; os.kill(os.getpid(), 2)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=TESTS, capture_output=True, text=True
-    )
-    if program == "-m":
-        again = "error: interrupted\nnext:  run the same command again\n"
-        assert (done.returncode, done.stderr) == (130, again)
-    else:  # whoever imports it otherwise keeps what it does on Ctrl-C
-        assert done.returncode == -signal.SIGINT
 
 
 def test_a_result_is_written_whole_or_not_at_all(
@@ -136,53 +108,3 @@ def test_a_triton_that_cannot_be_installed_is_unavailable(
     ) as raised:
         kernels._triton(load())
     assert "check the network" in (raised.value.hint or "")
-
-
-def test_a_program_whose_output_is_not_shown_has_its_last_words_in_the_error() -> None:
-    # Flushed, because a pipe gets the buffered line only at the end, behind the error.
-    script = (
-        "print('Collecting torch', flush=True)\n"
-        "raise SystemExit('ERROR: No matching distribution found for torch')"
-    )
-    with pytest.raises(process.ProgramError) as shown:
-        process.run([sys.executable, "-c", script], prefix="pip")
-    with pytest.raises(process.ProgramError) as hidden:
-        process.run(
-            [sys.executable, "-c", script], prefix="pip", on_line=lambda line: None
-        )
-    assert (
-        "No matching" not in shown.value.message
-        and shown.value.hint == "its output is above"
-    )
-    assert (
-        "its last words: ERROR: No matching distribution found for torch"
-        in hidden.value.message
-    )
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "WARNING: Retrying: [Errno -3] Temporary failure in name resolution",
-        "npm error reason: getaddrinfo EAI_AGAIN registry.npmjs.org",
-    ],
-)
-def test_a_program_without_a_network_is_unavailable(words: str) -> None:
-    script = f"print({words!r}, flush=True); raise SystemExit('ERROR: No matching distribution found for torch')"
-    with pytest.raises(
-        UnavailableError, match="has no network; it said .*" + re.escape(words[-20:])
-    ) as raised:
-        process.run(
-            [sys.executable, "-c", script], prefix="pip", on_line=lambda line: None
-        )
-    assert "check the network" in (raised.value.hint or "")
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["OSError: [Errno 28] No space left on device", "write x: no space left on device"],
-)
-def test_a_program_that_finds_the_disk_full_is_said_to(words: str) -> None:
-    script = f"import sys; sys.exit({words!r})"
-    with pytest.raises(NoSpaceError, match="the disk is full: python"):
-        process.run([sys.executable, "-c", script], prefix="pip")

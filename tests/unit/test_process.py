@@ -10,9 +10,14 @@ import sys
 
 import pytest
 
-from conftest import Project, running, until
+from conftest import running, until
 from patchset import process
-from patchset.errors import MissingToolError
+from patchset.errors import (
+    MissingToolError,
+    NoSpaceError,
+    PatchsetError,
+    UnavailableError,
+)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -48,26 +53,34 @@ def test_the_status_of_a_program_is_its_own(script: str, status: int) -> None:
         process.run(["no-such-program"], prefix="p")
 
 
-@pytest.mark.parametrize(
-    "module", ["patchset.errors", "click", "rich.console", "patchset.run_command"]
+PIP = "print({!r}, flush=True); raise SystemExit('ERROR: No matching distribution')"
+NETWORK = (
+    "WARNING: Retrying: [Errno -3] Temporary failure in name resolution",
+    "npm error reason: getaddrinfo EAI_AGAIN registry.npmjs.org",
 )
-def test_an_interruption_while_modules_are_imported_is_no_traceback(
-    project: Project, module: str
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "said"),
+    [
+        (PIP.format("a"), process.ProgramError, "last words: ERROR: No matching"),
+        ("exit(900 * 'a' + ' because')", process.ProgramError, "aaa because"),
+        (PIP.format(NETWORK[0]), UnavailableError, "no network.* name resolution"),
+        (PIP.format(NETWORK[1]), UnavailableError, "no network.*registry.npmjs.org"),
+        ("exit('[Errno 28] No space left on device')", NoSpaceError, "disk is full"),
+        ("exit('write x: no space left on device')", NoSpaceError, "disk is full"),
+    ],
+)
+def test_a_program_that_fails_has_its_cause_in_the_error(
+    code: str, error: type[PatchsetError], said: str
 ) -> None:
-    started = subprocess.Popen(
-        [sys.executable, "-X", "importtime", "-m", "patchset", "apply"],
-        cwd=project.root,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert started.stderr is not None
-    assert any(line.split("|")[-1].strip() == module for line in started.stderr)
-    started.send_signal(signal.SIGINT)
-    said = started.communicate(timeout=60)[1]
-    assert started.returncode == 130 and "Traceback" not in said
+    program = [sys.executable, "-c", f"import sys; exit = sys.exit; {code}"]
+    with pytest.raises(error, match=said):
+        process.run(program, prefix="p", on_line=lambda line: None)
 
 
-def test_the_end_of_a_long_line_is_kept() -> None:
-    script = "printf 'a%.0s' $(seq 1 900); echo ' because of this'; exit 1"
-    with pytest.raises(process.ProgramError, match="because of this"):
-        process.run(["sh", "-c", script], prefix="p", on_line=lambda line: None)
+def test_an_output_that_is_shown_is_not_told_again() -> None:
+    with pytest.raises(process.ProgramError) as shown:
+        process.run([sys.executable, "-c", PIP.format("a")], prefix="pip")
+    assert "No matching" not in shown.value.message
+    assert shown.value.hint == "its output is above"

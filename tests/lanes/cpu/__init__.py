@@ -3,9 +3,6 @@
 
 from pathlib import Path
 
-#: Ctrl-C while modules are imported.
-import conformance  # noqa: F401
-
 
 def build_dir() -> Path:
     """What the lane makes: environment, model, logs."""

@@ -4,6 +4,3 @@
 ``host``, ``overlay``, ``pace``, ``real``, ``receipt``, ``report`` and ``tool_eval`` run
 from that file, with what the official image holds; ``build`` and ``__main__`` make it.
 """
-
-#: Ctrl-C while modules are imported.
-import cpu  # noqa: F401

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do cached prefixes of hybrid models hold what they say, with MTP and without."""
 
-import conformance  # noqa: F401 - for Ctrl-C while modules are imported
-
 #: Raised by hand when a verdict can change.
 SUITE_VERSION = 1
