@@ -101,7 +101,7 @@ def test_random_markup_and_cuts() -> None:
         text = "".join(random_.choices(tags, k=random_.randint(1, 24)))
         if random_.random() < 0.6:
             text = "<tool_call>\n<function=write>\n<parameter=content>\n" + text
-        options = {
+        options: dict[str, Any] = {
             "reasoning": random_.random() < 0.4,
             "think_tags": random_.random() < 0.7,
         }
