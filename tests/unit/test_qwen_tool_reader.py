@@ -457,12 +457,12 @@ def runs(*commands: str, **more: str) -> list[tuple[str, dict[str, str]]]:
             ],
         ),
         # The closing tag behind the call is not prose of the next one's line.
-        (f"{RUN}\n</tool_call>{LINE}</parameter></function> w", runs("ls", "ls")),
+        (f"{RUN}\n</tool_call> {RUN}\nfoo", runs("ls", "ls")),
         # Behind prose closing tags are forgiven as in a call on its own line.
         (f"Now {LINE}</tool_call>", runs("ls")),
         (f"Now {LINE}</tool_call>\n", runs("ls")),
         # A fence in the value of a call to an undeclared tool.
-        (f"{OTHER}```\nb{ENDS}\n{RUN}", [("u", {"x": "```\nb"}), *runs("ls")]),
+        (f"{OTHER}```\nb{ENDS}\n{RUN}\nfoo", [("u", {"x": "```\nb"}), *runs("ls")]),
         # A declared tool needs no <tool_call>.
         ("- <function=run>\n<parameter=command>\nls" + ENDS, runs("ls")),
     ],
