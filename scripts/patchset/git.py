@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from patchset import files
@@ -56,15 +55,6 @@ class GitError(PatchsetError):
         self.stderr = stderr
 
 
-@dataclass(frozen=True)
-class Done:
-    """How a git command ended, and what it said."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 def run(
     folder: Path,
     *arguments: str,
@@ -102,10 +92,11 @@ def attempt(
     *arguments: str,
     stdin: bytes | None = None,
     epoch: int | None = None,
-) -> Done:
+) -> subprocess.CompletedProcess[str]:
     """Run git, whatever its exit status."""
-    status, out, err = _start(folder, arguments, stdin, epoch, TIMEOUT)
-    return Done(status, out.decode(errors="replace"), err.decode(errors="replace"))
+    status, *said = _start(folder, arguments, stdin, epoch, TIMEOUT)
+    out, err = (words.decode(errors="replace") for words in said)
+    return subprocess.CompletedProcess(arguments, status, out, err)
 
 
 def text(folder: Path, *arguments: str) -> str:
