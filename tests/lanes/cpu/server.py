@@ -33,7 +33,8 @@ _ARGUMENTS = (
 #: Tokens of the small model's longest prompt and answer, with room.
 SMALL = ("--max-model-len", "2048")
 START_SECONDS = 600
-STOP_SECONDS = 30
+#: Less than a program is given to end (patchset.process).
+STOP_SECONDS = 20
 SITE = Path(__file__).parent / "site"
 _LAST_LINES = 40
 

@@ -13,7 +13,7 @@ import click
 
 from cpu import environment
 from gpu import build, check, host, report
-from patchset import console, paths, release, run_command
+from patchset import console, paths, process, release, run_command
 from patchset.errors import MissingToolError, PatchsetError
 from patchset.series.apply import PatchedRelease
 
@@ -92,10 +92,7 @@ def command(
             return
         # With nothing of this Python's.
         bare = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        done = subprocess.run([*begin, *words], env=bare, check=False)
-        if done.returncode:
-            why = f"the receipt ended with status {done.returncode}"
-            raise PatchsetError(why, "its output is above")
+        process.run([*begin, *words], prefix="receipt", env=bare)
         receipt = file.with_suffix("") / "receipt.json"
     read = check.check(receipt)
     console.result(report.table(read))
