@@ -83,6 +83,13 @@ def test_a_python_without_vllm_is_told(file: Path) -> None:
     assert last.startswith("paste this: receipt v1.2.0") and "has no vLLM" in last
 
 
+def test_a_bare_python_is_told(file: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(file)], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "paste this: no vLLM is in" in done.stderr
+
+
 def test_another_vllm_is_told(file: Path, tmp_path: Path) -> None:
     done = run(file, path=installed(tmp_path / "site", "0.9.9"))
     assert "this is vLLM 0.9.9, and the receipt is for 1.2.0" in done.stdout

@@ -41,7 +41,10 @@ with tempfile.TemporaryDirectory(prefix="receipt-") as folder:
     zipfile.ZipFile(sys.argv[0]).extractall(folder)
     sys.path[0] = folder
     sys.argv[0] = os.path.basename(sys.argv[0])
-    from gpu.receipt import command
+    try:
+        from gpu.receipt import command
+    except ModuleNotFoundError as error:
+        sys.exit(f"paste this: no vLLM is in {sys.executable}: it has no {error.name}")
     command()
 '''
 
