@@ -93,9 +93,9 @@ class Report:
         }
 
     def is_right(self) -> bool:
-        """Whether nothing is wrong, not even a form, and the SDKs agree."""
-        right = not any(result["wrong"] for result in self.results)
-        return right and not any(self.by_sdk().values())
+        """Whether every response is right, if not in form, and the SDKs agree."""
+        total = self.total()
+        return total["right"] == total["all"] and not any(self.by_sdk().values())
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
