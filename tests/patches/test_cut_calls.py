@@ -192,6 +192,18 @@ def test_a_stop_string_that_closes_the_call_ends_it(
     assert reading.content == ""
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("tag", ["</tool_call>", "</function>"])
+def test_a_call_that_a_stop_string_closes_is_a_tool_use(
+    tag: str, width: int | None
+) -> None:
+    output = call("read", ("path", "/a"))
+    output = output[: output.index(tag)]
+    reading = ask(output, width, surface="messages", stop=tag)
+    assert [one.name for one in reading.calls] == ["read"]
+    assert reading.finish == "tool_calls"
+
+
 @pytest.mark.parametrize("surface", ["chat", "responses", "messages"])
 def test_the_next_turn_takes_it_back(surface: str) -> None:
     """What each surface sent of a cut call, as clients send it back."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -175,6 +176,13 @@ def test_refresh_takes_amended_new_dropped_and_reordered_commits(own: Project) -
     assert own.run("refresh").stdout == ""
     own.run("apply")
     assert own.run("lint").stdout == ""
+
+
+def test_refresh_refuses_a_tree_of_another_version_of_the_tool(own: Project) -> None:
+    own.run("apply")
+    stamp = patched_tree(load("v1.2.0")) / ".git" / "patchset.json"
+    stamp.write_text(json.dumps({"head": "0" * 40, "stock": "0" * 40}))
+    assert "another version of this tool" in own.run("refresh", status=1).stderr
 
 
 def test_refresh_refuses_what_cannot_be_a_patch_and_writes_nothing(

@@ -62,6 +62,12 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
     tree = tree_of(release)
     with files.lock(tree):
         stamp = read_stamp(tree)
+        if stamp and not {"applied", "inputs", "head"} <= stamp.keys():
+            raise PatchsetError(
+                f"{tree} was made by another version of this tool",
+                f"keep its commits (git format-patch), then nox -s apply -- "
+                f"{release.name} --discard",
+            )
         made = _save(release, tree, stamp, outcome) if stamp else None
         chosen = [
             other
