@@ -172,11 +172,11 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def proofs(session: nox.Session) -> None:
-    """Patch: run each patch's proofs without and with it: -- [RELEASE… | --all]."""
+    """Patch: run patches' proofs without and with them: -- [RELEASE… --patch NAME]."""
     install(session, "test", lane=True)
     options, names = arguments(session)
     patchset(session, "prove", *options, *names)
-    for name in [] if HELP else names:
+    for name in [] if HELP or "--patch" in options else names:
         tree = {"VLLM_TREE": str(TREES / name / "patched")}
         quiet = {"VLLM_LOGGING_LEVEL": "ERROR"}
         session.run("pytest", "-q", "tests/patches/modules", env=tree | quiet)

@@ -64,10 +64,14 @@ def drift(
             faults += _imports(work, series)
             faults += _proofs(work, series, merged, jobs)
     console.result(*faults)
-    verdict = f"{len(faults)} things to do" if faults else "it fits"
+    many = "1 thing" if len(faults) == 1 else f"{len(faults)} things"
+    verdict = f"{many} to do" if faults else "it fits"
     console.result(f"series of {release.name} on {name}: {verdict}")
     if faults:
-        console.note(f"next: nox -s rebase -- {name}")
+        if _RELEASE.fullmatch(name):
+            console.note(f"next: nox -s rebase -- {name}")
+        else:
+            console.note("next: docs/rebasing.md, From a source of your own")
     return faults
 
 

@@ -239,6 +239,7 @@ def waiting(release: Release, what: str, how: str) -> ConflictError:
         f"  cd {tree_of(release)}\n"
         f"  {how}   # then edit\n"
         f"  git add --all && git am --continue   # or --skip, which drops the patch\n"
+        f"  cd -\n"
         f"  nox -s refresh -- {release.name}",
     )
 

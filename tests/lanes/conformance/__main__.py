@@ -201,7 +201,11 @@ def run(opts: argparse.Namespace) -> int:
             print(f"{case.name:60} {case.class_:24} {case.source}")
         return 0
     if not chosen:
-        print("no such case", file=sys.stderr)
+        print(
+            f"error: no case {', '.join(opts.case)}\n"
+            "next:  name it GROUP/NAME; nox -s conformance -- --list has all",
+            file=sys.stderr,
+        )
         return 2
     pattern = r"w1|mtp5#.*" if opts.quick else None
     if opts.mtp is not None:
