@@ -213,6 +213,6 @@ def need_space(needs: Mapping[Path, float]) -> None:
             raise NoSpaceError(
                 f"{folder} has {free / 1e6:.0f} MB free; {wanted / 1e6:.0f} MB are "
                 "needed, headroom included",
-                "free some space there, or set PATCHSET_BUILD_DIR or "
-                "PATCHSET_DOWNLOADS to another disk",
+                "free some space there, or set PATCHSET_BUILD_DIR, "
+                "PATCHSET_DOWNLOADS or TMPDIR to another disk",
             )

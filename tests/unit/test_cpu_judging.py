@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cpu import asking, metrics, questions
+from cpu import asking, questions
 from cpu.questions import Question
 from cpu.server import Server
 
@@ -26,8 +26,12 @@ CASE = "examples/01-function-end-in-value/closed"
 RIGHT = {"content": "a </function> b"}
 
 
-def test_acceptance_is_read_from_the_metrics() -> None:
-    assert metrics.accepted(METRICS, 3) == [0.8, 0.5, 0.2]
+def test_acceptance_is_read_from_the_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = httpx.Request("GET", "http://x/metrics")
+    answer = httpx.Response(200, text=METRICS, request=request)
+    monkeypatch.setattr(httpx, "get", lambda *_, **__: answer)
+    running = Server("http://x", 3, Path(), Path(), None)  # type: ignore[arg-type]
+    assert running.accepted() == [0.8, 0.5, 0.2]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +50,7 @@ def test_drafts_that_prove_nothing_are_complained_of(
     shares: list[float], widths: list[int]
 ) -> None:
     found = [f"no step gave {width} tokens" for width in widths]
-    assert metrics.complaints(shares) == found
+    assert asking.complaints(shares) == found
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpu import tool_eval
+from gpu import real
 
 ARGUMENTS = '{"location": "Berlin"}'
 
@@ -100,7 +100,7 @@ def test_the_package_judges_what_the_server_said(
     monkeypatch.chdir(tmp_path)
     url, model = server
     model.arguments = arguments
-    said = asyncio.run(tool_eval.judge(url, chosen))
+    said = asyncio.run(real.tool_eval(url, chosen))
     assert said["verdicts"] == {"TC-01": "pass", "TC-03": "fail"}
     assert (said["failed_by_server"], said["points"]) == (1, [2, 4])
     assert said["tool-eval-bench"] == "3.0.0"

@@ -6,9 +6,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from cpu import checkpoints
 from gpu import build, check, host, overlay, receipt, report
 from gpu.__main__ import command
 from gpu.serve import Job
-from patchset import release
+from patchset import release, results
 from patchset.errors import NoSpaceError, PatchsetError
 from patchset.series import patched_files
 from patchset.series.apply import PatchedRelease
@@ -116,9 +118,17 @@ def test_a_changed_installation_is_told(file: Path, tmp_path: Path) -> None:
     assert "the installed vLLM is not the official one" in done.stdout
 
 
-def test_a_disk_without_room_is_told(tmp_path: Path) -> None:
-    with pytest.raises(NoSpaceError, match="GB free, and a run takes up to 9"):
-        host.need_space(tmp_path, 9_000_000, "a run")
+def test_a_disk_without_room_is_told(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "driver", lambda: "580")
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\nexit 1\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=19e9))
+    with pytest.raises(NoSpaceError, match="19000 MB free; 22064 MB are needed"):
+        command.main(["--run"], standalone_mode=False)
 
 
 def test_the_patched_tree_has_the_series_and_links_the_rest(tmp_path: Path) -> None:
@@ -200,7 +210,8 @@ def written(folder: Path, **changed: Any) -> Path:
 def test_a_receipt_of_the_series_is_taken_and_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check, "folder", lambda: tmp_path / "kept")
+    kept = tmp_path / "kept"
+    monkeypatch.setattr(results, "file", lambda _, name: kept / f"{name}.json")
     read = check.check(written(tmp_path))
     assert "| graphs, k = 3 | patched | 7/9 | 90% 80% 70% | 9 |" in report.table(read)
     found = [release.load("v0.33.0")]
@@ -281,7 +292,7 @@ class Servers:
     def __init__(self, asked: list[str]) -> None:
         self.asked = asked
 
-    def result(self, job: Job, note: Any) -> dict[str, Any]:
+    def result(self, job: Job) -> dict[str, Any]:
         self.asked.append(str(job))
         if job.variant == "stock":
             raise PatchsetError("no memory")

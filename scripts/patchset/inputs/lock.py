@@ -129,7 +129,7 @@ def make(
     # No package index keeps local versions such as torch 2.13.0+cpu (PEP 440).
     wanted = [
         re.sub(r"(==[^+,;\s]+)\+[A-Za-z0-9.]+", r"\1", text)
-        for text in _requirements(fetch.artifact(pinned))
+        for text in requirements(fetch.artifact(pinned))
     ]
     local = {
         name: release.folder / f"{name}s.{use}.txt"
@@ -152,7 +152,7 @@ def make(
     return place
 
 
-def _requirements(wheel: Path) -> list[str]:
+def requirements(wheel: Path) -> list[str]:
     """The requirements that a wheel's METADATA lists."""
     try:
         (found,) = distributions(path=[str(wheel)])

@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -16,11 +17,14 @@ from conformance import check
 from conformance.reading import Reading, failed, raised
 from cpu.questions import SURFACES, Question
 from cpu.server import AT_ONCE, Server
+from patchset import console
 
 #: Seconds for one request: a server that hangs must not hang the lane.
 TIMEOUT = 300.0
 #: Answers of each kind that a receipt shows, and reasons of each.
 _SHOWN, _REASONS = 10, 5
+#: Positions that are judged: the deeper a draft, the rarer its last tokens are right.
+_JUDGED = 5
 #: ``kind``, ``what`` was asked, and ``why`` it is not right.
 Verdict = dict[str, Any]
 #: What a request, or reading its response, may end with.
@@ -46,19 +50,19 @@ def client(url: str) -> httpx.AsyncClient:
 async def ask(
     server: Server,
     client: httpx.AsyncClient,
-    questions: Iterable[Question],
-    advance: Callable[[], None] = lambda: None,
+    questions: Sequence[Question],
 ) -> list[Answer]:
-    """Ask, as many at a time as the server takes; ``advance`` hears of each answer."""
+    """Ask, as many at a time as the server takes."""
     places = asyncio.Semaphore(AT_ONCE)
 
     async def run(question: Question) -> Answer:
         async with places:
             answer = await _one(client, question)
-        advance()
+        advance(1)
         return answer
 
-    answers = await asyncio.gather(*map(run, questions))
+    with console.progress("answered", len(questions), unit="questions") as advance:
+        answers = await asyncio.gather(*map(run, questions))
     tapped = await server.tapped({answer.id for answer in answers if answer.id})
     return [
         Answer(each.question, each.reading, each.id, tapped.get(each.id, ()))
@@ -97,7 +101,7 @@ def verdicts(answers: Iterable[Answer]) -> list[Verdict]:
         else:
             kind = "parser" if answer.tokens == question.tokens else "model"
         why = [f"{harm}: {text}" for harm, text in wrong]
-        found.append({"kind": kind, "what": str(question), "why": why[:_REASONS]})
+        found.append({"kind": kind, "what": str(question), "why": why})
     return found
 
 
@@ -105,7 +109,7 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """A receipt's counts, with some answers of each kind that are not right."""
     kinds = Counter(one["kind"] for one in verdicts)
     shown = [
-        one
+        one | {"why": one["why"][:_REASONS]}
         for kind in sorted(set(kinds) - {"right"})
         for one in [each for each in verdicts if each["kind"] == kind][:_SHOWN]
     ]
@@ -115,3 +119,14 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "by_kind": dict(kinds),
         "wrong": shown,
     }
+
+
+def complaints(shares: list[float]) -> list[str]:
+    """Why drafts prove nothing: some number of tokens never came in a step."""
+    # One comes where the first draft is wrong, two where only the second is, and so on.
+    steps = pairwise([1.0, *shares[:_JUDGED], *[0.0] * (len(shares) <= _JUDGED)])
+    return [
+        f"no step gave {width} tokens"
+        for width, (more, fewer) in enumerate(steps, 1)
+        if more == fewer
+    ]

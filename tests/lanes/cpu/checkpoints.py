@@ -28,11 +28,8 @@ def checkpoint() -> Path:
                 files.atomic_folder(place) as folder,
             ):
                 teach = [str(python), "-m", "cpu.checkpoint", str(folder)]
-                process.run(teach, prefix="model", env=variables())
+                # The training needs the lanes and the shim alone.
+                shim = on_cpu(path=str(Path(__file__).parents[1])).variables
+                quiet = {"OMP_WAIT_POLICY": "passive", "HF_HUB_OFFLINE": "1"}
+                process.run(teach, prefix="model", env=os.environ | shim | quiet)
     return place
-
-
-def variables() -> dict[str, str]:
-    """The environment of the training, which needs the lanes and the shim alone."""
-    found = os.environ | on_cpu(path=str(Path(__file__).parents[1])).variables
-    return found | {"OMP_WAIT_POLICY": "passive", "HF_HUB_OFFLINE": "1"}

@@ -10,15 +10,13 @@ from __future__ import annotations
 import hashlib
 import sys
 import venv
-import zipfile
-from email.parser import Parser
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from cpu import build_dir
 from patchset import console, files, process
-from patchset.inputs import fetch
+from patchset.inputs import fetch, lock
 from patchset.release import Release, this_machine
 
 #: Not used by a text model; of torch the plain build will do where there is no other.
@@ -39,7 +37,7 @@ def environment(release: Release) -> Path:
     folder = build_dir() / f"env-{key}"
     with files.lock(folder):
         if not (folder / "READY").is_file():
-            with console.step(f"make the server's environment, {len(wanted)} packages"):
+            with console.step("make the server's environment"):
                 venv.create(folder, with_pip=True, clear=True)
                 _pip(folder, *wanted)
                 _pip(folder, "--no-deps", str(wheel))
@@ -48,22 +46,11 @@ def environment(release: Release) -> Path:
 
 
 def requirements(wheel: Path) -> list[str]:
-    """What the wheel requires here, without what the lane chooses itself."""
-    with zipfile.ZipFile(wheel) as archive:
-        name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
-        metadata = Parser().parsestr(archive.read(name).decode("utf-8"))
-    wanted = set()
-    for line in metadata.get_all("Requires-Dist", []):
-        one = Requirement(line)
-        if one.name not in _LEFT_OUT and (
-            one.marker is None or one.marker.evaluate({"extra": ""})
-        ):
-            one.marker = None
-            wanted.add(str(one))
-    return sorted(wanted)
+    """What the wheel requires, but for the lane's own choice; pip reads markers."""
+    wanted = lock.requirements(wheel)
+    return [text for text in wanted if Requirement(text).name not in _LEFT_OUT]
 
 
 def _pip(folder: Path, *arguments: str) -> None:
-    python = str(folder / "bin" / "python")
-    pip = [python, "-m", "pip", "install", "--quiet", "--no-input"]
-    process.run([*pip, *arguments], prefix="pip")
+    pip = (str(folder / "bin" / "python"), "-m", "pip", "install")
+    process.run([*pip, "--quiet", "--no-input", *arguments], prefix="pip")

@@ -11,13 +11,15 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from prometheus_client.parser import text_string_to_metric_families
 
 from cpu.questions import MODEL_NAME
+from patchset import console
 from patchset.errors import PatchsetError
 
 #: The module that is the command ``vllm``.
@@ -84,9 +86,17 @@ class Server:
             )
         return False
 
-    def metrics(self) -> str:
-        """The text of ``/metrics``."""
-        return httpx.get(f"{self.url}/metrics", timeout=30).raise_for_status().text
+    def accepted(self) -> list[float]:
+        """The share of drafts whose token at each position was accepted."""
+        got = httpx.get(f"{self.url}/metrics", timeout=30).raise_for_status()
+        drafts, by_position = 0.0, [0.0] * self.mtp
+        for family in text_string_to_metric_families(got.text):
+            for name, labels, value, *_ in family.samples:
+                if name == "vllm:spec_decode_num_drafts_total":
+                    drafts += value
+                elif name == "vllm:spec_decode_num_accepted_tokens_per_pos_total":
+                    by_position[int(labels["position"])] += value
+        return [round(count / max(drafts, 1), 4) for count in by_position]
 
     async def tapped(self, ids: set[str]) -> dict[str, tuple[int, ...]]:
         """The tokens of responses by id, as far as the tap sees them soon."""
@@ -113,13 +123,11 @@ def running(
     model: Path | str,
     mtp: int,
     folder: Path,
-    *,
-    on_wait: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Server]:
     """Serve ``model`` with ``mtp`` drafted tokens (0: no speculative decoding).
 
-    The server's log and the tap's lines go to ``folder``; ``on_wait`` hears the log's
-    last line while the server starts.
+    The server's log and the tap's lines go to ``folder``; while the server
+    starts, the log's last line is shown.
 
     Raises:
         PatchsetError: the server ended, or was not healthy after ``START_SECONDS``.
@@ -127,8 +135,7 @@ def running(
     folder.mkdir(parents=True, exist_ok=True)
     log, tap = folder / f"server-k{mtp}.log", folder / f"tap-k{mtp}.jsonl"
     tap.unlink(missing_ok=True)  # who serves makes it, and may be another user
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
     variables = os.environ | {
         "PYTHONPATH": str(SITE),
@@ -142,7 +149,6 @@ def running(
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "600",
         **serving.variables,
     }
-    variables.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [*serving.command, "serve", str(model), *_ARGUMENTS, *serving.arguments]
     command += ["--host", "127.0.0.1", "--port", str(port)]
     if mtp:
@@ -152,10 +158,9 @@ def running(
         process = subprocess.Popen(
             command, stdout=out, stderr=out, env=variables, start_new_session=True
         )
-    url = f"http://127.0.0.1:{port}"
-    server = Server(url, mtp, log, tap, process)
+    server = Server(f"http://127.0.0.1:{port}", mtp, log, tap, process)
     try:
-        _wait(server, on_wait)
+        _wait(server)
         yield server
     except httpx.HTTPError as error:
         why = f"the server for k = {mtp} does not answer: {error!r}"
@@ -164,14 +169,15 @@ def running(
         _stop(process)
 
 
-def _wait(server: Server, on_wait: Callable[[str], None]) -> None:
+def _wait(server: Server) -> None:
     for waited in range(START_SECONDS):
         if server.healthy():
             return
         if server.process.poll() is not None:
             break
         if waited % 15 == 14:
-            on_wait(server.last_lines(1)[-100:] or "no line in its log yet")
+            line = server.last_lines(1)[-100:] or "no line in its log yet"
+            console.note(f"  starts: {line}")
         time.sleep(1)
     status = server.process.poll()
     how = "is not healthy" if status is None else f"ended with status {status}"

@@ -61,7 +61,7 @@ def command(mtp: int, keep: bool) -> None:
         logs = build_dir() / "runs" / "try"
         with (
             console.step(f"serve it with {mtp} drafted tokens"),
-            server.running(serving, model, mtp, logs, on_wait=console.note) as running,
+            server.running(serving, model, mtp, logs) as running,
         ):
             url = running.url + chat.PATH
             body = asked.body()

@@ -13,12 +13,12 @@ import click
 
 from cpu import environment
 from gpu import build, check, host, report
-from patchset import console, paths, process, release, run_command
+from patchset import console, files, paths, process, release, run_command
 from patchset.errors import MissingToolError, PatchsetError
 from patchset.series.apply import PatchedRelease
 
-#: The CUDA image with all that is in it, in GB.
-_DISK = 20
+#: The CUDA image with all that is in it, in bytes.
+_DISK = 20e9
 
 
 def engine(pinned: release.Release, file: Path) -> list[str]:
@@ -32,19 +32,19 @@ def engine(pinned: release.Release, file: Path) -> list[str]:
             "no GPU can be used: nvidia-smi finds no driver of NVIDIA's",
             "run it on a host with an NVIDIA GPU",
         )
-    program = next(filter(shutil.which, ("docker", "podman")), None)
-    if program is None:
+    if not shutil.which("docker"):
         raise MissingToolError(
-            "neither docker nor podman is installed",
-            f"install one, or run {file.name} with a Python that has vLLM",
+            "docker is not installed",
+            f"install it, or run {file.name} with a Python that has vLLM",
         )
-    look = [program, "image", "inspect", pinned.image]
+    look = ("docker", "image", "inspect", pinned.image)
     if subprocess.run(look, capture_output=True, check=False).returncode:
-        host.need_space(paths.project_root(), _DISK, f"the image {pinned.image}")
-    gpus = {"docker": ("--gpus", "all"), "podman": ("--device", "nvidia.com/gpu=all")}
-    words = [program, "run", "--rm", "--ipc", "host", *gpus[program]]
-    words += ["--volume", f"{file.parent}:/out", "--entrypoint", "python3"]
-    return [*words, pinned.image, f"/out/{file.name}"]
+        files.need_space({paths.project_root(): _DISK})
+    return [
+        *("docker", "run", "--rm", "--gpus", "all", "--ipc", "host"),
+        *("--volume", f"{file.parent}:/out", "--entrypoint", "python3"),
+        *(pinned.image, f"/out/{file.name}"),
+    ]
 
 
 @click.command(
@@ -97,7 +97,7 @@ def command(
     read = check.check(receipt)
     console.result(report.table(read))
     if results:
-        check.keep(read)
+        console.note(f"kept in {check.keep(read)}")
 
 
 if __name__ == "__main__":

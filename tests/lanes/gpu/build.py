@@ -32,7 +32,7 @@ _LANES = (
     "gpu/prompts.json",
     "kernels/*.py",
 )
-_TOOL = ("__init__.py", "console.py", "errors.py")
+_TOOL = ("__init__.py", "console.py", "errors.py", "files.py")
 _START = '''\
 """Unpack the file that this is in, and run the lane."""
 import os, sys, tempfile, zipfile
@@ -56,17 +56,12 @@ def file(release: str) -> Path:
 
 def write(patched: PatchedRelease) -> Path:
     """Write the file; the same bytes from the same commit, series and checkpoint."""
-    pin = patched.pin
-    place = file(pin.name)
-    members = dict(sorted(_members(patched)))
+    place = file(patched.pin.name)
     with files.lock(place), files.atomic_file(place) as unfinished:
-        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, content in members.items():
-                # ZIP begins in 1980, and the same bytes are wanted from any clone.
-                info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-                info.compress_type = zipfile.ZIP_DEFLATED
-                info.external_attr = 0o644 << 16
-                archive.writestr(info, content)
+        with zipfile.ZipFile(unfinished, "w") as archive:
+            for name, content in sorted(_members(patched)):
+                # Of 1980, by default: the same bytes are wanted from any clone.
+                archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
         if (size := unfinished.stat().st_size) > MOST_BYTES:
             raise PatchsetError(f"{place.name} has {size} bytes; {MOST_BYTES} may be")
     return place

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpu import report
-from patchset import console, files, paths, results
+from patchset import files, results
 from patchset.errors import PatchsetError
 from patchset.release import Release, load
 from patchset.series import patched_files
@@ -16,11 +16,6 @@ from patchset.wheel.overlay import inside_wheel
 
 #: A receipt of all cells has some hundred kilobytes.
 _MOST_BYTES = 4 << 20
-
-
-def folder() -> Path:
-    """Receipts that are kept, and shown in docs/tables.md."""
-    return paths.project_root() / "results" / "receipts"
 
 
 def check(place: Path) -> report.Receipt:
@@ -61,15 +56,15 @@ def keep(receipt: report.Receipt) -> Path:
     """Keep a checked receipt, in place of one of the same GPU and release."""
     where = (receipt["machine"]["gpus"] or ["CPU"])[0].partition(",")[0]
     name = "".join(c if c.isalnum() else "-" for c in where.lower()).strip("-")
-    place = folder() / f"{receipt['release']}-{name}.json"
+    place = results.file("receipts", f"{receipt['release']}-{name}")
     files.write_text(place, json.dumps(receipt, indent=1) + "\n")
-    console.note(f"kept in {place}")
     return place
 
 
 def kept(release: Release) -> Iterator[report.Receipt]:
     """The receipts of a release that are kept."""
-    for place in sorted(folder().glob(f"{release.name}-*.json")):
+    every = results.file("receipts", f"{release.name}-*")
+    for place in sorted(every.parent.glob(every.name)):
         yield json.loads(place.read_text(encoding="utf-8"))
 
 

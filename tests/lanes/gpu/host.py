@@ -8,13 +8,12 @@ import importlib.util
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from patchset.errors import NoSpaceError, PatchsetError
+from patchset.errors import PatchsetError
 
 #: The least compute capability that vLLM's kernels for this model are compiled for.
 LEAST_SM = 75
@@ -84,20 +83,6 @@ def gpus() -> dict[str, Any]:
         f"{n}, {size / 2**30:.0f} GiB, sm_{sm}" for n, size, sm in said["gpus"]
     ]
     return said
-
-
-def need_space(folder: Path, gigabytes: int, what: str) -> None:
-    """Refuse a disk with less free space than that.
-
-    Raises:
-        NoSpaceError: there is less.
-    """
-    free = shutil.disk_usage(folder).free / 1e9
-    if free < gigabytes:
-        raise NoSpaceError(
-            f"{folder} has {free:.1f} GB free, and {what} takes up to {gigabytes} GB",
-            "free some space there, or name a folder on another disk in TMPDIR",
-        )
 
 
 def described() -> dict[str, Any]:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from pathlib import Path
 
+from patchset import files
 from patchset.errors import PatchsetError
 
 #: Path to the sha256 before and after the series; None for no file.
@@ -57,8 +57,9 @@ def name_it_cpu(folder: Path, version: str) -> None:
     """
     info = folder / f"vllm-{version}+cpu.dist-info"
     info.mkdir()
-    text = f"Metadata-Version: 2.4\nName: vllm\nVersion: {version}+cpu\n"
-    (info / "METADATA").write_text(text, encoding="utf-8")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.4\nName: vllm\nVersion: {version}+cpu\n"
+    )
 
 
 def _copy(source: str, target: str) -> None:
@@ -70,4 +71,4 @@ def _copy(source: str, target: str) -> None:
 
 def sha256(path: Path) -> str | None:
     """The sha256 of a file in hex; None for no file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    return files.sha256_file(path) if path.is_file() else None

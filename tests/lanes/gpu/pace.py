@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx
 
+from conformance.surfaces import chat
+
 
 async def measure(
     client: httpx.AsyncClient, body: dict[str, Any], streams: int, rounds: int
@@ -39,8 +41,7 @@ async def _streams(
     tokens = 0
     for _ in range(rounds):
         times = []
-        path = "/v1/chat/completions"
-        async with client.stream("POST", path, json=body) as response:
+        async with client.stream("POST", chat.PATH, json=body) as response:
             response.raise_for_status()
             async for line in response.aiter_lines():
                 if '"usage":{' in line and '"choices":[]' in line:

@@ -12,7 +12,6 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import click
 
 from gpu import host, overlay, report
 from gpu.serve import CELLS, CONTENT, Job, Servers
-from patchset import console
+from patchset import console, files
 from patchset.errors import EXIT_FAILED, EXIT_INTERRUPTED, PatchsetError
 
 #: Some servers are left, because the time was up.
@@ -29,8 +28,8 @@ VARIANTS = ("patched", "stock")
 #: Drafted tokens in the order in which they are worth running.
 TELLING = (3, 5, 0, 1, 2, 4, 7, 15)
 _EAGER = (0, 3)
-#: Gigabytes of a run: two trees and their compiled graphs; and weights from the hub.
-_DISK, _DISK_WEIGHTS = 2, 20
+#: Bytes of a run: two trees and their compiled graphs; and weights from the hub.
+_DISK, _DISK_WEIGHTS = 2e9, 20e9
 #: The first vLLM with a text-only Qwen3.5.
 _TEXT_ONLY = (0, 32)
 
@@ -129,7 +128,7 @@ def _run(
     installed, target = host.vllm(version, said["image"])
     found = host.gpus() if target == "cuda" else host.NO_GPUS
     from_hub = model and not Path(model).is_dir()
-    host.need_space(scratch, _DISK_WEIGHTS if from_hub else _DISK, "a run")
+    files.need_space({scratch: _DISK_WEIGHTS if from_hub else _DISK})
     console.note(f"vLLM {version} on {', '.join(found['gpus']) or 'the CPU'}")
     for variant in VARIANTS:
         patched = CONTENT / "patched" if variant == "patched" else None
@@ -170,12 +169,6 @@ def _kept(file: Path, key: str) -> dict[str, Any]:
     return {line["job"]: line["result"] for line in found if line["key"] == key}
 
 
-def _told(where: str, until: float, text: str) -> None:
-    """Say what goes on, and how long the rest may take."""
-    left = console.duration(max(until - time.monotonic(), 0))
-    console.note(f"{where} {text}; at most {left} left")
-
-
 def serve(
     servers: Servers,
     jobs: Sequence[Job],
@@ -195,20 +188,17 @@ def serve(
         begun = time.monotonic()
         if name in results or begun + slowest > end:
             continue
-        to_do = len(wanted) - len(results) - len(failures)
-        until = min(end, begun + slowest * to_do) if slowest else end
-        note = partial(_told, f"[{number} of {len(jobs)}] {name}", until)
+        rest = slowest * (len(wanted) - len(results) - len(failures)) or seconds
+        left = console.duration(min(end - begun, rest))
+        console.note(f"[{number} of {len(jobs)}] {name}; at most {left} left")
         try:
-            one = servers.result(job, note)
+            one = servers.result(job)
         except PatchsetError as error:
             console.show_error(error)
             failures[name] = f"{error.message}: {(error.hint or '')[-1500:]}"
             continue
         results[name] = one
         with file.open("a", encoding="utf-8") as lines:
-            line = {"key": key, "job": name, "result": one}
-            lines.write(json.dumps(line) + "\n")
+            print(json.dumps({"key": key, "job": name, "result": one}), file=lines)
         console.note(f"  {name}: {one['right']} of {one['requests']} right")
-        for wrong in one["wrong"] if job.variant == "patched" else ():
-            console.note(f"  {wrong['kind']}: {wrong['what']}: {wrong['why'][0]}")
     return results, failures

@@ -27,7 +27,6 @@ COLUMNS = (
     "between chunks, p50 / p99",
     "streams",
 )
-_KINDS = ("stock", "patched")
 _SERIAL = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f-]+|\b\d+\.\d+\.\d+\.\d+\b")
 #: What a program or a user said, which may name the machine.
 _FREE = ("model", "arguments", "failures", "servers", "kernels")
@@ -41,9 +40,12 @@ def redacted(value: Any, *folders: Path) -> Any:
         return [redacted(each, *folders) for each in value]
     if not isinstance(value, str):
         return value
-    home = os.path.expanduser("~")  # noqa: PTH111 - never raises
-    user = os.environ.get("USER", "")
-    names = [*map(str, folders), home, user, socket.gethostname()]
+    names = [
+        *map(str, folders),
+        os.path.expanduser("~"),  # noqa: PTH111 - never raises
+        os.environ.get("USER", ""),
+        socket.gethostname(),
+    ]
     for name in sorted(set(names) - {"", "/", "root"}, key=len, reverse=True):
         value = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "***", value)
     return _SERIAL.sub("***", value)
@@ -61,8 +63,6 @@ def text(receipt: Receipt, *folders: Path) -> str:
         key: redacted(value, *folders) if key in _FREE else value
         for key, value in receipt.items()
     }
-    # The sum is of what a file gives back: JSON's keys are texts.
-    clean = json.loads(json.dumps(clean))
     return json.dumps(clean | {"sha256": sum_of(clean)}, indent=1) + "\n"
 
 
@@ -109,7 +109,7 @@ def table(receipt: Receipt) -> str:
 def rows(servers: Iterable[dict[str, Any]]) -> list[list[str]]:
     """A row for each server; stock before patched."""
     order = sorted(
-        servers, key=lambda s: (s["cell"], s["mtp"], _KINDS.index(s["variant"]))
+        servers, key=lambda s: (s["cell"], s["mtp"], s["variant"] == "patched")
     )
     return [
         [

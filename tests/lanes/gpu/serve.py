@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cpu import asking, metrics, server
+from cpu import asking, server
 from cpu.questions import questions
-from gpu import pace, real, tool_eval
+from gpu import pace, real
 
 #: What the file carries, unpacked.
 CONTENT = Path(__file__).resolve().parents[1]
@@ -39,11 +38,6 @@ _SMALL = (
 _REAL = ("--max-model-len", "32768")
 #: Streams that are timed at once, and rounds of them.
 _TIMED = {"cuda": (server.AT_ONCE, 4), "cpu": (4, 2)}
-
-#: Answers between two lines of progress.
-_TOLD = 100
-
-Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -83,7 +77,7 @@ class Servers:
         }
         return server.Serving(command, words, variables)
 
-    def result(self, job: Job, note: Note) -> dict[str, Any]:
+    def result(self, job: Job) -> dict[str, Any]:
         """What came out of one server."""
         begun = time.monotonic()
         with server.running(
@@ -91,36 +85,26 @@ class Servers:
             self.model or CONTENT / "checkpoint",
             job.mtp,
             self.logs / str(job),
-            on_wait=lambda line: note(f"starts: {line}"),
         ) as running:
-            found = asyncio.run(self._judged(job, running, note))
+            found = asyncio.run(self._judged(running))
         return {**vars(job), **found, "seconds": round(time.monotonic() - begun)}
 
-    async def _judged(
-        self, job: Job, running: server.Server, note: Note
-    ) -> dict[str, Any]:
+    async def _judged(self, running: server.Server) -> dict[str, Any]:
         asked = real.questions() if self.model else questions(CONTENT / "checkpoint")
-        done = itertools.count(1)
-
-        def advance() -> None:
-            if (count := next(done)) % _TOLD == 0:
-                note(f"answered {count} of {len(asked)}")
-
         async with asking.client(running.url) as client:
-            answers = await asking.ask(running, client, asked, advance)
-            accepted = metrics.accepted(running.metrics(), job.mtp)
-            note("streams are timed")
+            answers = await asking.ask(running, client, asked)
+            accepted = running.accepted()
             # The first one that a client would watch; it is long.
             timed = next(q for q in asked if q.streamed and q.surface == "chat")
             paced = await pace.measure(client, timed.body(), *_TIMED[self.target])
         judge = real.verdicts if self.model else asking.verdicts
         found = asking.summary(judge(answers)) | {
-            "complaints": [] if self.model else metrics.complaints(accepted),
+            "complaints": [] if self.model else asking.complaints(accepted),
             "accepted_by_position": accepted,
             "pace": paced,
         }
-        if self.model and tool_eval.installed():
-            found["tool_eval"] = await tool_eval.judge(running.url)
+        if self.model and importlib.util.find_spec("tool_eval_bench"):
+            found["tool_eval"] = await real.tool_eval(running.url)
         return found
 
     def kernels(self, variant: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from cpu import asking, build_dir, checkpoints, metrics, server
+from cpu import asking, build_dir, checkpoints, server
 from cpu.questions import questions
 from image import container
 from patchset import console, run_command
@@ -137,7 +137,7 @@ async def _ask(running: server.Server, model: Path) -> None:
         answers = await asking.ask(running, client, questions(model))
     verdicts = asking.verdicts(answers)
     wrong = [verdict for verdict in verdicts if verdict["kind"] != "right"]
-    accepted = metrics.accepted(running.metrics(), running.mtp)
+    accepted = running.accepted()
     console.result(
         f"  {'WRONG' if wrong else 'ok   '} answers: {len(verdicts) - len(wrong)} of "
         f"{len(verdicts)} right, accepted by position: "
