@@ -160,7 +160,7 @@ def test_a_disk_that_is_too_small_is_said_before(
 
 
 @pytest.mark.parametrize(
-    "dead", ["http://127.0.0.1:1/simple", "http://no-such-host.invalid/simple", ""]
+    "dead", ["http://127.0.0.1:1/index", "http://no-such-host.invalid/index", ""]
 )
 def test_a_first_index_of_no_use_does_not_keep_another_from_being_asked(
     index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead: str
@@ -186,7 +186,7 @@ def test_settings_of_pip_count_in_its_own_order(
     config = tmp_path / "pip.conf"
     config.write_text(
         "[global]\ntimeout = 7\nno-index = false\n"
-        "[download]\nindex-url = https://a.example/simple\n"
+        "[download]\nindex-url = https://a.example/index\n"
     )
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
@@ -194,7 +194,7 @@ def test_settings_of_pip_count_in_its_own_order(
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "180")
     pip_settings.cache_clear()
     assert pip_settings().timeout == 180
-    assert pip_settings().index_urls[0] == "https://a.example/simple"
+    assert pip_settings().index_urls[0] == "https://a.example/index"
     monkeypatch.delenv("PIP_DEFAULT_TIMEOUT")
     for broken in ("[global]\ntimeout = soon\n", "[global\n"):
         config.write_text(broken)
@@ -211,8 +211,8 @@ def test_settings_of_pip_count_in_its_own_order(
         ("PIP_CERT", "/nowhere/cert.pem"),
         ("PIP_CLIENT_CERT", "/dev/null"),
         ("PIP_TIMEOUT", "soon"),
-        ("PIP_INDEX_URL", "ftp://host/simple"),
-        ("PIP_INDEX_URL", "http://[/simple"),
+        ("PIP_INDEX_URL", "ftp://host/index"),
+        ("PIP_INDEX_URL", "http://[/index"),
     ],
 )
 def test_a_wrong_setting_ends_in_a_message(

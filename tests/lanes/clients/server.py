@@ -236,8 +236,7 @@ class Scripted:
         name = f"mtp{run.k}#{run.scenario.name}/{exchange.turn}" if run.k else "w1"
         widths = schedule.named(name, len(ids)).widths
         end = "length" if turn.end == "length" else "stop"
-        script = Judge.script(ids, texts, widths, end)
-        script.stop = stop
+        script = Judge.script(ids, texts, widths, end, stop or "")
         if turn.rest_at and exchange.turn is not None:
             said = itertools.accumulate(burst for burst, _ in script.bursts)
             behind = next(i for i, told in enumerate(said) if turn.rest_at in told)

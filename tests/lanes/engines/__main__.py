@@ -116,9 +116,8 @@ def peer(name: str, chosen: list[Case]) -> Found:
                 if stream
                 else (len(ids),)
             )
-            bursts = [
-                text for text, _ in judge.script(ids, texts, widths, case.end).bursts
-            ]
+            said = judge.script(ids, texts, widths, case.end, case.stop_string)
+            bursts = [text for text, _ in said.bursts]
             try:
                 found[schedule_name] = read(
                     parse(case, bursts, stream),

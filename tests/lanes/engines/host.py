@@ -65,7 +65,7 @@ async def readings(judge: Any, case: Any, names: list[str]) -> dict[str, Any]:
         )
         key = (name == "full", widths)
         if key not in seen:
-            script = judge.script(ids, texts, widths, case.end)
+            script = judge.script(ids, texts, widths, case.end, case.stop_string)
             seen[key] = await judge.ask(chat, case, run, script, stream=name != "full")
         found[name] = seen[key]
     return found

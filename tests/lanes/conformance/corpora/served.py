@@ -79,7 +79,7 @@ async def readings(judges: dict[str, Any], surfaces: Any, job: Any) -> dict[str,
         stream = name != "full"
         count = len(ids)
         widths = schedule.named(name, count).widths if stream else (count,)
-        script = judge.script(ids, texts, widths, case.end)
+        script = judge.script(ids, texts, widths, case.end, case.stop_string)
         read = await judge.ask(way, case, run, script, stream=stream)
         found[name] = {
             "content": read.content,

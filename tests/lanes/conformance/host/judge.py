@@ -147,7 +147,7 @@ class Judge:
         texts: list[str],
         widths: tuple[int, ...],
         end: str,
-        stop_string: str = "",
+        stop_string: str,
     ) -> Script:
         """The bursts of a schedule."""
         bursts, at = [], 0
