@@ -30,12 +30,15 @@ def keep(target: dict[str, Any], pair: str | None = None) -> None:
     results.keep(LANE, SUITE_VERSION, release, kind, figures)
 
 
-def table(found: Iterable[Release]) -> str:
-    """Right responses of all by column; the harms of k = 0 and k = 5."""
+def table(found: Iterable[Release], pairs: bool = False) -> str:
+    """Right responses of all by column; the harms of k = 0 and k = 5.
+
+    Of Qwen's own parsers, or of all other ``pairs``.
+    """
     rows = []
     for release in found:
         for kind, run in results.read(LANE, release.name).items():
-            if run["suite"] != SUITE_VERSION:
+            if run["suite"] != SUITE_VERSION or ("/" in kind) != pairs:
                 continue
             for traffic in TRAFFIC:
                 columns = run[traffic]
