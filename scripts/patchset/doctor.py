@@ -176,7 +176,7 @@ class Doctor:
         if value in ("", "0"):
             return
         if "_leave_rust_frontend" in launcher and reader != "0":
-            text = "servers of qwen3_coder and qwen3_xml start the Python frontend, "
+            text = "servers of the patched parsers start the Python frontend, "
             self.say("rust-frontend", NOTE, f"{text}others the Rust frontend")
         else:
             text = f"VLLM_USE_RUST_FRONTEND={value}: its parsers are its own and not "

@@ -34,7 +34,7 @@ def register(manager, name, base):
 
 report("stock", "qwen3_coder", "qwen3_xml", "step3p5", "mimo")
 os.environ["VLLM_QWEN_TOOL_READER"] = "0"
-report("off", "qwen3_coder", "qwen3_xml")
+report("off", "qwen3_coder", "qwen3_xml", "step3p5")
 del os.environ["VLLM_QWEN_TOOL_READER"]
 register(ReasoningParserManager, "qwen3", ReasoningParserManager.get_reasoning_parser("qwen3"))
 report("reasoning plugin", "qwen3_coder")
@@ -70,7 +70,7 @@ def test_the_pairs_that_the_reader_serves(
 ) -> None:
     for (state, tool, thinks), is_read in served.items():
         if state == "stock":
-            expected = tool in ("qwen3_coder", "qwen3_xml") and thinks in READ
+            expected = tool in ("qwen3_coder", "qwen3_xml", "step3p5") and thinks in READ
             assert is_read == expected, (tool, thinks)
     assert served["stock", "qwen3_coder", "qwen3"]
 

@@ -56,7 +56,7 @@ def tools(name: str) -> list[str]:
     return ["--enable-auto-tool-choice", "--tool-call-parser", name]
 
 
-@pytest.mark.parametrize("name", ["qwen3_coder", "qwen3_xml"])
+@pytest.mark.parametrize("name", ["qwen3_coder", "qwen3_xml", "step3p5"])
 def test_a_qwen_tool_parser_has_the_python_frontend(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -70,7 +70,7 @@ def test_a_qwen_tool_parser_has_the_python_frontend(
     assert "VLLM_QWEN_TOOL_READER=0" in line
 
 
-@pytest.mark.parametrize("name", ["qwen3_coder", "qwen3_xml"])
+@pytest.mark.parametrize("name", ["qwen3_coder", "qwen3_xml", "step3p5"])
 def test_the_off_switch_keeps_rust(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     off = {**ON, "VLLM_QWEN_TOOL_READER": "0"}
     assert started(monkeypatch, *tools(name), **off) == RUST

@@ -13,7 +13,7 @@ from vllm.logger import init_logger
 
 
 def register() -> None:
-    """Take over ``qwen3_coder`` and ``qwen3_xml``, or say why not; never raises.
+    """Take over the Qwen tool parsers, or say why not; never raises.
 
     What is live is said when the server takes its parser: vLLM's log is set up then.
     """

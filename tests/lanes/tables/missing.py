@@ -26,8 +26,11 @@ SAMPLE = "40"
 #: Frozen releases whose stock is judged too: that of PR #35421, and the last of its kind.
 FROZEN_STOCK = ("v0.16.0", "v0.20.2")
 #: Of the default release: other reasoning parsers that the series reads.
-PAIRS = tuple(
-    f"{name}/qwen3_coder" for name in ("nemotron_v3", "deepseek_r1", "step3p5")
+PAIRS = (
+    "nemotron_v3/qwen3_coder",
+    "deepseek_r1/qwen3_coder",
+    "step3p5/qwen3_coder",
+    "step3p5/step3p5",
 )
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 #: The parsers that the series changes, and the stock ones under the names that it gives
 #: them.
-OURS = {"qwen3_coder", "qwen3_xml", "qwen3_coder_stock", "qwen3_xml_stock"}
+OURS = {"qwen3_coder", "qwen3_xml", "step3p5"}
 #: Outputs of each parser, and how many words each has at most.
 OUTPUTS, WORDS = 24, 14
 WIDTHS = (1, 3)

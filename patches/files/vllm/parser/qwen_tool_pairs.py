@@ -6,9 +6,9 @@
 a reader that knows the request's tools can tell where a call begins in it.
 Streamed and not streamed output take the same way.
 
-This is for ``--tool-call-parser qwen3_coder`` and ``qwen3_xml``, alone or with a
-reasoning parser of :data:`REASONING_PARSERS`.  ``VLLM_QWEN_TOOL_READER=0`` leaves
-them the parsers of the release, which every other pair has in any case.
+This is for a tool parser of :data:`TOOL_PARSERS`, alone or with a reasoning parser
+of :data:`REASONING_PARSERS`.  ``VLLM_QWEN_TOOL_READER=0`` leaves them the parsers of
+the release, which every other pair has in any case.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     Request = ChatCompletionRequest | ResponsesRequest
 
-TOOL_PARSERS = ("qwen3_coder", "qwen3_xml")
+# Those whose models write the Qwen3-Coder format.
+TOOL_PARSERS = ("qwen3_coder", "qwen3_xml", "step3p5")
 # Those for which reasoning is what stands between <think> and </think>.
 REASONING_PARSERS = ("qwen3", "nemotron_v3", "deepseek_r1", "step3p5")
 
