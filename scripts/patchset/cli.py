@@ -205,17 +205,11 @@ def pin_command(release: str) -> None:
 
     Records file name, sha256 and size of the source and of the official wheels (of
     several uploads the one with the highest build tag), and the commit and the torch
-    that the source names. An existing pin is compared with the index: missing fields
-    are added, a hash is never changed.
+    that the source names.
     """
     from patchset.inputs import pin
 
-    file, added = pin.make(release)
-    if added:
-        console.note(f"  added: {', '.join(added)}")
-    else:
-        console.note("  the pin is complete and the index agrees")
-    console.result(file)
+    console.result(pin.make(release))
 
 
 @cli.command("lock")

@@ -7,9 +7,6 @@ import re
 import sys
 from pathlib import Path
 
-from packaging.utils import InvalidSdistFilename, parse_sdist_filename
-from packaging.version import InvalidVersion
-
 from patchset import console, files, git, paths, process, proofs
 from patchset.errors import UnavailableError, UsageError
 from patchset.inputs import index, pin
@@ -149,26 +146,23 @@ def _proofs(work: Path, series: Series, merged: list[Patch], jobs: int) -> list[
 
 def _newest() -> str:
     """The newest final release of vLLM on the index that has a source archive."""
-    found = []
-    for link in index.Index().files(pin.PROJECT):
-        try:
-            _, version = parse_sdist_filename(link.name)
-        except (InvalidSdistFilename, InvalidVersion):
-            continue
-        if not (version.is_prerelease or version.is_postrelease):
-            found.append(version)
-    if not found:
+    offered = pin.sdists(index.Index().files(pin.PROJECT))
+    final = [v for v in offered if not (v.is_prerelease or v.is_postrelease)]
+    if not final:
         what = f"the package index has no source archive of {pin.PROJECT}"
         raise UnavailableError(what)
-    return f"v{max(found)}"
+    return f"v{max(final)}"
 
 
 def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
     """The name of a source, and the source as a repository of one commit."""
     if _RELEASE.fullmatch(target):
-        name, text = pin.draft(target)
-        files.write_text(place / name / "release.toml", text)
-        return name, stock_tree(read_pin(place / name / "release.toml"))
+        name = pin.full_name(target)
+        file = paths.patches_dir() / name / "release.toml"
+        if not file.is_file():
+            file = place / name / file.name
+            files.write_text(file, pin.text(name))
+        return name, stock_tree(read_pin(file))
     if not _REF.fullmatch(target):
         what = f"{target!r} is not a release or a git ref"
         raise UsageError(what, "such as v0.34.0 or main")

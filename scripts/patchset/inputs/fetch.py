@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-import stat
+import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from patchset import console, files, paths
-from patchset.errors import (
-    NotFoundError,
-    PatchsetError,
-    UnavailableError,
-)
+from patchset.errors import NotFoundError, PatchsetError, UnavailableError
 from patchset.inputs.index import Index
 from patchset.release import Arch, Artifact, Release, Target
 
@@ -27,19 +23,25 @@ FIRST_PAUSE = 1.0
 def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> Path:
     """The verified file of a pin: one that is in the downloads, or an index's.
 
-    An interrupted download is resumed. The file gets its name once it has the pinned
-    sha256. Two runs at once wait for each other. ``advance`` is told of bytes instead
-    of a progress bar.
+    The file gets its name once it has the pinned sha256. Two runs at once wait for each
+    other. ``advance`` is told of bytes instead of a progress bar.
     """
     place = paths.downloads_dir() / pinned.file
-    with files.lock(place):
+    with files.lock(place), contextlib.ExitStack() as shown:
         if place.is_file() and files.sha256_file(place) == pinned.sha256:
             if advance is not None:
                 advance(pinned.size)
-        else:
-            if place.is_file():  # kept until then: the pin may be what is wrong
-                console.note(f"{place} is not the pinned file; fetching that")
-            _download(pinned, place, advance)
+            return place
+        if place.is_file():  # kept until then: the pin may be what is wrong
+            console.note(f"{place} is not the pinned file; fetching that")
+        files.remove_temp(place.parent, place.name)
+        files.need_space({place.parent: pinned.size})
+        if advance is None:
+            title = f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"
+            shown.enter_context(console.step(title))
+            advance = shown.enter_context(console.progress(pinned.file, pinned.size))
+        with files.atomic_file(place) as part:
+            _download(pinned, part, advance)
     return place
 
 
@@ -51,30 +53,30 @@ def release_inputs(
     return [artifact(pin) for pin in (release.sdist, *wheels)]
 
 
-def _download(
-    pinned: Artifact, place: Path, advance: Callable[[int], None] | None
-) -> None:
-    """Fill ``.NAME.part``, whose length is the progress, and rename it when right."""
-    part = place.parent / f".{place.name}.part"
-    _discard_foreign(part, pinned.size)
-    before = _length(part)
-    files.need_space({place.parent: pinned.size - before})
-    with contextlib.ExitStack() as shown:
-        shown.enter_context(files.explain_full_disk(place))
-        if advance is None:
-            title = f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"
-            shown.enter_context(console.step(title))
-            advance = shown.enter_context(console.progress(pinned.file, pinned.size))
-        _fill(pinned, part, advance)
-        if (sha256 := files.sha256_file(part)) == pinned.sha256:
-            part.chmod(0o644)
-            part.replace(place)
-            return
-        part.unlink()
-        if before:  # what an earlier run left was wrong: start over
-            advance(-pinned.size)
-            _download(pinned, place, advance)
-            return
+def _download(pinned: Artifact, part: Path, advance: Callable[[int], None]) -> None:
+    """Fill ``part`` with the pinned content, resuming after a failure."""
+    index = Index()
+    failure = ""
+    for attempt in range(TRIES):
+        if attempt:
+            pause = FIRST_PAUSE * 2 ** (attempt - 1)
+            console.note(f"  {failure}; again in {pause:.0f} s ({attempt} of {TRIES})")
+            time.sleep(pause)
+        try:
+            link = index.link(pinned.project, pinned.file)
+            _append(index, link.url, part, pinned.size, advance)
+            break
+        except NotFoundError:
+            raise
+        except UnavailableError as error:
+            failure = error.message
+    else:
+        raise UnavailableError(
+            f"{pinned.file} could not be downloaded: {failure}",
+            "check the network, then run the same command again, or put the file into "
+            f"{part.parent}",
+        )
+    if (sha256 := files.sha256_file(part)) != pinned.sha256:
         raise PatchsetError(
             f"{pinned.file} from the package index has sha256 {sha256}, pinned is "
             f"{pinned.sha256}",
@@ -83,54 +85,11 @@ def _download(
         )
 
 
-def _discard_foreign(part: Path, size: int) -> None:
-    """Remove a partial file that no earlier run can have left.
-
-    Others may be able to write to the folder: writing through a link, or to a second
-    name of another file, would change that file; opening a fifo would wait for ever.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        found = part.lstat()
-        own = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
-        if not own or found.st_size > size:
-            part.unlink()
-
-
-def _length(part: Path) -> int:
-    return part.stat().st_size if part.is_file() else 0
-
-
-def _fill(pinned: Artifact, part: Path, advance: Callable[[int], None]) -> None:
-    """Bring ``part`` to the pinned size, resuming after a failure."""
-    index = Index()
-    advance(_length(part))
-    for attempt in range(1, TRIES + 1):
-        try:
-            link = index.link(pinned.project, pinned.file)
-            _append(index, link.url, part, pinned.size, advance)
-            return
-        except NotFoundError:
-            raise
-        except UnavailableError as error:
-            failure = error.message
-        if attempt < TRIES:
-            pause = FIRST_PAUSE * 2 ** (attempt - 1)
-            console.note(f"  {failure}; again in {pause:.0f} s ({attempt} of {TRIES})")
-            time.sleep(pause)
-    raise UnavailableError(
-        f"{pinned.file} could not be downloaded: {failure}",
-        "check the network, then run the same command again (it resumes), or put the "
-        f"file into {part.parent}",
-    )
-
-
 def _append(
     index: Index, url: str, part: Path, size: int, advance: Callable[[int], None]
 ) -> None:
     """Append what is missing; start over if the server cannot resume."""
-    have = _length(part)
-    if have == size:
-        return
+    have = part.stat().st_size
     asked = {"Accept-Encoding": "identity"}
     if have:
         asked["Range"] = f"bytes={have}-"
@@ -141,8 +100,8 @@ def _append(
             raise NotFoundError(f"{url} answers {status}", hint)
         said = response.headers.get("Content-Range", "")
         resumed = status == 206 and said.startswith(f"bytes {have}-")
-        if not resumed and status in (200, 206, 416):
-            part.unlink(missing_ok=True)
+        if have and not resumed and status in (200, 206, 416):
+            os.truncate(part, 0)
             advance(-have)
         response.raise_for_status()
         with part.open("ab") as file:
@@ -150,12 +109,11 @@ def _append(
             # connection breaks.
             for piece in response.iter_raw():
                 if file.tell() + len(piece) > size:
-                    part.unlink()
                     raise PatchsetError(
                         f"{url} sends more than the pinned {size} bytes",
                         "the pin or the index is wrong",
                     )
                 file.write(piece)
                 advance(len(piece))
-    if (have := _length(part)) < size:
+    if (have := part.stat().st_size) < size:
         raise UnavailableError(f"the server sent {have} of {size} bytes")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import html
 import json
 import netrc
 import re
@@ -13,7 +14,6 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -21,12 +21,7 @@ import httpx
 from packaging.utils import canonicalize_name
 
 from patchset import console
-from patchset.errors import (
-    NotFoundError,
-    PatchsetError,
-    UnavailableError,
-    redact,
-)
+from patchset.errors import NotFoundError, PatchsetError, UnavailableError
 
 DEFAULT_INDEX = "https://pypi.org/simple"
 #: Largest index page in bytes; PyPI's largest has about 30 MB.
@@ -37,8 +32,11 @@ _ACCEPT = (
     "text/html;q=0.1"
 )
 _HTTP = re.compile(r"https?://")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_ASKED = "'pip config list' shows which are asked; a file in build/downloads needs none"
+_ANCHOR = re.compile(r"""<a\s[^>]*href\s*=\s*["']([^"'#]+)""", re.IGNORECASE)
+_ASKED = (
+    "'pip config list' shows the indexes, of which those of http and https are asked; a "
+    "file in build/downloads needs none"
+)
 
 
 class Settings(NamedTuple):
@@ -53,12 +51,12 @@ class Settings(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A file that an index offers; ``sha256`` and ``size`` as far as it states them."""
+    """A file that an index offers; ``sha256`` and ``size`` as it states them, or None."""
 
     name: str
     url: str
-    sha256: str | None = None
-    size: int | None = None
+    sha256: object = None
+    size: object = None
 
 
 @functools.cache
@@ -135,43 +133,42 @@ class Index:
     @contextlib.contextmanager
     def get(self, url: str, **headers: str) -> Iterator[httpx.Response]:
         """Stream a response, with credentials of the index or of ``~/.netrc``."""
-        host = urlsplit(url)
-        if "@" not in host.netloc:
-            for index in map(urlsplit, self.settings.index_urls):
-                if index.netloc.rpartition("@")[2] == host.netloc:
-                    url = host._replace(netloc=index.netloc).geturl()
-        auth: Any = httpx.USE_CLIENT_DEFAULT
-        if "@" not in urlsplit(url).netloc:
-            with contextlib.suppress(OSError, netrc.NetrcParseError):
-                auth = httpx.NetRCAuth()
         try:
+            host = urlsplit(url)
+            if "@" not in host.netloc:
+                for index in map(urlsplit, self.settings.index_urls):
+                    if index.netloc.rpartition("@")[2] == host.netloc:
+                        url = host._replace(netloc=index.netloc).geturl()
+            auth: Any = httpx.USE_CLIENT_DEFAULT
+            if "@" not in urlsplit(url).netloc:
+                with contextlib.suppress(OSError, netrc.NetrcParseError):
+                    auth = httpx.NetRCAuth()
             with self.client.stream("GET", url, headers=headers, auth=auth) as response:
                 yield response
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            words = str(error) or type(error).__name__
-            raise UnavailableError(f"{redact(url)}: {words}", _ASKED) from error
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as e:
+            words = str(e).partition("\n")[0] or type(e).__name__
+            raise UnavailableError(f"{url}: {words}", _ASKED) from e
 
     def files(self, project: str) -> list[Link]:
         """All files on a project's pages, for any machine; yanked ones too.
+
+        Folders among pip's indexes are not read.
 
         Raises:
             UnavailableError: no index that answers has it, and some do not answer.
         """
         found: list[Link] = []
         self.silent = []
-        for url in self.settings.index_urls:
+        for url in filter(_HTTP.match, self.settings.index_urls):
             try:
                 found += self._page(f"{url.rstrip('/')}/{canonicalize_name(project)}/")
             except UnavailableError as error:
+                _tell_once(f"no answer from a package index: {error.message}")
                 self.silent.append(error.message)
-            except ValueError as error:
-                self.silent.append(redact(f"{url}: {error}"))
         if self.silent and not found:
             raise UnavailableError(
                 f"no index answers: {'; '.join(self.silent)}", _ASKED
             )
-        for line in self.silent:
-            console.note(f"  no answer, so not asked: {line}")
         return found
 
     def link(self, project: str, name: str) -> Link:
@@ -189,77 +186,40 @@ class Index:
 
     def _page(self, url: str) -> list[Link]:
         """The links of one page; none if there is no such page."""
-        if not _HTTP.match(url):
-            raise UnavailableError(f"{redact(url)}: only http and https are read")
         with self.get(url, Accept=_ACCEPT) as response:
             if response.status_code in (404, 410):
                 return []
-            if response.status_code != 200:
-                raise UnavailableError(
-                    f"{redact(url)} answers {response.status_code}", _ASKED
-                )
+            response.raise_for_status()
             content = bytearray()
             for piece in response.iter_bytes():
                 content += piece
                 if len(content) > MAX_PAGE:
-                    raise UnavailableError(
-                        f"{redact(url)} sends more than {MAX_PAGE} bytes"
-                    )
+                    raise UnavailableError(f"{url} sends more than {MAX_PAGE} bytes")
             kind = response.headers.get("Content-Type", "")
             where = str(response.url)
-        links = _from_json(content, where) if "json" in kind else _html(content, where)
-        return [link for link in links if _HTTP.match(link.url)]
+        try:
+            links = (_from_json if "json" in kind else _from_html)(content)
+            found = [link._replace(url=urljoin(where, link.url)) for link in links]
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise UnavailableError(f"{where} is no index page: {error!r}") from error
+        return [link for link in found if _HTTP.match(link.url)]
 
 
-def _from_json(content: bytes | bytearray, where: str) -> list[Link]:
-    """The links of a PEP 691 page; an entry that is not as it should be is left out."""
-    try:
-        page = json.loads(content)
-        entries = page["files"]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise UnavailableError(
-            f"{redact(where)} is no index page: {error!r}"
-        ) from error
-    found: list[Link] = []
-    for entry in entries if isinstance(entries, list) else []:
+@functools.cache
+def _tell_once(line: str) -> None:
+    console.note(f"  {line}")
+
+
+def _from_json(content: bytearray) -> Iterator[Link]:
+    """The links of a PEP 691 page."""
+    for entry in json.loads(content)["files"]:
         match entry:
-            case {"filename": str(name), "url": str(url)}:
-                hashes, size = entry.get("hashes"), entry.get("size")
-                sha256 = hashes.get("sha256") if isinstance(hashes, dict) else None
-                size = size if type(size) is int and size > 0 else None
-                found += _links(name, url, where, sha256, size)
-    return found
+            case {"filename": str(name), "url": str(url), "hashes": dict(hashes)}:
+                yield Link(name, url, hashes.get("sha256"), entry.get("size"))
 
 
-class _Anchors(HTMLParser):
-    """Collects the links of an HTML page (PEP 503)."""
-
-    def __init__(self, base: str) -> None:
-        super().__init__()
-        self.base, self.found = base, list[Link]()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an anchor's link, or the address that the others are relative to."""
-        address = dict(attrs).get("href") or ""
-        plain, _, fragment = address.partition("#")
-        name = unquote(plain.partition("?")[0].rpartition("/")[2])
-        if tag == "base":
-            self.base = urljoin(self.base, address)
-        elif tag == "a" and plain:
-            sha256 = fragment.removeprefix("sha256=")
-            self.found += _links(name, plain, self.base, sha256, None)
-
-
-def _html(content: bytes | bytearray, where: str) -> list[Link]:
-    page = _Anchors(where)
-    page.feed(content.decode("utf-8", errors="replace"))
-    return page.found
-
-
-def _links(
-    name: str, url: str, base: str, sha256: object, size: int | None
-) -> Iterator[Link]:
-    """The link to a file of this name, unless its address cannot be read."""
-    stated = sha256 if isinstance(sha256, str) and _SHA256.fullmatch(sha256) else None
-    with contextlib.suppress(ValueError):
-        yield Link(name, urljoin(base, url), stated, size)
+def _from_html(content: bytearray) -> Iterator[Link]:
+    """The links of a PEP 503 page."""
+    for anchor in _ANCHOR.finditer(content.decode("utf-8", errors="replace")):
+        url = html.unescape(anchor[1])
+        yield Link(unquote(urlsplit(url).path.rpartition("/")[2]), url)

