@@ -150,7 +150,7 @@ def rebase_command(release: str, old: str | None) -> None:
 @click.option(
     "--remote", metavar="URL|DIR", help="The repository of a git ref; else upstream's."
 )
-@click.option("--no-proofs", is_flag=True, help="Neither imports nor proofs; seconds.")
+@click.option("--no-proofs", is_flag=True, help="Run no proofs; seconds.")
 @click.option("--jobs", default=2, type=click.IntRange(1, 64), help="Runs at once.")
 def drift_command(
     target: str | None, name: str | None, remote: str | None, no_proofs: bool, jobs: int
@@ -158,8 +158,8 @@ def drift_command(
     """Try the series on a source: a release, or a git ref of a repository.
 
     The default is the newest release on the package index. Each patch is merged as
-    'rebase' does; then our modules are imported, and the proofs run on the patched and
-    on the stock source. Exit status 1 if something is to be done.
+    'rebase' does; then the proofs run on the patched and on the stock source. Exit
+    status 1 if something is to be done.
     """
     from patchset.drift import drift
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 from patchset import console, files, git, paths, process, proofs
@@ -16,8 +15,8 @@ from patchset.series.apply import (
     STOCK_REF,
     Stopped,
     clone,
-    go_on,
     patched_tree,
+    run_am,
     stopped_message,
 )
 from patchset.series.mail import Patch
@@ -58,7 +57,6 @@ def drift(
         with console.step(f"try the series of {release.name} on {name}"):
             faults, merged = _try(work, series, patched, name)
         if prove:
-            faults += _imports(work, series)
             faults += _proofs(work, series, merged, jobs)
     console.result(*faults)
     many = "1 thing" if len(faults) == 1 else f"{len(faults)} things"
@@ -84,9 +82,9 @@ def _try(
     while True:
         try:
             if step is None:
-                port(work, new, series, patched, base)
+                port(work, new, patched, base)
             else:
-                go_on(work, step, new.source_date_epoch)
+                run_am(work, new.source_date_epoch, step)
             break
         except Stopped:
             _, entry = stopped_message(work)
@@ -106,17 +104,6 @@ def _try(
             faults.append(f"{patch.name} is already present; it may be dropped")
         console.result(f"{word:18} {patch.name}")
     return faults, merged
-
-
-def _imports(work: Path, series: Series) -> list[str]:
-    """Import our own modules; that of vLLM's is the proofs' matter."""
-    modules = [path.removesuffix(".py").replace("/", ".") for path in series.files]
-    code = "".join(f"import {module}\n" for module in modules)
-    command = [sys.executable, "-c", code]
-    done = proofs.run_in_tree(command, work, work, {"PYTHONPATH": str(work)})
-    if not done.returncode:
-        return []
-    return [f"our modules cannot be imported: {process.end_of(done.stdout)}"]
 
 
 def _proofs(work: Path, series: Series, merged: list[Patch], jobs: int) -> list[str]:

@@ -315,7 +315,6 @@ def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (target / "folder/ok").stat().st_mode & 0o777 == 0o644
-    assert (target / "folder").stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.parametrize("time_", ["nan", "inf", "-1e300", "99999999999"])

@@ -80,13 +80,6 @@ def test_what_upstream_has_is_dropped_and_its_proof_must_pass_on_stock(
     assert own.run("lint").stdout == ""
 
 
-def test_a_status_that_names_the_release_drops_without_a_merge(own: Project) -> None:
-    file = own.folder / "twenty.diff"
-    file.write_text(file.read_text().replace("pending", "merged in v1.3.0"))
-    own.pin_next(changed(line20="done otherwise"))
-    assert "twenty is dropped" in own.run("rebase", "v1.3.0").stdout
-
-
 @pytest.mark.parametrize("by", ["refresh", "rebase"])
 def test_a_conflict_is_resolved_and_the_rest_follows(stopped: Project, by: str) -> None:
     assert "holds work" in stopped.run("apply", "v1.3.0", status=1).stderr
@@ -199,9 +192,11 @@ def test_drift_finds_a_series_that_cannot_be_imported(proved: Project) -> None:
     series = (proved.folder / "series").read_text()
     (proved.folder / "series").write_text(f"files/vllm/own.py\n{series}")
     proved.run("refresh")
+    proof = proved.root / "tests/patches/test_five.py"
+    proof.write_text(f"import vllm.own\n{proof.read_text()}")
     proved.pin_next(PARSER)
     done = proved.run("drift", "v1.3.0", status=1).stdout
-    assert "our modules cannot be imported: ModuleNotFoundError" in done
+    assert "test_five.py is error with the series" in done
 
 
 def test_drift_takes_a_git_reference(proved: Project, tmp_path: Path) -> None:

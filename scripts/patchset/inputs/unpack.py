@@ -42,7 +42,7 @@ def opened(archive: Path) -> Iterator[tarfile.TarFile]:
 def sdist(archive: Path, folder: Path) -> None:
     """Unpack a source archive without its top folder.
 
-    Modes are 644 or 755 whatever the umask. Links are refused: no source archive of
+    Modes of files are 644 or 755 whatever the umask. Links are refused: no source archive of
     vLLM has one. A git repository in it is left out: git would read its configuration.
     """
     top, size = "", 0
@@ -61,18 +61,11 @@ def sdist(archive: Path, folder: Path) -> None:
             if ".git" in map(str.lower, parts):
                 continue
             if member.isdir():
-                _make_folder(place)
+                place.mkdir(parents=True, exist_ok=True)
             elif member.isreg() and (content := tar.extractfile(member)):
-                _make_folder(place.parent)
+                place.parent.mkdir(parents=True, exist_ok=True)
                 with content, place.open("xb") as file:
                     shutil.copyfileobj(content, file)
                 place.chmod(0o755 if member.mode & 0o100 else 0o644)
             else:
                 raise tarfile.TarError(f"{member.name!r} is neither file nor folder")
-
-
-def _make_folder(place: Path) -> None:
-    for folder in (*reversed(place.parents), place):
-        if not folder.is_dir():
-            folder.mkdir()
-            folder.chmod(0o755)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from email.utils import formatdate
 from functools import cached_property
 from pathlib import Path
@@ -74,7 +75,11 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
 def refuse_work(release: Release) -> None:
     """Refuse to go on without work in the patched tree that its stamp does not explain."""
     tree = tree_of(release)
-    if work := work_in(tree, read_stamp(tree)):
+    try:
+        work = _work(tree, read_stamp(tree) or {})
+    except git.GitError as error:
+        work = f"git cannot read it ({error.stderr.strip()[-200:]})"
+    if work:
         raise PatchsetError(
             f"the patched tree {tree} holds work that no diff has: {work}",
             f"commit it on {BRANCH} and keep it with nox -s refresh -- "
@@ -83,19 +88,11 @@ def refuse_work(release: Release) -> None:
         )
 
 
-def work_in(tree: Path, stamp: Mapping[str, Any] | None) -> str:
+def _work(tree: Path, stamp: Mapping[str, Any]) -> str:
     """The work in a tree that its stamp does not explain, in words; else ""."""
-    if not tree.exists():
-        return ""
-    if stamp is None or not {"head", "stock"} <= stamp.keys():
-        return "it has no stamp of the tool's" if any(tree.iterdir()) else ""
-    try:
-        return _work(tree, str(stamp["head"]), str(stamp["stock"]))
-    except git.GitError as error:
-        return f"git cannot read it ({error.stderr.strip()[-200:]})"
-
-
-def _work(tree: Path, head: str, stock: str) -> str:
+    head, stock = stamp.get("head"), stamp.get("stock")
+    if not head or not tree.exists():
+        return "it has no stamp of the tool's" if tree.exists() else ""
     if git.text(tree, "rev-parse", "HEAD") != head:
         return "commits"
     if (branch := git.text(tree, "rev-parse", "--abbrev-ref", "HEAD")) != BRANCH:
@@ -129,7 +126,7 @@ def _build(series: Series, tree: Path, stock: Path, stamp: Mapping[str, Any]) ->
             failure = _conflict(series, temp, stop, kept=True)
             own = len(series.files)
             stamp = {**stamp, "applied": series.entries[: own + stop.number]}
-        if failure is None:
+        else:
             sums = patched_files.sums_of(changes_between(temp, STOCK_REF, "HEAD"))
             patched_files.check(series.release, sums)
         head = git.text(temp, "rev-parse", "HEAD")
@@ -164,12 +161,12 @@ def add_files(tree: Path, series: Series) -> None:
         git.run(tree, *commit, stdin=message, epoch=epoch)
 
 
+@dataclass
 class Stopped(Exception):
     """``git am`` stopped at a patch; ``number`` counts from 0, ``words`` are git's."""
 
-    def __init__(self, number: int, words: str) -> None:
-        super().__init__(f"git am stopped at mail {number + 1}")
-        self.number, self.words = number, words
+    number: int
+    words: str
 
 
 def am(tree: Path, series: Series) -> None:
@@ -195,24 +192,23 @@ def am_mails(tree: Path, mails: Sequence[Path], epoch: int, *options: str) -> No
     if mails:
         options += ("--keep-cr", "--keep-non-patch", "--whitespace=nowarn")
         words = [str(mail.absolute()) for mail in mails]
-        _am(tree, epoch, *options, "--no-scissors", *words)
+        run_am(tree, epoch, *options, "--no-scissors", *words)
 
 
-def go_on(tree: Path, how: str, epoch: int) -> None:
-    """Go on with a stopped ``am``: ``how`` is --continue or --skip."""
-    _am(tree, epoch, how)
+def run_am(tree: Path, epoch: int, *arguments: str) -> None:
+    """Run ``git am``, as with --skip.
 
-
-def _am(tree: Path, epoch: int, *arguments: str) -> None:
+    Raises:
+        Stopped: a patch does not fit.
+    """
     done = git.attempt(tree, "am", *arguments, epoch=epoch)
-    words = f"{done.stdout}\n{done.stderr}"
-    error = git.failure(tree, ("am",), words) if done.returncode else None
-    if isinstance(error, NoSpaceError):
-        raise error
-    if (number := stopped_at(tree)) is not None:
+    if done.returncode:
+        words = f"{done.stdout}\n{done.stderr}"
+        error = git.failure(tree, ("am",), words)
+        number = stopped_at(tree)
+        if number is None or isinstance(error, NoSpaceError):
+            raise error
         raise Stopped(number, words)
-    if error:
-        raise error
 
 
 def stopped_at(tree: Path) -> int | None:
@@ -276,24 +272,11 @@ def replayed(series: Series) -> Iterator[Path]:
     Raises:
         ConflictError: a patch does not fit.
     """
-    release = series.release
-    stock = stock_tree(release)
     with files.scratch(paths.build_dir()) as tree:
-        borrow(tree, stock)
-        listed = git.run(
-            stock,
-            "--literal-pathspecs",
-            "ls-tree",
-            "-rz",
-            "HEAD",
-            "--",
-            *series.touched,
-        )
-        git.run(tree, "update-index", "-z", "--index-info", stdin=listed)
-        commit = ("commit", "--quiet", "--no-verify", "--allow-empty", "-m", "stock")
-        git.run(tree, *commit, epoch=release.source_date_epoch)
-        git.run(tree, "update-ref", STOCK_REF, "HEAD")
-        git.run(tree, "checkout-index", "--all")
+        borrow(tree, stock_tree(series.release), "HEAD")
+        list_ = ("--literal-pathspecs", "ls-files", "-z", "--", *series.touched)
+        touched = git.run(tree, *list_)
+        git.run(tree, "checkout-index", "-z", "--stdin", stdin=touched)
         add_files(tree, series)
         try:
             am(tree, series)
@@ -302,11 +285,14 @@ def replayed(series: Series) -> Iterator[Path]:
         yield tree
 
 
-def borrow(tree: Path, other: Path) -> None:
-    """Make an empty repository that reads the objects of another tree."""
+def borrow(tree: Path, other: Path, commit: str) -> None:
+    """Make a tree on a commit of another one, with its objects and without files."""
     git.run(tree, "init", "--quiet", f"--initial-branch={BRANCH}", ".")
     alternates = tree / ".git/objects/info/alternates"
     alternates.write_text(f"{other.absolute() / '.git/objects'}\n", encoding="utf-8")
+    for name in ("HEAD", STOCK_REF):
+        git.run(tree, "update-ref", name, git.text(other, "rev-parse", commit))
+    git.run(tree, "read-tree", "HEAD")
 
 
 def computed(series: Series) -> list[Change]:

@@ -19,7 +19,7 @@ from patchset.series.apply import (
     changes_between,
     replayed,
 )
-from patchset.series.mail import Patch, PatchFormatError, parse, plain
+from patchset.series.mail import Patch, PatchFormatError, parse
 from patchset.series.read import FILES, is_entry, read
 
 #: What the user's configuration, or git's next version, could change.
@@ -66,21 +66,12 @@ class Exported:
             return False
         commit = self.commits[patch.entry]
         with files.scratch(paths.build_dir()) as index:
-            borrow(index, self.tree)
-            git.run(index, "read-tree", f"{commit}^")
+            borrow(index, self.tree, f"{commit}^")
             apply = ("apply", "--cached", "--whitespace=nowarn", "-")
             if git.attempt(index, *apply, stdin=stored.diff.encode()).returncode:
                 return False
             made = git.text(index, "write-tree")
         return made == git.text(self.tree, "rev-parse", f"{commit}^{{tree}}")
-
-    def as_narrow(self, stored: Patch, patch: Patch) -> Patch:
-        """One of the patches with as few lines around its hunks as a stored diff."""
-        leading = re.findall(r"^@@ .*\n((?: .*\n)*)", stored.diff, re.MULTILINE)
-        lines = min(3, max(text.count("\n") for text in leading))
-        commit = self.commits[patch.entry]
-        options = (*_DIFF, f"--unified={lines}", f"{commit}^", commit)
-        return replace(patch, diff=plain(git.text(self.tree, "diff", *options))[0])
 
 
 def exported(tree: Path) -> Exported:

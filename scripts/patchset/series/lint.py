@@ -51,9 +51,6 @@ def _noted(faults: list[str]) -> Iterator[None]:
 
 def _faults(series: Series) -> Iterator[str]:
     release = series.release
-    names = [patch.name for patch in series.patches]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"{release.name}: the series has two diffs of {name}"
     own = {file.name for file in release.folder.glob("*.diff")}
     for name in sorted(own.difference(series.entries)):
         yield f"{release.name}: {name} is in no series"
@@ -69,8 +66,6 @@ def _faults(series: Series) -> Iterator[str]:
         for proof in patch.proofs:
             if not (paths.project_root() / proof).is_file():
                 yield f"{file}: its proof {proof} does not exist"
-            if proof in taken:
-                yield f"{release.name}: {proof} is a patch's, and in stock-must-pass"
     for proof in taken:
         if not (paths.project_root() / proof).is_file():
             yield f"{release.name}: {proof} of stock-must-pass does not exist"

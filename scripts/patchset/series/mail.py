@@ -6,11 +6,10 @@ from __future__ import annotations
 import email
 import email.policy
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-
-from packaging.version import Version
 
 from patchset.errors import PatchsetError
 
@@ -18,8 +17,9 @@ from patchset.errors import PatchsetError
 PATH = r"[0-9A-Za-z_][0-9A-Za-z_.+@-]*(?:/[0-9A-Za-z_.+@-]+)*"
 
 _RELEASE = r"v\d+(\.\d+)+"
-#: The trailers of a patch: what each holds, as a pattern and in words.
-_REQUIRED = {
+#: The trailers of a patch: what each holds, as a pattern and in words. There may be
+#: several proofs.
+_TRAILERS = {
     "Upstream-Status": (
         rf"not submitted|pending|submitted #\d+|merged in {_RELEASE}|inappropriate \(.+\)",
         "not submitted, submitted #n, merged in vX, or inappropriate (why)",
@@ -27,19 +27,19 @@ _REQUIRED = {
     "Drop-When": (r".*", "a condition that can be checked"),
     "Proof": (r"tests/patches/test_\w+\.py", "tests/patches/test_NAME.py"),
 }
-_OPTIONAL = {
-    "Signed-off-by": (r".+ <.+>", "NAME <ADDRESS>"),
-    "Co-authored-by": (r".+ <.+>", "NAME <ADDRESS>"),
-}
-#: May be given several times.
-_REPEATED = {"Proof", "Signed-off-by", "Co-authored-by"}
 
 _DIFF = re.compile(r"^diff --git ", re.MULTILINE)
 _MESSAGE_END = re.compile(r"^(?:---$|diff --git )", re.MULTILINE)
 _TRAILER = re.compile(r"([A-Z][A-Za-z]*(?:-[A-Za-z]+)*): (.*\S)")
-_INDEX = re.compile(r"index [0-9a-f]+\.\.[0-9a-f]+(?: \d+)?")
-_HUNK = r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@(?: .*)?"
-_NO_NEWLINE = r"\\ No newline at end of file"
+#: The head of a file's change, and that of a hunk with the lines that it counts.
+_HEAD = re.compile(
+    rf"(?P<first>diff --git a/(?P<path>{PATH}) b/(?P=path)\n)"
+    r"(?P<mode>(?P<kind>new|deleted) file mode 100(?:644|755)\n)?"
+    r"(?:index [0-9a-f]+\.\.[0-9a-f]+(?: \d+)?\n)?"
+    r"(?P<names>--- .*\n\+\+\+ .*\n)"
+)
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@(?: .*)?")
+_NO_NEWLINE = r"\ No newline at end of file"
 #: What ends the name of a diff of which there are several, each for some releases.
 _OLDEST = re.compile(r"-v\d+(\.\d+)+$")
 
@@ -85,13 +85,6 @@ class Patch:
         """The value of ``Upstream-Status``."""
         return dict(self.trailers).get("Upstream-Status", "")
 
-    @property
-    def merged_in(self) -> Version | None:
-        """The first release of vLLM that has the change, if the status names one."""
-        prefix = "merged in v"
-        merged = self.status.startswith(prefix)
-        return Version(self.status.removeprefix(prefix)) if merged else None
-
     def text(self, *headers: str, extra: tuple[tuple[str, str], ...] = ()) -> str:
         """The whole mail; more headers and trailers are for git alone."""
         head = [f"From: {self.author}", *headers, f"Subject: [PATCH] {self.subject}"]
@@ -100,28 +93,23 @@ class Patch:
         return "\n\n".join(parts) + f"\n\n{self.diff}"
 
     def faults(self) -> Iterator[str]:
-        """The faults of its subject, body and trailers."""
-        if not self.subject:
-            yield "the mail has no subject"
+        """The faults of its message and trailers."""
         if not self.body:
             yield "the message gives no reason"
         if re.search(r"^From ", self.body, re.MULTILINE):
             yield "a line of the message begins with 'From ', which ends a mail"
         if re.search(r"^\+(<{7}|>{7})( |$)", self.diff, re.MULTILINE):
             yield "the diff adds a conflict marker"
-        keys = [key for key, _ in self.trailers]
-        for name in _REQUIRED:
-            if name not in keys:
+        for name, (pattern, allowed) in _TRAILERS.items():
+            values = [value for key, value in self.trailers if key == name]
+            if not values:
                 yield f"the message has no trailer {name}"
-        for name, value in self.trailers:
-            pattern, allowed = (_REQUIRED | _OPTIONAL).get(name, (None, ""))
-            if pattern is None:
-                yield f"the trailer {name} is unknown"
-            elif not re.fullmatch(pattern, value):
-                yield f"{name}: {value!r} is not {allowed}"
-        for name in sorted({name for name in keys if keys.count(name) > 1}):
-            if name not in _REPEATED:
+            if len(values) > 1 and name != "Proof":
                 yield f"the trailer {name} is there twice"
+            bad = (value for value in values if not re.fullmatch(pattern, value))
+            yield from (f"{name}: {value!r} is not {allowed}" for value in bad)
+        unknown = [key for key, _ in self.trailers if key not in _TRAILERS]
+        yield from (f"the trailer {key} is unknown" for key in unknown)
 
 
 def patch_name(entry: str) -> str:
@@ -175,54 +163,35 @@ def plain(diff: str) -> tuple[str, tuple[str, ...]]:
     Changes of text alone are taken: no renames, modes, links or binary files, whole
     hunks, and each file once.
     """
-    lines = diff.split("\n")
     kept: list[str] = []
     found: list[str] = []
-    at = 0
-
-    def take(pattern: str) -> re.Match[str] | None:
-        nonlocal at
-        match = re.fullmatch(pattern, lines[at]) if at < len(lines) else None
-        if match:
-            kept.append(lines[at])
-            at += 1
-        return match
-
-    while at < len(lines):
-        named = take(rf"diff --git a/({PATH}) b/\1")
-        if named is None:
-            raise ValueError(f"{lines[at][:80]!r} begins no file of the diff")
-        path = named[1]
+    # In a hunk, each line has a mark before it.
+    for change in re.split(r"^(?=diff --git )", diff + "\n", flags=re.MULTILINE)[1:]:
+        start, *hunks = re.split(r"^(?=@@ )", change, flags=re.MULTILINE)
+        head = _HEAD.fullmatch(start)
+        if head is None or not hunks:
+            raise ValueError(f"{start[:80]!r} begins no change of a text file")
+        path, kind = head["path"], head["kind"]
+        before = "/dev/null" if kind == "new" else f"a/{path}"
+        after = "/dev/null" if kind == "deleted" else f"b/{path}"
+        if head["names"] != f"--- {before}\n+++ {after}\n":
+            raise ValueError(f"{path}: the lines --- and +++ name another file")
         if path in found or ".." in path.split("/"):
             raise ValueError(f"{path} is changed twice, or leads out of the tree")
+        for hunk in hunks:
+            _check_hunk(hunk, path)
+        kept += [head["first"], head["mode"] or "", head["names"], *hunks]
         found.append(path)
-        mode = take(r"(new|deleted) file mode 100(644|755)")
-        if at < len(lines) and _INDEX.fullmatch(lines[at]):
-            at += 1
-        before = "/dev/null" if mode and mode[1] == "new" else f"a/{path}"
-        after = "/dev/null" if mode and mode[1] == "deleted" else f"b/{path}"
-        if not take(re.escape(f"--- {before}")) or not take(re.escape(f"+++ {after}")):
-            raise ValueError(f"{path}: not a plain change of a text file")
-        hunk = take(_HUNK)
-        if hunk is None:
-            raise ValueError(f"{path}: the diff has no hunk")
-        while hunk is not None:
-            _take_hunk(hunk, take, path)
-            hunk = take(_HUNK)
-    return "\n".join(kept) + "\n", tuple(found)
+    return "".join(kept), tuple(found)
 
 
-def _take_hunk(
-    hunk: re.Match[str], take: Callable[[str], re.Match[str] | None], path: str
-) -> None:
-    """Take the lines that a hunk's header counts, not one more or less."""
-    old, new = (int(count or 1) for count in hunk.groups())
-    while old > 0 or new > 0:
-        line = take(r"([ +-])(?s:.*)")
-        if line is None:
-            raise ValueError(f"{path}: {hunk[0]} counts more lines than there are")
-        old -= line[1] != "+"
-        new -= line[1] != "-"
-        take(_NO_NEWLINE)
-    if old or new:
-        raise ValueError(f"{path}: {hunk[0]} counts other lines than there are")
+def _check_hunk(hunk: str, path: str) -> None:
+    """Refuse a hunk whose head does not count its lines; git applies it in part."""
+    head, *lines = hunk.removesuffix("\n").split("\n")
+    marks = Counter(line[:1] for line in lines if line != _NO_NEWLINE)
+    counted = _HUNK.fullmatch(head)
+    old, new = (int(n or 1) for n in counted.groups()) if counted else (0, 0)
+    if (marks[" "] + marks["-"], marks[" "] + marks["+"]) != (old, new) or (
+        marks.keys() - {" ", "-", "+"}
+    ):
+        raise ValueError(f"{path}: {head} counts other lines than there are")

@@ -100,7 +100,7 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
         }
         write_stamp(temp, stamp)
         try:
-            port(temp, new, series, patched, base)
+            port(temp, new, patched, base)
         except Stopped as stop:
             subject, _ = stopped_message(temp)
             places = ", ".join(unmerged(temp)) or stop.words.strip()[-500:]
@@ -120,21 +120,15 @@ def port_base(tree: Path, new: Release, series: Series, patched: Path) -> str:
     return git.text(patched, "rev-parse", f"HEAD~{len(series.patches)}")
 
 
-def port(tree: Path, new: Release, series: Series, patched: Path, base: str) -> None:
-    """Merge the commits of a patched tree, but for those that upstream has.
+def port(tree: Path, new: Release, patched: Path, base: str) -> None:
+    """Merge the commits of a patched tree.
 
     Raises:
         Stopped: a patch conflicts.
     """
-    version = Version(new.version)
     with files.scratch(paths.build_dir()) as folder:
-        mails = zip(mails_of(patched, base, folder), series.patches, strict=True)
-        wanted = [
-            mail
-            for mail, patch in mails
-            if patch.merged_in is None or patch.merged_in > version
-        ]
-        am_mails(tree, wanted, new.source_date_epoch, "--3way")
+        mails = mails_of(patched, base, folder)
+        am_mails(tree, mails, new.source_date_epoch, "--3way")
 
 
 def unmerged(tree: Path) -> list[str]:
