@@ -380,23 +380,20 @@ def verify_command(file: Path, allow_compiled: bool) -> None:
     help="A site-packages folder instead, as of an unpacked image; nothing in it is run.",
 )
 @click.option("--quiet", is_flag=True, help="Print only problems.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def doctor_command(python: Path, root: Path | None, quiet: bool, as_json: bool) -> None:
+def doctor_command(python: Path, root: Path | None, quiet: bool) -> None:
     """Say which patches are live in an environment, and what keeps them from it.
 
     Hashes the installed files, which patches/ of this checkout knows as well; looks for
-    files that Python imports instead, stale bytecode, and the Rust frontend. Of a
-    stock vLLM it says whether the plugin is live. Images carry the same program as
-    vllm-mtp-doctor.
+    files that Python imports instead, and the Rust frontend. Of a stock vLLM it
+    says whether the plugin is live. Images carry the same program as vllm-mtp-doctor.
 
     Exit status 0 when all is well, 1 when something is wrong, 2 when there is no vLLM, 3
     when it is a stock one without the plugin.
     """
     from patchset import doctor
 
-    flags = (("--quiet", quiet), ("--json", as_json))
     program = [str(python.absolute()), doctor.__file__]
-    program += [word for word, on in flags if on]
+    program += ["--quiet"] if quiet else []
     program += ["--root", str(root.absolute())] if root else []
     program += ["--patches", str(paths.patches_dir())]
     done = subprocess.run(program, check=False, capture_output=True, text=True)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -217,22 +216,21 @@ def test_only_processes_that_serve_say_something(site: Path) -> None:
 def ask(site: Path, *arguments: str, status: int, **environment: str) -> list[str]:
     """What the doctor says of the plugin, each with its status."""
     done = subprocess.run(
-        [sys.executable, doctor.__file__, "--json", *arguments],
+        [sys.executable, doctor.__file__, *arguments],
         env=os.environ | environment | {"PYTHONPATH": str(site)},
         capture_output=True,
         text=True,
     )
     assert done.returncode == status, done.stdout + done.stderr
-    checks = json.loads(done.stdout)["checks"]
-    return [f"{c['status']} {c['text']}" for c in checks if c["check"] == "plugin"]
+    lines = [line.partition(" plugin: ") for line in done.stdout.splitlines()]
+    return [f"{how.strip().lower()} {text}" for how, _, text in lines if text]
 
 
-def test_the_doctor_says_what_is_live_and_what_is_not_covered(site: Path) -> None:
+def test_the_doctor_says_that_the_plugin_is_live(site: Path) -> None:
     for arguments in ([], ["--root", str(site)]):
-        live, uncovered = ask(site, *arguments, status=0)
+        (live,) = ask(site, *arguments, status=0)
         assert live.startswith("ok vllm-qwen-tools-1+files")
-        assert "is live: all 1 files that it wraps are v0.33.0's" in live
-        assert uncovered.startswith("note not covered: late system messages")
+        assert "is live: the files are v0.33.0's" in live
 
 
 def test_the_doctor_without_the_plugin_says_stock(site: Path) -> None:
@@ -244,23 +242,14 @@ def test_the_doctor_without_the_plugin_says_stock(site: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.33.0", "0.33.1"])
-@pytest.mark.parametrize("doctored", [False, True])
-def test_the_doctor_says_why_the_plugin_does_nothing(
-    site: Path, version: str, doctored: bool
-) -> None:
+def test_the_doctor_says_why_the_plugin_does_nothing(site: Path, version: str) -> None:
     (site / "vllm-0.33.0.dist-info").rename(site / f"vllm-{version}.dist-info")
-    expected = []
+    (site / COMPARED).write_text("# mended by hand\n")
+    reason = f"{COMPARED} is not the file of v0.33.0"
     if version == "0.33.1":
-        expected.append(
-            "it knows v0.26.0, v0.27.1, v0.31.0, v0.32.0, v0.33.0, not v0.33.1"
-        )
-    if doctored:
-        (site / COMPARED).write_text("# mended by hand\n")
-        expected.append(f"{COMPARED} is not the file of v{version}")
-    said = ask(site, status=1 if expected else 0)
-    assert [text for text in said if text.startswith("wrong")] == [
-        f"wrong {_name(site)} does nothing: {reason}" for reason in expected
-    ]
+        known = "v0.26.0, v0.27.1, v0.31.0, v0.32.0, v0.33.0"
+        reason = f"it knows {known}, not v0.33.1"
+    assert ask(site, status=1) == [f"wrong {_name(site)} does nothing: {reason}"]
 
 
 def _name(site: Path) -> str:
@@ -280,25 +269,7 @@ def test_the_doctor_knows_what_switches_the_plugin_off(
     ask(site, "--root", str(site), status=0, **{variable: value})
 
 
-def test_the_doctor_sees_a_plugin_that_was_edited(site: Path) -> None:
-    with (site / plugin.PACKAGE / "serving.py").open("a") as module:
-        module.write("# mended\n")
-    assert "wrong vllm_qwen_tools/serving.py has changed; install it again" in ask(
-        site, status=1
-    )
-
-
 def test_the_doctor_says_that_a_patched_vllm_needs_no_plugin(site: Path) -> None:
     (site / "vllm/parser/qwen_tool_reader.py").touch()
     (said,) = ask(site, status=1)
     assert said.endswith("does nothing: this vLLM is patched")
-    digest = hashlib.sha256((site / COMPARED).read_bytes()).hexdigest()
-    made = {
-        "release": "v0.33.0",
-        "series-sha256": digest,
-        "files": {COMPARED: {"stock": None, "patched": digest}},
-        "patches": [{"name": "reader", "files": [COMPARED]}],
-    }
-    (site / "vllm-0.33.0.dist-info/patchset.json").write_text(json.dumps(made))
-    (said,) = ask(site, status=0)
-    assert said.startswith("note") and said.endswith("does nothing beside the patches")
