@@ -70,7 +70,9 @@ def test_the_pairs_that_the_reader_serves(
 ) -> None:
     for (state, tool, thinks), is_read in served.items():
         if state == "stock":
-            expected = tool in ("qwen3_coder", "qwen3_xml", "step3p5") and thinks in READ
+            expected = (
+                tool in ("qwen3_coder", "qwen3_xml", "step3p5") and thinks in READ
+            )
             assert is_read == expected, (tool, thinks)
     assert served["stock", "qwen3_coder", "qwen3"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents say is there: links, sections, sessions, codes, tags. No network; run by ``nox -s lint``."""
+"""What the documents say is there: links, sections, sessions, codes, tags. No network."""
 
 from __future__ import annotations
 

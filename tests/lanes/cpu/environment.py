@@ -7,6 +7,7 @@ CPU build of torch. Where there is none, the plain build serves as well; it is l
 
 from __future__ import annotations
 
+import ctypes.util
 import hashlib
 import sys
 import venv
@@ -16,6 +17,7 @@ from packaging.requirements import Requirement
 
 from cpu import build_dir
 from patchset import console, files, process
+from patchset.errors import MissingToolError
 from patchset.inputs import fetch, lock
 from patchset.release import Release, this_machine
 
@@ -27,8 +29,12 @@ def environment(release: Release) -> Path:
     """The interpreter of an environment with the official CPU wheel; made once.
 
     Raises:
+        MissingToolError: a library that vLLM's CPU build needs is missing.
         PatchsetError: pip failed.
     """
+    if not ctypes.util.find_library("numa"):
+        what = "vLLM's CPU build needs libnuma.so.1"
+        raise MissingToolError(what, "apt-get install libnuma1")
     wheel = fetch.artifact(release.wheel("cpu", this_machine()))
     # vLLM's Qwen3.5 model file imports torchvision.
     wanted = [f"torch=={release.torch}", "torchvision", *requirements(wheel)]
