@@ -59,14 +59,10 @@ def drift(
         if prove:
             faults += _proofs(work, series, merged, jobs)
     console.result(*faults)
-    many = "1 thing" if len(faults) == 1 else f"{len(faults)} things"
-    verdict = f"{many} to do" if faults else "it fits"
+    verdict = f"{len(faults)} to do" if faults else "it fits"
     console.result(f"series of {release.name} on {name}: {verdict}")
     if faults:
-        if _RELEASE.fullmatch(name):
-            console.note(f"next: nox -s rebase -- {name}")
-        else:
-            console.note("next: docs/rebasing.md, From a source of your own")
+        console.note("next: nox -s rebase, as docs/rebasing.md says")
     return faults
 
 

@@ -14,11 +14,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -100,21 +99,29 @@ def prove(
 
 
 def show(tree: Path, release: str, runs: Sequence[Run], jobs: int) -> list[Verdict]:
-    """What proofs show on commits of a tree, ``jobs`` runs at once."""
+    """What proofs show on commits of a tree, ``jobs`` runs at once.
+
+    After Ctrl-C those at work end, and no more begin.
+    """
     found: list[Verdict] = []
     free: SimpleQueue[Path] = SimpleQueue()
     console.note(f"  {len(runs)} runs of proofs, {jobs} at once")
-    with files.scratch(paths.build_dir()) as folder:
+    _over.clear()
+    with files.scratch(paths.build_dir()) as folder, ThreadPoolExecutor(jobs) as pool:
         for number in range(min(jobs, len(runs))):
             place = folder / str(number)
             git.run(folder, "clone", "--quiet", "--local", str(tree), place.name)
             free.put(place)
-        for number, verdicts in enumerate(
-            _each(jobs, partial(_run, free, tree, release), runs), start=1
-        ):
-            for verdict in verdicts:
-                console.note(f"{verdict} ({number}/{len(runs)})")
-            found += verdicts
+        try:
+            begun = [pool.submit(_run, free, tree, release, run) for run in runs]
+            for number, future in enumerate(as_completed(begun), start=1):
+                for verdict in future.result():
+                    console.note(f"{verdict} ({number}/{len(runs)})")
+                    found.append(verdict)
+        except BaseException:
+            _over.set()
+            pool.shutdown(cancel_futures=True)
+            raise
     return found
 
 
@@ -124,22 +131,6 @@ def commits_of(tree: Path) -> dict[str, str]:
     lines = git.text(tree, "log", form, f"{STOCK_REF}..HEAD").split("\n")
     pairs = (line.split(" ", 1) for line in lines if " " in line)
     return {entry.strip(): commit for commit, entry in pairs}
-
-
-def _each(
-    jobs: int, act: Callable[[Run], list[Verdict]], runs: Sequence[Run]
-) -> Iterator[list[Verdict]]:
-    """Verdicts as they come, of threads; after Ctrl-C those at work end, no more begin."""
-    _over.clear()
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        for future in as_completed([pool.submit(act, run) for run in runs]):
-            yield future.result()
-    except BaseException:
-        _over.set()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _run(free: SimpleQueue[Path], tree: Path, release: str, run: Run) -> list[Verdict]:
@@ -182,37 +173,37 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short"]
     command += ["-p", "no:cacheprovider", "-p", outcomes.__name__]
     command += [*(["-x"] if len(proofs) == 1 else []), *map(str, proofs)]
-    tests = str(paths.project_root() / "tests")
     found = {}
     with files.scratch(paths.build_dir()) as folder:
         place = folder / "outcomes.json"
-        own = {outcomes.VARIABLE: str(place), outcomes.TESTS: tests}
-        done = run_in_tree(
-            command, tree, proofs[0].parent, {**own, "VLLM_RELEASE": release}
-        )
+        variables = {
+            outcomes.VARIABLE: str(place),
+            outcomes.TESTS: str(paths.project_root() / "tests"),
+            "VLLM_RELEASE": release,
+            "VLLM_TREE": str(tree),
+            "VLLM_LOGGING_LEVEL": "ERROR",
+        }
+        status, output = _run_bounded(command, proofs[0].parent, variables)
         # 0: all passed; 1: some failed. Other statuses (no tests, errors in
         # collecting) show nothing.
-        if done.returncode in (0, 1) and place.is_file():
+        if status in (0, 1) and place.is_file():
             found = json.loads(place.read_text(encoding="utf-8"))
-    return {proof: (found.get(str(proof), "error"), done.stdout) for proof in proofs}
+    return {proof: (found.get(str(proof), "error"), output) for proof in proofs}
 
 
-def run_in_tree(
-    command: list[str], tree: Path, folder: Path, variables: dict[str, str]
-) -> subprocess.CompletedProcess[str]:
-    """Run a program of this interpreter against a vLLM tree, for ``TIMEOUT`` at most.
+def _run_bounded(
+    command: list[str], folder: Path, variables: dict[str, str]
+) -> tuple[int, str]:
+    """Run a program for ``TIMEOUT`` at most; its exit status and what it printed.
 
     Raises:
         CancelledError: nobody waits for it any more.
     """
-    environment = {**os.environ, **variables, "VLLM_TREE": str(tree)}
-    environment["VLLM_LOGGING_LEVEL"] = "ERROR"
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     output, end = None, time.monotonic() + TIMEOUT
     with subprocess.Popen(
         command,
         cwd=folder,
-        env=environment,
+        env=os.environ | variables,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -224,5 +215,4 @@ def run_in_tree(
             child.kill()
     if _over.is_set():
         raise CancelledError
-    output = f"no end after {TIMEOUT} s" if output is None else output
-    return subprocess.CompletedProcess(command, child.returncode, output)
+    return child.returncode, output or f"no end after {TIMEOUT} s"

@@ -131,24 +131,20 @@ def make(
         re.sub(r"(==[^+,;\s]+)\+[A-Za-z0-9.]+", r"\1", text)
         for text in requirements(fetch.artifact(pinned))
     ]
-    local = {
-        name: release.folder / f"{name}s.{use}.txt"
-        for name in ("override", "constraint")
-    }
+    local = {}
+    for name in ("override", "constraint"):
+        file = release.folder / f"{name}s.{use}.txt"
+        if file.is_file():
+            local[name] = file.read_text(encoding="utf-8")
     head = (
         f"Packages of an image of vLLM {release.name} for {use} on {arch}, beside vLLM.",
         "Made by nox -s lock from the requirements of the official wheel,",
         f"{pinned.file} sha256:{pinned.sha256};",
-        *(f"{name}s in {file.name};" for name, file in local.items() if file.is_file()),
+        *(f"{name}s in {name}s.{use}.txt;" for name in local),
         "do not edit.",
     )
     place = lock_file(release, use, arch)
-    texts = {
-        name: file.read_text(encoding="utf-8")
-        for name, file in local.items()
-        if file.is_file()
-    }
-    _write(place, head, wanted, arch, upgrade=upgrade, **texts)
+    _write(place, head, wanted, arch, upgrade=upgrade, **local)
     return place
 
 
@@ -228,7 +224,12 @@ def _write(
             check=False,
         )
         if done.returncode:
-            _explain(done.stderr.strip()[-3000:])
+            raise PatchsetError(
+                f"uv could not resolve: {done.stderr.strip()[-3000:]}",
+                "where the index lacks a version that upstream asks for, name another "
+                "in overrides.TARGET.txt beside release.toml, with the reason as a "
+                "comment; 'pip config list' shows which indexes are asked",
+            )
         made = (folder / "pylock.toml").read_text(encoding="utf-8")
     select = create_compatible_tags_selector(image_tags(arch))
     lines = [
@@ -252,19 +253,6 @@ def _write(
             f'hashes = {{ sha256 = "{wheel.sha256}" }} }}]',
         ]
     files.write_text(place, "\n".join(lines) + "\n")
-
-
-def _explain(words: str) -> None:
-    if "No solution found" in words:
-        raise PatchsetError(
-            f"the index has no versions that fit together:\n{words}",
-            "where the index lacks a version that upstream asks for, name another in "
-            "overrides.TARGET.txt beside release.toml, with the reason as a comment",
-        )
-    raise PatchsetError(
-        f"uv could not resolve: {words}",
-        "the cause is above; 'pip config list' shows which indexes are asked",
-    )
 
 
 def _pinned(package: Package, wheel: PackageWheel | None) -> Artifact:

@@ -20,7 +20,7 @@ from patchset.series.apply import (
     replayed,
 )
 from patchset.series.mail import Patch, PatchFormatError, parse
-from patchset.series.read import FILES, is_entry, read
+from patchset.series.read import ENTRY_LINE, FILES, read
 
 #: What the user's configuration, or git's next version, could change.
 _DIFF = (
@@ -139,7 +139,9 @@ def _of_mail(raw: bytes, where: str) -> Patch:
     named = [value for key, value in patch.trailers if key == ENTRY]
     slug = re.sub(r"[^a-z0-9]+", "-", patch.subject.lower()).strip("-")[:60].strip("-")
     entry = named[0] if named else f"{slug or 'patch'}.diff"
-    if entry != "files" and (not is_entry(entry) or entry.startswith(FILES)):
+    if entry != "files" and (
+        not ENTRY_LINE.fullmatch(entry) or entry.startswith(FILES)
+    ):
         raise PatchFormatError(f"{where}: {entry[:80]!r} names no diff of a series")
     trailers = tuple(pair for pair in patch.trailers if pair[0] != ENTRY)
     return replace(patch, entry=entry, trailers=trailers)

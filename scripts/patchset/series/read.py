@@ -21,7 +21,8 @@ SERIES = "series"
 SHARED = ("core/", "extra/")
 
 _NAME = r"[0-9A-Za-z][0-9A-Za-z._-]*\.diff"
-_ENTRY = re.compile(rf"(?:core/|extra/)?{_NAME}|files/vllm/(?!.*\.\.){PATH}\.py")
+#: A line of a series.
+ENTRY_LINE = re.compile(rf"(?:core/|extra/)?{_NAME}|files/vllm/(?!.*\.\.){PATH}\.py")
 
 #: Bounds, in bytes, of a diff or module and of a list of them.
 MAX_FILE = 2_000_000
@@ -55,11 +56,6 @@ class Series:
         )
 
 
-def is_entry(text: str) -> bool:
-    """Whether a text can be a line of a series."""
-    return _ENTRY.fullmatch(text) is not None
-
-
 def lines_of(
     place: Path, fits: Callable[[str], object], what: str, hint: str
 ) -> list[str]:
@@ -82,22 +78,17 @@ def lines_of(
     return lines
 
 
-def series_file(release: Release) -> Path:
-    """``patches/<release>/series``."""
-    return release.folder / SERIES
-
-
 def entries(release: Release) -> list[str]:
     """The lines of the series."""
     found = lines_of(
-        series_file(release),
-        is_entry,
+        release.folder / SERIES,
+        ENTRY_LINE.fullmatch,
         "an entry of a series",
         "one file a line: files/vllm/MODULE.py first, then core/NAME.diff, "
         "extra/NAME.diff or NAME.diff; git checkout brings a lost file back",
     )
     if found != sorted(found, key=lambda entry: not entry.startswith(FILES)):
-        place = series_file(release)
+        place = release.folder / SERIES
         raise PatchsetError(f"{place}: a diff comes before a module of files/")
     return found
 
@@ -111,7 +102,7 @@ def entry_file(release: Release, entry: str) -> Path:
 def read(release: Release) -> Series:
     """The series with all its files; a patch with a fault is an error."""
     listed = entries(release)
-    inputs = {SERIES: git.blob_id(content_of(series_file(release)))}
+    inputs = {SERIES: git.blob_id(content_of(release.folder / SERIES))}
     series = Series(release, {}, [], inputs)
     for entry in listed:
         file = entry_file(release, entry)
