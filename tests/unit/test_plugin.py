@@ -149,7 +149,7 @@ def test_verify_names_what_differs(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(forged, "a") as archive:
         archive.writestr("vllm_qwen_tools/more.py", "")
     assert verify(forged).deviations == [
-        "vllm_qwen_tools/more.py: does not belong there"
+        "vllm_qwen_tools/more.py: does not belong there (not of the series)"
     ]
     other = wheel.with_name("vllm_qwen_tools-1-py3-none-any.whl")
     shutil.copyfile(wheel, other)

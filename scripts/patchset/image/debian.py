@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from patchset import console, doctor, files, paths, process
-from patchset.errors import MissingToolError, UnavailableError
+from patchset.errors import MissingToolError
 from patchset.image import buildah, labels, layout, sbom
 from patchset.image.layer import DOCTOR
 from patchset.inputs import lock as locks
@@ -54,12 +54,9 @@ def build(patched: PatchedRelease, target: Target) -> Path:
     with files.lock(images / "work"):
         buildah.clean(images)
         files.remove_temp(images)
-        console.note("part 1 of 4: the patched wheel")
         wheel = overlay.build(patched, target, arch)
-        console.note("part 2 of 4: the base")
         base = rootfs(target, arch, epoch)
         base_sum = files.sha256_file(base)
-        console.note("part 3 of 4: the packages, and vLLM on them")
         wheels = locks.gather(locked)
         lock = locks.lock_file(release, target, arch)
         said = labels.labels(patched, target, wheel) | {
@@ -72,7 +69,6 @@ def build(patched: PatchedRelease, target: Target) -> Path:
         with files.scratch(images) as context:
             fill(context, base, wheel, locked, wheels)
             buildah.build(context, name, epoch, options)
-        console.note("part 4 of 4: the layout")
         with files.lock(out), files.atomic_folder(out) as temp:
             buildah.store(name, temp)
             digest, below = layout.load(temp / "image").digest, {base.name: base_sum}
@@ -170,15 +166,7 @@ def _bootstrap(
         if os.geteuid() == 0:  # else it must be a place of the other users too
             scratch.chmod(0o755)
             env["TMPDIR"] = str(scratch)
-        try:
-            process.run([*argv, temp, *_host_sources()], prefix="mmdebstrap", env=env)
-        except process.ProgramError as error:
-            if re.search("Could not (resolve|connect)|Failed to fetch", error.tail):
-                raise UnavailableError(
-                    "no Debian mirror answers",
-                    "check the network and /etc/apt/sources.list; then run it again",
-                ) from error
-            raise
+        process.run([*argv, temp, *_host_sources()], prefix="mmdebstrap", env=env)
 
 
 def _host_sources() -> list[str]:

@@ -160,9 +160,11 @@ def load(place: Path) -> Image:
     """Read the one image of a layout."""
 
     def blob(_: str, wanted: str) -> bytes:
-        return _read(place / "blobs" / "sha256" / wanted.removeprefix("sha256:"))
+        file = place / "blobs" / "sha256" / wanted.removeprefix("sha256:")
+        return files.read_regular(file, MAX_BYTES)
 
-    entries = _checked(_Top, _read(place / "index.json"), str(place)).manifests or []
+    index = files.read_regular(place / "index.json", MAX_BYTES)
+    entries = _checked(_Top, index, str(place)).manifests or []
     if len(entries) != 1:
         raise PatchsetError(f"{place} has {len(entries)} images", "build it again")
     top = _verified(blob("", entries[0].digest), entries[0].digest, str(place))
@@ -182,15 +184,6 @@ def write(place: Path, top: dict[str, Any], name: str, blobs: Iterable[bytes]) -
     index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [named]}
     (place / "index.json").write_bytes(dump(index))
     (place / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}')
-
-
-def _read(place: Path) -> bytes:
-    try:
-        return files.read_regular(place, MAX_BYTES)
-    except OSError as error:
-        raise PatchsetError(
-            f"{place} cannot be read: {error.strerror}", "build the image again"
-        ) from error
 
 
 def _verified(content: bytes, wanted: str, what: str) -> bytes:

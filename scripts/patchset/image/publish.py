@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import cast, get_args
 
 from patchset import console, files, paths, process
-from patchset.errors import NotFoundError, PatchsetError, UsageError
+from patchset.errors import PatchsetError, UsageError
 from patchset.image import labels, layout, sbom, skopeo, thin
 from patchset.image.layout import Image, Part
 from patchset.image.skopeo import Reference
@@ -60,7 +60,8 @@ def publish(
         for part in image.parts:
             if labels.BASE_DIGEST in part.labels:
                 digest = part.labels[labels.BASE_DIGEST]
-                skopeo.copy(_base_name(part), goal.at(digest))
+                base = skopeo.parse(part.labels[labels.BASE_NAME])
+                skopeo.copy(base.at(digest), goal.at(digest))
         skopeo.copy("oci:image", goal.at(image.digest), cwd=folder)
     fixed, *_ = names = tags(patched.pin, target)
     there = {name: skopeo.digest(goal.tagged(name)) for name in names}
@@ -112,23 +113,13 @@ def reproduce(reference: Reference) -> tuple[str, list[str]]:
     return image.digest, [*found, f"the digest: {again.digest} here"]
 
 
-def _base_name(part: Part) -> Reference:
-    """Return the base of a part of a thin image, by digest."""
-    digest = part.labels[labels.BASE_DIGEST]
-    return skopeo.parse(part.labels[labels.BASE_NAME]).at(digest)
-
-
 def _base(reference: Reference, part: Part) -> Part:
     """Look at the base of a part, in the repository where publish brought it first."""
-    name = _base_name(part)
-    try:
-        base = skopeo.look(reference.at(part.labels[labels.BASE_DIGEST]))
-    except NotFoundError:
-        base = skopeo.look(name)
+    base = skopeo.look(reference.at(part.labels[labels.BASE_DIGEST]))
     for found in base.parts:
         if found.arch == part.arch:
             return found
-    raise PatchsetError(f"{name} is not for {part.arch}", _OURS)
+    raise PatchsetError(f"the base of {reference} is not for {part.arch}", _OURS)
 
 
 def _facts(image: Image) -> dict[str, str | None]:

@@ -35,7 +35,6 @@ _LOOPBACK = re.compile(r"(localhost|127(\.\d+){3}|\[::1\])(:\d+)?")
 #: Seconds for one question, and for one copy of an image.
 _PATIENCE, _COPY_PATIENCE = 120, 12 * 3600
 _FATAL = re.compile(r'level=fatal msg="(.*)"')
-_DENIED = re.compile(r"unauthorized|denied|authentication required", re.I)
 _NOT_THERE = re.compile(r"manifest unknown|name unknown|NAME_UNKNOWN|not found", re.I)
 
 
@@ -133,11 +132,10 @@ def copy(
     try:
         process.run(_skopeo(_COPY_PATIENCE, *argv), prefix="skopeo", cwd=cwd)
     except process.ProgramError as error:
-        cause, hint = _cause(error.tail), "run the same command again: it resumes"
-        if _DENIED.search(cause):
-            hint = "log in: skopeo login REGISTRY"
-        words = f"skopeo could not copy {source} to {target}: {cause}"
-        raise UnavailableError(words, hint) from error
+        raise UnavailableError(
+            f"skopeo could not copy {source} to {target}: {_cause(error.tail)}",
+            "check the login (skopeo login REGISTRY), then run the same command again",
+        ) from error
 
 
 def _inspect(reference: Reference, *more: str) -> bytes:

@@ -9,7 +9,6 @@ patches replace must be the release's.
 from __future__ import annotations
 
 import copy
-import gzip
 import hashlib
 import tarfile
 import zlib
@@ -35,9 +34,8 @@ _MAX_UNPACKED = 64 << 30
 _MAX_FILE = 64 << 20
 #: What an index names of a configuration.
 _PLATFORM = {"architecture", "os", "variant"}
-#: Docker's older names of the types of layers.
+#: Docker's older name of the type of a layer.
 _DOCKER = "application/vnd.docker.image.rootfs.diff.tar"
-_OCI_LAYERS = {_DOCKER: layout.LAYER, f"{_DOCKER}.gzip": f"{layout.LAYER}+gzip"}
 
 
 def official(release: Release, target: Target) -> Reference:
@@ -154,8 +152,8 @@ def _image(
 
 
 def _as_oci(entry: dict[str, Any]) -> dict[str, Any]:
-    kind = str(entry.get("mediaType"))
-    kind = _OCI_LAYERS.get(kind, kind)
+    kind = str(entry.get("mediaType")).replace(_DOCKER, layout.LAYER)
+    kind = kind.replace(".gzip", "+gzip")
     if not kind.startswith(layout.LAYER):
         raise PatchsetError(
             f"the base has a layer of the type {kind[:100]}", "choose another base"
@@ -183,11 +181,7 @@ def _check(
         skopeo.copy(reference.at(base.digest), "dir:base", cwd=scratch)
         for entry in base.manifest["layers"]:
             file = scratch / "base" / entry["digest"].removeprefix("sha256:")
-            hidden, here = _look(file, wanted)
-            for name in list(found):
-                if any(PurePosixPath(name).is_relative_to(gone) for gone in hidden):
-                    del found[name]
-            found |= here
+            found = _look(file, wanted, found)
     if f"{info}/METADATA" not in found:
         raise PatchsetError(
             f"the base has no /{info}", f"it is not vLLM {release.version}"
@@ -199,37 +193,34 @@ def _check(
         )
 
 
-def _look(file: Path, wanted: set[str]) -> tuple[list[PurePosixPath], dict[str, str]]:
-    """Return what a layer hides of the layers below, and the wanted files' sha256."""
-    hidden: list[PurePosixPath] = []
-    found: dict[str, str] = {}
-    folders = {parent for name in wanted for parent in PurePosixPath(name).parents}
+def _look(file: Path, wanted: set[str], found: dict[str, str]) -> dict[str, str]:
+    """Return the wanted files' sha256 after one more layer, which may hide some."""
     try:
-        with file.open("rb") as opened:
-            packed = opened.read(2) == b"\x1f\x8b"
-        # A gzip file may have several members, as engines read them.
-        with (
-            gzip.open(file) if packed else file.open("rb") as content,
-            tarfile.open(fileobj=content, mode="r|") as tar,
-        ):
+        with tarfile.open(file) as tar:
             for member in tar:
                 if tar.offset > _MAX_UNPACKED:
                     raise ValueError(f"it has more than {_MAX_UNPACKED} bytes")
                 path = PurePosixPath(member.name.removeprefix("./").strip("/"))
+                gone = path  # or what is below it, if it is a link in a folder's place
                 if path.name == ".wh..wh..opq":
-                    hidden.append(path.parent)
+                    gone = path.parent
                 elif path.name.startswith(".wh."):
-                    hidden.append(path.with_name(path.name.removeprefix(".wh.")))
-                elif path in folders and not member.isdir():
-                    hidden.append(path)  # a link or file in a folder's place
-                elif str(path) in wanted:
+                    gone = path.with_name(path.name.removeprefix(".wh."))
+                if gone != path or not member.isdir():
+                    below = "" if gone == PurePosixPath() else f"{gone}/"
+                    found = {
+                        name: sha256
+                        for name, sha256 in found.items()
+                        if not f"{name}/".startswith(below)
+                    }
+                if str(path) in wanted:
                     small = member.isreg() and member.size <= _MAX_FILE
                     data = tar.extractfile(member) if small else None
-                    sha256 = data and hashlib.sha256(data.read()).hexdigest()
-                    found[str(path)] = sha256 or "no plain file"
+                    digest = data and hashlib.sha256(data.read()).hexdigest()
+                    found[str(path)] = digest or "no plain file"
     except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
         raise PatchsetError(
             f"a layer of the base cannot be read: {error}",
             "layers packed by zstd cannot be looked into",
         ) from error
-    return hidden, found
+    return found

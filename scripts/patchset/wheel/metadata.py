@@ -28,7 +28,7 @@ def patched_metadata(metadata: bytes, version: str) -> bytes:
 
 def patched_version_file(content: bytes, version: str) -> bytes:
     """``vllm/_version.py`` with our version; its local part ends the tuple."""
-    text = _text(content, VERSION_FILE)
+    text = content.decode("utf-8", errors="surrogateescape")
     public, _, local = version.partition("+")
     numbers = ", ".join(
         part if part.isdigit() else repr(part) for part in public.split(".")
@@ -41,7 +41,7 @@ def patched_version_file(content: bytes, version: str) -> bytes:
             f"{VERSION_FILE} is not as setuptools-scm writes it",
             "scripts/patchset/wheel/metadata.py must learn the new form",
         )
-    return text.encode("utf-8")
+    return text.encode("utf-8", errors="surrogateescape")
 
 
 def tags(wheel_name: str) -> list[str]:
@@ -58,19 +58,7 @@ def retagged_wheel_file(content: bytes, wheel_name: str) -> bytes:
     (``linux_x86_64``), for which ``pip check`` calls the distribution unsupported.
     """
     lines = [
-        line
-        for line in _text(content, "WHEEL").splitlines()
-        if line and not line.startswith("Tag: ")
+        line for line in content.splitlines() if line and not line.startswith(b"Tag: ")
     ]
-    lines += [f"Tag: {tag}" for tag in tags(wheel_name)]
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
-def _text(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise WheelError(
-            f"{name} is not UTF-8: {error}",
-            "the official wheel is damaged: check the pin",
-        ) from error
+    lines += [f"Tag: {tag}".encode() for tag in tags(wheel_name)]
+    return b"".join(line + b"\n" for line in lines)

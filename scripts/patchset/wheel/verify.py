@@ -21,9 +21,6 @@ from patchset.wheel import overlay, plugin
 from patchset.wheel.archive import Wheel, WheelError
 
 _NAME = re.compile(r"vllm-(\d+(?:\.\d+)*)\+mtp\.\d+(\.cpu)?-.+\.whl")
-_MADE = re.compile(
-    r"vllm/_version\.py|[^/]+\.dist-info/(METADATA|WHEEL|RECORD|patchset\.json)"
-)
 
 
 @dataclass
@@ -96,36 +93,29 @@ def _compiled(stock: Wheel, wheel: Wheel) -> dict[str, bytes]:
 
 def _compare(again: Path, file: Path, changed: dict[str, str]) -> list[str]:
     """Name every deviation of a wheel from the one that was built again."""
-    found = []
     with Wheel(again) as right, Wheel(file) as wheel:
-        for name in right.members:
-            what = "the official wheel's file"
-            if plugin.is_plugin(again.name):
-                what = "this checkout's file"
-            elif _MADE.fullmatch(name):
-                what = "what build-wheel writes"
-            elif name in changed:
-                what = f"the {changed[name]} file"
-            if fault := _fault(name, right, wheel, what):
-                found.append(f"{name}: {fault}")
-        for name in sorted(wheel.members.keys() - right.members.keys()):
-            fault = "does not belong there"
-            if changed.get(name) == "removed":
-                fault = "is there, though the series removes it"
-            found.append(f"{name}: {fault}")
+        names = [*right.members, *sorted(wheel.members.keys() - right.members.keys())]
+        found = [
+            f"{name}: {fault} ({changed.get(name, 'not of the series')})"
+            for name in names
+            if (fault := _fault(name, right, wheel))
+        ]
     return found or [
         f"its files are right, but not byte for byte what is built as {again.name}: "
         "its name, or headers, order, times or bytes between the files"
     ]
 
 
-def _fault(name: str, right: Wheel, wheel: Wheel, what: str) -> str | None:
+def _fault(name: str, right: Wheel, wheel: Wheel) -> str | None:
     """The deviation of a file from what it must be."""
+    if name not in right.members:
+        return "does not belong there"
     if name not in wheel.members:
-        return f"missing; it is {what}"
+        return "missing"
     if wheel.mode(name) != right.mode(name):
-        return f"has other permissions than {what}"
+        return "has other permissions, or is no plain file"
     try:
-        return None if wheel.read(name) == right.read(name) else f"is not {what}"
-    except WheelError as error:
-        return f"is not {what}: {error.message}"
+        same = wheel.read(name) == right.read(name)
+    except WheelError:
+        same = False
+    return None if same else "has other content"
