@@ -12,14 +12,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-import old_harness
+import harness
 from conformance import tokens
 
-TREE = Path(os.environ["VLLM_TREE"])
 #: Qwen3.5's template, which the application has; Qwen3-Coder's is an example of every
 #: release.
 QWEN35 = Path(__file__).parent / "templates" / "qwen35.jinja"
-QWEN3_CODER = TREE / "examples" / "tool_chat_template_qwen3coder.jinja"
+EXAMPLES = Path(os.environ["VLLM_TREE"]) / "examples"
+QWEN3_CODER = EXAMPLES / "tool_chat_template_qwen3coder.jinja"
 
 
 class Application:
@@ -28,37 +28,32 @@ class Application:
     """
 
     def __init__(self) -> None:
-        self.tokenizer = old_harness.plain_tokenizer()
         self.prompt = ""
         options = ("--chat-template", str(QWEN35), "--trust-request-chat-template")
-        self._app = old_harness.application("qwen3", "qwen3_coder", *options)
-        engine = self._app.state.engine_client
+        self.app = harness.application("qwen3", "qwen3_coder", *options)
+        engine = self.app.state.engine_client
         generate = engine.generate
 
         def recorded(prompt: Any, *args: Any, **kwargs: Any) -> Any:
             plain = isinstance(prompt, dict)
             ids = prompt["prompt_token_ids"] if plain else prompt.prompt_token_ids
-            self.prompt = self.tokenizer.decode(list(ids), skip_special_tokens=False)
+            tokenizer = harness.tokenizer()
+            self.prompt = tokenizer.decode(list(ids), skip_special_tokens=False)
             return generate(prompt, *args, **kwargs)
 
         engine.generate = recorded
 
-    def serves(self, path: str) -> bool:
-        """Whether the release has this endpoint."""
-        return path in {getattr(route, "path", "") for route in self._app.routes}
-
     def post(self, path: str, body: dict[str, Any], *steps: str) -> tuple[int, str]:
         """Status and body of the answer; the model says ``steps``."""
-        from conformance.host.engine import MODEL, SCRIPT, Script
+        from conformance.host.engine import MODEL, Script
 
-        said = [
-            (text, tuple(tokens.encode(self.tokenizer, text)))
-            for text in steps or ("yes",)
-        ]
-        end = ("", (self.tokenizer.token_to_id(tokens.EOS),))
-        SCRIPT.set(Script((*said, end), "stop"))
+        said = [(text, tuple(harness.ids(text))) for text in steps or ("yes",)]
+        end = ("", (harness.tokenizer().token_to_id(tokens.EOS),))
         self.prompt = ""
-        status, answer = old_harness.post(self._app, path, {"model": MODEL, **body})
+        asked = {"model": MODEL, **body}
+        status, answer = harness.post(
+            self.app, path, asked, Script((*said, end), "stop")
+        )
         return status, answer.decode()
 
     def json(self, path: str, body: dict[str, Any], *steps: str) -> dict[str, Any]:
@@ -67,6 +62,15 @@ class Application:
         assert status == 200, f"{status}: {answer}"
         document: dict[str, Any] = json.loads(answer)
         return document
+
+    def events(
+        self, path: str, body: dict[str, Any], *steps: str
+    ) -> list[dict[str, Any]]:
+        """The events of a stream."""
+        status, answer = self.post(path, {**body, "stream": True}, *steps)
+        assert status == 200, answer
+        lines = answer.splitlines()
+        return [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
 
     def rendered(self, messages: list[dict[str, Any]], **fields: Any) -> str:
         """The prompt of a chat request, up to the answer's turn."""

@@ -16,64 +16,18 @@ from typing import Any
 
 import torch
 
-from harness import TOOLS, tokenizer
-from triton_words import make_runnable
+from harness import TOOLS, wrapped_tokenizer
 
 #: Rows of logits at the next positions: (tokens so far, drafts, logits of len(drafts) +
 #: 1 rows) -> None.
 Enforcer = Callable[[list[int], list[int], torch.Tensor], None]
 
 _CPU = torch.device("cpu")
-_WORDS = len(tokenizer())
-
-
-def ids(text: str) -> list[int]:
-    """Token ids of a text."""
-    encoded: list[int] = tokenizer().encode(text, add_special_tokens=False)
-    return encoded
-
-
-def has_v1() -> bool:
-    """Whether the release enforces a budget at all; every one that does has it on
-    the V1 runner.
-    """
-    return find_spec("vllm.config.reasoning") is not None
-
-
-def has_v2() -> bool:
-    """Whether the release enforces it on the V2 runner as well."""
-    return bool(find_spec("vllm.v1.worker.gpu.sample")) and bool(
-        find_spec("vllm.v1.worker.gpu.sample.thinking_budget")
-    )
 
 
 def has_drafts() -> bool:
-    """Whether the V1 enforcement knows drafts."""
+    """Whether the enforcement knows drafts."""
     return find_spec("vllm.v1.sample.thinking_budget_state") is not None
-
-
-def reasoning_parsers() -> list[str]:
-    """Names of the reasoning parsers of the release, but for the one whose budget is
-    patched.
-    """
-    from vllm.reasoning import ReasoningParserManager
-
-    return [
-        name for name in ReasoningParserManager.list_registered() if name != "qwen3"
-    ]
-
-
-def takes_the_tokenizer(parser: str) -> bool:
-    """Whether a reasoning parser can be made with the proofs' tokenizer; some look
-    for tokens of their model.
-    """
-    from vllm.reasoning import ReasoningParserManager
-
-    try:
-        ReasoningParserManager.get_reasoning_parser(parser)(tokenizer())
-    except (AttributeError, ImportError, KeyError, RuntimeError, TypeError, ValueError):
-        return False
-    return True
 
 
 def builds_the_parser() -> bool:
@@ -88,7 +42,7 @@ def configuration(monkeypatch: Any, parser: str, end: str) -> Any:
     from vllm.config import reasoning
 
     monkeypatch.setattr(
-        reasoning, "cached_tokenizer_from_config", lambda **_: tokenizer()
+        reasoning, "cached_tokenizer_from_config", lambda **_: wrapped_tokenizer()
     )
     made = reasoning.ReasoningConfig(
         reasoning_start_str="<think>", reasoning_end_str=end
@@ -131,7 +85,7 @@ def _to_device(data: list[int], dtype: torch.dtype, device: Any) -> torch.Tensor
     return torch.tensor(data, dtype=dtype)
 
 
-def _v1_holder(
+def _holder(
     monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int
 ) -> Enforcer:
     from vllm.v1.sample import thinking_budget_state
@@ -157,7 +111,7 @@ def _v1_holder(
     return enforce
 
 
-def _v1_processor(
+def _processor(
     monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int
 ) -> Enforcer:
     from vllm.v1.sample.logits_processor.builtin import (
@@ -183,65 +137,13 @@ def _v1_processor(
     return enforce
 
 
-class _Uva:
-    """A tensor that host and device share; here they are one."""
-
-    def __init__(self, size: int, dtype: torch.dtype) -> None:
-        self.gpu = torch.zeros(size, dtype=dtype)
-        self.np = self.gpu.numpy()
-
-    def copy_to_uva(self) -> None:
-        return None
-
-
-def v2(monkeypatch: Any, config: Any, prompt: list[int], params: Any) -> Enforcer:
-    """The V2 runner's enforcement; its kernels run without a device."""
-    from vllm.v1.worker.gpu.sample import thinking_budget as module
-
-    make_runnable(
-        module,
-        ("_update_committed_marker_cache_kernel", "_thinking_budget_kernel"),
-        monkeypatch.setattr,
-    )
-    monkeypatch.setattr(module, "UvaBackedTensor", _Uva)
-    monkeypatch.setattr(module, "async_tensor_h2d", _to_device)
-    tokens = torch.zeros((1, 4096), dtype=torch.int32)
-    length = torch.zeros(1, dtype=torch.int32)
-    requests = SimpleNamespace(
-        max_num_reqs=1,
-        device=_CPU,
-        all_token_ids=SimpleNamespace(gpu=tokens),
-        total_len=SimpleNamespace(gpu=length),
-    )
-    state = module.ThinkingBudgetState(requests, config)
-    state.add_request(0, params)
-    state.apply_staged_writes()
-
-    def enforce(output: list[int], draft: list[int], logits: torch.Tensor) -> None:
-        committed = prompt + output
-        length[0] = len(committed)
-        tokens[0, : len(committed)] = torch.tensor(committed)
-        mapping = torch.zeros(1, dtype=torch.int64)
-        given = {
-            "idx_mapping": mapping,
-            "idx_mapping_np": mapping.numpy(),
-            "expanded_idx_mapping": torch.zeros(len(draft) + 1, dtype=torch.int64),
-            "input_ids": torch.tensor([committed[-1], *draft], dtype=torch.int32),
-            "expanded_local_pos": torch.arange(len(draft) + 1, dtype=torch.int32),
-        }
-        if "ctx" in inspect.signature(state.apply).parameters:
-            state.apply(logits, SimpleNamespace(**given))
-        else:
-            state.apply(logits, **given)
-
-    return enforce
-
-
-def v1(
+def enforcer(
     monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int
 ) -> Enforcer:
-    """The V1 runner's enforcement."""
-    make = _v1_holder if has_drafts() else _v1_processor
+    """The enforcement of the release's V1 runner; the V2 runner's kernels have
+    ``nox -s kernels``.
+    """
+    make = _holder if has_drafts() else _processor
     return make(monkeypatch, config, prompt, params, drafts)
 
 
@@ -254,7 +156,7 @@ def decode(
     output: list[int] = []
     while len(output) < len(script):
         drafts = draft(len(output))[: len(script) - len(output) - 1]
-        logits = torch.zeros((len(drafts) + 1, _WORDS))
+        logits = torch.zeros((len(drafts) + 1, len(wrapped_tokenizer())))
         for row in range(len(drafts) + 1):
             logits[row, script[len(output) + row]] = 1.0
         enforce(output, drafts, logits)

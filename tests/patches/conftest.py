@@ -23,22 +23,3 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(
         filter(None, [tree, os.environ.get("PYTHONPATH")])
     )
-
-
-@pytest.fixture(autouse=True)
-def served_where_needed(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Let the harness ask the release's application where it cannot ask a parser
-    alone.
-    """
-    if not {"messages", "deltas", "streamed", "whole"} & vars(request.module).keys():
-        return
-    import harness
-    import served
-
-    if served.needed():
-        for name in ("deltas", "streamed", "whole"):
-            for module in (harness, request.module):
-                if hasattr(module, name):
-                    monkeypatch.setattr(module, name, getattr(served, name))

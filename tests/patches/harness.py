@@ -1,23 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs an output through the parser that a server would make for it.
+"""Asks a release's own server application, whose engine says what a proof scripts.
 
+The application is the conformance suite's host; an output is cut into steps as there.
 What differs between releases is asked of the code here, and in no test.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "lanes"))
+import httpx
 
-#: Tokens a step delivers: one, few, many, all.
+sys.path.insert(0, str(Path(__file__).parents[1] / "lanes"))
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+from conformance import tokens
+from conformance.reading import Reading, failed, sse
+from conformance.surfaces import surfaces
+
+SURFACES = surfaces()
+
+#: Tokens a step delivers: one, few, all.
 WIDTHS = (1, 2, 3, 5, 9, 100_000)
+
+#: A response that takes longer, in seconds, is a hang.
+LIMIT = 60
+
+LOOP = asyncio.new_event_loop()
 
 
 def tool(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -45,9 +64,161 @@ def call(name: str, *parameters: tuple[str, str]) -> str:
     return f"<tool_call>\n<function={name}>\n{values}</function>\n</tool_call>"
 
 
+@functools.cache
+def application(reasoning: str, parser: str, *options: str) -> Any:
+    """The release's application, made once.
+
+    Args:
+        reasoning: A reasoning parser, or "none".
+        options: More of ``vllm serve``'s command line.
+    """
+    from conformance.host.engine import build
+
+    line = ["--tool-call-parser", parser, *options]
+    return LOOP.run_until_complete(build(str(tokens.model_folder()), reasoning, line))
+
+
+@functools.cache
+def tokenizer() -> Any:
+    """Qwen's, without a release's wrapping."""
+    return tokens.load()
+
+
+@functools.cache
+def wrapped_tokenizer() -> Any:
+    """Qwen's, as a release holds it."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(tokens.model_folder()))
+
+
+def ids(text: str) -> list[int]:
+    """Token ids of a text."""
+    encoded: list[int] = tokens.encode(tokenizer(), text)
+    return encoded
+
+
+def script(output: str, width: int, end: str = "stop", stop: str | None = None) -> Any:
+    """The steps of an output; one that stopped by itself ends with the end token,
+    which adds no text.
+    """
+    from conformance.host.engine import Script
+
+    said = ids(output)
+    texts = tokens.deltas(tokenizer(), said)
+    if end == "stop" and stop is None:
+        said, texts = [*said, tokenizer().token_to_id(tokens.EOS)], [*texts, ""]
+    bursts = [
+        ("".join(texts[at : at + width]), tuple(said[at : at + width]))
+        for at in range(0, len(said), width)
+    ]
+    return Script(tuple(bursts), end, stop)
+
+
+def body_of(
+    surface: str, prompt: str, stream: bool, tools: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """A request's body in the surface's own form."""
+    from conformance.host.engine import MODEL
+
+    text = "hello" if prompt == "none" else f"hello [prompt:{prompt}]"
+    body: dict[str, Any] = {"model": MODEL, "stream": stream}
+    if surface == "responses":
+        body["input"] = text
+    else:
+        body["messages"] = [{"role": "user", "content": text}]
+    if surface == "messages":
+        body["max_tokens"] = 100_000
+    if tools:
+        body["tools"] = declared(surface, tools)
+    return body
+
+
+def declared(surface: str, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Tools of a chat request, as another surface names them."""
+    functions = [one["function"] for one in tools]
+    if surface == "responses":
+        return [{"type": "function", "strict": False, **one} for one in functions]
+    if surface == "messages":
+        return [
+            {"name": one["name"], "input_schema": one["parameters"]}
+            for one in functions
+        ]
+    return tools
+
+
+def raw(
+    output: str,
+    width: int | None = None,
+    *,
+    surface: str = "chat",
+    reasoning: str = "none",
+    parser: str = "qwen3_coder",
+    prompt: str = "none",
+    end: str = "stop",
+    stop: str | None = None,
+    tools: list[dict[str, Any]] = TOOLS,
+    **fields: Any,
+) -> tuple[int, bytes]:
+    """Status and body of one response; not streamed without a width.
+
+    ``prompt`` says whether the prompt's end opened or closed the reasoning ("open",
+    "closed", "none"), ``end`` how the output ended and ``stop`` at which stop string,
+    and ``fields`` go into the request.
+    """
+    from vllm.parser.parser_manager import ParserManager
+
+    body = body_of(surface, prompt, width is not None, tools) | fields
+    app = application(reasoning, parser)
+    # Before v0.23.0 all applications of a process share one parser class, which the
+    # last look-up has set up.
+    ParserManager.get_parser(parser, None if reasoning == "none" else reasoning, True)
+    said = script(output, width or 100_000, end, stop)
+    return post(app, SURFACES[surface].PATH, body, said)
+
+
+def post(app: Any, path: str, body: dict[str, Any], said: Any) -> tuple[int, bytes]:
+    """Status and body of an answer for which the engine says a script."""
+    from conformance.host.engine import SCRIPT
+
+    SCRIPT.set(said)
+    return LOOP.run_until_complete(asyncio.wait_for(_post(app, path, body), LIMIT))
+
+
+async def _post(app: Any, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+    # Where the application raises, a client has an error's status, or a stream that
+    # ends too early.
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://tree", timeout=None
+    ) as client:
+        answer = await client.post(path, json=body)
+    return answer.status_code, answer.content
+
+
+def ask(
+    output: str, width: int | None = None, *, surface: str = "chat", **options: Any
+) -> Reading:
+    """What a client reads."""
+    status, answer = raw(output, width, surface=surface, **options)
+    if status != 200:
+        return failed(status, answer)
+    reader = SURFACES[surface]
+    reading: Reading = (
+        reader.read_full(answer) if width is None else reader.read_stream(answer)
+    )
+    return reading
+
+
+def arguments(reading: Reading) -> list[tuple[str, Any]]:
+    """Name and parsed arguments of the calls of a response without a broken form."""
+    assert reading.broken == []
+    return [(one.name, one.parsed) for one in reading.calls]
+
+
 @dataclass
 class Message:
-    """What a client has at the end."""
+    """What a client has at the end; ``calls`` are names and argument texts."""
 
     reasoning: str = ""
     content: str = ""
@@ -69,156 +240,45 @@ def _parsed(arguments: str) -> dict[str, Any]:
     return parsed
 
 
-@functools.cache
-def tokenizer() -> Any:
-    """Qwen's, as a release holds it."""
-    from transformers import AutoTokenizer
-
-    from conformance import tokens
-
-    return AutoTokenizer.from_pretrained(str(tokens.model_folder()))
-
-
-def steps(text: str, width: int) -> Iterator[tuple[str, list[int]]]:
-    """Cut a text into steps of ``width`` tokens; a cut character comes with its end."""
-    ids = tokenizer().encode(text, add_special_tokens=False)
-    waiting: list[int] = []
-    for start in range(0, len(ids), width):
-        burst = ids[start : start + width]
-        waiting += burst
-        piece = tokenizer().decode(waiting, skip_special_tokens=False)
-        if piece.endswith("\ufffd"):
-            piece = ""
-        else:
-            waiting = []
-        yield piece, burst
-
-
-def _request(tools: list[dict[str, Any]], stream: bool, **fields: Any) -> Any:
-    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
-
-    return ChatCompletionRequest(
-        model="qwen",
-        messages=[{"role": "user", "content": "hello"}],
-        tools=tools or None,
-        stream=stream,
-        **fields,
-    )
-
-
-def _parser(request: Any, reasoning: bool) -> Any:
-    from vllm.parser.parser_manager import ParserManager
-
-    parser_cls = ParserManager.get_parser(
-        "qwen3_coder", "qwen3" if reasoning else None, True
-    )
-    assert parser_cls is not None
-    return parser_cls(tokenizer(), request.tools)
-
-
-def _prompt(reasoning: bool, prompt: str | None) -> list[int]:
-    if prompt is None:
-        prompt = "<|im_start|>assistant\n" + ("<think>\n" if reasoning else "")
-    ids: list[int] = tokenizer().encode(prompt, add_special_tokens=False)
-    return ids
-
-
-def deltas(
-    text: str,
-    width: int,
-    *,
-    tools: list[dict[str, Any]] = TOOLS,
-    reasoning: bool = False,
-    prompt: str | None = None,
-    **fields: Any,
-) -> Iterator[list[Any]]:
-    """The deltas of each step of a stream."""
-    request = _request(tools, True, **fields)
-    parser = _parser(request, reasoning)
-    prompt_ids = _prompt(reasoning, prompt)
-    cut = list(steps(text, width))
-    for number, (piece, ids) in enumerate(cut, start=1):
-        arguments = (piece, ids, request, prompt_ids)
-        finished = number == len(cut)
-        if hasattr(parser, "parse_deltas"):
-            yield parser.parse_deltas(*arguments, finished=finished)
-        else:
-            delta = parser.parse_delta(*arguments, finished=finished)
-            yield [] if delta is None else [delta]
-
-
-def streamed(text: str, width: int, **options: Any) -> Message:
-    """The message that a stream of steps of ``width`` tokens adds up to."""
-    message = Message()
-    for step in deltas(text, width, **options):
-        for delta in step:
-            message.reasoning += delta.reasoning or ""
-            message.content += delta.content or ""
-            for part in delta.tool_calls or ():
-                if part.index == len(message.calls):
-                    message.calls.append((part.function.name, ""))
-                name, arguments = message.calls[part.index]
-                message.calls[part.index] = (
-                    name,
-                    arguments + (part.function.arguments or ""),
-                )
-    return message
-
-
-def whole(
-    text: str,
-    *,
-    tools: list[dict[str, Any]] = TOOLS,
-    reasoning: bool = False,
-    prompt: str | None = None,
-    **fields: Any,
-) -> Message:
-    """The message of an answer that is not streamed."""
-    request = _request(tools, False, **fields)
-    parser = _parser(request, reasoning)
-    if hasattr(parser, "set_prompt_token_ids"):
-        parser.set_prompt_token_ids(_prompt(reasoning, prompt))
-    thought, content, calls = parser.parse(text, request, enable_auto_tools=True)
-    return Message(
-        thought or "", content or "", [(one.name, one.arguments) for one in calls or ()]
-    )
-
-
-def messages(text: str, **options: Any) -> Iterator[Message]:
+def messages(
+    text: str, *, reasoning: bool = False, **options: Any
+) -> Iterator[Message]:
     """The message of every width, and of the answer that is not streamed."""
-    for width in WIDTHS:
-        yield streamed(text, width, **options)
-    yield whole(text, **options)
+    if reasoning:
+        options |= {"reasoning": "qwen3", "prompt": "open"}
+    for width in (*WIDTHS, None):
+        found = ask(text, width, **options)
+        assert not found.failed, f"width {width}: {found.failed}"
+        calls = [(one.name, one.text or "") for one in found.calls]
+        yield Message(found.reasoning, found.content, calls)
 
 
-def _count(parser: Any, token_ids: list[int]) -> int:
-    """Reasoning tokens, asked for as the serving code of the release asks."""
-    counter = (
-        parser if hasattr(parser, "count_reasoning_tokens") else parser.reasoning_parser
-    )
-    count: int = counter.count_reasoning_tokens(tuple(token_ids))
-    return count
+def events(output: str, width: int, **options: Any) -> list[dict[str, Any]]:
+    """The events of a stream, as it sends them."""
+    _, answer = raw(output, width, **options)
+    return [json.loads(data) for _, data in sse(answer) if data != "[DONE]"]
 
 
-def reasoning_counts(text: str, width: int, *, prompt: str | None = None) -> list[int]:
-    """Reasoning tokens that the usage of each step of a stream tells."""
-    request = _request(TOOLS, True)
-    parser = _parser(request, True)
-    prompt_ids = _prompt(True, prompt)
-    cut, said, counts = list(steps(text, width)), list[int](), list[int]()
-    for number, (piece, ids) in enumerate(cut, start=1):
-        parser.parse_delta(piece, ids, request, prompt_ids, finished=number == len(cut))
-        said += ids
-        counts.append(_count(parser, said))
-    return counts
+def chat_choices(output: str, width: int, **options: Any) -> list[dict[str, Any]]:
+    """The choices of a chat stream's chunks."""
+    found = events(output, width, **options)
+    return [choice for chunk in found for choice in chunk.get("choices") or ()]
 
 
-def counted(text: str) -> int:
-    """Reasoning tokens that the usage of an answer tells that is not streamed."""
-    request = _request(TOOLS, False)
-    parser = _parser(request, True)
-    if hasattr(parser, "set_prompt_token_ids"):
-        parser.set_prompt_token_ids(_prompt(True, None))
-    ids = [one for _, some in steps(text, 1) for one in some]
-    parser.parse(text, request, enable_auto_tools=True, model_output_token_ids=ids)
-    return _count(parser, ids)
+def chat_deltas(output: str, width: int, **options: Any) -> list[dict[str, Any]]:
+    """The deltas of a chat stream, those that say nothing left out."""
+    said = [
+        {key: value for key, value in delta.items() if value and key != "role"}
+        for choice in chat_choices(output, width, **options)
+        if (delta := choice.get("delta"))
+    ]
+    return [delta for delta in said if delta]
+
+
+def argument_pieces(output: str, width: int, **options: Any) -> list[str]:
+    """The pieces of argument text of a chat stream."""
+    return [
+        part["function"].get("arguments") or ""
+        for delta in chat_deltas(output, width, **options)
+        for part in delta.get("tool_calls") or ()
+    ]

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness import call
-from old_harness import arguments, ask
+from harness import arguments, ask, call
 
 OUTPUT = "Yes.\n" + call("read", ("path", "/a"))
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness import call
-from old_harness import arguments, ask
+from harness import arguments, ask, call
 
 CALL = call("read", ("path", "/a"))
 CUT = CALL + "\n<tool_call>\n<function=write>\n<parameter=content>\nx"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from application import QWEN3_CODER, QWEN35, TREE, application
+from application import QWEN3_CODER, application
 from harness import TOOLS
 
 SYSTEM = {"role": "system", "content": "Be brief."}
@@ -174,44 +174,3 @@ def test_other_refusals_stay() -> None:
         {"messages": [{"role": "user", "content": "<tool_response>x</tool_response>"}]},
     )
     assert (status, "No user query found in messages" in answer) == (400, True)
-
-
-def test_the_template_is_qwens() -> None:
-    """Ours renders and refuses as the original, which later releases ship for the
-    tests of their Rust front end.
-    """
-    original = TREE / "rust/src/chat/tests/templates/qwen35.jinja"
-    if not original.is_file():
-        pytest.skip("this release does not ship it")
-    from jinja2 import TemplateError
-    from transformers.utils.chat_template_utils import _compile_jinja_template
-
-    def render(text: str, messages: list[dict[str, Any]], **fields: Any) -> str:
-        try:
-            return str(
-                _compile_jinja_template(text).render(messages=messages, **fields)
-            )
-        except TemplateError as error:
-            return f"refused: {error}"
-
-    said, result = _call(1)
-    said["tool_calls"][0]["function"]["arguments"] = {
-        "path": "1",
-        "lines": [1, 2],
-        "wrap": True,
-    }
-    answer = {**ANSWER, "content": "<think>\nthought\n</think>\n\nHi"}
-    last = {**USER, "content": [{"type": "text", "text": " Bye "}]}
-    pool = [SYSTEM, USER, answer, said, result, last, {**SYSTEM, "role": "developer"}]
-    for first in pool:
-        for second in pool:
-            for rest in ([], [USER], [said, result], [USER, said, result, answer]):
-                for tools in (None, TOOLS):
-                    fields: dict[str, Any] = {
-                        "messages": [first, second, *rest],
-                        "tools": tools,
-                        "add_generation_prompt": True,
-                    }
-                    assert render(QWEN35.read_text(), **fields) == render(
-                        original.read_text(), **fields
-                    )

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness import TOOLS, _parser, _request, call, streamed
-
-CALL = call("read", ("path", "/a"))
+from harness import TOOLS, body_of, call, ids, script, wrapped_tokenizer
 
 
 @pytest.fixture
@@ -28,19 +26,29 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(("reasoning", "engines"), [(False, 0), (True, 1)])
+def opened(reasoning: str | None) -> tuple[Any, Any]:
+    """The parser of a stream, and the request."""
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.parser.parser_manager import ParserManager
+
+    request = ChatCompletionRequest(**body_of("chat", "none", True, TOOLS))
+    parser_cls: Any = ParserManager.get_parser("qwen3_coder", reasoning, True)
+    return parser_cls(wrapped_tokenizer(), request.tools), request
+
+
+@pytest.mark.parametrize(("reasoning", "engines"), [(None, 0), ("qwen3", 1)])
 def test_a_stream_makes_no_engine_for_its_tools(
-    made: list[Any], reasoning: bool, engines: int
+    made: list[Any], reasoning: str | None, engines: int
 ) -> None:
-    text = ("Hm.</think>" if reasoning else "") + CALL
-    message = streamed(text, 3, reasoning=reasoning)
-    assert message.arguments == [("read", {"path": "/a"})]
+    parser, request = opened(reasoning)
+    text = ("Hm.</think>" if reasoning else "") + call("read", ("path", "/a"))
+    parse = getattr(parser, "parse_deltas", parser.parse_delta)
+    for piece, burst in script(text, 3).bursts:
+        parse(piece, list(burst), request, ids("<think>\n"), finished=False)
     assert len(made) == engines
 
 
 def test_a_request_is_still_adjusted(made: list[Any]) -> None:
-    request = _request(TOOLS, True)
-    parser = _parser(request, False)
-    adjusted = parser.adjust_request(request)
-    assert adjusted.skip_special_tokens is False
+    parser, request = opened(None)
+    assert parser.adjust_request(request).skip_special_tokens is False
     assert len(made) == 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from old_harness import raw
+from harness import raw
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYPhfDwAChAGA"

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from old_harness import SURFACES, _body, application, post, script
+from harness import application, raw, script
+
+PROSE = "some words of an answer " * 40
 
 
 @pytest.mark.parametrize("reasoning", ["none", "qwen3"])
 def test_no_copies(monkeypatch: pytest.MonkeyPatch, reasoning: str) -> None:
-    from conformance.host.engine import SCRIPT, Script
-
     asked: list[Sequence[int]] = []  # kept, so that no two have one identity
-    service = application(reasoning).state.openai_serving_chat
+    service = application(reasoning, "qwen3_coder").state.openai_serving_chat
     before: Any = service.parser_cls
 
     def count(self: Any, token_ids: Sequence[int]) -> int:
@@ -29,13 +29,11 @@ def test_no_copies(monkeypatch: pytest.MonkeyPatch, reasoning: str) -> None:
         "parser_cls",
         type("Asked", (before,), {"count_reasoning_tokens": count}),
     )
-    steps = script("some words of an answer " * 40, 4, "stop")
-    SCRIPT.set(Script(steps.bursts, "stop"))
-    body = _body("chat", reasoning, True, [])
-    status, answer = post(application(reasoning), SURFACES["chat"].PATH, body)
+    status, answer = raw(PROSE, 4, reasoning=reasoning, tools=[])
     assert status == 200
     assert b"words" in answer
-    assert len(steps.bursts) > 20
     assert len({id(ids) for ids in asked}) <= 1
     # A release that asks at all has counted the whole output in the end.
-    assert all(len(ids) == sum(len(some) for _, some in steps.bursts) for ids in asked)
+    bursts = script(PROSE, 4).bursts
+    assert len(bursts) > 20
+    assert all(len(ids) == sum(len(some) for _, some in bursts) for ids in asked)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from old_harness import SURFACES, _body, application, post, script
+from harness import SURFACES, application, body_of, post, script
 
 PROSE = "some words of an answer " * 40
 
@@ -25,14 +25,11 @@ class CountedText(str):
 
 
 def stream() -> None:
-    from conformance.host.engine import SCRIPT, Script
-
-    steps = script(PROSE, 4, "stop")
-    SCRIPT.set(
-        Script(tuple((CountedText(text), ids) for text, ids in steps.bursts), "stop")
-    )
-    body = _body("chat", "none", True, [])
-    status, answer = post(application("none"), SURFACES["chat"].PATH, body)
+    steps = script(PROSE, 4)
+    steps.bursts = tuple((CountedText(text), ids) for text, ids in steps.bursts)
+    app = application("none", "qwen3_coder")
+    path, body = SURFACES["chat"].PATH, body_of("chat", "none", True, [])
+    status, answer = post(app, path, body, steps)
     assert status == 200
     assert b"words" in answer
     assert len(steps.bursts) > 20
@@ -54,7 +51,7 @@ def test_the_log_has_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
         def __getattr__(self, name: str) -> Any:  # what else a release logs
             return lambda *rest, **named: None
 
-    serving = application("none").state.openai_serving_chat
+    serving = application("none", "qwen3_coder").state.openai_serving_chat
     monkeypatch.setattr(serving, "enable_log_outputs", True)
     monkeypatch.setattr(serving, "request_logger", Logger())
     stream()

@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from harness import TOOLS, call
-from old_harness import _LOOP, application, script
+from harness import LOOP, TOOLS, application, call, script
 
 
 class CountedIds(list[int]):
@@ -32,14 +31,14 @@ def test_no_copies() -> None:
     from vllm.entrypoints.openai.engine.protocol import RequestResponseMetadata
     from vllm.outputs import CompletionOutput, RequestOutput
 
-    serving = application("none").state.openai_serving_chat
+    serving = application("none", "qwen3_coder").state.openai_serving_chat
     fields: dict[str, Any] = {
         "model": "m",
         "messages": [{"role": "user", "content": "x"}],
         "tools": TOOLS,
     }
     request = ChatCompletionRequest(stream=True, **fields)
-    bursts = script(call("write", ("content", "some text\n" * 60)), 4, "stop").bursts
+    bursts = script(call("write", ("content", "some text\n" * 60)), 4).bursts
 
     async def outputs() -> AsyncIterator[Any]:
         for number, (text, ids) in enumerate(bursts, start=1):
@@ -58,7 +57,7 @@ def test_no_copies() -> None:
         return [chunk async for chunk in stream]
 
     CountedIds.copies = 0
-    chunks_sent = _LOOP.run_until_complete(asyncio.wait_for(chunks(), 60))
+    chunks_sent = LOOP.run_until_complete(asyncio.wait_for(chunks(), 60))
     assert any('"arguments"' in chunk for chunk in chunks_sent)
     assert len(bursts) > 20
     assert CountedIds.copies <= 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from old_harness import ask
+from harness import ask
 
 
 def _history(arguments: str) -> list[dict[str, Any]]:

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness import call
-from old_harness import raw
+from harness import call, raw
 
 
 def _event(data: str) -> dict[str, Any]:

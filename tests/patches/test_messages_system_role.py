@@ -5,6 +5,7 @@ is served, and stays where it stands.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -69,10 +70,9 @@ def test_behind_a_tool_result(late: dict[str, Any]) -> None:
 
 
 def test_tokens_are_counted_alike() -> None:
-    count_tokens = "/v1/messages/count_tokens"
-    if not application().serves(count_tokens):
-        pytest.skip("this release counts no tokens of a request")
     body = {"messages": [USER, TEXT, USER], "tools": TOOLS}
-    counted = application().json(count_tokens, body)
+    status, counted = application().post("/v1/messages/count_tokens", body)
+    if status == 404:
+        pytest.skip("this release counts no tokens of a request")
     answer = application().json("/v1/messages", {**body, "max_tokens": 100})
-    assert counted["input_tokens"] == answer["usage"]["input_tokens"]
+    assert json.loads(counted)["input_tokens"] == answer["usage"]["input_tokens"]

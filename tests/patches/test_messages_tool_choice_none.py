@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness import call
-from old_harness import ask
+from harness import ask, call
 
 
 @pytest.mark.parametrize("width", [None, 1, 100_000])

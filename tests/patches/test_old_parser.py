@@ -12,8 +12,7 @@ import json
 
 import pytest
 
-from harness import call
-from old_harness import WIDTHS, arguments, ask, chat_deltas
+from harness import WIDTHS, argument_pieces, arguments, ask, call
 
 TWO = "Both.\n" + call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
 
@@ -51,11 +50,6 @@ def test_reasoning_of_the_step_that_ends_it(width: int | None) -> None:
 
 def test_string_argument_streams() -> None:
     text = "".join(f"line {number}\n" for number in range(60))
-    deltas = chat_deltas(call("write", ("path", "/a"), ("content", text)), 4)
-    pieces = [
-        one["tool_calls"][0]["function"].get("arguments") or ""
-        for one in deltas
-        if "tool_calls" in one
-    ]
+    pieces = argument_pieces(call("write", ("path", "/a"), ("content", text)), 4)
     assert json.loads("".join(pieces)) == {"path": "/a", "content": text}
     assert max(map(len, pieces)) < 60

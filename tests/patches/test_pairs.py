@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 from vllm.reasoning import _REASONING_PARSERS_TO_REGISTER
 
-from harness import call
-from old_harness import arguments, ask
+from harness import arguments, ask, call
 
 PAIRS = [
     name

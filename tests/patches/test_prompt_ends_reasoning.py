@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from old_harness import ask
+from harness import ask
 
 
 @pytest.mark.parametrize("width", [None, 1])

@@ -3,22 +3,17 @@
 
 from __future__ import annotations
 
-import itertools
+import json
 from typing import Any
 
 import pytest
 
-from harness import WIDTHS, call, counted, reasoning_counts, steps
+from harness import WIDTHS, call, events, ids, raw
 
 THOUGHT = "The tag <tool_call>\n<function= begins a call, as in <tool_call>, it says.\n"
 ANSWER = "\n\nDone, as </think> ends it.\n" + call("read", ("path", "/a"))
 CALL = call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
-
-
-def tokens(text: str) -> int:
-    """Tokens of a text."""
-    return sum(len(ids) for _, ids in steps(text, 1))
-
+STREAM = {"include_usage": True, "continuous_usage_stats": True}
 
 CASES = {
     "ended by its tag": (THOUGHT, "</think>" + ANSWER),
@@ -29,25 +24,41 @@ CASES = {
 }
 
 
+def wanted(name: str) -> int:
+    """Tokens of a case's reasoning, the end token included where it never ended."""
+    thought, rest = CASES[name]
+    return len(ids(thought)) - thought.startswith("<think>") + (not rest)
+
+
+def counts(text: str, width: int, prompt: str = "open") -> list[int]:
+    """Reasoning tokens that the usage of each step of a stream tells."""
+    options: dict[str, Any] = {"reasoning": "qwen3", "stream_options": STREAM}
+    found = events(text, width, prompt=prompt, **options)
+    return [_told(chunk["usage"]) for chunk in found if chunk["choices"]]
+
+
+def _told(usage: dict[str, Any]) -> int:
+    return int(
+        (usage.get("completion_tokens_details") or {}).get("reasoning_tokens", 0)
+    )
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", CASES)
 def test_streamed(name: str, width: int) -> None:
-    thought, rest = CASES[name]
-    counts = reasoning_counts(thought + rest, width)
-    assert counts[-1] == tokens(thought) - thought.startswith("<think>")
-    if not rest:
-        assert counts == sorted(counts)
+    found = counts("".join(CASES[name]), width)
+    assert found[-1] == wanted(name)
+    assert found == sorted(found) or name != "never ended"
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_not_streamed(name: str) -> None:
-    thought, rest = CASES[name]
-    assert counted(thought + rest) == tokens(thought) - thought.startswith("<think>")
+    _, answer = raw("".join(CASES[name]), reasoning="qwen3", prompt="open")
+    assert _told(json.loads(answer)["usage"]) == wanted(name)
 
 
-@pytest.mark.parametrize("prompt", ["<|im_start|>assistant\n<think>\n\n</think>\n\n"])
-def test_no_reasoning(prompt: str) -> None:
-    assert set(reasoning_counts("Done." + CALL, 3, prompt=prompt)) == {0}
+def test_no_reasoning() -> None:
+    assert set(counts("Done." + CALL, 3, "closed")) == {0}
 
 
 def test_counting_at_every_step_reads_nothing_again(
@@ -65,6 +76,6 @@ def test_counting_at_every_step_reads_nothing_again(
 
     monkeypatch.setattr(engine, "feed", counting)
     text = "So it is. " * 50 + "</think>" + ANSWER
-    counts = reasoning_counts(text, 1)
-    assert all(one <= two for one, two in itertools.pairwise(counts))
-    assert sum(fed) <= tokens(text)
+    found = counts(text, 1)
+    assert found == sorted(found)
+    assert sum(fed) <= len(ids(text))

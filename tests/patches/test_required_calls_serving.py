@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from old_harness import WIDTHS, arguments, ask
+from harness import WIDTHS, arguments, ask
 
 CALLS = [
     {"name": "read", "parameters": {"path": "/a"}},

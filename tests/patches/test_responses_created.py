@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from old_harness import WIDTHS, arguments, ask
+from harness import WIDTHS, arguments, ask
 
 CALLS = [
     {"name": "read", "parameters": {"path": "/a"}},

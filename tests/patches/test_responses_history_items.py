@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from old_harness import ask
+from harness import ask
 
 TEXT = {"type": "output_text", "text": "I read it."}
 ANNOTATED = {**TEXT, "annotations": []}

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness import call
-from old_harness import WIDTHS, arguments, ask
+from harness import WIDTHS, arguments, ask, call
 
 OUTPUT = (
     "Hm.</think>First.\n"

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness import WIDTHS, call, steps
-from old_harness import events, raw
+from harness import WIDTHS, call, events, ids, raw
 
 CALL = call("read", ("path", "/a"))
 
@@ -21,7 +20,7 @@ CALL = call("read", ("path", "/a"))
     "thought", ["So it is.\n", "The tag <tool_call> begins a call.\n"]
 )
 def test_usage(thought: str, width: int | None) -> None:
-    wanted = sum(len(ids) for _, ids in steps(thought, 1))
+    wanted = len(ids(thought))
     text = thought + "</think>\n\n" + CALL
     asked: dict[str, Any] = {"surface": "responses", "reasoning": "qwen3"}
     asked["prompt"] = "open"

@@ -11,30 +11,21 @@ from typing import Any
 import pytest
 
 from application import application
-from harness import TOOLS, call
+from harness import TOOLS, call, declared
 
 #: All that ``str.splitlines`` splits at and JSON does not escape, beside text that
 #: stays as it is.
 TEXT = "one\x85two\u2028three\u2029four é \U0001f600"
 STEPS = ("</think>\n\n", TEXT, "\n\n", call("write", ("path", TEXT), ("content", "x")))
 
-CHAT = {"messages": [{"role": "user", "content": "Hello"}], "tools": TOOLS}
+USER = {"role": "user", "content": "Hello"}
 ASKED: dict[str, dict[str, Any]] = {
-    "/v1/chat/completions": CHAT,
-    "/v1/responses": {
-        "input": "Hello",
-        "tools": [{"type": "function", **tool["function"]} for tool in TOOLS],
-    },
+    "/v1/chat/completions": {"messages": [USER], "tools": TOOLS},
+    "/v1/responses": {"input": "Hello", "tools": declared("responses", TOOLS)},
     "/v1/messages": {
-        "messages": CHAT["messages"],
+        "messages": [USER],
         "max_tokens": 1000,
-        "tools": [
-            {
-                "name": tool["function"]["name"],
-                "input_schema": tool["function"]["parameters"],
-            }
-            for tool in TOOLS
-        ],
+        "tools": declared("messages", TOOLS),
     },
 }
 

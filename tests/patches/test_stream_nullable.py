@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness import call, deltas, messages, tool
+from harness import argument_pieces, call, messages, tool
 
 LONG = "nulls and words, " * 40
 
@@ -30,16 +30,9 @@ def test_streams(schema: dict[str, Any]) -> None:
         message.arguments == [("f", {"text": value})]
         for message in messages(text, tools=tools)
     )
-    sent, arguments = 0, ""
-    for step in deltas(text, 1, tools=tools):
-        parts = [
-            part.function.arguments or ""
-            for delta in step
-            for part in delta.tool_calls or ()
-        ]
-        arguments += "".join(parts)
-        sent += any(parts)
-    assert json.loads(arguments) == {"text": value}
+    pieces = argument_pieces(text, 1, tools=tools)
+    assert json.loads("".join(pieces)) == {"text": value}
+    sent = sum(map(bool, pieces))
     assert sent > len(value) // 4, "the value came in few large pieces"
 
 

@@ -7,31 +7,29 @@ import pytest
 
 from harness import Message, call, messages
 
-
-@pytest.mark.parametrize("tag", ["<think>", "</think>"])
-def test_tag_in_the_answer_is_content(tag: str) -> None:
-    for message in messages(f"Easy.</think>I close with {tag} here.", reasoning=True):
-        assert message == Message("Easy.", f"I close with {tag} here.")
+READ = call("read", ("path", "/a"))
+VALUE = "a </think> b <think> c"
 
 
-def test_spans_one_behind_the_other_are_reasoning() -> None:
-    for message in messages("a</think>\n<think>b</think>\ndone", reasoning=True):
-        assert message == Message("a\nb", "\ndone")
-
-
-def test_tags_in_a_value() -> None:
-    value = "a </think> b <think> c"
-    for message in messages(
-        "Hm.</think>" + call("write", ("content", value)), reasoning=True
-    ):
-        assert message.reasoning == "Hm."
-        assert message.arguments == [("write", {"content": value})]
-
-
-def test_span_before_a_call() -> None:
-    for message in messages(
-        "a</think><think>b</think>" + call("read", ("path", "/a")), reasoning=True
-    ):
-        assert message.reasoning == "ab"
-        assert message.content == ""
-        assert message.arguments == [("read", {"path": "/a"})]
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "Easy.</think>I close with <think>.",
+            Message("Easy.", "I close with <think>."),
+        ),
+        ("Easy.</think>See </think> here.", Message("Easy.", "See </think> here.")),
+        ("a</think>\n<think>b</think>\ndone", Message("a\nb", "\ndone")),
+        (
+            "Hm.</think>" + call("read", ("path", VALUE)),
+            Message("Hm.", "", [("read", f'{{"path": "{VALUE}"}}')]),
+        ),
+        (
+            "a</think><think>b</think>" + READ,
+            Message("ab", "", [("read", '{"path": "/a"}')]),
+        ),
+    ],
+)
+def test_think_tags(text: str, expected: Message) -> None:
+    for message in messages(text, reasoning=True):
+        assert message == expected

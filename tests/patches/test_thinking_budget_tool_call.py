@@ -13,29 +13,20 @@ from collections.abc import Callable
 import pytest
 
 from budget import (
-    Enforcer,
     builds_the_parser,
     configuration,
     decode,
+    enforcer,
     has_drafts,
-    has_v1,
-    has_v2,
-    ids,
-    reasoning_parsers,
     sampling_params,
-    takes_the_tokenizer,
-    v1,
-    v2,
 )
-from harness import call
+from harness import call, ids
 
 OPEN = "<|im_start|>assistant\n<think>\n"
 # Longer than a step: within one, the V1 runner may end the reasoning a token late.
 THOUGHT = ids("I think so, since the file is there and nobody else reads it. ")
 CALL = ids(call("write", ("path", "/a"), ("content", "some longer text")))
 (END,) = ids("</think>")
-
-RUNNERS = [*(["v1"] if has_v1() else []), *(["v2"] if has_v2() else [])]
 
 Decode = Callable[..., list[int]]
 
@@ -45,8 +36,8 @@ def end_of(output: list[int]) -> int | None:
     return output.index(END) if END in output else None
 
 
-@pytest.fixture(params=RUNNERS)
-def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Decode:
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Decode:
     """Decodes a script under a budget, with drafts that are right unless given."""
 
     def decoded(
@@ -60,15 +51,11 @@ def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Deco
         tool_choice: str | None = "auto",
         draft: Callable[[int], list[int]] | None = None,
     ) -> list[int]:
-        if drafts and request.param == "v1" and not has_drafts():
+        if drafts and not has_drafts():
             pytest.skip("this release has no budget with speculative decoding")
         config = configuration(monkeypatch, parser, end)
         params = sampling_params(budget, tool_choice)
-        enforce: Enforcer
-        if request.param == "v2":
-            enforce = v2(monkeypatch, config, ids(prompt), params)
-        else:
-            enforce = v1(monkeypatch, config, ids(prompt), params, drafts)
+        enforce = enforcer(monkeypatch, config, ids(prompt), params, drafts)
         return decode(
             enforce, script, draft or (lambda begin: script[begin : begin + drafts])
         )
@@ -168,21 +155,10 @@ def test_required_call(run: Decode) -> None:
     )
 
 
-def test_other_parsers(run: Decode) -> None:
-    """The budget of every other reasoning parser that takes this tokenizer is
-    stock's.
-    """
-    seen = {
-        parser: run(THOUGHT + CALL, len(THOUGHT) + 4, parser=parser)
-        for parser in reasoning_parsers()
-        if takes_the_tokenizer(parser)
-    }
-    assert len(seen) >= 5
-    assert {
-        name: end_of(output)
-        for name, output in seen.items()
-        if end_of(output) != len(THOUGHT) + 3
-    } == {}
+@pytest.mark.parametrize("parser", ["deepseek_r1", "glm45", "step3p5"])
+def test_other_parsers(run: Decode, parser: str) -> None:
+    output = run(THOUGHT + CALL, len(THOUGHT) + 4, parser=parser)
+    assert end_of(output) == len(THOUGHT) + 3
 
 
 @pytest.mark.parametrize("value", ["0", "00"])

@@ -22,14 +22,7 @@ def test_not_streamed() -> None:
 
 
 def test_streamed() -> None:
-    body = {"input": "Hello", "stream": True}
-    status, answer = application().post("/v1/responses", body)
-    assert status == 200
-    events = [
-        json.loads(line.removeprefix("data: "))
-        for line in answer.splitlines()
-        if line.startswith("data: {")
-    ]
+    events = application().events("/v1/responses", {"input": "Hello"})
     _numbers_alone(events[-1]["response"]["usage"])
 
 

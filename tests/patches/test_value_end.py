@@ -10,6 +10,7 @@ from harness import call, messages
 BLOCK = call("read", ("path", "/y"))
 
 
+@pytest.mark.parametrize("then", ["", "\n" + call("read", ("path", "/b"))])
 @pytest.mark.parametrize(
     "value",
     [
@@ -23,26 +24,13 @@ BLOCK = call("read", ("path", "/y"))
         f"{BLOCK}\n\nor\n{BLOCK}",
         "<function=read>\n<parameter=path>\n/y\n</parameter>\n</function>\nend",
         "</tool_call>\n<tool_call>\n",
+        "a line\n<function=read> that opens nothing",
     ],
 )
-def test_value_is_kept(value: str) -> None:
-    text = (
-        call("write", ("path", "/a"), ("content", value))
-        + "\n"
-        + call("read", ("path", "/b"))
-    )
-    expected = [("write", {"path": "/a", "content": value}), ("read", {"path": "/b"})]
-    for message in messages(text):
-        assert message.arguments == expected
+def test_value_is_kept(value: str, then: str) -> None:
+    text = call("write", ("path", "/a"), ("mode", "fast"), ("content", value))
+    wanted = {"path": "/a", "mode": "fast", "content": value}
+    for message in messages(text + then):
+        assert message.arguments[0] == ("write", wanted)
+        assert message.arguments[1:] == [("read", {"path": "/b"})] * bool(then)
         assert message.content == ""
-
-
-def test_undeclared_parameter() -> None:
-    for message in messages(call("write", ("path", "/a"), ("mode", "fast"))):
-        assert message.arguments == [("write", {"path": "/a", "mode": "fast"})]
-
-
-def test_unclosed_block_at_the_end() -> None:
-    value = "a line\n<function=read> that opens nothing"
-    for message in messages(call("write", ("content", value))):
-        assert message.arguments == [("write", {"content": value})]

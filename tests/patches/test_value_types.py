@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness import call, messages, streamed, tool
+from harness import arguments, ask, call, messages, tool
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -88,7 +88,8 @@ def test_no_regular_expression_of_a_schema_is_executed(pattern: str) -> None:
     }
     key, value = "a" * 60 + "!", "12"
     output, tools = call("f", ("v", value), (key, value)), [tool("f", schema)]
-    streamed(output, 5)  # imports and tokenizers are not what is measured
+    ask(output, 5)  # imports and tokenizers are not what is measured
     start = time.thread_time()
-    assert streamed(output, 5, tools=tools).arguments == [("f", {"v": 12, key: value})]
+    reading = ask(output, 5, tools=tools)
+    assert arguments(reading) == [("f", {"v": 12, key: value})]
     assert time.thread_time() - start < 0.5

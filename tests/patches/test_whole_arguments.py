@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness import Message, call, messages
+from harness import call, messages
 
 READ = call("read", ("path", "/b"))
 
@@ -43,19 +43,13 @@ def test_forgotten_closers(inside: str, arguments: dict[str, str], then: str) ->
         ("<parameter=content>\nabc", '{"content": "abc'),
         ("<parameter=content>\nabc\n</parameter>", '{"content": "abc"}'),
         ("<parameter=content>\n", '{"content": "'),
+        (
+            "<parameter=path>\n/a\n</parameter>\n<parameter=path>\n/b\n"
+            "</parameter>\n</function>\n</tool_call>",
+            '{"path": "/a", "path": "/b"}',
+        ),
     ],
 )
-def test_end_without_closing_tags(said: str, arguments: str) -> None:
+def test_text_of_the_arguments(said: str, arguments: str) -> None:
     for message in messages("<tool_call>\n<function=write>\n" + said):
         assert message.calls == [("write", arguments)]
-
-
-def test_opening_alone_is_a_mention() -> None:
-    text = "<tool_call>\n<function=write>\n"
-    for message in messages(text):
-        assert message == Message("", text)
-
-
-def test_parameter_given_twice() -> None:
-    for message in messages(call("read", ("path", "/a"), ("path", "/b"))):
-        assert message.calls == [("read", '{"path": "/a", "path": "/b"}')]

@@ -159,9 +159,9 @@ def _tags(parser_cls: type) -> list[str]:
 
 
 def _tokenizer(tags: list[str]) -> Any:
-    from harness import tokenizer
+    from harness import wrapped_tokenizer
 
-    own = tokenizer()
+    own = wrapped_tokenizer()
     own.add_tokens([tag for tag in tags if tag not in own.get_vocab()])
     # Made once, as vLLM does: it takes 0.2 s, and each parser asks for it.
     vocab = own.get_vocab()
@@ -184,9 +184,12 @@ def _results(kind: str, parser_cls: Any, tags: list[str], tokens: Any) -> Any:
 def _read(
     kind: str, parser_cls: Any, tokens: Any, text: str, width: int | None
 ) -> list[Any]:
-    from harness import TOOLS, _request
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 
-    request = _request(TOOLS, width is not None)
+    from harness import TOOLS, body_of
+
+    body = body_of("chat", "none", width is not None, TOOLS)
+    request = ChatCompletionRequest(**body)
     try:
         parser = (
             parser_cls(tokens, request.tools) if kind == "tool" else parser_cls(tokens)
