@@ -126,7 +126,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Patch: test the tool and the lanes' own parts: -- [PYTEST-ARGUMENTS]."""
-    install(session, "test gpu")
+    install(session, "test cpu")
     session.run("pytest", "-n", "auto", "--dist", "loadfile", *session.posargs)
 
 

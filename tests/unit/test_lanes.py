@@ -15,10 +15,8 @@ import pytest
 
 from conformance import report
 from conformance.adapters import AdapterError
-from kernels import __main__ as kernels
-from patchset import files, process, run_command
-from patchset.errors import UnavailableError, UsageError
-from patchset.release import load
+from patchset import files, run_command
+from patchset.errors import UsageError
 
 TESTS = Path(__file__).parents[1] / "lanes"
 
@@ -93,18 +91,3 @@ def test_a_result_is_written_whole_or_not_at_all(
     with pytest.raises(Exception, match="the disk is full"):
         report.write_json(str(tmp_path / "r.json"), [])
     assert not list(tmp_path.iterdir())
-
-
-def test_a_triton_that_cannot_be_installed_is_unavailable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def pip(*arguments: object, **more: object) -> None:
-        raise process.ProgramError("python pip ended with status 1", "")
-
-    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path))
-    monkeypatch.setattr(process, "run", pip)
-    with pytest.raises(
-        UnavailableError, match=r"triton \S+ could not be installed"
-    ) as raised:
-        kernels._triton(load())
-    assert "check the network" in (raised.value.hint or "")

@@ -3,20 +3,13 @@
 
 from __future__ import annotations
 
-import io
-import os
-import subprocess
-import sys
-import tarfile
-from pathlib import Path
 from typing import Any
 
 import click
 
 from bench import SUITE_VERSION, cells, kept, report, runner, workloads
 from bench.plot import draw
-from patchset import console, files, git, paths, results, run_command
-from patchset.errors import PatchsetError, UsageError
+from patchset import console, paths, results, run_command
 from patchset.release import Release, load, releases
 from patchset.series.apply import patched_tree
 
@@ -30,43 +23,8 @@ WORKLOADS = (
     "prose+reasoning",
     "streams256",
 )
-QUICK = {"lengths": "1000,4000", "widths": "1,4", "rounds": 3, "budget": 3.0}
-
-
-def _numbers(_: Any, option: click.Parameter, value: str) -> list[int]:
-    """Numbers above 0 with commas between them."""
-    try:
-        found = [int(word) for word in value.split(",")]
-    except ValueError:
-        found = []
-    if not found or min(found) < 1:
-        raise click.BadParameter(f"{value!r} is no list such as 1000,4000")
-    return found
-
-
-def _words(known: tuple[str, ...]) -> Any:
-    """A callback that splits at commas and refuses what is not known."""
-
-    def split(_: Any, option: click.Parameter, value: str) -> list[str]:
-        found = value.split(",")
-        if unknown := set(found).difference(known):
-            raise click.BadParameter(
-                f"no {', '.join(sorted(unknown))}; there are {', '.join(known)}"
-            )
-        return found
-
-    return split
-
-
-def _quick(context: click.Context, _: click.Parameter, value: bool) -> bool:
-    """Change the defaults."""
-    if value:
-        context.default_map = QUICK
-    return value
-
-
-def _joined(values: tuple[object, ...]) -> str:
-    return ",".join(map(str, values))
+#: Lengths, widths, rounds and seconds of a quick run.
+QUICK = ((1_000, 4_000), (1, 4), 3, 3.0)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -74,37 +32,41 @@ def _joined(values: tuple[object, ...]) -> str:
 @click.option(
     "--quick",
     is_flag=True,
-    is_eager=True,
-    callback=_quick,
     help="Two lengths, two widths, three rounds: minutes, and no judgement.",
 )
 @click.option(
-    "--lengths",
-    callback=_numbers,
-    default=_joined(cells.LENGTHS),
+    "--length",
+    "lengths",
+    type=click.IntRange(1),
+    multiple=True,
+    default=cells.LENGTHS,
     show_default=True,
-    help="Tokens of an output.",
+    help="Tokens of an output; this and the next three may be repeated.",
 )
 @click.option(
-    "--widths",
-    callback=_numbers,
-    default=_joined(cells.WIDTHS),
+    "--width",
+    "widths",
+    type=click.IntRange(1),
+    multiple=True,
+    default=cells.WIDTHS,
     show_default=True,
     help=f"Tokens of a step; above {cells.LONG} tokens {cells.LONG_WIDTH} alone.",
 )
 @click.option(
-    "--workloads",
+    "--workload",
     "kinds",
-    callback=_words(workloads.NAMES),
-    default=_joined(WORKLOADS),
+    type=click.Choice(workloads.NAMES),
+    multiple=True,
+    default=WORKLOADS,
     show_default=True,
-    help="Outputs; each also as NAME+reasoning.",
+    help="An output.",
 )
 @click.option(
-    "--paths",
+    "--path",
     "ways",
-    callback=_words(cells.PATHS),
-    default=_joined(cells.PATHS),
+    type=click.Choice(cells.PATHS),
+    multiple=True,
+    default=cells.PATHS,
     show_default=True,
     help="The parser alone, the whole service.",
 )
@@ -124,11 +86,6 @@ def _joined(values: tuple[object, ...]) -> str:
     help="When a pass is given up; a cell that takes longer has few rounds.",
 )
 @click.option(
-    "--against",
-    metavar="REV",
-    help="Measure the patches of this revision of the checkout as well.",
-)
-@click.option(
     "--results",
     "keep",
     is_flag=True,
@@ -137,13 +94,12 @@ def _joined(values: tuple[object, ...]) -> str:
 def command(
     names: tuple[str, ...],
     quick: bool,
-    lengths: list[int],
-    widths: list[int],
-    kinds: list[str],
-    ways: list[str],
+    lengths: tuple[int, ...],
+    widths: tuple[int, ...],
+    kinds: tuple[str, ...],
+    ways: tuple[str, ...],
     rounds: int,
     budget: float,
-    against: str | None,
     keep: bool,
 ) -> None:
     """Measure what parsing costs in each RELEASE (all maintained ones without one).
@@ -153,17 +109,18 @@ def command(
     """
     if quick and keep:
         raise click.UsageError("the figures of a quick run are not kept")
+    if quick:
+        lengths, widths, rounds, budget = QUICK
     plan = cells.grid(ways, kinds, lengths, widths)
     maintained = [one for one in releases() if one.tier == "maintained"]
     for pinned in [load(name) for name in names] or reversed(maintained):
-        found = measure(pinned, plan, rounds, budget, against)
+        found = measure(pinned, plan, rounds, budget)
         console.table(report.table(pinned.name, found))
         console.result(*report.notes(found))
         if keep:
             run = {
                 "release": pinned.name,
                 **results.record(SUITE_VERSION, pinned.name, "patched"),
-                "against": against,
                 "rounds": rounds,
                 "cell-seconds": budget,
             }
@@ -179,63 +136,16 @@ def measure(
     plan: list[cells.Cell],
     rounds: int,
     budget: float,
-    against: str | None,
 ) -> list[dict[str, Any]]:
     """The measured cells of one release."""
     trees = {"patched": patched_tree(pinned)}
     trees["stock"] = paths.trees_dir(pinned.name) / "stock"
-    if against:
-        trees["previous"] = previous(pinned.name, against)
     logs = paths.build_dir() / "bench" / "logs" / pinned.name
     with (
         runner.workers(trees, logs) as there,
         console.progress(f"bench of {pinned.name}", len(plan), unit="cells") as step,
     ):
         return runner.measure(plan, there, rounds=rounds, budget=budget, advance=step)
-
-
-def previous(release: str, revision: str) -> Path:
-    """The tree of a release as another revision of this project makes it.
-
-    Raises:
-        UsageError: there is no such revision.
-        PatchsetError: it does not make the tree.
-    """
-    root = paths.project_root()
-    named = f"{revision}^{{commit}}"
-    found = git.attempt(root, "rev-parse", "--verify", "--end-of-options", named)
-    if found.returncode:
-        raise UsageError(
-            f"{revision} is no revision of this checkout",
-            "name a commit, tag or branch",
-        )
-    commit = found.stdout.split()[-1]
-    export = paths.build_dir() / "bench" / "against" / commit[:12]
-    if not export.is_dir():
-        archive = git.run(root, "archive", commit, "patches", "scripts", "noxfile.py")
-        with (
-            files.atomic_folder(export) as unfinished,
-            tarfile.open(fileobj=io.BytesIO(archive)) as tar,
-        ):
-            tar.extractall(unfinished, filter="data")
-    done = subprocess.run(
-        [sys.executable, "-m", "patchset", "apply", release],
-        env=os.environ
-        | {
-            "PATCHSET_ROOT": str(export),
-            "PATCHSET_BUILD_DIR": str(export / "build"),
-            "PATCHSET_DOWNLOADS": str(paths.downloads_dir()),
-            "PYTHONPATH": str(export / "scripts"),
-        },
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise PatchsetError(
-            f"{revision} cannot make the tree of {release}", "its output is above"
-        )
-    return Path(done.stdout.split()[-1])
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ WORKLOAD, WIDTH = "string", 4
 #: The other widths of the table, and their length: no drafts, and 15.
 OTHERS, OTHERS_LENGTH = (1, 16), 4_000
 #: What two runs must agree in for their cells to be kept in one file.
-_SAME = ("suite", "files", "against", "rounds", "cell-seconds", "machine")
+_SAME = ("suite", "files", "rounds", "cell-seconds", "machine")
 #: A cell that was not measured.
 _NONE: Cell = {"subjects": {}, "ratios": {}}
 

@@ -13,7 +13,6 @@ Document = dict[str, Any]
 PROMISES = (
     ("parser", "stock", 0.2),
     ("serving", "stock", 1.0),
-    (None, "previous", 1.25),
     (None, "short", 1.2),
 )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bfcl import SUITE_VERSION, table
-from bfcl.entries import CATEGORIES, Entry, Template, load
+from bfcl.entries import Entry, Template, load
 from conformance.adapters import TESTS, AdapterError, Job
 from engines.host import Host
 from patchset import files, results, run_command
@@ -42,9 +42,6 @@ def options(argv: list[str]) -> argparse.Namespace:
         help="the stock tree as well, beside the patched one",
     )
     parser.add_argument(
-        "--category", action="append", choices=CATEGORIES, help="default: all"
-    )
-    parser.add_argument(
         "--trees",
         type=Path,
         default=ROOT / "build/trees",
@@ -54,16 +51,7 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--results", action="store_true", help="put the totals into results/bfcl/"
     )
-    parser.add_argument(
-        "--json",
-        type=Path,
-        default=ROOT / "build/bfcl/wrong.json",
-        help="what was wrong, in full",
-    )
-    chosen = parser.parse_args(argv)
-    if chosen.results and chosen.category:
-        parser.error("--results are those of all categories; leave --category away")
-    return chosen
+    return parser.parse_args(argv)
 
 
 def schedules(entry: Entry) -> dict[str, str]:
@@ -120,11 +108,6 @@ def lane(opts: argparse.Namespace) -> int:
 
     pinned = [release_of(name) for name in opts.releases or [None]]
     entries, checker = load(ROOT / "build/bfcl")
-    entries = [
-        entry
-        for entry in entries
-        if not opts.category or entry.category in opts.category
-    ]
     possible = {entry.name: entry for entry in entries if entry.calls is not None}
     apart = sorted({entry.name for entry in entries} - set(possible))
     template, wrong_of, code = Template(opts.trees / TEMPLATE), {}, 0
@@ -175,7 +158,8 @@ def lane(opts: argparse.Namespace) -> int:
                 results.keep(table.LANE, SUITE_VERSION, release.name, kind, cell)
     print(f"set apart, of {len(entries)}: {', '.join(apart)}")
     files.write_text(
-        opts.json, json.dumps(wrong_of, ensure_ascii=False, indent=1) + "\n"
+        ROOT / "build/bfcl/wrong.json",
+        json.dumps(wrong_of, ensure_ascii=False, indent=1) + "\n",
     )
     return code
 

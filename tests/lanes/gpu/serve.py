@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import os
 import subprocess
@@ -98,14 +97,11 @@ class Servers:
             timed = next(q for q in asked if q.streamed and q.surface == "chat")
             paced = await pace.measure(client, timed.body(), *_TIMED[self.target])
         judge = real.verdicts if self.model else asking.verdicts
-        found = asking.summary(judge(answers)) | {
+        return asking.summary(judge(answers)) | {
             "complaints": [] if self.model else asking.complaints(accepted),
             "accepted_by_position": accepted,
             "pace": paced,
         }
-        if self.model and importlib.util.find_spec("tool_eval_bench"):
-            found["tool_eval"] = await real.tool_eval(running.url)
-        return found
 
     def kernels(self, variant: str) -> str:
         """What the series' Triton kernels do: on the GPU, or interpreted on a CPU."""

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from patchset import console, files, paths, process, release, run_command
-from patchset.errors import PatchsetError, UnavailableError
+from patchset.errors import PatchsetError
 from patchset.release import Release
 from patchset.series import apply
 from patchset.series.stock_tree import stock_tree
@@ -109,24 +109,9 @@ def _triton(pinned: Release) -> Path:
                 files.atomic_folder(place) as folder,
                 console.step(f"install triton {version}"),
             ):
-                pip = [
-                    sys.executable,
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--no-deps",
-                    "--disable-pip-version-check",
-                ]
-                try:
-                    process.run(
-                        [*pip, "--target", folder, f"triton=={version}"], prefix="pip"
-                    )
-                except process.ProgramError as error:
-                    raise UnavailableError(
-                        f"triton {version} could not be installed: {error.message}",
-                        "its output is above; check the network and 'pip config list', then run the same command again",
-                    ) from error
+                pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps")
+                wanted = ("--target", folder, f"triton=={version}")
+                process.run([*pip, *wanted], prefix="pip")
     return place
 
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -49,53 +48,33 @@ TEST_TIMEOUT = 60
 TREE_TIMEOUT = 3600
 
 
-@dataclass(frozen=True)
-class Findings:
-    """Names of tests, by what the series did to them."""
-
-    both: list[str]  # pass with and without
-    lost: list[str]  # pass without, fail with, and are not among the exceptions
-    excepted: list[str]  # pass without, fail with, and are among the exceptions
-    idle: list[str]  # exceptions that need none
-    neither: list[
-        str
-    ]  # fail without as well: a model hub, a kernel, a package is missing
-    gained: list[str]  # fail without, pass with
-
-
 def compare(
     stock: dict[str, str], patched: dict[str, str], exceptions: set[str]
-) -> Findings:
-    """Sort the tests of two runs; a test that ran once only counts as failed in the
-    other. Exceptions name functions.
+) -> dict[str, list[str]]:
+    """Sort the tests of two runs by what the series did to them.
+
+    A test that ran once only counts as failed in the other; one that was skipped counts
+    nowhere. Exceptions name functions; *idle* ones need none. *neither* fails without
+    as well: a model hub, a kernel, a package is missing.
     """
-
-    def passes(outcomes: dict[str, str], name: str) -> bool:
-        return outcomes.get(name) == "passed"
-
-    names = sorted(
-        name
-        for name in stock.keys() | patched.keys()
-        if "skipped" not in (stock.get(name), patched.get(name))
-    )
-    fails = [
-        name for name in names if passes(stock, name) and not passes(patched, name)
-    ]
-    excepted = [name for name in fails if name.partition("[")[0] in exceptions]
-    return Findings(
-        both=[name for name in names if passes(stock, name) and passes(patched, name)],
-        lost=[name for name in fails if name not in excepted],
-        excepted=excepted,
-        idle=sorted(exceptions - {name.partition("[")[0] for name in excepted}),
-        neither=[
-            name
-            for name in names
-            if not passes(stock, name) and not passes(patched, name)
-        ],
-        gained=[
-            name for name in names if not passes(stock, name) and passes(patched, name)
-        ],
-    )
+    found: dict[str, list[str]] = {
+        kind: [] for kind in ("both", "lost", "excepted", "gained", "neither")
+    }
+    used = set()
+    for name in sorted(stock.keys() | patched.keys()):
+        function = name.partition("[")[0]
+        passes = [run.get(name) == "passed" for run in (stock, patched)]
+        if "skipped" in (stock.get(name), patched.get(name)):
+            continue
+        kind = {
+            (True, True): "both",
+            (True, False): "excepted" if function in exceptions else "lost",
+            (False, True): "gained",
+            (False, False): "neither",
+        }[passes[0], passes[1]]
+        found[kind].append(name)
+        used |= {function} if kind == "excepted" else set()
+    return found | {"idle": sorted(exceptions - used)}
 
 
 def exceptions(pinned: release.Release) -> set[str]:
@@ -201,18 +180,12 @@ def command(names: tuple[str, ...]) -> None:
             with console.step(f"{pinned.name}, {kind}: its own tests"):
                 ran[kind] = outcomes(trees / kind, log)
         found = compare(ran["stock"], ran["patched"], exceptions(pinned))
-        for title, tests in (
-            ("lost", found.lost),
-            ("exception that needs none", found.idle),
-            ("gained", found.gained),
-        ):
-            for test in tests:
-                console.result(f"  {title}: {test}")
-        console.result(
-            f"{pinned.name}: {len(found.both)} pass with and without the series, {len(found.excepted)} are excepted, "
-            f"{len(found.lost)} lost, {len(found.gained)} gained, {len(found.neither)} fail on stock as well"
-        )
-        worst = max(worst, bool(found.lost or found.idle))
+        for kind in ("lost", "idle", "gained"):
+            for test in found[kind]:
+                console.result(f"  {kind}: {test}")
+        counts = ", ".join(f"{kind} {len(tests)}" for kind, tests in found.items())
+        console.result(f"{pinned.name}, tests by what the series did: {counts}")
+        worst = max(worst, bool(found["lost"] or found["idle"]))
     sys.exit(worst)
 
 
