@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -42,17 +41,6 @@ def test_inputs_of_people_never_become_shell_text() -> None:
     for workflow in WORKFLOWS:
         for step in re.findall(r"(?m)^\s*(?:- )?run: (.*)$", workflow.read_text()):
             assert not re.search(r"\$\{\{ *inputs\.\w+ *\}\}", step), step
-
-
-def test_publish_tags_what_the_workflow_reproduces() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "patchset", "publish", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for option in ("--sign", "--target"):
-        assert option in done.stdout
 
 
 def test_continuous_integration_runs_the_readme_line_in_a_clean_environment(

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from clients import SUITE_VERSION, scenarios, table
-from clients.__main__ import command
 from clients.agents import CLIENTS
 from clients.install import HERE, THINKING_UNLESS, template
 from clients.judge import Outcome, Verdict, judge
 from clients.reading import declared, history
 from clients.runs import Processes
-from clients.scenarios import Call, Edit, Say, Turn, Write
+from clients.scenarios import Call, Say, Turn, Write
 from patchset import results
 
 FOLDER = Path("/work-folder")
@@ -27,19 +25,11 @@ FOLDER = Path("/work-folder")
 
 def stream(delta: dict[str, Any], finish: str) -> str:
     """A right stream of one delta behind the reasoning."""
-    deltas: list[tuple[dict[str, Any], str | None]] = [
-        ({"reasoning": "I know what to do.\n"}, None),
-        (delta, None),
-        ({}, finish),
-    ]
-    chunks = (
-        {"choices": [{"index": 0, "delta": each, "finish_reason": end}]}
-        for each, end in deltas
-    )
-    return (
-        "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
-        + "data: [DONE]\n\n"
-    )
+    thought: dict[str, Any] = {"reasoning": "I know what to do.\n"}
+    choices: list[dict[str, Any]] = [{"delta": thought}, {"delta": delta}]
+    choices += [{"delta": {}, "finish_reason": finish}]
+    chunks = (json.dumps({"choices": [{"index": 0, **choice}]}) for choice in choices)
+    return "".join(f"data: {chunk}\n\n" for chunk in [*chunks, "[DONE]"])
 
 
 def answered(text: str) -> str:
@@ -90,13 +80,10 @@ def verdict(scenario: str = "plain", **changes: Any) -> Verdict:
     return judge(client, filled, Outcome(**{**right, **changes}))
 
 
-def test_a_right_run_is_right() -> None:
-    assert verdict() == Verdict("right", [])
-
-
 @pytest.mark.parametrize(
     ("changes", "kind", "why"),
     [
+        ({}, "right", ""),
         ({"files": {"hello.txt": b"Hello, world."}}, "bytes", "hello.txt: after"),
         ({"files": {}}, "lost", "hello.txt is not there"),
         (
@@ -112,8 +99,8 @@ def test_a_wrong_outcome_of_right_streams_is_the_clients(
     changes: dict[str, Any], kind: str, why: str
 ) -> None:
     told = verdict(**changes)
-    assert (told.kind, told.own) == (kind, True)
-    assert why in told.why[0]
+    assert (told.kind, told.own) == (kind, kind != "right")
+    assert why in "".join(told.why[:1])
 
 
 @pytest.mark.parametrize(
@@ -142,29 +129,30 @@ def test_what_becomes_of_an_unknown_tools_call_is_the_clients_affair() -> None:
     assert verdict(exchanges=said).kind == "right"
 
 
-def test_text_that_a_stream_loses_is_a_harm_and_its_form_is_not() -> None:
+@pytest.mark.parametrize(
+    ("at", "answer", "kind"),
+    [
+        (1, {"body": answered("The work is")}, "text"),
+        (0, {"body": answered("")}, "lost"),
+        # Even if the client recovers.
+        (0, {"status": 400, "body": "no system message here"}, "lost"),
+    ],
+)
+def test_what_a_stream_loses_is_not_the_clients(
+    at: int, answer: dict[str, Any], kind: str
+) -> None:
     said = exchanges("plain")
-    said[1]["body"] = answered("The work is")
+    said.insert(at, {**said[at], **answer})
+    if answer.get("status") is None:
+        del said[at + 1]
     told = verdict(exchanges=said)
-    assert (told.kind, told.own) == ("text", False)
+    assert (told.kind, told.own) == (kind, False)
+
+
+def test_the_form_of_a_stream_is_no_harm() -> None:
     said = exchanges("plain")
     said[0]["body"] = said[0]["body"].replace('"tool_calls"}', '"stop"}')
     assert verdict(exchanges=said).kind == "right"
-
-
-def test_a_call_that_a_stream_loses_is_not_the_clients() -> None:
-    said = exchanges("plain")
-    said[0]["body"] = answered("")
-    told = verdict(exchanges=said, files={})
-    assert (told.kind, told.own) == ("lost", False)
-
-
-def test_a_refusal_loses_the_session_even_if_the_client_recovers() -> None:
-    said = exchanges("plain")
-    said.insert(0, {**said[0], "status": 400, "body": "no system message here"})
-    told = verdict(exchanges=said)
-    assert (told.kind, told.own) == ("lost", False)
-    assert "no system message here" in told.why[0]
 
 
 @pytest.mark.parametrize(
@@ -174,18 +162,15 @@ def test_a_refusal_loses_the_session_even_if_the_client_recovers() -> None:
         ("cut-remove", {}, "ran"),
         ("cut-write", {}, "right"),
         ("cut-write", {"log.txt": scenarios.LOG[:20]}, "ran"),
+        # A quoted call that is run is the worst harm.
+        ("tags", {"format.md": "", scenarios.QUOTED_FILE: "quoted\n"}, "ran"),
     ],
 )
-def test_nothing_of_a_cut_call_is_done(
+def test_nothing_of_a_cut_or_quoted_call_is_done(
     scenario: str, files: dict[str, str], kind: str
 ) -> None:
     disk = {name: text.encode() for name, text in files.items()}
     assert verdict(scenario, files=disk, answer=None).kind == kind
-
-
-def test_a_quoted_call_that_is_run_is_the_worst_harm() -> None:
-    files = {"format.md": b"", scenarios.QUOTED_FILE: b"quoted\n"}
-    assert verdict("tags", files=files).kind == "ran"
 
 
 def test_a_call_is_rendered_as_the_template_writes_it() -> None:
@@ -220,26 +205,21 @@ def test_every_client_quotes_calls_of_its_own_tools(name: str) -> None:
     assert filled.files["calls.yaml"].count(f"\n      <function={own}>\n") >= 2
 
 
-def test_an_edit_changes_a_fragment_that_stands_once() -> None:
-    for name in ("edit-head", "edit-middle", "edit-tail"):
-        filled = CLIENTS["opencode"].scenario(scenarios.ALL[name], FOLDER)
-        (edit,) = filled.turns[2].parts
-        assert isinstance(edit, Edit)
-        assert edit.document.count(edit.old) == 1 and edit.new != edit.old
-        assert filled.files == {"manual.md": edit.result}
+SCHEMA = {"type": "object"}
+FUNCTION = {"name": "a", "parameters": SCHEMA}
+OWN = {"type": "function", **FUNCTION}
 
 
-def test_tools_are_read_from_every_surface() -> None:
-    schema = {"type": "object"}
-    chat = {
-        "tools": [{"type": "function", "function": {"name": "a", "parameters": schema}}]
-    }
-    assert declared("/v1/chat/completions", chat) == {"a": schema}
-    inner = {"type": "function", "name": "b", "parameters": schema}
-    nested = {"tools": [{"type": "namespace", "name": "n", "tools": [inner]}]}
-    assert declared("/v1/responses", nested) == {"b": schema}
-    anthropic = {"tools": [{"name": "c", "input_schema": schema}]}
-    assert declared("/v1/messages", anthropic) == {"c": schema}
+@pytest.mark.parametrize(
+    ("surface", "tool"),
+    [
+        ("chat/completions", {"type": "function", "function": FUNCTION}),
+        ("responses", {"type": "namespace", "name": "n", "tools": [OWN]}),
+        ("messages", {"name": "a", "input_schema": SCHEMA}),
+    ],
+)
+def test_tools_are_read_from_every_surface(surface: str, tool: dict[str, Any]) -> None:
+    assert declared(f"/v1/{surface}", {"tools": [tool]}) == {"a": SCHEMA}
 
 
 def test_one_turn_of_responses_is_several_items() -> None:
@@ -275,12 +255,6 @@ def test_ending_a_process_ends_what_it_started(tmp_path: Path) -> None:
 def test_the_model_thinks_unless_told_not_to(tmp_path: Path) -> None:
     template(tmp_path / "out")
     assert (tmp_path / "out").read_text().count(THINKING_UNLESS) == 1
-
-
-def test_an_unknown_client_is_a_usage_error() -> None:
-    found = CliRunner().invoke(command, ["no-such-client"])
-    assert found.exit_code == 2
-    assert "claude_code" in found.output
 
 
 def test_locks_name_no_registry() -> None:

@@ -107,11 +107,6 @@ def test_a_host_that_runs_other_code_is_refused(tree: Path, tmp_path: Path) -> N
         list(adapter.run([job("a")]))
 
 
-def test_what_is_no_tree_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AdapterError, match="no vLLM source tree"):
-        TreeAdapter(tmp_path)
-
-
 def test_a_surface_or_a_release_that_does_not_know_the_request_is_not_asked() -> None:
     (case,) = cases.load(["requests/namespace"])
     names = ["chat", "responses", "messages"]

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from conformance import case as cases
 from conformance import check, sdk
 from conformance.case import Call, Expected
-from conformance.reading import Reading
 from conformance.surfaces import chat, messages, responses
 
 WANT = Expected(
@@ -185,66 +183,6 @@ def response_events() -> Events:
     return out
 
 
-def custom_events() -> Events:
-    """The same stream with a custom tool and one of a namespace for its calls."""
-    events = response_events()
-    for event in events:
-        if event.get("item_id") == "f0":
-            event["type"] = event["type"].replace(
-                "function_call_arguments", "custom_tool_call_input"
-            )
-            if "arguments" in event:
-                event["input"] = event.pop("arguments")
-    for item in (
-        i
-        for e in events
-        for i in [e.get("item", {}), *e.get("response", {}).get("output", [])]
-    ):
-        if item.get("id") == "f0":
-            item["type"] = "custom_tool_call"
-            if "arguments" in item:
-                item["input"] = item.pop("arguments")
-        if item.get("id") == "f1":
-            item["namespace"] = "n"
-    return events
-
-
-def test_custom_tools_and_namespaces_are_read_as_the_model_says_them() -> None:
-    reading = responses.read_stream(event_bytes(custom_events()))
-    assert reading.broken == []
-    assert [(c.name, c.parsed) for c in reading.calls] == [
-        ("f", {"input": '{"a": "x"}'}),
-        ("n__g", {}),
-    ]
-    events = custom_events()
-    next(e for e in events if e["type"] == "response.custom_tool_call_input.done")[
-        "input"
-    ] = "x"
-    assert any(
-        b.startswith("done-text")
-        for b in responses.read_stream(event_bytes(events)).broken
-    )
-
-
-def test_a_case_s_own_fields_stand_in_the_request() -> None:
-    (case,) = cases.load(["requests/system-messages"])
-    body = chat.request(case, cases.STARTS["closed"], stream=True, model="m")
-    assert [m["role"] for m in body["messages"]] == [
-        "system",
-        "system",
-        "user",
-        "assistant",
-        "system",
-        "user",
-    ]
-    assert (
-        messages.request(case, cases.STARTS["closed"], stream=True, model="m")[
-            "system"
-        ][0]["type"]
-        == "text"
-    )
-
-
 STREAMS: dict[str, tuple[Any, Any, Any]] = {
     "chat": (chat_events, chat_bytes, chat.read_stream),
     "messages": (message_events, event_bytes, messages.read_stream),
@@ -348,23 +286,23 @@ RESPONSE_FAULTS: dict[str, Callable[[Events], Any]] = {
 }
 
 
+FAULTS = {
+    "chat": CHAT_FAULTS,
+    "messages": MESSAGE_FAULTS,
+    "responses": RESPONSE_FAULTS,
+}
+
+
 @pytest.mark.parametrize(
     ("surface", "fault"),
-    [("chat", f) for f in CHAT_FAULTS]
-    + [("messages", f) for f in MESSAGE_FAULTS]
-    + [("responses", f) for f in RESPONSE_FAULTS],
+    [(surface, fault) for surface in FAULTS for fault in FAULTS[surface]],
 )
 def test_a_planted_fault_is_reported_and_read_as_the_sdk_reads_it(
     surface: str, fault: str
 ) -> None:
     make, write, read = STREAMS[surface]
-    faults = {
-        "chat": CHAT_FAULTS,
-        "messages": MESSAGE_FAULTS,
-        "responses": RESPONSE_FAULTS,
-    }
     events = copy.deepcopy(make())
-    faults[surface][fault](events)
+    FAULTS[surface][fault](events)
     body = write(events)
     reading = read(body)
     assert any(b.startswith(fault) for b in reading.broken), reading.broken
@@ -439,34 +377,13 @@ def test_numbers_booleans_and_text_are_not_confused() -> None:
 
 
 def test_streamed_and_whole_must_agree() -> None:
-    whole = chat.read_full(
-        json.dumps(
-            {
-                "choices": [
-                    {
-                        "finish_reason": "tool_calls",
-                        "message": {
-                            "reasoning": "Hm.",
-                            "content": "One.\nTwo.",
-                            "tool_calls": [
-                                {
-                                    "id": "a",
-                                    "function": {
-                                        "name": "f",
-                                        "arguments": '{"a": "x"}',
-                                    },
-                                },
-                                {
-                                    "id": "b",
-                                    "function": {"name": "g", "arguments": "{}"},
-                                },
-                            ],
-                        },
-                    }
-                ]
-            }
-        ).encode()
-    )
+    calls = [
+        {"id": name, "function": {"name": name, "arguments": arguments}}
+        for name, arguments in (("f", '{"a": "x"}'), ("g", "{}"))
+    ]
+    message = {"reasoning": "Hm.", "content": "One.\nTwo.", "tool_calls": calls}
+    choice = {"finish_reason": "tool_calls", "message": message}
+    whole = chat.read_full(json.dumps({"choices": [choice]}).encode())
     streamed = chat.read_stream(chat_bytes(chat_events()))
     assert whole.broken == []
     assert check.same(streamed, whole) == []
@@ -474,36 +391,37 @@ def test_streamed_and_whole_must_agree() -> None:
     assert check.same(streamed, whole)
 
 
-def test_a_call_that_is_cut_is_compared_by_its_text_and_may_be_no_json() -> None:
-    want = Expected.model_validate(
-        {
-            "calls": [{"name": "read", "argument_text": '{"path": "/a'}],
-            "finish_reason": "length",
-        }
-    )
-
-    def read(arguments: str) -> Reading:
-        call = {"id": "1", "function": {"name": "read", "arguments": arguments}}
-        choice = {"message": {"tool_calls": [call]}, "finish_reason": "length"}
-        return chat.read_full(json.dumps({"choices": [choice]}).encode())
-
-    assert check.problems(read('{"path": "/a'), want) == []
-    assert check.worst(check.problems(read('{"path": "/a"}'), want)) == "ran"
-    assert check.worst(check.problems(read('{"path": "'), want)) == "text"
+CUT_READ = Expected(
+    calls=(Call(name="read", argument_text='{"path": "/a'),), finish_reason="length"
+)
 
 
-def test_a_surface_without_a_place_for_a_cut_call_leaves_it_out() -> None:
-    want = Expected.model_validate(
-        {
-            "calls": [{"name": "read", "argument_text": '{"path": "/a'}],
-            "finish_reason": "length",
-        }
-    )
-    document: dict[str, Any] = {"content": [], "stop_reason": "max_tokens"}
-    left_out = messages.read_full(json.dumps(document).encode())
-    assert check.problems(left_out, want) == []
-    document["content"] = [
-        {"type": "tool_use", "id": "1", "name": "read", "input": {"path": "/a"}}
-    ]
-    whole = messages.read_full(json.dumps(document).encode())
-    assert check.worst(check.problems(whole, want)) == "ran"
+@pytest.mark.parametrize(
+    ("arguments", "harm"),
+    [('{"path": "/a', ""), ('{"path": "/a"}', "ran"), ('{"path": "', "text")],
+)
+def test_a_call_that_is_cut_is_compared_by_its_text_and_may_be_no_json(
+    arguments: str, harm: str
+) -> None:
+    call = {"id": "1", "function": {"name": "read", "arguments": arguments}}
+    choice = {"message": {"tool_calls": [call]}, "finish_reason": "length"}
+    reading = chat.read_full(json.dumps({"choices": [choice]}).encode())
+    assert check.worst(check.problems(reading, CUT_READ)) == harm
+
+
+@pytest.mark.parametrize(
+    ("blocks", "harm"),
+    [
+        ([], ""),
+        (
+            [{"type": "tool_use", "id": "1", "name": "read", "input": {"path": "/a"}}],
+            "ran",
+        ),
+    ],
+)
+def test_a_surface_without_a_place_for_a_cut_call_leaves_it_out(
+    blocks: Events, harm: str
+) -> None:
+    document = {"content": blocks, "stop_reason": "max_tokens"}
+    reading = messages.read_full(json.dumps(document).encode())
+    assert check.worst(check.problems(reading, CUT_READ)) == harm

@@ -8,9 +8,8 @@ import pytest
 
 from conformance.corpora import CORPORA, fragments, ordinary, sloppy
 from conformance.corpora import spelling as spellings
-from conformance.corpora.__main__ import READER
 from conformance.corpora.case import Call, Case, arguments, required
-from conformance.corpora.reader import ReadCall, Reader, Reading, Value, reading
+from conformance.corpora.reader import ReadCall, Reading, Value
 from conformance.corpora.verdict import Verdict, judge
 
 WRITE = Call("write", {"file_path": "a", "content": "x\ny"})
@@ -21,10 +20,6 @@ READ = Call("read", {"file_path": "a", "limit": "1200"})
 def _read(call: Call, *, whole: bool = True) -> ReadCall:
     values = [Value(key, text, closed=True) for key, text in call.values.items()]
     return ReadCall(call.name, values, whole)
-
-
-def _open(text: str) -> Reading:
-    return Reading([ReadCall("read", open_text=text)])
 
 
 def test_each_corpus_is_the_same_every_time_and_its_names_are_unique() -> None:
@@ -54,43 +49,48 @@ def test_every_value_and_every_quoted_call_stands_in_its_output() -> None:
                     assert text in case.output, (name, case.name)
 
 
-def test_ordinary_canonical_outputs_are_right_by_the_reader() -> None:
-    reader = Reader(READER)
-    for case in ordinary.first():
-        if " canonical " in case.name:
-            read = reading(reader.events(case, list(case.output)))
-            assert judge(case, read)[0] is Verdict.RIGHT, case.name
+ONE = Case("", "", (WRITE,), content="Hi. Bye.")
+QUOTED = Case("", "", (WRITE,), (BASH,))
+TWICE = Case("", "", (BASH,), (BASH,))
+CUT = Case("", "", (READ,), cut=True)
 
 
-def test_lost_text_is_told_from_a_wrong_call() -> None:
-    case = Case("", "", (WRITE,), content="Hi. Bye.")
-    lost = Reading([_read(WRITE)], content="Hi.")
-    spaced = Reading([_read(WRITE)], content="Hi.\n\nBye.")
-    other = Reading([_read(Call("write", {"file_path": "a", "content": "x"}))])
-    assert judge(case, lost) == (Verdict.TEXT, False)
-    assert judge(case, spaced) == (Verdict.RIGHT, False)
-    assert judge(case, other) == (Verdict.WRONG, False)
-    assert judge(case, Reading([_read(WRITE, whole=False)]))[0] is Verdict.WRONG
+def _cut(path: str) -> ReadCall:
+    return ReadCall("read", [Value("file_path", path, closed=True), Value("limit", "")])
 
 
-def test_a_quoted_call_that_runs_is_counted_even_if_it_was_cut_short() -> None:
-    case = Case("", "", (WRITE,), (BASH,))
-    short = Reading([_read(WRITE), _read(Call("bash", {"command": "rm"}))])
-    assert judge(case, short) == (Verdict.WRONG, True)
-    twice = Case("", "", (BASH,), (BASH,))
-    assert judge(twice, Reading([_read(BASH), _read(BASH)])) == (Verdict.WRONG, True)
-    assert judge(twice, Reading([_read(BASH)])) == (Verdict.RIGHT, False)
+@pytest.mark.parametrize(
+    ("case", "calls", "verdict", "ran"),
+    [
+        (ONE, [Call("write", {"file_path": "a", "content": "x"})], "WRONG", False),
+        # A quoted call that runs is counted even if it was cut short.
+        (QUOTED, [WRITE, Call("bash", {"command": "rm"})], "WRONG", True),
+        (TWICE, [BASH, BASH], "WRONG", True),
+        (TWICE, [BASH], "RIGHT", False),
+        # A cut call is right only if it is open and a beginning.
+        (CUT, [Call("read", {"file_path": "a"})], "WRONG", False),
+        (CUT, [], "RIGHT", False),
+    ],
+)
+def test_calls_are_judged(
+    case: Case, calls: list[Call], verdict: str, ran: bool
+) -> None:
+    found = judge(case, Reading([_read(call) for call in calls]))
+    assert found == (Verdict[verdict], ran)
 
 
-def test_a_cut_call_is_right_only_if_it_is_open_and_a_beginning() -> None:
-    case = Case("", "", (READ,), cut=True)
-    whole = _read(Call("read", {"file_path": "a"}))
-    assert judge(case, Reading([whole]))[0] is Verdict.WRONG
-    assert judge(case, Reading())[0] is Verdict.RIGHT
-    cut = ReadCall("read", [Value("file_path", "a", closed=True), Value("limit", "")])
-    assert judge(case, Reading([cut]))[0] is Verdict.RIGHT
-    cut.values[0].text = "b"
-    assert judge(case, Reading([cut]))[0] is Verdict.WRONG
+@pytest.mark.parametrize(
+    ("case", "reading", "verdict"),
+    [
+        (ONE, Reading([_read(WRITE)], content="Hi."), "TEXT"),
+        (ONE, Reading([_read(WRITE)], content="Hi.\n\nBye."), "RIGHT"),
+        (ONE, Reading([_read(WRITE, whole=False)]), "WRONG"),
+        (CUT, Reading([_cut("a")]), "RIGHT"),
+        (CUT, Reading([_cut("b")]), "WRONG"),
+    ],
+)
+def test_text_and_ends_are_judged(case: Case, reading: Reading, verdict: str) -> None:
+    assert judge(case, reading)[0] is Verdict[verdict]
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_cut_call_is_right_only_if_it_is_open_and_a_beginning() -> None:
     ],
 )
 def test_a_cut_call_of_a_server_is_open_json(text: str, verdict: Verdict) -> None:
-    case = Case("", "", (READ,), cut=True)
-    assert judge(case, _open(text), served=True)[0] is verdict
+    reading = Reading([ReadCall("read", open_text=text)])
+    assert judge(CUT, reading, served=True)[0] is verdict
 
 
 def test_a_server_gives_values_the_types_of_the_schema() -> None:

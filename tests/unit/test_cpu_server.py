@@ -41,29 +41,24 @@ def serving(folder: Path, program: str) -> Serving:
     return Serving((str(place),), (), {})
 
 
-def test_a_server_is_stopped_with_all_its_processes(tmp_path: Path) -> None:
-    with server.running(
-        serving(tmp_path, SERVER), tmp_path, 2, tmp_path / "logs"
-    ) as running:
+def test_a_server_and_all_its_processes_end_when_the_checks_fail(
+    tmp_path: Path,
+) -> None:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        server.running(
+            serving(tmp_path, SERVER), tmp_path, 2, tmp_path / "logs"
+        ) as running,
+    ):
         assert running.healthy()
         child = int(running.log.read_text().split()[1])
         assert is_up(child)
+        raise KeyboardInterrupt
     assert running.process.poll() is not None
     deadline = time.monotonic() + 5
     while is_up(child) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not is_up(child)
-
-
-def test_a_server_is_stopped_when_the_checks_fail(tmp_path: Path) -> None:
-    with (
-        pytest.raises(KeyboardInterrupt),
-        server.running(
-            serving(tmp_path, SERVER), tmp_path, 0, tmp_path / "logs"
-        ) as running,
-    ):
-        raise KeyboardInterrupt
-    assert running.process.poll() is not None
 
 
 def test_a_crash_shows_the_last_lines(tmp_path: Path) -> None:

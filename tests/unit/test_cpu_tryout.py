@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from cpu import tryout
 
 
@@ -24,12 +22,3 @@ def test_only_the_taught_call_is_right() -> None:
     assert tryout.faults(answer("write", {**taught, "content": "a "}))
     assert tryout.faults(answer("read", taught))
     assert tryout.faults(answer("write", taught, finish="length"))
-
-
-@pytest.mark.parametrize("words", [["--mtp", "6"], ["--nonsense"]])
-def test_wrong_command_lines_are_refused_before_anything_is_made(
-    words: list[str],
-) -> None:
-    from click.testing import CliRunner
-
-    assert CliRunner().invoke(tryout.command, words).exit_code == 2

@@ -23,6 +23,7 @@ import qwen_tool_reader
 from qwen_tool_reader import QwenToolReader
 
 TOOLS = {"write": ("path", "content"), "read": ("path",)}
+UNKNOWN = call("unknown", ("x", "1"))
 
 
 def events(
@@ -61,45 +62,40 @@ def test_reads_a_call(think_tags: bool) -> None:
     ]
 
 
-@pytest.mark.parametrize("reasoning", [False, True])
-def test_every_two_way_cut(reasoning: bool) -> None:
-    text = "Let me <think> of a <tool_call>.\n</think>\n\nSo:\n" * reasoning
-    text += (
-        "Two:\n"
-        + call("write", ("content", "a < b\n\n"))
-        + "\n"
-        + call("read", ("path", "/x"))
-        + "\ndone\n"
-    )
-    expected = events([text], reasoning=reasoning)
-    assert [name for kind, name in expected if kind == "CALL"] == ["write", "read"]
-    for cut in range(len(text) + 1):
-        assert events([text[:cut], text[cut:]], reasoning=reasoning) == expected, cut
-    assert events(text, reasoning=reasoning) == expected
-
-
-def test_random_markup_and_cuts() -> None:
-    tags = [
-        "<tool_call>",
-        "</tool_call>",
-        "<function=write>",
-        "<function=no>",
-        "<function=",
+TAGS = [
+    *("<tool_call>", "</tool_call>", "<function=write>", "<function=no>", "<function="),
+    *(
         "</function>",
-    ]
-    tags += [
         "<parameter=path>",
         "<parameter=q>",
         "<parameter=",
         "</parameter>",
-        "<think>",
+    ),
+    *("<think>", "</think>", "\n", "\n", "\n", " ", "a", "<", "</", ">", "</para"),
+    *("<func", "é"),
+]
+BLOCKS = [
+    *("<tool_call>\n<function=u>\n", "\n<parameter=x>\n", "</function>\n</tool_call>"),
+    *("</parameter>\n", UNKNOWN, UNKNOWN + "\n", "a </function> b", "```\n", "\n", "a"),
+    *(
+        " ",
+        "<tool_call>",
+        call("read", ("path", "/a")),
         "</think>",
-    ]
-    tags += ["\n", "\n", "\n", " ", "a", "<", "</", ">", "</para", "<func", "é"]
+        "<think>",
+        "<",
+        "</",
+    ),
+    "<tool_call>\n<function=read>\nb\n</function>\n</tool_call>",
+]
+
+
+@pytest.mark.parametrize("words", [TAGS, BLOCKS], ids=["tags", "blocks"])
+def test_random_outputs_and_cuts(words: list[str]) -> None:
     random_ = random.Random(20260901)
     for _ in range(1500):
-        text = "".join(random_.choices(tags, k=random_.randint(1, 24)))
-        if random_.random() < 0.6:
+        text = "".join(random_.choices(words, k=random_.randint(1, 24)))
+        if random_.random() < 0.3:
             text = "<tool_call>\n<function=write>\n<parameter=content>\n" + text
         options: dict[str, Any] = {
             "reasoning": random_.random() < 0.4,
@@ -116,89 +112,21 @@ def test_random_markup_and_cuts() -> None:
             assert events(pieces, **options) == expected, (text, options, pieces)
 
 
-def test_cost_is_linear() -> None:
-    def seconds(length: int) -> float:
-        text = call("write", ("content", "some <b>text</b>\n" * (length // 17)))
-        pieces = [text[at : at + 4] for at in range(0, len(text), 4)]
-        best = float("inf")
-        for _ in range(3):
-            reader = QwenToolReader(TOOLS)
-            start = time.process_time()
-            for piece in pieces:
-                reader.feed(piece)
-            best = min(best, time.process_time() - start)
-        return best
-
-    # Quadratic cost would be 256 times as much for 16 times the length.
-    assert seconds(400_000) < 48 * seconds(25_000)
-
-
-UNKNOWN = call("unknown", ("x", "1"))
-
-
-@pytest.mark.parametrize(
-    ("text", "state"),
-    [
-        ("", "answer"),
-        ("Hello", "answer"),
-        ("Hello <tool_call>", "answer"),
-        ("<tool_call>\n<function=write>", "answer"),
-        ("<tool_call>\n<function=write>\n<parameter=path>", "value_start"),
-        ("<tool_call>\n<function=write>\n<parameter=path>\n", "value_start"),
-        ("<tool_call>\n<function=write>\n<parameter=path>\n/a", "value"),
-        ("<tool_call>\n<function=write>\n<parameter=path>\n/a\n</parameter>", "value"),
-        (
-            "<tool_call>\n<function=write>\n<parameter=path>\n/a\n</parameter>\n</function>",
-            "value",
-        ),
-        (call("write", ("path", "/a")) + "\nSo", "value"),
-        (call("write", ("path", "/a")) * 2, "value"),
-        (UNKNOWN.replace("\n", ""), "value"),
-        (UNKNOWN + "\n" + UNKNOWN.partition("1")[0], "value_start"),
-        (UNKNOWN + " is a call.", "answer"),
-    ],
-)
-def test_state_of_a_prefix(text: str, state: str) -> None:
-    reader = QwenToolReader(TOOLS)
-    for character in text:
-        reader.feed(character)
-    assert reader._state.__name__ == f"_{state}"
-
-
-def test_undeclared_calls_and_cuts() -> None:
-    words = [
-        "<tool_call>\n<function=u>\n",
-        "\n<parameter=x>\n",
-        "</function>\n</tool_call>",
-        "</parameter>\n",
-        UNKNOWN,
-        UNKNOWN + "\n",
-        "<tool_call>\n<function=read>\nb\n</function>\n</tool_call>",
-        "a </function> b",
-        "```\n",
-    ]
-    words += [
-        "\n",
-        "a",
-        " ",
-        "<tool_call>",
-        call("read", ("path", "/a")),
-        "</think>",
-        "<think>",
-        "<",
-        "</",
-    ]
-    random_ = random.Random(20261122)
-    for _ in range(1500):
-        text = "".join(random_.choices(words, k=random_.randint(1, 12)))
-        for think_tags in (True, False):
-            expected = events([text], think_tags=think_tags)
-            assert events(text, think_tags=think_tags) == expected, (text, think_tags)
+def seconds(text: str, width: int) -> float:
+    """The shortest of three times to read a text in pieces."""
+    pieces = [text[at : at + width] for at in range(0, len(text), width)]
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        events(pieces)
+        times.append(time.process_time() - start)
+    return min(times)
 
 
 @pytest.mark.parametrize(
     "repeated",
     [
+        "some <b>text</b>\n",
         "<",
         "`",
         "\n",
@@ -221,34 +149,19 @@ def test_undeclared_calls_and_cuts() -> None:
 def test_adversarial_output_is_read_in_linear_time(
     repeated: str, opening: str, width: int
 ) -> None:
-    def seconds(length: int) -> float:
-        text = opening + repeated * (length // len(repeated))
-        pieces = [text[at : at + width] for at in range(0, len(text), width)]
-        best = float("inf")
-        for _ in range(3):
-            start = time.process_time()
-            events(pieces)
-            best = min(best, time.process_time() - start)
-        return best
+    def text(length: int) -> str:
+        return opening + repeated * (length // len(repeated))
 
     # Quadratic cost would be 64 times as much for 8 times the length.
-    assert seconds(64_000) < 24 * seconds(8_000) + 0.02
+    assert seconds(text(64_000), width) < 24 * seconds(text(8_000), width) + 0.02
 
 
 def test_nested_openings_are_read_in_linear_time() -> None:
-    def seconds(count: int) -> float:
-        text = (
-            "\n<tool_call>\n<function=u>\n<parameter=x>\n" * count
-            + "</parameter>\n</function>\nX\n" * count
-        )
-        best = float("inf")
-        for _ in range(3):
-            start = time.process_time()
-            events([text])
-            best = min(best, time.process_time() - start)
-        return best
+    def text(count: int) -> str:
+        opening = "\n<tool_call>\n<function=u>\n<parameter=x>\n"
+        return opening * count + "</parameter>\n</function>\nX\n" * count
 
-    assert seconds(1_600) < 24 * seconds(200) + 0.02
+    assert seconds(text(1_600), 10**6) < 24 * seconds(text(200), 10**6) + 0.02
 
 
 def test_a_reader_and_its_text_are_freed_with_the_request() -> None:
@@ -318,11 +231,6 @@ def test_closing_tags_given_twice(text: str, names: list[str]) -> None:
 QUOTING = call("unknown", ("x", call("read", ("path", "/a")))) + "\n"
 
 
-@pytest.mark.parametrize("tail", ["<", "<t", "</t", "<tool_call>", "<function=read"])
-def test_half_a_tag_behind_a_held_call_runs_nothing_it_quotes(tail: str) -> None:
-    assert events([QUOTING + tail]) == [("CONTENT", QUOTING + tail)]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -368,11 +276,13 @@ WHOLE = call("write", ("path", "/a"))
         f"- {WHOLE}\n<",
         f"```\n{HALF}\n```\nand\n```\n</function>\n</tool_call>",
         "I look: <function=now></function><tool_call>\n",
+        # Half a tag behind a held call.
+        *(QUOTING + tail for tail in ("<", "<t", "</t", "<tool_call>", "<function=r")),
     ],
 )
 def test_what_only_quotes_a_call_runs_nothing(text: str) -> None:
     for pieces in ([text], text):
-        assert "CALL" not in [kind for kind, _ in events(pieces)]
+        assert events(pieces) == [("CONTENT", text)]
 
 
 SCHEMA = {
@@ -465,26 +375,19 @@ def runs(*commands: str, **more: str) -> list[tuple[str, dict[str, str]]]:
         (f"{OTHER}```\nb{ENDS}\n{RUN}\nfoo", [("u", {"x": "```\nb"}), *runs("ls")]),
         # A declared tool needs no <tool_call>.
         ("- <function=run>\n<parameter=command>\nls" + ENDS, runs("ls")),
+        # Behind the line of a call its closing sequence is held as any other.
+        (f"Now {LINE}</parameter></function>\nfoo", runs("ls")),
     ],
 )
 def test_evidence(text: str, calls: list[tuple[str, dict[str, str]]]) -> None:
     assert read(text)[0] == calls
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "calls"),
-    [
-        # The code fence ends in the value, so the call was an example.
-        ("E:\n```\n" + OPENED + "a\n```\nx" + ENDS, {"reasoning": True}, []),
-        # Behind the line of a call, its closing sequence is held as any other.
-        (f"Now {LINE}</parameter></function>\nfoo", {"cut": True}, []),
-        (f"Now {LINE}</parameter></function>\nfoo", {}, runs("ls")),
-    ],
-)
-def test_evidence_of_the_position(
-    text: str, options: dict[str, bool], calls: list[tuple[str, dict[str, str]]]
-) -> None:
-    assert read(text, **options)[0] == calls
+def test_evidence_of_the_position() -> None:
+    # The code fence ends in the value, so the call was an example.
+    text = "E:\n```\n" + OPENED + "a\n```\nx" + ENDS
+    assert read(text, reasoning=True)[0] == []
+    assert read(f"Now {LINE}</parameter></function>\nfoo", cut=True)[0] == []
 
 
 def test_evidence_loses_no_text() -> None:

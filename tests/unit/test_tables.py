@@ -92,6 +92,7 @@ def test_bfcl_counts_what_can_be_right(rows: Path) -> None:
     run: dict[str, Any] = {"possible": 4, "apart": ["simple_java_36"]}
     stock = row(NEW, **run, right={"not streamed": 3, "k=0": 2})
     write(rows, NEW, {"stock": stock})
+    assert bfcl.table([load(OLD)]) == "*not run*\n"
     text = bfcl.table([load(NEW), load(OLD)])
     head = "| release | | not streamed | k=0 | possible | set apart | taken |"
     assert text.startswith(head)
@@ -103,30 +104,13 @@ def test_bfcl_counts_what_can_be_right(rows: Path) -> None:
 def test_an_engine_is_invariant_or_the_cases_are_counted(rows: Path) -> None:
     run: dict[str, Any] = {"right": 5, "all": 9, "ran": 4, "form": 1, "cases": 3}
     run["suite"] = ENGINES_VERSION
-    one: dict[str, Any] = {
-        "engine": "One 1.0",
-        "burst_dependent": 0,
-        "quoted_executed": 2,
-    }
-    two: dict[str, Any] = {
-        "engine": "Two 2.0",
-        "burst_dependent": 1,
-        "quoted_executed": 0,
-    }
-    write(
-        rows,
-        NEW,
-        {"stock one": row(NEW) | run | one, "stock rust": row(NEW) | run | two},
-    )
+    one = row(NEW, engine="One 1.0", burst_dependent=0, quoted_executed=2, **run)
+    two = row(NEW, engine="Two 2.0", burst_dependent=1, quoted_executed=0, **run)
+    write(rows, NEW, {"stock one": one, "stock rust": two})
     text = engines.table([load(NEW)])
     assert "| One 1.0 | 5/9 | 4 | 0 | 0 | 0 | 1 | yes | yes: 2 of 3 cases |" in text
     assert "| Two 2.0 | 5/9 | 4 | 0 | 0 | 0 | 1 | no: 1 of 3 cases | no |" in text
     assert f": sha256 {load(NEW).wheel('cuda', 'x86_64').sha256}" in text
-
-
-def test_nothing_run_is_said(rows: Path) -> None:
-    found = [load(NEW)]
-    assert bfcl.table(found) == engines.table(found) == "*not run*\n"
 
 
 BENCH = {
