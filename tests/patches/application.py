@@ -14,6 +14,7 @@ from typing import Any
 
 import harness
 from conformance import tokens
+from conformance.host.engine import MODEL, Script
 
 #: Qwen3.5's template, which the application has; Qwen3-Coder's is an example of every
 #: release.
@@ -45,8 +46,6 @@ class Application:
 
     def post(self, path: str, body: dict[str, Any], *steps: str) -> tuple[int, str]:
         """Status and body of the answer; the model says ``steps``."""
-        from conformance.host.engine import MODEL, Script
-
         said = [(text, tuple(harness.ids(text))) for text in steps or ("yes",)]
         end = ("", (harness.tokenizer().token_to_id(tokens.EOS),))
         self.prompt = ""

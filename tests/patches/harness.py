@@ -11,25 +11,26 @@ import asyncio
 import functools
 import json
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "lanes"))
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from conformance import tokens
+from conformance.case import STARTS, Case, Tool
+from conformance.host.engine import MODEL, SCRIPT, Script, build
 from conformance.reading import Reading, failed, sse
 from conformance.surfaces import surfaces
 
 SURFACES = surfaces()
 
+#: Starts of the suite whose prompts end so.
+_STARTS = {"none": "plain", "open": "open", "closed": "sealed"}
 #: Tokens a step delivers: one, few, all.
 WIDTHS = (1, 2, 3, 5, 9, 100_000)
 
@@ -72,8 +73,6 @@ def application(reasoning: str, parser: str, *options: str) -> Any:
         reasoning: A reasoning parser, or "none".
         options: More of ``vllm serve``'s command line.
     """
-    from conformance.host.engine import build
-
     line = ["--tool-call-parser", parser, *options]
     return LOOP.run_until_complete(build(str(tokens.model_folder()), reasoning, line))
 
@@ -102,8 +101,6 @@ def script(output: str, width: int, end: str = "stop", stop: str | None = None) 
     """The steps of an output; one that stopped by itself ends with the end token,
     which adds no text.
     """
-    from conformance.host.engine import Script
-
     said = ids(output)
     texts = tokens.deltas(tokenizer(), said)
     if end == "stop" and stop is None:
@@ -118,33 +115,18 @@ def script(output: str, width: int, end: str = "stop", stop: str | None = None) 
 def body_of(
     surface: str, prompt: str, stream: bool, tools: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """A request's body in the surface's own form."""
-    from conformance.host.engine import MODEL
-
-    text = "hello" if prompt == "none" else f"hello [prompt:{prompt}]"
-    body: dict[str, Any] = {"model": MODEL, "stream": stream}
-    if surface == "responses":
-        body["input"] = text
-    else:
-        body["messages"] = [{"role": "user", "content": text}]
-    if surface == "messages":
-        body["max_tokens"] = 100_000
-    if tools:
-        body["tools"] = declared(surface, tools)
+    """A request's body, as the suite writes it."""
+    case = Case.model_construct(
+        name="proof",
+        tools=tuple(Tool(**one["function"]) for one in tools),
+        tool_choice="auto",
+        request={},
+        stop_string="",
+    )
+    body: dict[str, Any] = SURFACES[surface].request(
+        case, STARTS[_STARTS[prompt]], stream=stream, model=MODEL
+    )
     return body
-
-
-def declared(surface: str, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Tools of a chat request, as another surface names them."""
-    functions = [one["function"] for one in tools]
-    if surface == "responses":
-        return [{"type": "function", "strict": False, **one} for one in functions]
-    if surface == "messages":
-        return [
-            {"name": one["name"], "input_schema": one["parameters"]}
-            for one in functions
-        ]
-    return tools
 
 
 def raw(
@@ -179,8 +161,6 @@ def raw(
 
 def post(app: Any, path: str, body: dict[str, Any], said: Any) -> tuple[int, bytes]:
     """Status and body of an answer for which the engine says a script."""
-    from conformance.host.engine import SCRIPT
-
     SCRIPT.set(said)
     return LOOP.run_until_complete(asyncio.wait_for(_post(app, path, body), LIMIT))
 

@@ -6,12 +6,7 @@ So a later request resumes from the state that it asks for.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "lanes"))
 
 from tokens.engine import Engine, Setting
 

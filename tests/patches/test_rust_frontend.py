@@ -4,13 +4,9 @@
 from __future__ import annotations
 
 import functools
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "lanes"))
 
 from conformance.host.engine import use_cpu_platform
 

@@ -11,22 +11,16 @@ from typing import Any
 import pytest
 
 from application import application
-from harness import TOOLS, call, declared
+from harness import SURFACES, TOOLS, body_of, call
 
 #: All that ``str.splitlines`` splits at and JSON does not escape, beside text that
 #: stays as it is.
 TEXT = "one\x85two\u2028three\u2029four é \U0001f600"
 STEPS = ("</think>\n\n", TEXT, "\n\n", call("write", ("path", TEXT), ("content", "x")))
 
-USER = {"role": "user", "content": "Hello"}
-ASKED: dict[str, dict[str, Any]] = {
-    "/v1/chat/completions": {"messages": [USER], "tools": TOOLS},
-    "/v1/responses": {"input": "Hello", "tools": declared("responses", TOOLS)},
-    "/v1/messages": {
-        "messages": [USER],
-        "max_tokens": 1000,
-        "tools": declared("messages", TOOLS),
-    },
+ASKED = {
+    surface.PATH: body_of(name, "open", True, TOOLS)
+    for name, surface in SURFACES.items()
 }
 
 
@@ -41,7 +35,7 @@ def _texts(found: Any) -> str:
 
 @pytest.mark.parametrize("path", ASKED)
 def test_every_line_of_the_stream_is_whole(path: str) -> None:
-    status, answer = application().post(path, {**ASKED[path], "stream": True}, *STEPS)
+    status, answer = application().post(path, ASKED[path], *STEPS)
     assert status == 200, answer
     found = ""
     for line in answer.splitlines():
@@ -59,6 +53,6 @@ def test_every_line_of_the_stream_is_whole(path: str) -> None:
 @pytest.mark.parametrize("path", ASKED)
 def test_other_text_goes_out_as_it_was(path: str) -> None:
     _, answer = application().post(
-        path, {**ASKED[path], "stream": True}, "</think>\n\n", "é \U0001f600\x7f"
+        path, ASKED[path], "</think>\n\n", "é \U0001f600\x7f"
     )
     assert "é \U0001f600\x7f" in answer

@@ -7,10 +7,7 @@ Its buffers live in memory that a device can see; plain tensors stand in for the
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -80,13 +77,3 @@ def budget(*, built: bool = False) -> ModuleType:
     buffer_utils.UvaBackedTensor = UvaBackedTensor
     buffer_utils.StagedWriteTensor = StagedWriteTensor
     return importlib.import_module(BUDGET)
-
-
-def load(path: Path) -> ModuleType:
-    """Another version of a file of the tree, under a name of its own."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
