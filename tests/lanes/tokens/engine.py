@@ -33,7 +33,7 @@ from vllm.v1.kv_cache_interface import (
     MambaSpec,
 )
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
-from vllm.v1.request import Request, RequestStatus
+from vllm.v1.request import Request
 from vllm.v1.structured_output import StructuredOutputManager
 
 ATTENTION, MAMBA = 0, 1
@@ -166,10 +166,6 @@ class Engine:
         self.scheduler.add_request(request)
         return name
 
-    def abort(self, name: str) -> None:
-        """The client left."""
-        self.scheduler.finish_requests(name, RequestStatus.FINISHED_ABORTED)
-
     @property
     def busy(self) -> bool:
         """There is something to do."""
@@ -208,8 +204,6 @@ class Engine:
             WrongCache: they differ, or there are fewer or more than were asked for.
         """
         request = self.requests[name]
-        if request.status == RequestStatus.FINISHED_ABORTED:
-            return
         said = list(request.output_token_ids)
         past = self.past.of(request.all_token_ids)[request.num_prompt_tokens :]
         for number, (before, token) in enumerate(zip(past, said, strict=False)):
