@@ -24,7 +24,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 from conformance import tokens
 from conformance.case import STARTS, Case, Tool
 from conformance.host.engine import MODEL, SCRIPT, Script, build
-from conformance.reading import Reading, failed, sse
+from conformance.reading import Reading, failed, raised, sse
 from conformance.surfaces import surfaces
 
 SURFACES = surfaces()
@@ -184,15 +184,28 @@ def ask(
     if status != 200:
         return failed(status, answer)
     reader = SURFACES[surface]
-    reading: Reading = (
-        reader.read_full(answer) if width is None else reader.read_stream(answer)
-    )
+    read = reader.read_full if width is None else reader.read_stream
+    if surface == "messages":  # test_messages_end.py has it
+        answer = answer.replace(b"data: [DONE]\n\n", b"")
+    try:
+        reading: Reading = read(answer)
+    except ValueError as error:
+        return raised("an event is no JSON", str(error))
     return reading
+
+
+def faults(reading: Reading) -> list[str]:
+    """What is wrong in the form of a response.
+
+    Up to v0.23.0 the last event of /v1/responses names other call ids than the items,
+    in stock and patched.
+    """
+    return [one for one in reading.broken if not one.startswith("final-ids")]
 
 
 def arguments(reading: Reading) -> list[tuple[str, Any]]:
     """Name and parsed arguments of the calls of a response without a broken form."""
-    assert reading.broken == []
+    assert faults(reading) == []
     return [(one.name, one.parsed) for one in reading.calls]
 
 
@@ -207,17 +220,18 @@ class Message:
     @property
     def arguments(self) -> list[tuple[str, dict[str, Any]]]:
         """The calls, their arguments parsed."""
-        return [(name, _parsed(text)) for name, text in self.calls]
+        return [(name, parsed(text)) for name, text in self.calls]
 
 
-def _parsed(arguments: str) -> dict[str, Any]:
+def parsed(arguments: str) -> dict[str, Any]:
+    """The arguments of a call, which must be JSON."""
     try:
-        parsed: dict[str, Any] = json.loads(arguments)
+        found: dict[str, Any] = json.loads(arguments)
     except ValueError as error:
         raise AssertionError(
             f"the arguments of a call are no JSON: {arguments!r}"
         ) from error
-    return parsed
+    return found
 
 
 def messages(

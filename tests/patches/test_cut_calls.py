@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conformance.reading import Reading
-from harness import SURFACES, TOOLS, ask, call, tool
+from harness import SURFACES, TOOLS, ask, call, faults, tool
 
 WIDTHS = (None, 1, 3, 100_000)
 #: How an output ended: what the engine says, and the stop string.
@@ -49,7 +49,7 @@ def test_an_open_call_stays_open(surface: str, end: str, width: int | None) -> N
     reading = cut(WHOLE + OPEN, width, end, surface=surface)
     # An object has no place for a call that is cut: it is left out.
     assert texts(reading) == SENT[: 1 if reading.omits_cut else 2]
-    assert {one.partition(":")[0] for one in reading.broken} <= {"valid-json"}
+    assert {one.partition(":")[0] for one in faults(reading)} <= {"valid-json"}
     if surface == "responses":
         said = [one.status for one in reading.calls]
         assert said == ["completed", "incomplete"]

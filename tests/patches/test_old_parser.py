@@ -8,11 +8,9 @@ reasoning) and E7 (reasoning in the step that ends it).
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from harness import WIDTHS, argument_pieces, arguments, ask, call
+from harness import WIDTHS, argument_pieces, arguments, ask, call, parsed
 
 TWO = "Both.\n" + call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
 
@@ -51,5 +49,5 @@ def test_reasoning_of_the_step_that_ends_it(width: int | None) -> None:
 def test_string_argument_streams() -> None:
     text = "".join(f"line {number}\n" for number in range(60))
     pieces = argument_pieces(call("write", ("path", "/a"), ("content", text)), 4)
-    assert json.loads("".join(pieces)) == {"path": "/a", "content": text}
+    assert parsed("".join(pieces)) == {"path": "/a", "content": text}
     assert max(map(len, pieces)) < 60

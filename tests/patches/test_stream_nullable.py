@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from harness import argument_pieces, call, messages, tool
+from harness import argument_pieces, call, messages, parsed, tool
 
 LONG = "nulls and words, " * 40
 
@@ -31,7 +30,7 @@ def test_streams(schema: dict[str, Any]) -> None:
         for message in messages(text, tools=tools)
     )
     pieces = argument_pieces(text, 1, tools=tools)
-    assert json.loads("".join(pieces)) == {"text": value}
+    assert parsed("".join(pieces)) == {"text": value}
     sent = sum(map(bool, pieces))
     assert sent > len(value) // 4, "the value came in few large pieces"
 

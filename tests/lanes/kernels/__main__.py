@@ -28,21 +28,15 @@ _TIMEOUT = 600
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("names", metavar="[RELEASE]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="All pinned releases.")
-def command(names: tuple[str, ...], every: bool) -> None:
+@click.argument("names", metavar="RELEASE...", nargs=-1, required=True)
+def command(names: tuple[str, ...]) -> None:
     """Compile the kernels that a series touches, and run them in Triton's interpreter
     against a reference in Python.
 
     Stock and patched, for sm_80, sm_89, sm_90, sm_100, sm_120 and gfx942, with the
-    Triton that the release's torch wants. Without a name: the default release.
+    Triton that the release's torch wants.
     """
-    chosen = (
-        release.releases()
-        if every
-        else [release.load(name) for name in names or (None,)]
-    )
-    wrong = [fault for one in chosen for fault in check(one)]
+    wrong = [fault for name in names for fault in check(release.load(name))]
     if wrong:
         raise PatchsetError("\n  ".join(["kernels failed:", *wrong]))
 
