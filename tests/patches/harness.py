@@ -185,7 +185,7 @@ def ask(
         return failed(status, answer)
     reader = SURFACES[surface]
     read = reader.read_full if width is None else reader.read_stream
-    if surface == "messages":  # test_messages_end.py has it
+    if surface == "messages":  # what test_messages_end.py alone is about
         answer = answer.replace(b"data: [DONE]\n\n", b"")
     try:
         reading: Reading = read(answer)
