@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import traceback
 from collections.abc import Generator
 from pathlib import Path
 
@@ -54,9 +55,6 @@ def _is_own(error: BaseException) -> bool:
         return not str(error).startswith("Timeout ")
     if not isinstance(error, AssertionError):
         return False
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    return last is not None and Path(last.tb_frame.f_code.co_filename).is_relative_to(
-        os.environ[TESTS]
-    )
+    frames = traceback.extract_tb(error.__traceback__)
+    tests = os.environ[TESTS]
+    return bool(frames) and Path(frames[-1].filename).is_relative_to(tests)

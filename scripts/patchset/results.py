@@ -12,12 +12,11 @@ import datetime
 import hashlib
 import json
 import re
-import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from patchset import files, paths
+from patchset import files, git, paths
 from patchset.errors import PatchsetError
 from patchset.release import Release
 
@@ -101,18 +100,11 @@ def _commit() -> str:
     """
     tables = (":!results", ":!docs/tables.md", ":!README.md")
     change = ("status", "--porcelain", "--untracked-files=no", "--", ".", *tables)
+    root = paths.project_root()
     try:
-        head, changed = (
-            subprocess.run(
-                ["git", *command],
-                cwd=paths.project_root(),
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout.strip()
-            for command in (("rev-parse", f"--short={DIGITS}", "HEAD"), change)
-        )
-    except (OSError, subprocess.CalledProcessError):
+        head = git.text(root, "rev-parse", f"--short={DIGITS}", "HEAD")
+        changed = git.text(root, *change)
+    except PatchsetError:
         return "unknown"
     return f"{head}-dirty" if changed else head
 
