@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,7 +29,7 @@ from patchset.options import (
     release_argument,
     target_option,
 )
-from patchset.release import Arch, Target, load, releases, this_machine
+from patchset.release import Arch, Target, load
 
 if TYPE_CHECKING:
     from patchset.inputs.lock import Use
@@ -169,15 +169,9 @@ def drift_command(
 
 @cli.command("prove")
 @click.argument("names", nargs=-1, metavar="[RELEASE]...")
-@click.option("--all", "everything", is_flag=True, help="All pinned releases.")
 @click.option("--patch", "only", multiple=True, metavar="NAME", help="This patch only.")
 @click.option("--jobs", default=2, type=click.IntRange(1, 64), help="Runs at once.")
-def prove_command(
-    names: tuple[str, ...],
-    everything: bool,
-    only: tuple[str, ...],
-    jobs: int,
-) -> None:
+def prove_command(names: tuple[str, ...], only: tuple[str, ...], jobs: int) -> None:
     """Run the proofs of the patches of each RELEASE (default: the default one).
 
     A proof must fail on the series up to its patch and pass on the whole series. Exit
@@ -185,11 +179,10 @@ def prove_command(
     """
     from patchset import proofs
 
-    chosen = releases() if everything else [load(name) for name in names or (None,)]
     seen = [
         verdict
-        for release in chosen
-        for verdict in proofs.prove(release, only=only, jobs=jobs)
+        for name in names or (None,)
+        for verdict in proofs.prove(load(name), only=only, jobs=jobs)
     ]
     wrong = [verdict for verdict in seen if not verdict.right]
     for verdict in wrong:
@@ -414,12 +407,6 @@ def doctor_command(python: Path, root: Path | None, quiet: bool) -> None:
 @release_argument
 @target_option
 @click.option(
-    "--arch",
-    type=click.Choice(get_args(Arch)),
-    help="Of a thin image: the processor that it is for. Default: all that base and "
-    "release are for.",
-)
-@click.option(
     "--base",
     metavar="official|debian|REF",
     help="official: the patched files as one layer on the release's official image. "
@@ -427,11 +414,10 @@ def doctor_command(python: Path, root: Path | None, quiet: bool) -> None:
     "this machine's processor, from Debian packages, by buildah. Default: official, or "
     "debian if no registry answers.",
 )
-def build_image_command(
-    release: str | None, target: Target, arch: Arch | None, base: str | None
-) -> None:
+def build_image_command(release: str | None, target: Target, base: str | None) -> None:
     """Build a container image of RELEASE with its patches.
 
+    A thin image is for all processors that base and release are for.
     The result is a folder in build/images: the OCI layout "image" and its bill of
     materials. The last lines say how to run a whole image, and how to publish either.
     """
@@ -447,16 +433,10 @@ def build_image_command(
             console.note(f"no official image ({error.message}): building --base debian")
             base = "debian"
     if base == "debian":
-        if arch not in (None, this_machine()):
-            raise UsageError(
-                f"a whole image for {arch} cannot be built here",
-                f"run this command on an {arch} machine",
-            )
         folder = debian.build(patched, target)
     else:
-        archs = (arch,) if arch else get_args(Arch)
         reference = None if base == "official" else skopeo.parse(base)
-        folder = thin.make(patched, target, archs, reference)
+        folder = thin.make(patched, target, reference)
     image = layout.load(folder / "image")
     for part in image.parts:
         layer = part.manifest["layers"][-1]

@@ -25,6 +25,8 @@ from patchset.errors import PatchsetError, redact
 
 err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
+#: Seconds between two lines of progress in a log.
+_BETWEEN_LINES = 15
 
 
 def note(text: str) -> None:
@@ -70,31 +72,30 @@ def step(name: str) -> Iterator[None]:
 def progress(
     name: str, total: int, *, unit: str = "bytes"
 ) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, a line every tenth, or half a minute, in a log; the yielded function advances it.
+    """A bar on a terminal, else a line now and then; the yielded function advances it.
 
-    ``total`` is in ``unit``\\ s ("bytes" shows sizes and speed, any other word counts things).
+    ``total`` is in ``unit``\\ s ("bytes" shows sizes and speed, any other word counts).
     """
-    if err.is_terminal:
-        columns = [DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()]
-        counted = columns if unit == "bytes" else [MofNCompleteColumn()]
-        shown = (TextColumn("  {task.description}"), BarColumn(), *counted)
-        with Progress(*shown, console=err, transient=True) as bar:
-            task = bar.add_task(escape(name), total=total)
-            yield lambda count: bar.advance(task, count)
-        return
-    done, told, last = 0, 0.0, time.monotonic()
+    columns = [DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()]
+    counted = columns if unit == "bytes" else [MofNCompleteColumn()]
+    shown = (TextColumn("  {task.description}"), BarColumn(), *counted)
+    scale, word = (1e6, "MB") if unit == "bytes" else (1, unit)
+    done, told = 0, time.monotonic()
 
     def advance(count: int) -> None:
-        nonlocal done, told, last
+        nonlocal done, told
         done += count
-        now = time.monotonic()
-        if not total or done / total <= told:
-            return
-        if done >= total or done / total >= told + 0.1 or now - last > 30:
-            told, last = done / total, now
-            note(f"  {name}: {how_far(done, total, unit)}")
+        bar.advance(task, count)
+        due = done == total or time.monotonic() - told > _BETWEEN_LINES
+        if due and not err.is_terminal:
+            told = time.monotonic()
+            note(f"  {name}: {done / scale:.0f} of {total / scale:.0f} {word}")
 
-    yield advance
+    with Progress(
+        *shown, console=err, transient=True, disable=not err.is_terminal
+    ) as bar:
+        task = bar.add_task(escape(name), total=total)
+        yield advance
 
 
 def duration(seconds: float) -> str:
@@ -103,12 +104,3 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def how_far(done: int, total: int, unit: str = "bytes") -> str:
-    """The part that is done; how long the rest takes would be a guess."""
-    scale, word = (1e9, "GB") if total >= 1e9 else (1e6, "MB")
-    what = f"{done} of {total} {unit}"
-    if unit == "bytes":
-        what = f"{done / scale:.1f} of {total / scale:.1f} {word}"
-    return f"{what} ({done / total:.0%})"

@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from patchset import console, files
@@ -38,12 +38,8 @@ _NO_NETWORK = re.compile(
 class ProgramError(PatchsetError):
     """A program ended with an error; ``tail`` is the end of its output."""
 
-    def __init__(self, message: str, tail: str, *, shown: bool = True) -> None:
-        hint = "its output is above"
-        if not shown:
-            hint = "run the same command again when that is mended"
-            message += f"; its last words: {end_of(tail)}" if tail else ""
-        super().__init__(message, hint)
+    def __init__(self, message: str, tail: str) -> None:
+        super().__init__(message, "its output is above")
         self.tail = tail
 
 
@@ -59,7 +55,6 @@ def run(
     prefix: str,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    on_line: Callable[[str], None] | None = None,
 ) -> None:
     """Run a program and show each line it prints behind ``prefix``.
 
@@ -68,7 +63,6 @@ def run(
         prefix: Stands before each line, and names the program in notes.
         env: Its environment; this process's without it.
         cwd: Its folder.
-        on_line: Gets each line in place of the terminal.
 
     Raises:
         MissingToolError: it is not installed.
@@ -96,7 +90,6 @@ def run(
         pass_fds=tuple(files.locks_held),
     )
     tail: deque[str] = deque(maxlen=15)
-    show = on_line or (lambda line: console.note(f"  {prefix}: {line}"))
     start = time.monotonic()
     try:
         for line in _lines(child):
@@ -105,21 +98,18 @@ def run(
                 console.note(f"  {prefix}: at work for {past}")
             elif line.strip():
                 tail.append(line)
-                show(line)
+                console.note(f"  {prefix}: {line}")
     except BaseException:
         console.note(f"  {prefix}: told to stop, which can take a minute")
         _end(child)
         raise
     if status := child.wait():
-        raise _failure(argv, status, tail, shown=on_line is None)
+        raise _failure(argv[0], status, tail)
 
 
-def _failure(
-    argv: list[str], status: int, tail: Sequence[str], *, shown: bool
-) -> PatchsetError:
+def _failure(program: str, status: int, tail: Sequence[str]) -> PatchsetError:
     """The error for a program that ended with a status."""
-    subcommand = next(filter(str.isalpha, argv[1:]), "")  # build, push
-    name = f"{Path(argv[0]).name} {subcommand}".strip()
+    name = Path(program).name
     if full := [line for line in tail if files.tells_of_no_space(line)]:
         hint = "free some space, then run the same command again"
         said = f"the disk is full: {name} said {end_of(full[-1])!r}"
@@ -129,8 +119,7 @@ def _failure(
         said = f"{name} has no network; it said {end_of(alone[-1])!r}"
         return UnavailableError(said, hint)
     status = status if status >= 0 else 128 - status
-    text = f"{name} ended with status {status}"
-    return ProgramError(text, "\n".join(tail), shown=shown)
+    return ProgramError(f"{name} ended with status {status}", "\n".join(tail))
 
 
 def _lines(child: subprocess.Popen[bytes]) -> Iterator[str | None]:

@@ -83,22 +83,13 @@ class Release(_Pinned):
 
     def wheel(self, target: Target, arch: Arch) -> Artifact:
         """The official wheel for a target and architecture."""
-        by_arch = self.wheels.get(target)
-        if not by_arch:
-            raise UsageError(
-                f"{self.name} has no official {target} wheel",
-                f"targets of this release: {', '.join(self.wheels)}; releases with {target}: "
-                + (
-                    ", ".join(r.name for r in releases() if target in r.wheels)
-                    or "none"
-                ),
-            )
-        if arch not in by_arch:
-            raise UsageError(
-                f"{self.name} has no {target} wheel for {arch}",
-                f"it has {', '.join(by_arch)}",
-            )
-        return by_arch[arch]
+        if artifact := self.wheels.get(target, {}).get(arch):
+            return artifact
+        others = [r.name for r in releases() if arch in r.wheels.get(target, {})]
+        raise UsageError(
+            f"{self.name} has no official {target} wheel for {arch}",
+            f"releases that have one: {', '.join(others) or 'none'}",
+        )
 
 
 def this_machine() -> Arch:
@@ -139,11 +130,10 @@ def load(name: str | None = None) -> Release:
         return defaults[0]
     name = "v" + name.removeprefix("v")
     if name not in (known := release_names()):
-        near = [other for other in known if other.split(".")[:2] == name.split(".")[:2]]
         raise UsageError(
             f"unknown release {name}",
-            (f"did you mean {near[-1]}? " if near else "")
-            + f"known: {', '.join(known) or 'none'}; nox -s pin -- v0.34.0 adds a release of vLLM",
+            f"known: {', '.join(known) or 'none'}; "
+            "nox -s pin -- v0.34.0 adds a release of vLLM",
         )
     return read(paths.patches_dir() / name / "release.toml")
 

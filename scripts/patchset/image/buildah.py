@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -87,10 +86,8 @@ def storage() -> Path:
     """
     place = output("buildah", "info", "--format", "{{.store.GraphRoot}}")
     if place is None:
-        said = "does not work: see buildah info"
-        missing = shutil.which("buildah") is None
         raise MissingToolError(
-            f"buildah {'is not installed' if missing else said}",
+            "buildah is not installed, or does not work here: see buildah info",
             "install it: sudo apt-get install buildah",
         )
     return Path(place)

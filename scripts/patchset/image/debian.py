@@ -65,7 +65,11 @@ def build(patched: PatchedRelease, target: Target) -> Path:
         }
         options = [f"--label={key}={value}" for key, value in said.items()]
         options += [f"--build-arg=TARGET={target}", f"--target={target}"]
-        options += [f"--build-arg=PRELOAD={_preload(arch)}"] if target == "cpu" else []
+        if target == "cpu":
+            # As in the official image: tcmalloc, and on x86_64 Intel's OpenMP (locked).
+            preload = f"/usr/lib/{arch}-linux-gnu/libtcmalloc_minimal.so.4"
+            preload += ":/opt/venv/lib/libiomp5.so" if arch == "x86_64" else ""
+            options += [f"--build-arg=PRELOAD={preload}"]
         with files.scratch(images) as context:
             fill(context, base, wheel, locked, wheels)
             buildah.build(context, name, epoch, options)
@@ -74,12 +78,6 @@ def build(patched: PatchedRelease, target: Target) -> Path:
             digest, below = layout.load(temp / "image").digest, {base.name: base_sum}
             sbom.write(temp, patched, target, digest, {arch: wheel}, below, locked)
     return out
-
-
-def _preload(arch: Arch) -> str:
-    """As in the official image: tcmalloc, and on x86_64 Intel's OpenMP (locked)."""
-    openmp = ":/opt/venv/lib/libiomp5.so" if arch == "x86_64" else ""
-    return f"/usr/lib/{arch}-linux-gnu/libtcmalloc_minimal.so.4{openmp}"
 
 
 def fill(
@@ -120,19 +118,15 @@ def _docker(name: str) -> Path:
     return paths.project_root() / "docker" / name
 
 
-def _packages(target: Target) -> list[str]:
-    """Return the packages beside Debian's essential ones, from docker/packages.toml."""
-    groups = tomllib.loads(_docker("packages.toml").read_text(encoding="utf-8"))
-    return sorted({*groups["common"], *groups[target]})
-
-
 def rootfs(target: Target, arch: Arch, epoch: int) -> Path:
     """Return the base as a tar file in ``build/images/base``, made unless it is there.
 
     Its name has a digest of what it is made from: packages, suite, architecture, time
     and last step. The packages' versions are those of the day on which it was made.
     """
-    names, clean = _packages(target), _docker("setup/clean-base.sh").read_text()
+    groups = tomllib.loads(_docker("packages.toml").read_text(encoding="utf-8"))
+    names = sorted({*groups["common"], *groups[target]})
+    clean = _docker("setup/clean-base.sh").read_text()
     recipe = json.dumps([names, SUITE, arch, epoch, clean]).encode()
     key = hashlib.sha256(recipe).hexdigest()[:16]
     place = paths.images_dir() / "base" / f"debian-{SUITE}-{target}-{arch}-{key}.tar"

@@ -51,10 +51,9 @@ def official(release: Release, target: Target) -> Reference:
 def make(
     patched: PatchedRelease,
     target: Target,
-    archs: Sequence[Arch],
     reference: Reference | None = None,
 ) -> Path:
-    """Build the thin image on a base in a registry, for those of ``archs`` that it has.
+    """Build the thin image on a base in a registry, for all processors of both.
 
     Without ``reference``, the base is the official image. Returns the image's folder.
     """
@@ -69,12 +68,13 @@ def make(
             "the base has patches of this project already",
             "name the image that it was made from",
         )
-    pinned = release.wheels.get(target) or {archs[0]: release.wheel(target, archs[0])}
-    parts = [part for part in base.parts if part.arch in archs and part.arch in pinned]
+    pinned = release.wheels.get(target, {})
+    parts = [part for part in base.parts if part.arch in pinned]
     if not parts:
+        has = ", ".join(pinned) or "none"
         raise UsageError(
-            f"the base is not for {' or '.join(GOARCH[arch] for arch in archs)}",
-            "choose another --arch",
+            f"the base is for no processor that {release.name} has a {target} wheel for",
+            f"it has: {has}; choose another base",
         )
     for part in parts if reference else []:
         _check(base_name, part, patched, target)
