@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.markup import escape
-from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -41,12 +40,9 @@ def result(*lines: object) -> None:
 
 
 def table(rows: Table) -> None:
-    """A table on standard output; as wide as its cells where there is no terminal, so that a log loses nothing."""
-    if out.is_terminal:
-        out.print(rows)
-    else:
-        needed = Measurement.get(out, out.options.update(max_width=1000), rows).maximum
-        Console(file=out.file, width=needed, highlight=False).print(rows)
+    """A table on standard output; a log has wide lines, so that it loses nothing."""
+    width = None if out.is_terminal else 200
+    Console(file=out.file, width=width, highlight=False).print(rows)
 
 
 def show_error(error: PatchsetError) -> None:

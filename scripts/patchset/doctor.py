@@ -215,7 +215,8 @@ def main(arguments: list[str] | None = None) -> int:
     infos = find(folders, "vllm")
     if not infos:
         where = options.root or sys.executable
-        print(f"no vllm is installed for {where}", file=sys.stderr)
+        text = f"no vllm is installed for {where}; name the Python that serves"
+        print(text, file=sys.stderr)
         return NO_VLLM
     info = ([i for i in infos if (i / MANIFEST).is_file()] or infos)[-1]
     series = read_manifest(info)

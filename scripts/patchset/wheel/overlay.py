@@ -16,7 +16,7 @@ from typing import Any, Literal
 from patchset import console, files, paths
 from patchset.errors import PatchsetError
 from patchset.inputs import fetch
-from patchset.release import Arch, Artifact, Release, Target
+from patchset.release import Arch, Artifact, Target
 from patchset.series.apply import PatchedRelease
 from patchset.series.native import native
 from patchset.wheel import archive, metadata, record
@@ -50,7 +50,9 @@ def write(
     compiled: Mapping[str, bytes] | None = None,
 ) -> Path:
     """Write a patched wheel into a folder, with ``compiled`` modules by their names."""
-    place = folder / wheel_name(patched.pin, target, pinned)
+    # Our name and version before the official wheel's tags (PEP 427).
+    tags = "-".join(pinned.file.split("-")[-3:])
+    place = folder / f"vllm-{patched.pin.built_version(target)}-{tags}"
     with console.step(f"write {place.name}"), files.lock(place):
         files.remove_temp(place.parent, place.name)
         members = assemble(stock, patched, target, pinned, compiled or {})
@@ -79,12 +81,6 @@ def inside_wheel(path: str) -> bool:
     return path.startswith("vllm/")
 
 
-def wheel_name(release: Release, target: Target, official: Artifact) -> str:
-    """Our name and version before the official wheel's tags (PEP 427)."""
-    tags = "-".join(official.file.removesuffix(".whl").split("-")[-3:])
-    return f"vllm-{release.built_version(target)}-{tags}.whl"
-
-
 def assemble(
     stock: Wheel,
     patched: PatchedRelease,
@@ -93,16 +89,16 @@ def assemble(
     compiled: Mapping[str, bytes],
 ) -> list[Member]:
     """The members of a patched wheel, the official wheel's in its order first."""
-    info = stock.dist_info
-    old, new = (
-        info.removesuffix(".dist-info"),
-        f"vllm-{patched.pin.built_version(target)}",
-    )
+    info, version = stock.dist_info, patched.pin.built_version(target)
+    old, new = info.removesuffix(".dist-info"), f"vllm-{version}"
+    module, notes, tags = metadata.VERSION_FILE, f"{info}/METADATA", f"{info}/WHEEL"
     # Without content: left out, or made at the end.
     contents: dict[str, bytes | None] = {
         **compiled,
         **_changed(stock, patched, pinned),
-        **_own_files(stock, target, patched.pin, pinned),
+        module: metadata.patched_version_file(stock.read(module), version),
+        notes: metadata.patched_metadata(stock.read(notes), version),
+        tags: metadata.retagged_wheel_file(stock.read(tags), pinned.file),
         f"{info}/{PROVENANCE}": None,
         f"{info}/RECORD": None,
     }
@@ -158,21 +154,6 @@ def _changed(
             )
         found[path] = change.content
     return found
-
-
-def _own_files(
-    stock: Wheel, target: Target, pin: Release, pinned: Artifact
-) -> dict[str, bytes]:
-    """The official wheel's files that carry a version or tags, with ours."""
-    version, info = pin.built_version(target), stock.dist_info
-    own = metadata.patched_metadata(stock.read(f"{info}/METADATA"), version)
-    module = metadata.patched_version_file(stock.read(metadata.VERSION_FILE), version)
-    tags = metadata.retagged_wheel_file(stock.read(f"{info}/WHEEL"), pinned.file)
-    return {
-        metadata.VERSION_FILE: module,
-        f"{info}/METADATA": own,
-        f"{info}/WHEEL": tags,
-    }
 
 
 def _provenance(

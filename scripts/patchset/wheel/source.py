@@ -119,15 +119,13 @@ def prepare(patched: Path, folder: Path) -> None:
 
 
 def cutlass_headers(stock: Wheel, folder: Path) -> Path:
-    """CUTLASS' headers: of ``VLLM_CUTLASS_SRC_DIR``, else the official wheel's."""
-    if given := os.environ.get("VLLM_CUTLASS_SRC_DIR"):
-        folder = Path(given).absolute()
-    elif not folder.is_dir():
+    """CUTLASS' headers, as the official wheel has them."""
+    if not folder.is_dir():
         tops = {match[1] for name in stock.members if (match := _CUTLASS.match(name))}
         if not tops:
             raise PatchsetError(
                 f"{stock.path.name} has no headers of CUTLASS",
-                "set VLLM_CUTLASS_SRC_DIR to a checkout of it",
+                "only a release whose wheel has them can be compiled",
             )
         top = min(tops)
         with files.atomic_folder(folder) as temp:
@@ -136,7 +134,6 @@ def cutlass_headers(stock: Wheel, folder: Path) -> Path:
                     place = temp / name.removeprefix(f"{top}/")
                     place.parent.mkdir(parents=True, exist_ok=True)
                     place.write_bytes(stock.read(name))
-    console.note(f"  headers of CUTLASS are those of {folder}")
     return folder
 
 
