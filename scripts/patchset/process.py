@@ -29,7 +29,7 @@ HEARTBEAT = 20.0
 #: Seconds that an interrupted program has to clean up, and then to end.
 GRACE, LAST_GRACE = 30.0, 5.0
 _NO_NETWORK = re.compile(
-    r"in name resolution|Could not (resolve|connect)|Failed to fetch|EAI_AGAIN|"
+    r"in name resolution|Could not resolve (host|')|Could not connect to|EAI_AGAIN|"
     r"Network is unreachable",
     re.IGNORECASE,
 )

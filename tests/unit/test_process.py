@@ -57,6 +57,7 @@ PIP = "print({!r}, flush=True); raise SystemExit('ERROR: No matching distributio
 NETWORK = (
     "WARNING: Retrying: [Errno -3] Temporary failure in name resolution",
     "npm error reason: getaddrinfo EAI_AGAIN registry.npmjs.org",
+    "Err:1 http://deb.debian.org bookworm InRelease Could not resolve 'deb.debian.org'",
 )
 
 
@@ -66,6 +67,7 @@ NETWORK = (
         ("exit(900 * 'a' + ' disk quota exceeded')", NoSpaceError, "aaa disk quota"),
         (PIP.format(NETWORK[0]), UnavailableError, "no network.* name resolution"),
         (PIP.format(NETWORK[1]), UnavailableError, "no network.*registry.npmjs.org"),
+        (PIP.format(NETWORK[2]), UnavailableError, "no network.*deb.debian.org"),
         ("exit('[Errno 28] No space left on device')", NoSpaceError, "disk is full"),
         ("exit('write x: no space left on device')", NoSpaceError, "disk is full"),
     ],
