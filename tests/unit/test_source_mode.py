@@ -111,7 +111,6 @@ def test_a_module_is_the_same_bytes_in_another_folder(
     build = ("build-wheel", "--mode", "source", "--modules", "_C")
     done = compiled.run(*build)
     wheel = Path(done.stdout.split()[1])
-    assert "headers of CUTLASS are those of" in done.stderr
     with zipfile.ZipFile(wheel) as made:
         module = made.read("vllm/_C.abi3.so")
         assert b"five" in made.read("vllm/parser.py")
