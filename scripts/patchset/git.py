@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 from pathlib import Path
 
-from patchset import files
+from patchset import files, process
 from patchset.errors import MissingToolError, PatchsetError, UnavailableError
 
 #: The committer in the trees. Fixed, so that equal trees have equal commit ids.
@@ -157,7 +155,7 @@ def _start(
         try:
             out, err = child.communicate(stdin, timeout)
         except BaseException as error:
-            _end(child)
+            process.end(child)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise UnavailableError(
                     f"git {' '.join(arguments[:2])} did not end in {timeout:.0f} s",
@@ -165,12 +163,3 @@ def _start(
                 ) from error
             raise
     return child.returncode, out, err
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End git with all that it started; a SIGTERM lets it remove its locks."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            os.killpg(child.pid, number)
-            child.wait(5)
-            return

@@ -101,7 +101,7 @@ def run(
                 console.note(f"  {prefix}: {line}")
     except BaseException:
         console.note(f"  {prefix}: told to stop, which can take a minute")
-        _end(child)
+        end(child)
         raise
     if status := child.wait():
         raise _failure(argv[0], status, tail)
@@ -143,7 +143,7 @@ def _lines(child: subprocess.Popen[bytes]) -> Iterator[str | None]:
         yield raw.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def end(child: subprocess.Popen[bytes]) -> None:
     """Interrupt a program with its whole group, and kill what does not end."""
     for number, seconds in (
         (signal.SIGINT, GRACE),
