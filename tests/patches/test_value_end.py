@@ -29,8 +29,8 @@ BLOCK = call("read", ("path", "/y"))
 )
 def test_value_is_kept(value: str, then: str) -> None:
     text = call("write", ("path", "/a"), ("mode", "fast"), ("content", value))
-    wanted = {"path": "/a", "mode": "fast", "content": value}
+    expected = [("write", {"path": "/a", "mode": "fast", "content": value})]
+    expected += [("read", {"path": "/b"})] * bool(then)
     for message in messages(text + then):
-        assert message.arguments[0] == ("write", wanted)
-        assert message.arguments[1:] == [("read", {"path": "/b"})] * bool(then)
+        assert message.arguments == expected
         assert message.content == ""
