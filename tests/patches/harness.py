@@ -197,7 +197,7 @@ def ask(
 def faults(reading: Reading) -> list[str]:
     """What is wrong in the form of a response.
 
-    Up to v0.23.0 the last event of /v1/responses names other call ids than the items,
+    Up to v0.31.0 the last event of /v1/responses names other call ids than the items,
     in stock and patched.
     """
     return [one for one in reading.broken if not one.startswith("final-ids")]
