@@ -92,7 +92,7 @@ def table(found: Iterable[Release]) -> str:
         if kept := read(release.name):
             day = results.taken([kept], SUITE_VERSION, release.name)
             rows.append([release.name, *_figures(kept["cells"]), day])
-        else:
+        elif release.tier == "maintained":
             cells = [""] * (len(head) - 2)
             rows.append([release.name, results.NOT_RUN, *cells])
     return results.table(" | ".join(head), rows)
