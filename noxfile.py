@@ -207,8 +207,11 @@ serve("cpu-tests", whole, "gpu", "v0.32.0", "--target", "cpu", "--seconds", "144
 def receipt(session: nox.Session, *words: str) -> None:
     """Measure: one file that tests a GPU host: -- [RELEASE --target cpu --check FILE]."""
     install(session, "cpu")
-    options, names = arguments(session)
-    python(session, "gpu", names[0], *words, *options)
+    # Here --all is the lane's own: all servers of one release.
+    options = [one for one in session.posargs if not RELEASE_NAME.fullmatch(one)]
+    named = [one for one in session.posargs if one not in options]
+    name, *_ = named or releases(default=True)
+    python(session, "gpu", name, *words, *options)
 
 
 @nox.session(name="gpu-tests")
