@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from patchset.errors import NoSpaceError
 #: What a full disk, or a full quota, is called.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
-#: Temporary names start so; whoever holds the lock of a place may delete them there.
+#: Temporary names start so.
 TEMP_PREFIX = ".tmp-"
 
 
@@ -52,12 +51,11 @@ locks_held: set[int] = set()
 
 
 @contextlib.contextmanager
-def lock(path: Path, *, briefly: bool = False) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
     """Hold ``path`` for one run at a time; a second run says that it waits, and waits.
 
     The lock is a file ``.NAME.lock`` beside ``path``, released by the kernel when its
-    holder has died, with all programs that ``process.run`` started for it. One that is
-    held ``briefly`` is waited for in silence, and no program inherits it.
+    holder has died, with all programs that ``process.run`` started for it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(
@@ -67,11 +65,9 @@ def lock(path: Path, *, briefly: bool = False) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if not briefly:
-                console.note(f"another run works on {path.name}; waiting for it")
+            console.note(f"another run works on {path.name}; waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
-        if not briefly:
-            locks_held.add(handle)
+        locks_held.add(handle)
         yield
     finally:
         locks_held.discard(handle)
@@ -79,22 +75,46 @@ def lock(path: Path, *, briefly: bool = False) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _unfinished(path: Path) -> Iterator[Path]:
+    """A place for what shall be ``path``: of its name, in a temporary folder beside it.
+
+    Deletes what killed runs left of the same name.
+    """
+    made = path.parent / f"{TEMP_PREFIX}{secrets.token_hex(4)}-{path.name}"
+    with explain_full_disk(path), contextlib.ExitStack() as held:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held.callback(shutil.rmtree, made, ignore_errors=True)
+        with _held(path.parent, fcntl.LOCK_EX):  # until others see that it is held
+            for left in path.parent.glob(f"{TEMP_PREFIX}*-{path.name}"):
+                with contextlib.suppress(OSError), _held(left):
+                    shutil.rmtree(left, ignore_errors=True)
+            made.mkdir(mode=0o700)
+            held.enter_context(_held(made))
+        yield made / path.name
+
+
+@contextlib.contextmanager
+def _held(folder: Path, how: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> Iterator[None]:
+    """Hold the lock of a folder itself; BlockingIOError if another run holds it."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, how)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Write a temporary file and rename it to ``path`` at the end, or leave nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with explain_full_disk(path):
-        handle, name = tempfile.mkstemp(f"-{path.name}", TEMP_PREFIX, path.parent)
-        os.close(handle)
-        unfinished = Path(name)
-        try:
-            yield unfinished
-            # A full disk is noticed before the file counts as done.
-            with unfinished.open("rb") as file:
-                os.fsync(file.fileno())
-            unfinished.chmod(0o644)
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+    with _unfinished(path) as unfinished:
+        unfinished.touch()
+        yield unfinished
+        # A full disk is noticed before the file counts as done.
+        with unfinished.open("rb") as file:
+            os.fsync(file.fileno())
+        unfinished.chmod(0o644)
+        unfinished.replace(path)
 
 
 @contextlib.contextmanager
@@ -103,62 +123,21 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
     An existing folder is replaced, and kept when filling fails.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with explain_full_disk(path):
-        work = Path(tempfile.mkdtemp(f"-{path.name}", TEMP_PREFIX, path.parent))
-        new = work / path.name
-        try:
-            new.mkdir()
-            new.chmod(0o755)
-            yield new
-            if path.exists():
-                path.rename(work / "old")
-            new.rename(path)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
+    with _unfinished(path) as new:
+        new.mkdir()
+        new.chmod(0o755)
+        yield new
+        if path.exists():
+            path.rename(new.with_name(f"old-{path.name}"))
+        new.rename(path)
 
 
 @contextlib.contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
-    """A temporary folder in ``folder``; the next run removes that of a killed one."""
-    made = folder / f"{TEMP_PREFIX}{secrets.token_hex(4)}-scratch"
-    held = contextlib.ExitStack()
-    try:
-        with lock(folder / "scratch", briefly=True):
-            for left in folder.glob(f"{TEMP_PREFIX}*-scratch"):
-                # Those of other runs are held.
-                with contextlib.suppress(BlockingIOError), _held(left):
-                    shutil.rmtree(left, ignore_errors=True)
-            made.mkdir(mode=0o700)
-            held.enter_context(_held(made))
-        with held, explain_full_disk(folder):
-            yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder itself; BlockingIOError if another run holds it."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(handle)
-
-
-def remove_temp(folder: Path, name: str = "") -> None:
-    """Delete what a killed run left in ``folder``, under the lock of what is made there.
-
-    ``name`` is that of the one file or folder that the lock is for, if other runs may
-    be at work beside it.
-    """
-    for left in folder.glob(f"{TEMP_PREFIX}*" + (name and f"-{name}")):
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
-        else:
-            left.unlink(missing_ok=True)
+    """A temporary folder in ``folder``."""
+    with _unfinished(folder / "scratch") as made:
+        made.mkdir(mode=0o700)
+        yield made
 
 
 def write_text(path: Path, text: str) -> None:

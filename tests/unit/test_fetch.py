@@ -135,7 +135,7 @@ def test_nothing_is_left_of_an_interrupted_download(
         patched.setattr(console, "note", interrupted)
         fetch.artifact(PINNED)
     assert [file.suffix for file in downloads.iterdir()] == [".lock"]
-    (downloads / f".tmp-killed-{NAME}").touch()
+    (downloads / f".tmp-killed-{NAME}").mkdir()
     assert fetch.artifact(PINNED).read_bytes() == CONTENT
     assert not list(downloads.glob(".tmp-*"))
 

@@ -142,7 +142,6 @@ def command():
     images = Path(sys.argv[1]) / "images"
     with files.lock(images / "work"):
         buildah.clean(images)
-        files.remove_temp(images)
         buildah.build(images / "context", "localhost/small:1", 0)
         with files.atomic_folder(images / "small") as made:
             buildah.store("localhost/small:1", made)

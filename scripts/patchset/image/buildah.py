@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,12 +37,10 @@ def build(context: Path, tag: str, epoch: int, options: Sequence[str] = ()) -> N
     argv += [*options, "--tag", tag, str(context)]
     folder = context.parent
     files.write_text(folder / _JOURNAL, "\n".join(_containers()))
-    with (
-        console.step(f"build {tag}"),
-        tempfile.TemporaryDirectory(dir=folder, prefix=files.TEMP_PREFIX) as scratch,
-    ):
+    with console.step(f"build {tag}"), files.scratch(folder) as scratch:
+        env = {**os.environ, "TMPDIR": str(scratch)}
         try:
-            process.run(argv, prefix="buildah", env={**os.environ, "TMPDIR": scratch})
+            process.run(argv, prefix="buildah", env=env)
         finally:
             clean(folder)
 

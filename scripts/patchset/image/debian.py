@@ -53,7 +53,6 @@ def build(patched: PatchedRelease, target: Target) -> Path:
     files.need_space(needed)
     with files.lock(images / "work"):
         buildah.clean(images)
-        files.remove_temp(images)
         wheel = overlay.build(patched, target, arch)
         base = rootfs(target, arch, epoch)
         base_sum = files.sha256_file(base)
@@ -134,7 +133,6 @@ def rootfs(target: Target, arch: Arch, epoch: int) -> Path:
         if place.is_file():
             console.note(f"base {place.name} is there; remove it for Debian's updates")
         else:
-            files.remove_temp(place.parent)
             _bootstrap(place, names, arch, epoch, clean)
     return place
 

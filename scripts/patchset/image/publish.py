@@ -101,7 +101,6 @@ def reproduce(reference: Reference) -> tuple[str, list[str]]:
         if found := _differing(part.labels, here):
             return image.digest, [*found, "not built: its inputs differ here"]
     bases = [_base(reference, part) for part in image.parts]
-    paths.build_dir().mkdir(parents=True, exist_ok=True)
     with files.scratch(paths.build_dir()) as folder:
         out, name = folder / "again", said[labels.BASE_NAME]
         thin.build(patched, cast(Target, target), bases, name, out)

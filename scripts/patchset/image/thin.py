@@ -112,13 +112,11 @@ def build(
         index = {"schemaVersion": 2, "mediaType": layout.INDEX, "manifests": entries}
         blobs.append(layout.dump(index))
         top = layout.descriptor(blobs[-1], layout.INDEX)
-    with files.lock(out):
-        files.remove_temp(out.parent, out.name)
-        with files.atomic_folder(out) as temp:
-            name = f"{release.name}-mtp.{release.revision}"
-            layout.write(temp / "image", top, name, blobs)
-            below = {f"base-{part.arch}": part.digest for part in bases}
-            sbom.write(temp, patched, target, top["digest"], wheels, below)
+    with files.lock(out), files.atomic_folder(out) as temp:
+        name = f"{release.name}-mtp.{release.revision}"
+        layout.write(temp / "image", top, name, blobs)
+        below = {f"base-{part.arch}": part.digest for part in bases}
+        sbom.write(temp, patched, target, top["digest"], wheels, below)
     return out
 
 
@@ -173,7 +171,6 @@ def _check(
         if overlay.inside_wheel(change.path) and change.stock is not None
     }
     wanted, found = {f"{info}/METADATA", *stock}, dict[str, str]()
-    paths.build_dir().mkdir(parents=True, exist_ok=True)
     with (
         console.step(f"look into {reference} for {GOARCH[base.arch]}"),
         files.scratch(paths.build_dir()) as scratch,

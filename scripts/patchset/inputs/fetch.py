@@ -34,7 +34,6 @@ def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> 
             return place
         if place.is_file():  # kept until then: the pin may be what is wrong
             console.note(f"{place} is not the pinned file; fetching that")
-        files.remove_temp(place.parent, place.name)
         files.need_space({place.parent: pinned.size})
         if advance is None:
             title = f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"
@@ -74,7 +73,7 @@ def _download(pinned: Artifact, part: Path, advance: Callable[[int], None]) -> N
         raise UnavailableError(
             f"{pinned.file} could not be downloaded: {failure}",
             "check the network, then run the same command again, or put the file into "
-            f"{part.parent}",
+            f"{paths.downloads_dir()}",
         )
     if (sha256 := files.sha256_file(part)) != pinned.sha256:
         raise PatchsetError(

@@ -55,7 +55,6 @@ def make(name: str) -> Path:
         raise UsageError(what, "delete that file to pin the release again")
     content = text(name)
     with files.lock(paths.build_dir() / "pins"):
-        files.remove_temp(folder)
         if not (folder / "series").exists():
             files.write_text(folder / "series", "")
         files.write_text(file, content)

@@ -64,7 +64,6 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
         stamp = read_stamp(tree)
         if not discard:
             refuse_work(release)
-        files.remove_temp(tree.parent, tree.name)
         same = stamp is not None and wanted.items() <= stamp.items()
         if discard or not same or stopped_at(tree) is not None:
             with console.step(f"apply {len(series.patches)} patches to {release.name}"):

@@ -166,7 +166,6 @@ def combined(release: Release) -> list[Path]:
         f"{name}.after.sha256": patched_files.text(patched_files.sums_of(found)),
     }
     with files.lock(folder):
-        files.remove_temp(folder)
         for file, text in made.items():
             files.write_text(folder / file, text)
     return [folder / file for file in made]

@@ -75,7 +75,6 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
             f"replace it, empty {new.folder / SERIES}",
         )
     refuse_work(new)
-    files.remove_temp(tree.parent, tree.name)
     series = read(source)
     stock, patched = stock_tree(new), patched_tree(source)
     listed = (new.folder / SERIES, *new.folder.glob("*.diff"))

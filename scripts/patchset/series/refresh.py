@@ -106,7 +106,6 @@ def generate(chosen: Sequence[Release], outcome: Outcome) -> None:
 
 def _write(place: Path, text: str) -> bool:
     """Make a file say ``text``, or not be there; whether that changed anything."""
-    files.remove_temp(place.parent, place.name)
     before = place.read_text(encoding="utf-8") if place.is_file() else ""
     if text and text != before:
         files.write_text(place, text)
@@ -190,7 +189,6 @@ def _store(
     among = [other for other in releases() if other.name != release.name]
     for entry in (*text, *gone):
         file = entry_file(release, entry)
-        files.remove_temp(file.parent, file.name)
         there = git.blob_id(content_of(file)) if file.exists() else None
         made = git.blob_id(text[entry].encode()) if entry in text else None
         shared = entry.startswith((FILES, *SHARED))

@@ -41,7 +41,6 @@ def stock_tree(release: Release) -> Path:
             return tree
         from patchset.inputs import fetch, unpack  # half a second, and only here
 
-        files.remove_temp(tree.parent)
         with files.atomic_folder(tree) as temp:
             archive = fetch.artifact(release.sdist)
             with console.step(f"unpack {release.sdist.file}"):
@@ -72,5 +71,4 @@ def read_stamp(tree: Path) -> dict[str, Any] | None:
 
 def write_stamp(tree: Path, stamp: Mapping[str, Any]) -> None:
     """Say in a tree what it was made of."""
-    files.remove_temp(tree / ".git")
     files.write_text(tree / ".git" / _STAMP, json.dumps(stamp, indent=1) + "\n")

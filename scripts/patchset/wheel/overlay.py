@@ -54,7 +54,6 @@ def write(
     tags = "-".join(pinned.file.split("-")[-3:])
     place = folder / f"vllm-{patched.pin.built_version(target)}-{tags}"
     with console.step(f"write {place.name}"), files.lock(place):
-        files.remove_temp(place.parent, place.name)
         members = assemble(stock, patched, target, pinned, compiled or {})
         with files.atomic_file(place) as temp:
             archive.write(temp, members, stock, patched.pin.source_date_epoch)

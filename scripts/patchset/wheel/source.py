@@ -143,7 +143,6 @@ def toolchain(packages: list[Locked]) -> Path:
     digest = hashlib.sha256("\n".join(sums).encode()).hexdigest()[:12]
     folder = paths.build_dir() / "source" / f"toolchain-{digest}"
     with files.lock(folder):
-        files.remove_temp(folder.parent, folder.name)
         if not folder.is_dir():
             wheels = lock.gather(packages)
             with (

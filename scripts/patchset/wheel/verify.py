@@ -43,7 +43,6 @@ def verify(file: Path, *, allow_compiled: bool = False) -> Report:
     """
     if not file.is_file():  # a fifo would be waited for
         raise UsageError(f"{file} is no regular file", "name a wheel")
-    paths.build_dir().mkdir(parents=True, exist_ok=True)
     with (
         console.step(f"verify {file.name}"),
         files.scratch(paths.build_dir()) as folder,

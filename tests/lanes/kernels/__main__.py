@@ -89,7 +89,6 @@ def _triton(pinned: Release) -> Path:
     place = paths.build_dir() / "kernels" / f"triton-{version}"
     with files.lock(place):
         if not place.is_dir():
-            files.remove_temp(place.parent)
             with (
                 files.atomic_folder(place) as folder,
                 console.step(f"install triton {version}"),
