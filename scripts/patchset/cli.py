@@ -151,9 +151,8 @@ def rebase_command(release: str, old: str | None) -> None:
     "--remote", metavar="URL|DIR", help="The repository of a git ref; else upstream's."
 )
 @click.option("--no-proofs", is_flag=True, help="Run no proofs; seconds.")
-@click.option("--jobs", default=2, type=click.IntRange(1, 64), help="Runs at once.")
 def drift_command(
-    target: str | None, name: str | None, remote: str | None, no_proofs: bool, jobs: int
+    target: str | None, name: str | None, remote: str | None, no_proofs: bool
 ) -> None:
     """Try the series on a source: a release, or a git ref of a repository.
 
@@ -163,15 +162,14 @@ def drift_command(
     """
     from patchset.drift import drift
 
-    faults = drift(target, load(name), remote=remote, prove=not no_proofs, jobs=jobs)
+    faults = drift(target, load(name), remote=remote, prove=not no_proofs)
     sys.exit(EXIT_FAILED if faults else 0)
 
 
 @cli.command("prove")
 @click.argument("names", nargs=-1, metavar="[RELEASE]...")
 @click.option("--patch", "only", multiple=True, metavar="NAME", help="This patch only.")
-@click.option("--jobs", default=2, type=click.IntRange(1, 64), help="Runs at once.")
-def prove_command(names: tuple[str, ...], only: tuple[str, ...], jobs: int) -> None:
+def prove_command(names: tuple[str, ...], only: tuple[str, ...]) -> None:
     """Run the proofs of the patches of each RELEASE (default: the default one).
 
     A proof must fail on the series up to its patch and pass on the whole series. Exit
@@ -182,7 +180,7 @@ def prove_command(names: tuple[str, ...], only: tuple[str, ...], jobs: int) -> N
     seen = [
         verdict
         for name in names or (None,)
-        for verdict in proofs.prove(load(name), only=only, jobs=jobs)
+        for verdict in proofs.prove(load(name), only=only)
     ]
     wrong = [verdict for verdict in seen if not verdict.right]
     for verdict in wrong:

@@ -40,7 +40,6 @@ def drift(
     *,
     remote: str | None = None,
     prove: bool = True,
-    jobs: int = 2,
 ) -> list[str]:
     """Try the series of ``release`` on a source; what is to be done, line by line.
 
@@ -57,7 +56,7 @@ def drift(
         with console.step(f"try the series of {release.name} on {name}"):
             faults, merged = _try(work, series, patched, name)
         if prove:
-            faults += _proofs(work, series, merged, jobs)
+            faults += _proofs(work, series, merged)
     console.result(*faults)
     verdict = f"{len(faults)} to do" if faults else "it fits"
     console.result(f"series of {release.name} on {name}: {verdict}")
@@ -102,7 +101,7 @@ def _try(
     return faults, merged
 
 
-def _proofs(work: Path, series: Series, merged: list[Patch], jobs: int) -> list[str]:
+def _proofs(work: Path, series: Series, merged: list[Patch]) -> list[str]:
     """Run proofs: green with the series, not green on the stock source."""
     own = [(patch.name, proof) for patch in merged for proof in patch.proofs]
     taken = [(Path(proof).stem, proof) for proof in taken_proofs(series.release)]
@@ -112,7 +111,7 @@ def _proofs(work: Path, series: Series, merged: list[Patch], jobs: int) -> list[
         proofs.Run(taken, "as before, on the stock source", "green", STOCK_REF),
     ]
     runs = [run for run in runs if run.proofs]
-    verdicts = proofs.show(work, series.release.name, runs, jobs)
+    verdicts = proofs.show(work, series.release.name, runs)
     faults = [
         f"{verdict.proof} is {verdict.seen} {verdict.stage}: "
         f"{process.end_of(verdict.output)}"
