@@ -13,6 +13,7 @@ from harness import WIDTHS, call, events, ids, raw
 THOUGHT = "The tag <tool_call>\n<function= begins a call, as in <tool_call>, it says.\n"
 ANSWER = "\n\nDone, as </think> ends it.\n" + call("read", ("path", "/a"))
 CALL = call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
+DETAILS = "completion_tokens_details"
 STREAM = {"include_usage": True, "continuous_usage_stats": True}
 
 CASES = {
@@ -32,15 +33,22 @@ def wanted(name: str) -> int:
 
 def counts(text: str, width: int, prompt: str = "open") -> list[int]:
     """Reasoning tokens that the usage of each step of a stream tells."""
-    options: dict[str, Any] = {"reasoning": "qwen3", "stream_options": STREAM}
-    found = events(text, width, prompt=prompt, **options)
-    return [_told(chunk["usage"]) for chunk in found if chunk["choices"]]
+    asked: dict[str, Any] = {"reasoning": "qwen3", "prompt": prompt}
+    found = events(text, width, stream_options=STREAM, **asked)
+    told = [chunk["usage"] for chunk in found if chunk["choices"]]
+    if not any(DETAILS in usage for usage in told):
+        *_, last = events(text, width, surface="responses", **asked)
+        return [_of_response(last["response"])]
+    return [_told(usage) for usage in told]
 
 
 def _told(usage: dict[str, Any]) -> int:
-    return int(
-        (usage.get("completion_tokens_details") or {}).get("reasoning_tokens", 0)
-    )
+    return int((usage.get(DETAILS) or {}).get("reasoning_tokens", 0))
+
+
+def _of_response(response: dict[str, Any]) -> int:
+    """What /v1/responses tells, where chat tells nothing: before v0.28.0."""
+    return int(response["usage"]["output_tokens_details"]["reasoning_tokens"])
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -53,8 +61,14 @@ def test_streamed(name: str, width: int) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_not_streamed(name: str) -> None:
-    _, answer = raw("".join(CASES[name]), reasoning="qwen3", prompt="open")
-    assert _told(json.loads(answer)["usage"]) == wanted(name)
+    text = "".join(CASES[name])
+    asked: dict[str, Any] = {"reasoning": "qwen3", "prompt": "open"}
+    usage = json.loads(raw(text, **asked)[1])["usage"]
+    if DETAILS in usage:
+        assert _told(usage) == wanted(name)
+    else:
+        response = json.loads(raw(text, surface="responses", **asked)[1])
+        assert _of_response(response) == wanted(name)
 
 
 def test_no_reasoning() -> None:
