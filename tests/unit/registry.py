@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import shutil
 import socket
 import subprocess
-import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -62,21 +60,10 @@ def registry(folder: Path, htpasswd: str | None = None) -> Iterator[str]:
 
 def site_files() -> dict[str, bytes]:
     """Return what an installer leaves of the official wheel."""
-    found = wheels.contents("vllm")
+    found = wheels.recorded(wheels.contents("vllm"))
     found["vllm/__pycache__/parser.cpython-312.pyc"] = b"of the old text"
     found["vllm-1.2.0.dist-info/INSTALLER"] = b"uv"
     return {f"{SITE}/{path}": data for path, data in found.items()}
-
-
-def tar(files: dict[str, bytes]) -> bytes:
-    """Write a layer."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as archive:
-        for name, data in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return content.getvalue()
 
 
 def push(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ from conformance import adapters, report
 from conformance import case as cases
 from conformance.adapters import AdapterError, TreeAdapter
 from conformance.host.__main__ import knows
+from conftest import lay, running
 
 HOST = """
 import json, sys, time
@@ -29,21 +31,19 @@ for line in sys.stdin:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    (tmp_path / "vllm").mkdir()
-    (tmp_path / "vllm/__init__.py").touch()
-    return tmp_path
+    return lay(tmp_path, {"vllm/__init__.py": ""})
 
 
 class Stub(TreeAdapter):
     """The adapter with another program in the place of the host."""
 
-    answers_for: Path | None = None
+    host_tree: Path | None = None
+    started = 0
 
     def _start(self) -> Any:
-        import subprocess
-
+        self.started += 1
         return subprocess.Popen(
-            [sys.executable, "-c", HOST, str(self.answers_for or self.tree)],
+            [sys.executable, "-c", HOST, str(self.host_tree or self.tree)],
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -63,14 +63,9 @@ def test_a_host_that_dies_or_hangs_is_replaced_and_its_case_is_wrong(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adapters, "JOB_LIMIT_S", 1.0)
-    results = {
-        r["name"]: r
-        for r in Stub(tree, workers=1).run(
-            [job("a"), job("dies"), job("b"), job("hangs"), job("c")]
-        )
-    }
-    assert set(results) == {"a", "dies", "b", "hangs", "c"}
-    assert results["a"]["results"] == []
+    jobs = [job(name) for name in ("a", "dies", "b", "hangs", "c")]
+    results = {found["name"]: found for found in Stub(tree, workers=1).run(jobs)}
+    assert len(results) == 5 and results["a"]["results"] == []
     for name in ("dies", "hangs"):
         found = report.Report("x", "tree", "repeat")
         found.add(results[name])
@@ -79,40 +74,31 @@ def test_a_host_that_dies_or_hangs_is_replaced_and_its_case_is_wrong(
 
 
 def test_a_run_that_ends_early_leaves_no_host_and_starts_none(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
+    tree: Path,
 ) -> None:
-    started = []
-
-    def start(adapter: Stub) -> Any:
-        started.append(process := Stub._start(adapter))
-        return process
-
     adapter = Stub(tree, workers=2)
-    monkeypatch.setattr(adapter, "_start", lambda: start(adapter))
-    results = adapter.run(
-        [job("a"), *(job("dies") for _ in range(50))]
-    )  # each death starts another host
+    # Each death starts another host.
+    results = adapter.run([job("a"), *(job("dies") for _ in range(50))])
     next(results)
     results.close()
-    count = len(started)
-    assert all(process.poll() is not None for process in started)
+    count = adapter.started
+    assert not running(str(tree))
     time.sleep(0.3)
-    assert len(started) == count < 50
+    assert adapter.started == count < 50
 
 
 def test_a_host_that_runs_other_code_is_refused(tree: Path, tmp_path: Path) -> None:
     adapter = Stub(tree, workers=1)
-    adapter.answers_for = tmp_path / "elsewhere"
+    adapter.host_tree = tmp_path / "elsewhere"
     with pytest.raises(AdapterError, match="could not be started"):
         list(adapter.run([job("a")]))
 
 
 def test_a_surface_or_a_release_that_does_not_know_the_request_is_not_asked() -> None:
     (case,) = cases.load(["requests/namespace"])
-    names = ["chat", "responses", "messages"]
     jobs = adapters.jobs_for(
         [case],
-        surfaces=names,
+        surfaces=["chat", "responses", "messages"],
         reasoning=None,
         pattern=None,
         names=None,

@@ -8,10 +8,13 @@ from conformance import before_after, documented
 from conformance import case as cases
 
 
-def test_the_example_is_a_case_that_the_suite_accepts() -> None:
+def test_the_readme_shows_an_example_that_the_suite_accepts() -> None:
     (case,) = cases.read(before_after.EXAMPLE)
     content = case.expected.calls[0].arguments["content"]
     assert content in case.output and "<function=bash>" in content
+    readme = before_after.README.read_text(encoding="utf-8")
+    assert f"```xml\n{case.output}\n```" in readme
+    assert before_after.BLOCK.search(readme)
 
 
 def test_what_went_wrong_is_remarked_and_what_is_right_is_not() -> None:
@@ -29,13 +32,6 @@ def test_what_went_wrong_is_remarked_and_what_is_right_is_not() -> None:
         "not valid JSON" in one and "only quoted" in one and r'text    "left\n"' in one
     )
     assert "<-" not in two and "text    " not in two
-
-
-def test_the_readme_shows_the_example() -> None:
-    readme = before_after.README.read_text(encoding="utf-8")
-    output = json.loads(before_after.EXAMPLE.read_text(encoding="utf-8"))["output"]
-    assert f"```xml\n{output}\n```" in readme
-    assert before_after.BLOCK.search(readme)
 
 
 def test_documented_lines_are_read_with_their_continuations_and_defaults() -> None:

@@ -1,4 +1,4 @@
-"""The case files are valid and whole."""
+"""The case files are valid and whole; schedules cut everything, the same each time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from conformance import case as cases
+from conformance import schedule
 
 ALL = list(cases.load())
+GOOD = {
+    "description": "a good case",
+    "class": "must",
+    "source": "test",
+    "output": "x",
+    "expected": {"content": "x", "finish_reason": "stop"},
+}
 
 
 def test_there_are_cases_of_every_class_and_source() -> None:
@@ -26,15 +36,8 @@ def test_there_are_cases_of_every_class_and_source() -> None:
 
 
 def test_a_file_holds_a_group_and_its_tools(tmp_path: Path) -> None:
-    case = {
-        "description": "a good case",
-        "class": "must",
-        "source": "test",
-        "tools": "read",
-        "output": "x",
-        "expected": {"content": "x", "finish_reason": "stop"},
-    }
     tools = [{"name": "read", "parameters": {"type": "object"}}]
+    case = {**GOOD, "tools": "read"}
     group = {"tools": {"read": tools}, "cases": {"a": case, "b": case}}
     (tmp_path / "two.json").write_text(json.dumps(group))
     (tmp_path / "own.json").write_text(json.dumps({**case, "tools": tools}))
@@ -69,37 +72,15 @@ def test_a_file_holds_a_group_and_its_tools(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_case_is_refused(change: dict[str, Any], message: str) -> None:
-    good = {
-        "description": "a good case",
-        "class": "must",
-        "source": "test",
-        "output": "x",
-        "expected": {"content": "x", "finish_reason": "stop"},
-    }
-    assert cases.parse(good, "a/b").name == "a/b"
     with pytest.raises(ValidationError, match=message):
-        cases.parse({**good, **change}, "a/b")
+        cases.parse({**GOOD, **change}, "a/b")
 
 
-def test_the_start_thought_adds_reasoning_and_the_gap_only_before_text(
-    tmp_path: Path,
-) -> None:
-    text = cases.parse(
-        {
-            "description": "text case",
-            "class": "must",
-            "source": "test",
-            "output": "Hi",
-            "expected": {"content": "Hi", "finish_reason": "stop"},
-        },
-        "a/b",
-    )
-    run = text.run("thought")
-    assert run.output == "Let me think.\n</think>\n\nHi"
-    assert (run.expected.reasoning, run.expected.content) == (
-        "Let me think.\n",
-        "\n\nHi",
-    )
+def test_the_start_thought_adds_reasoning_and_the_gap_only_before_text() -> None:
+    run = cases.parse(GOOD, "a/b").run("thought")
+    assert run.output == "Let me think.\n</think>\n\nx"
+    expected = (run.expected.reasoning, run.expected.content)
+    assert expected == ("Let me think.\n", "\n\nx")
     call = next(
         c
         for c in ALL
@@ -134,3 +115,40 @@ def test_required_calls_are_json_where_the_release_constrains_them() -> None:
             {"name": c.name, "parameters": c.arguments} for c in case.expected.calls
         ]
         assert case.run("plain").output.startswith("<tool_call>")
+
+
+@given(st.integers(1, 200), st.integers(1, 15), st.integers())
+def test_irregular_widths_add_up_and_stay_within_k_plus_one(
+    count: int, k: int, seed: int
+) -> None:
+    widths = schedule.irregular(count, k, seed)
+    assert sum(widths) == count
+    assert all(1 <= w <= k + 1 for w in widths)
+    assert widths == schedule.irregular(count, k, seed)
+
+
+def test_a_default_run_has_every_kind_and_full_has_all_splits() -> None:
+    texts = ["a", "<", "/", "x", ">\n", "b", "", "c", "d", "e"] * 5
+    names = [s.name for s in schedule.schedules(texts, "key")]
+    assert {"w1", "whole", "mtp1#0", "mtp5#0", "mtp7#0", "mtp15#0"} <= set(names)
+    assert sum(n.startswith("split@") for n in names) == schedule.NEAR_LIMIT
+    full = {s.name for s in schedule.schedules(texts, "key", full=True)}
+    assert {f"split@{i}" for i in range(1, len(texts))} <= full
+
+
+@pytest.mark.parametrize(
+    "name", ["w1", "w7", "whole", "split@3", "mtp2#0", "cuts:3,4,3"]
+)
+def test_a_name_means_the_same_widths_again(name: str) -> None:
+    one = schedule.named(name, 10)
+    assert sum(one.widths) == 10
+    assert schedule.named(name, 10) == one
+    assert one.column in (*schedule.COLUMNS, "whole")
+
+
+@pytest.mark.parametrize(
+    "name", ["split@0", "split@10", "cuts:3,3", "nonsense", "w", "cuts:10,0"]
+)
+def test_an_impossible_name_is_refused(name: str) -> None:
+    with pytest.raises(ValueError):  # every impossible name is a plain ValueError
+        schedule.named(name, 10)

@@ -140,17 +140,6 @@ def test_an_amended_stock_tree_is_refused(project: Project) -> None:
         stock_tree(load("v1.2.0"))
 
 
-@pytest.mark.parametrize("mtime", ["nan", "inf", "-5", "1e300", "9999999999999"])
-def test_times_that_are_none_are_no_error(project: Project, mtime: str) -> None:
-    file = project.downloads / "pkg-1.2.0.tar.gz"
-    with tarfile.open(file, "w:gz", format=tarfile.PAX_FORMAT) as archive:
-        member = tarfile.TarInfo("pkg-1.2.0/pkg/parser.py")
-        member.size, member.pax_headers = len(PARSER), {"mtime": mtime}
-        archive.addfile(member, io.BytesIO(PARSER.encode()))
-    (project.folder / "release.toml").write_text(release_toml(file))
-    assert (stock_tree(load("v1.2.0")) / "pkg/parser.py").read_text() == PARSER
-
-
 @pytest.mark.parametrize(
     ("words", "free", "full"),
     [

@@ -21,11 +21,11 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 import registry
-from conftest import Project, running, until
+from conftest import Project, running, tar, until
 from patchset.errors import PatchsetError, UsageError
 from patchset.image import labels, layout, sbom, skopeo
 from patchset.release import load
-from registry import SITE, pulled, push, raw, site_files, tar
+from registry import SITE, pulled, push, raw, site_files
 
 pytestmark = pytest.mark.usefixtures("host", "own_logins")
 

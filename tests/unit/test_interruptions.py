@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PARSER, Project, diff_line, make_sdist, release_toml
+from conftest import PARSER, Project, diff_line
 
 #: What each command writes, below the checkout.
 WRITES = {
@@ -109,13 +109,9 @@ def test_the_next_run_ends_right(
         command = command.format(base=request.getfixturevalue("base"))
     released.add_patch("twenty.diff", diff_line(20, "twenty", "vllm/parser.py"))
     released.run("refresh")
-    text = "top\n" + PARSER
-    files = {"vllm/parser.py": text, "tests/test_parser.py": text}
-    sdist = make_sdist(released.downloads, files, "1.3.0")
-    other = released.root / "patches/v1.3.0"
-    other.mkdir()
-    (other / "release.toml").write_text(release_toml(sdist, "1.3.0", default=False))
-    (other / "series").touch()
+    released.pin_next(
+        "top\n" + PARSER, paths=("vllm/parser.py", "tests/test_parser.py")
+    )
     shutil.rmtree(released.root / "build")
 
     right = shutil.copytree(released.root, released.root.with_name("right"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the lanes of tests end that are no commands of the tool: two lines of error, and never 1 unless something is wrong."""
+"""Small lanes: how they end, what they count, and what reaches their programs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ import pytest
 
 from conformance import report
 from conformance.adapters import AdapterError
+from conformance.case import parse
+from conformance.reading import ReadCall, Reading
+from conftest import StandIn
+from cpu import build_dir
+from engines.__main__ import judged
+from engines.peers import read
+from image import container
 from patchset import files, run_command
-from patchset.errors import UsageError
-
-TESTS = Path(__file__).parents[1] / "lanes"
+from patchset.errors import PatchsetError, UsageError
+from upstream.__main__ import compare
 
 
 @pytest.mark.parametrize(
@@ -36,7 +42,7 @@ TESTS = Path(__file__).parents[1] / "lanes"
             ("error: the disk is full", "next:  free some space"),
         ),
         (
-            files.full_disk(TESTS),
+            files.full_disk(Path()),
             7,
             ("error: the disk is full", "next:  free some space"),
         ),
@@ -75,10 +81,7 @@ def test_a_lane_that_cannot_judge_says_why(
 
 def test_the_tool_shows_its_help_without_the_packages_of_tests() -> None:
     script = "import sys; sys.modules['pytest'] = None; from patchset.cli import main; main(['--help'])"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    assert b"Commands" in subprocess.check_output([sys.executable, "-c", script])
 
 
 def test_a_result_is_written_whole_or_not_at_all(
@@ -91,3 +94,113 @@ def test_a_result_is_written_whole_or_not_at_all(
     with pytest.raises(Exception, match="the disk is full"):
         report.write_json(str(tmp_path / "r.json"), [])
     assert not list(tmp_path.iterdir())
+
+
+CASE = parse(
+    {
+        "description": "a call that is quoted",
+        "class": "must-not",
+        "source": "this test",
+        "tools": [{"name": "read", "parameters": {"type": "object"}}],
+        "output": "Say <function=read>.",
+        "expected": {"content": "Say <function=read>.", "finish_reason": "stop"},
+    },
+    "test/quoted",
+)
+RIGHT = Reading(content="Say <function=read>.", finish="stop")
+CALLED = Reading(
+    content="Say ", calls=[ReadCall("read", "1", "{}", {})], finish="tool_calls"
+)
+
+
+def test_a_call_that_was_quoted_and_a_cut_that_matters_are_counted_by_case() -> None:
+    counted = judged(
+        [
+            (CASE, {"full": RIGHT, "w1": RIGHT, "whole": CALLED}),
+            (CASE, {"full": RIGHT, "w1": RIGHT}),
+        ]
+    )
+    assert counted == {
+        "all": 5,
+        "right": 4,
+        "ran": 1,
+        "cases": 2,
+        "burst_dependent": 1,
+        "quoted_executed": 1,
+    }
+
+    # White space is form, and a response that is not streamed is no cut.
+    near = Reading(content="Say <function=read>.\n", finish="stop")
+    counted = judged([(CASE, {"full": near, "w1": RIGHT})])
+    found = (counted["right"], counted["form"], counted["burst_dependent"])
+    assert found == (2, 1, 0)
+
+
+def test_deltas_of_a_peer_are_put_together_by_the_index_of_their_call() -> None:
+    deltas = [
+        ("a", []),
+        ("", [(0, "read", '{"p":'), (1, "write", "")]),
+        ("b", [(0, "", " 1}"), (1, "", "{")]),
+    ]
+    reading = read(deltas, "stop")
+    assert reading.content == "ab"
+    assert [(call.name, call.text, call.parsed) for call in reading.calls] == [
+        ("read", '{"p": 1}', {"p": 1}),
+        ("write", "{", None),
+    ]
+    assert any(broken.startswith("valid-json") for broken in reading.broken)
+
+
+def test_each_test_has_one_place() -> None:
+    stock = {
+        "a": "passed",
+        "b": "passed",
+        "c[1]": "passed",
+        "c[2]": "passed",
+        "d": "failed",
+        "e": "failed",
+        "s": "skipped",
+    }
+    patched = {
+        "a": "passed",
+        "c[1]": "failed",
+        "c[2]": "passed",
+        "d": "failed",
+        "e": "passed",
+        "s": "skipped",
+    }
+    assert compare(stock, patched, {"c", "z"}) == {
+        "both": ["a", "c[2]"],
+        "lost": ["b"],  # a test that is gone
+        "excepted": ["c[1]"],
+        "neither": ["d"],
+        "gained": ["e"],
+        "idle": ["z"],
+    }
+
+
+def test_a_program_of_the_image_gets_the_lanes_variables_and_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: StandIn
+) -> None:
+    stand_in("buildah", 'printf "%s\\n" "$@"')
+    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "build folder"))
+    monkeypatch.setenv("E2E_TAP", "/a b/$HOME")
+    monkeypatch.setenv("PYTHONPATH", "/x")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    script = container.vllm("a container", tmp_path)
+    said = subprocess.check_output([script, "serve", "a model", "$y"], text=True)
+    words = said.splitlines()
+    assert words[-6:] == ["a container", "--", "vllm", "serve", "a model", "$y"]
+    assert words[words.index("--env") + 1] == "PYTHONPATH=/x"
+    assert "E2E_TAP=/a b/$HOME" in words
+    assert not any(word.startswith("OMP_WAIT_POLICY") for word in words)
+    assert f"{build_dir()}:{build_dir()}:rw" in words
+
+
+def test_a_program_that_does_not_end_is_told(
+    monkeypatch: pytest.MonkeyPatch, stand_in: StandIn
+) -> None:
+    stand_in("buildah", "exec sleep 60")
+    monkeypatch.setattr(container, "_PATIENCE", 0.2)
+    with pytest.raises(PatchsetError, match="did not end within"):
+        container.run("a container", "python3")

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from patchset import doctor, paths
+from conftest import lay
+from patchset import doctor, files, paths
 from patchset.wheel import plugin, record
 from patchset.wheel.verify import verify
 
@@ -69,16 +68,12 @@ def site(wheel: Path, tmp_path: Path) -> Path:
     """A folder with the plugin and a vLLM 0.33.0 that it knows."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    for name, text in STAND_IN.items():
-        file = tmp_path / "vllm" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    digest = hashlib.sha256((tmp_path / COMPARED).read_bytes()).hexdigest()
+    lay(tmp_path / "vllm", STAND_IN)
+    digest = files.sha256_file(tmp_path / COMPARED)
     own = tmp_path / plugin.PACKAGE
     (own / "v0.33.0.sha256").write_text(f"{digest}  {COMPARED}\n")
-    info = next(tmp_path.glob(f"{plugin.PACKAGE}-*.dist-info"))
     for listing, listed in (
-        (info, own.iterdir()),
+        (installed(tmp_path), own.iterdir()),
         (tmp_path / "vllm-0.33.0.dist-info", [tmp_path / COMPARED]),
     ):
         listing.mkdir(exist_ok=True)
@@ -88,6 +83,11 @@ def site(wheel: Path, tmp_path: Path) -> Path:
         ]
         (listing / "RECORD").write_bytes(record.render(lines))
     return tmp_path
+
+
+def installed(site: Path) -> Path:
+    """What the installer wrote of the plugin."""
+    return next(site.glob(f"{plugin.PACKAGE}-*.dist-info"))
 
 
 def load(site: Path, *, name: str = "MainProcess", **environment: str) -> str:
@@ -131,14 +131,13 @@ def test_the_bytes_depend_on_the_files_alone(
 
 def test_pip_and_python_take_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-        for name in names:
-            if name.endswith(".py"):
-                text = archive.read(name).decode()
-                compile(text, name, "exec")
-                assert "vllm.parser.qwen" not in text or name.endswith("/__init__.py")
-    assert f"{plugin.PACKAGE}/qwen_tool_reader.py" in names
-    assert names[-1].endswith(".dist-info/RECORD")
+        modules = [name for name in archive.namelist() if name.endswith(".py")]
+        for name in modules:
+            text = archive.read(name).decode()
+            compile(text, name, "exec")
+            assert "vllm.parser.qwen" not in text or name.endswith("/__init__.py")
+        assert archive.namelist()[-1].endswith(".dist-info/RECORD")
+    assert f"{plugin.PACKAGE}/qwen_tool_reader.py" in modules
 
 
 def test_verify_names_what_differs(wheel: Path, tmp_path: Path) -> None:
@@ -157,48 +156,36 @@ def test_verify_names_what_differs(wheel: Path, tmp_path: Path) -> None:
     assert "right, but not byte for byte" in said and wheel.name in said
 
 
-def append(name: str, text: str) -> Callable[[Path], None]:
-    """Add to a file of the site; a new one is made."""
-
-    def act(site: Path) -> None:
-        with (site / name).open("a") as file:
-            file.write(text)
-
-    return act
-
-
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("name", "text", "reason"),
     [
         (
-            append("vllm/__init__.py", '__version__ = "0.33.1"\n'),
+            "vllm/__init__.py",
+            '__version__ = "0.33.1"\n',
             "0.33.1 does nothing: it knows v0.26.0, v0.27.1, v0.31.0, v0.32.0, v0.33.0",
         ),
-        (append(COMPARED, "# mended\n"), f"{COMPARED} is not the file of vLLM 0.33.0."),
-        (lambda site: (site / COMPARED).unlink(), f"{COMPARED} is not the file of"),
-        (append("vllm/parser/qwen_tool_reader.py", ""), "this vLLM is patched and"),
+        (COMPARED, "# mended\n", f"{COMPARED} is not the file of vLLM 0.33.0."),
+        (COMPARED, None, f"{COMPARED} is not the file of"),
+        ("vllm/parser/qwen_tool_reader.py", "", "this vLLM is patched and"),
         (
-            append(
-                "vllm_qwen_tools/qwen_tool_deltas.py",
-                "def assemble(deltas):\n    return None, None, []\n",
-            ),
+            "vllm_qwen_tools/qwen_tool_deltas.py",
+            "def assemble(deltas):\n    return None, None, []\n",
             "the self-test failed: 'So.",
         ),
     ],
 )
 def test_what_is_not_known_stays_as_it_is(
-    site: Path, change: Callable[[Path], None], reason: str
+    site: Path, name: str, text: str | None, reason: str
 ) -> None:
     # A build of the release, such as that for the CPU, is known by its files.
-    append("vllm/__init__.py", '__version__ = "0.33.0+cpu"\n')(site)
-    change(site)
+    (site / "vllm/__init__.py").write_text('__version__ = "0.33.0+cpu"\n')
+    if text is None:
+        (site / name).unlink()
+    else:
+        with (site / name).open("a") as file:
+            file.write(text)
     said = load(site)
     assert " does nothing: " in said and reason in said and said.count("\n") == 1
-
-
-def test_the_switch(site: Path) -> None:
-    said = load(site, VLLM_QWEN_TOOL_READER="0")
-    assert "does nothing: VLLM_QWEN_TOOL_READER=0." in said
 
 
 def test_what_cannot_be_imported_leaves_vllm_as_it_is(site: Path) -> None:
@@ -206,11 +193,10 @@ def test_what_cannot_be_imported_leaves_vllm_as_it_is(site: Path) -> None:
     said = load(site)
     assert "does nothing: it could not be loaded." in said
     assert "No module named 'vllm.entrypoints.anthropic'" in said
-
-
-def test_only_processes_that_serve_say_something(site: Path) -> None:
+    # Only processes that serve say something, and the switch is named.
     assert load(site, name="EngineCore_0") == ""
-    assert "does nothing" in load(site, name="ApiServer_1")
+    said = load(site, name="ApiServer_1", VLLM_QWEN_TOOL_READER="0")
+    assert "does nothing: VLLM_QWEN_TOOL_READER=0." in said
 
 
 def ask(site: Path, *arguments: str, status: int, **environment: str) -> list[str]:
@@ -234,11 +220,8 @@ def test_the_doctor_says_that_the_plugin_is_live(site: Path) -> None:
 
 
 def test_the_doctor_without_the_plugin_says_stock(site: Path) -> None:
-    shutil.rmtree(next(site.glob("vllm_qwen_tools-*.dist-info")))
-    done = subprocess.run(
-        [sys.executable, doctor.__file__, "--root", site], capture_output=True
-    )
-    assert done.returncode == doctor.STOCK
+    shutil.rmtree(installed(site))
+    assert ask(site, "--root", str(site), status=doctor.STOCK) == []
 
 
 @pytest.mark.parametrize("version", ["0.33.0", "0.33.1"])
@@ -249,12 +232,8 @@ def test_the_doctor_says_why_the_plugin_does_nothing(site: Path, version: str) -
     if version == "0.33.1":
         known = "v0.26.0, v0.27.1, v0.31.0, v0.32.0, v0.33.0"
         reason = f"it knows {known}, not v0.33.1"
-    assert ask(site, status=1) == [f"wrong {_name(site)} does nothing: {reason}"]
-
-
-def _name(site: Path) -> str:
-    info = next(site.glob("vllm_qwen_tools-*.dist-info"))
-    return info.name.removesuffix(".dist-info").replace("_", "-")
+    name = installed(site).stem.replace("_", "-")
+    assert ask(site, status=1) == [f"wrong {name} does nothing: {reason}"]
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from conftest import HEADER, PARSER, Project, diff_line, git
+from conftest import HEADER, OWN_MODULE, PARSER, Project, diff_line, git, lay, replaced
 
 PROOF = '''\
 """A proof that looks at the tree."""
@@ -29,39 +30,35 @@ def changed(**lines: str) -> str:
     return text
 
 
-def tree(project: Project) -> Path:
-    return project.root / "build/trees/v1.3.0/patched"
-
-
 @pytest.fixture
 def stopped(own: Project) -> Project:
-    """A rebase that waits at a conflict in the second patch."""
+    """A release whose rebase waits at a conflict in the second patch."""
     own.add_patch("last.diff", diff_line(35, "last"))
     own.run("refresh")
-    own.pin_next(changed(line20="score"))
-    said = own.run("rebase", "v1.3.0", status=3).stderr
+    made = own.pin_next(changed(line20="score"))
+    said = made.run("rebase", "v1.3.0", status=3).stderr
     assert "'twenty' conflicts" in said and "pkg/parser.py" in said
-    return own
+    return made
 
 
 def resolve(project: Project) -> None:
-    file = tree(project) / "pkg/parser.py"
-    text = file.read_text()
-    start, end = text.index("<<<<<<<"), text.index(">>>>>>>")
-    rest = text[end:].partition("\n")[2]
-    file.write_text(text[:start] + "twenty score\n" + rest)
-    git(tree(project), "add", "--all")
+    """Resolve the conflict, and go on."""
+    file = project.patched / "pkg/parser.py"
+    conflict = "(?s)<<<<<<<.*>>>>>>>.*?\n"
+    file.write_text(re.sub(conflict, "twenty score\n", file.read_text()))
+    project.git("add", "--all")
+    project.git("am", "--continue")
 
 
 def test_what_fits_stays_shared_and_the_rest_is_merged(own: Project) -> None:
-    folder = own.pin_next("top\n" + changed(line18="eighteen"))
+    made = own.pin_next("top\n" + changed(line18="eighteen"))
     done = own.run("rebase", "v1.3.0").stdout.splitlines()
     assert [line[12:13] + line[-6:] for line in done[:2]] == ["=e/five", "!twenty"]
-    assert done[2].startswith(f"git -C {tree(own)} range-diff ")
+    assert done[2].startswith(f"git -C {made.patched} range-diff ")
     assert done[3:] == ["added twenty.diff", "wrote v1.3.0/patched-files.sha256"]
-    series = (folder / "series").read_text().splitlines()
-    assert series == ["files/vllm/own.py", "core/five.diff", "twenty.diff"]
-    assert " eighteen\n" in (folder / "twenty.diff").read_text()
+    series = (made.folder / "series").read_text().splitlines()
+    assert series == [OWN_MODULE, "core/five.diff", "twenty.diff"]
+    assert " eighteen\n" in (made.folder / "twenty.diff").read_text()
     own.run("apply", "v1.3.0")
     assert own.run("lint").stdout == ""
 
@@ -69,14 +66,12 @@ def test_what_fits_stays_shared_and_the_rest_is_merged(own: Project) -> None:
 def test_what_upstream_has_is_dropped_and_its_proof_must_pass_on_stock(
     own: Project,
 ) -> None:
-    folder = own.pin_next(changed(line20="twenty"))
-    header = (own.folder / "twenty.diff").read_text()
+    made = own.pin_next(changed(line20="twenty"))
     proof = "tests/patches/test_two.py"
     (own.root / proof).touch()
-    text = header.replace("tests/patches/test_one.py", proof)
-    (own.folder / "twenty.diff").write_text(text)
+    replaced(own.folder / "twenty.diff", "tests/patches/test_one.py", proof)
     assert "twenty is dropped" in own.run("rebase", "v1.3.0").stdout
-    assert (folder / "stock-must-pass").read_text() == f"{proof}\n"
+    assert (made.folder / "stock-must-pass").read_text() == f"{proof}\n"
     assert own.run("lint").stdout == ""
 
 
@@ -85,25 +80,24 @@ def test_a_conflict_is_resolved_and_the_rest_follows(stopped: Project, by: str) 
     assert "holds work" in stopped.run("apply", "v1.3.0", status=1).stderr
     assert "git am is not finished" in stopped.run(by, "v1.3.0", status=1).stderr
     resolve(stopped)
-    git(tree(stopped), "am", "--continue")
     assert "holds work" in stopped.run("apply", "v1.3.0", status=1).stderr
     done = stopped.run(by, "v1.3.0").stdout
     assert "! 2:" in " ".join(done.split()) and "added twenty.diff" in done
     stopped.run("apply", "v1.3.0")
-    text = (tree(stopped) / "pkg/parser.py").read_text()
+    text = (stopped.patched / "pkg/parser.py").read_text()
     assert "twenty score\n" in text and "\nlast\n" in text
     assert "has a series already" in stopped.run("rebase", "v1.3.0", status=2).stderr
 
 
 def test_a_conflict_is_skipped_and_said(stopped: Project) -> None:
-    git(tree(stopped), "am", "--skip")
+    stopped.git("am", "--skip")
     done = stopped.run("refresh", "v1.3.0").stdout
     assert "twenty is dropped" in done and "another reason" in done
 
 
 def test_conflict_markers_become_no_patch(stopped: Project) -> None:
-    git(tree(stopped), "add", "--all")
-    git(tree(stopped), "am", "--continue")
+    stopped.git("add", "--all")
+    stopped.git("am", "--continue")
     said = stopped.run("refresh", "v1.3.0", status=1).stderr
     assert "(twenty): the diff adds a conflict marker" in said
 
@@ -111,16 +105,15 @@ def test_conflict_markers_become_no_patch(stopped: Project) -> None:
 def test_what_was_edited_below_patches_meanwhile_is_never_overwritten(
     stopped: Project,
 ) -> None:
-    folder = stopped.root / "patches/v1.3.0"
+    folder = stopped.folder
     pin = folder / "release.toml"
     pin.write_text(pin.read_text() + "# a note\n")
-    (folder / "mine.diff").write_text("an hour of work\n")
-    (folder / "twenty.diff").write_text("an hour of work\n")
+    work = "an hour of work\n"
+    lay(folder, {"mine.diff": work, "twenty.diff": work})
     resolve(stopped)
-    git(tree(stopped), "am", "--continue")
     said = stopped.run("refresh", "v1.3.0", status=1).stderr
     assert "twenty.diff was edited since" in said
-    assert (folder / "twenty.diff").read_text() == "an hour of work\n"
+    assert (folder / "twenty.diff").read_text() == work
     (folder / "twenty.diff").unlink()
     (folder / "series").write_text("mine.diff\n")
     said = stopped.run("refresh", "v1.3.0", status=1).stderr
@@ -128,12 +121,12 @@ def test_what_was_edited_below_patches_meanwhile_is_never_overwritten(
     (folder / "series").write_text("")
     stopped.run("refresh", "v1.3.0")
     assert pin.read_text().endswith("# a note\n")
-    assert (folder / "mine.diff").read_text() == "an hour of work\n"
+    assert (folder / "mine.diff").read_text() == work
     assert "twenty score" in (folder / "twenty.diff").read_text()
 
 
 def test_a_rebase_is_begun_again_and_not_from_two_releases(stopped: Project) -> None:
-    git(tree(stopped), "am", "--abort")
+    stopped.git("am", "--abort")
     assert "no patch any more" in stopped.run("refresh", "v1.3.0", status=1).stderr
     other = ("rebase", "v1.3.0", "--from", "v1.3.0")
     assert "is under way" in stopped.run(*other, status=2).stderr
@@ -175,34 +168,27 @@ def test_drift_names_conflicts_and_what_is_present(proved: Project) -> None:
 def test_drift_runs_proofs_with_the_series_and_without(proved: Project) -> None:
     """A proof that the stock source passes, and one that the series does not."""
     proved.pin_next("five\n" + PARSER)
-    proof = proved.root / "tests/patches/test_five.py"
-    text = proof.read_text().replace('"\\nfive\\n"', '"five\\n"')
-    proof.write_text(text)
-    later = proved.root / "tests/patches/test_twenty.py"
-    later.write_text(later.read_text().replace("twenty", "never"))
+    proofs = proved.root / "tests/patches"
+    replaced(proofs / "test_five.py", '"\\nfive\\n"', '"five\\n"')
+    replaced(proofs / "test_twenty.py", "twenty", "never")
     done = proved.run("drift", "v1.3.0", status=1).stdout
     assert "five may be dropped: its proofs pass on the stock source" in done
     assert "test_twenty.py is red with the series" in done
 
 
 def test_drift_finds_a_series_that_cannot_be_imported(proved: Project) -> None:
-    module = proved.root / "patches/files/vllm/own.py"
-    module.parent.mkdir(parents=True)
-    module.write_text("from pkg.names import RENAMED\n")
-    series = (proved.folder / "series").read_text()
-    (proved.folder / "series").write_text(f"files/vllm/own.py\n{series}")
+    lay(proved.root / "patches", {OWN_MODULE: "from pkg.names import RENAMED\n"})
+    replaced(proved.folder / "series", "five.diff", f"{OWN_MODULE}\nfive.diff")
     proved.run("refresh")
     proof = proved.root / "tests/patches/test_five.py"
-    proof.write_text(f"import vllm.own\n{proof.read_text()}")
+    replaced(proof, "import os\n", "import os\nimport vllm.own\n")
     proved.pin_next(PARSER)
     done = proved.run("drift", "v1.3.0", status=1).stdout
     assert "test_five.py is error with the series" in done
 
 
 def test_drift_takes_a_git_reference(proved: Project, tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    (source / "pkg").mkdir(parents=True)
-    (source / "pkg/parser.py").write_text(PARSER)
+    source = lay(tmp_path / "source", {"pkg/parser.py": PARSER})
     git(source, "init", "--quiet", "--initial-branch=main")
     git(source, "add", ".")
     git(source, "commit", "--quiet", "-m", "x")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -16,9 +17,10 @@ from conftest import (
     PARSER,
     Project,
     diff_line,
-    dying,
-    git,
+    lay,
+    replaced,
 )
+from patchset import files
 from patchset.errors import PatchsetError
 from patchset.release import load
 from patchset.series.apply import changes, patched_tree
@@ -28,13 +30,26 @@ def subjects(project: Project) -> list[str]:
     return project.git("log", "--format=%s").splitlines()
 
 
-def commit(project: Project, *arguments: str) -> None:
+def edit(project: Project, old: str, new: str, path: str = "pkg/parser.py") -> None:
+    """Edit the patched tree."""
+    replaced(project.patched / path, old, new)
+
+
+def commit(project: Project, old: str, new: str, *arguments: str) -> None:
+    """Edit the parser of the patched tree, and commit that."""
+    edit(project, old, new)
     project.git("commit", "--quiet", "-a", *arguments)
 
 
-def edit(project: Project, old: str, new: str, path: str = "pkg/parser.py") -> None:
-    file = project.patched / path
-    file.write_text(file.read_text().replace(old, new))
+def thirty(project: Project, subject: str = "Thirty") -> None:
+    """Commit a third patch."""
+    trailers = HEADER.split("\n\n")[2]
+    message = f"{subject}\n\nIt is a number.\n\n{trailers}"
+    commit(project, "line 30\n", "thirty\n", "-m", message)
+
+
+AMEND = ("--amend", "--no-edit")
+BAD = diff_line(30, "thirty").replace("line 29", "row 29")
 
 
 def test_the_tree_has_the_source_then_own_modules_then_a_commit_a_patch(
@@ -53,9 +68,7 @@ def test_the_tree_has_the_source_then_own_modules_then_a_commit_a_patch(
 
 
 def test_a_conflict_is_an_ordinary_stop_of_git_am(own: Project) -> None:
-    file = own.add_patch(
-        "bad.diff", diff_line(30, "thirty").replace("line 29", "row 29")
-    )
+    file = own.add_patch("bad.diff", BAD)
     own.add_patch("last.diff", diff_line(38, "last"))
     said = own.run("apply", status=3).stderr
     assert "bad (3. in the series of v1.2.0) conflicts" in said
@@ -74,7 +87,7 @@ def test_a_conflict_is_an_ordinary_stop_of_git_am(own: Project) -> None:
 
 
 def test_an_aborted_am_removes_no_patch(own: Project) -> None:
-    own.add_patch("bad.diff", diff_line(30, "thirty").replace("line 29", "row 29"))
+    own.add_patch("bad.diff", BAD)
     own.run("apply", status=3)
     own.git("am", "--abort")
     own.run("refresh", status=1)
@@ -107,7 +120,7 @@ def test_a_patch_that_the_source_has_is_said(own: Project) -> None:
 def test_what_is_not_as_pinned_is_refused_and_leaves_the_old_tree(own: Project) -> None:
     own.run("apply")
     sums = own.folder / "patched-files.sha256"
-    sums.write_text(sums.read_text().replace(sums.read_text()[:8], "0" * 8))
+    replaced(sums, sums.read_text()[:8], "0" * 8)
     assert "not as pinned" in own.run("apply", status=1).stderr
     assert subjects(own)[0] == "twenty"
 
@@ -136,12 +149,10 @@ ACTS = {
 def test_apply_deletes_no_work_that_its_stamp_does_not_explain(
     own: Project, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
-    for who in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{who}_NAME", "a")
-        monkeypatch.setenv(f"GIT_{who}_EMAIL", "a@b")
+    for name in ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL"):
+        monkeypatch.setenv(f"GIT_{name}", "a@b")
     tree = patched_tree(load("v1.2.0"))
-    (tree / "pkg/__pycache__").mkdir()
-    (tree / "pkg/__pycache__/parser.cpython-311.pyc").touch()
+    lay(tree, {"pkg/__pycache__/parser.cpython-311.pyc": ""})
     assert patched_tree(load("v1.2.0")) == tree, "caches are no work"
     subprocess.run(ACTS[act], shell=True, cwd=tree, check=True)
     before = sorted(tree.rglob("*"))
@@ -157,11 +168,8 @@ def test_apply_deletes_no_work_that_its_stamp_does_not_explain(
 def test_refresh_takes_amended_new_dropped_and_reordered_commits(own: Project) -> None:
     own.run("apply")
     own.git("reset", "--quiet", "--hard", "HEAD~1")
-    edit(own, "five\n", "FIVE\n")
-    commit(own, "--amend", "--no-edit")
-    edit(own, "line 30\n", "thirty\n")
-    trailers = HEADER.split("\n\n")[2]
-    commit(own, "-m", f"Count to Thirty!\n\nIt is a number.\n\n{trailers}")
+    commit(own, "five\n", "FIVE\n", *AMEND)
+    thirty(own, "Count to Thirty!")
     done = own.run("refresh").stdout.splitlines()
     assert done == [
         "changed core/five.diff",
@@ -189,9 +197,9 @@ def test_refresh_refuses_what_cannot_be_a_patch_and_writes_nothing(
     own: Project,
 ) -> None:
     own.run("apply")
-    edit(own, "line 30\n", "thirty\n")
+    edit(own, "line 31\n", "more\n")
     assert "not committed" in own.run("refresh", status=1).stderr
-    commit(own, "-m", "No reason")
+    commit(own, "line 30\n", "thirty\n", "-m", "No reason")
     said = own.run("refresh", status=1).stderr
     assert "no trailer Proof" in said and "gives no reason" in said
     own.git("commit", "--quiet", "--amend", "--allow-empty", "-m", "x", "--", ".")
@@ -203,10 +211,9 @@ def test_refresh_refuses_what_cannot_be_a_patch_and_writes_nothing(
 
 def test_an_edit_on_both_sides_is_refused(own: Project) -> None:
     own.run("apply")
-    edit(own, "twenty\n", "TWENTY\n")
-    commit(own, "--amend", "--no-edit")
+    commit(own, "twenty\n", "TWENTY\n", *AMEND)
     file = own.folder / "twenty.diff"
-    file.write_text(file.read_text().replace("+twenty", "+score"))
+    replaced(file, "+twenty", "+score")
     assert "twenty.diff was edited since" in own.run("refresh", status=1).stderr
     assert "+score" in file.read_text()
 
@@ -219,43 +226,37 @@ def test_a_module_is_edited_as_a_file_or_in_its_commit(own: Project) -> None:
     own.run("apply")
     assert (own.patched / "vllm/own.py").read_text() == "VALUE = 2\n"
     edit(own, "2", "3", "vllm/own.py")
-    commit(own, "--fixup", "HEAD~2")
+    own.git("commit", "--quiet", "-a", "--fixup", "HEAD~2")
     own.git("rebase", "-i", "--autosquash", "--quiet", "HEAD~4")
     assert f"changed {OWN_MODULE}" in own.run("refresh").stdout
     assert module.read_text() == "VALUE = 3\n"
 
 
 def test_a_shared_diff_stays_shared_at_another_place(own: Project) -> None:
-    folder = own.pin_next("top\n" + PARSER, "core/five.diff\n")
+    other = own.pin_next("top\n" + PARSER, "core/five.diff\n")
+    shared = own.root / "patches/core/five.diff"
+    before = shared.read_text()
     own.run("refresh", "v1.3.0")
-    before = (own.root / "patches/core/five.diff").read_text()
     own.run("apply", "v1.3.0")
-    tree = own.root / "build/trees/v1.3.0/patched"
-    text = (tree / "pkg/parser.py").read_text()
-    (tree / "pkg/parser.py").write_text(text.replace("line 30\n", "thirty\n"))
-    trailers = HEADER.split("\n\n")[2]
-    message = f"Thirty\n\nWhy.\n\n{trailers}"
-    git(tree, "commit", "--quiet", "-am", message)
+    thirty(other)
     assert "added thirty.diff" in own.run("refresh", "v1.3.0").stdout
-    assert (folder / "series").read_text() == "core/five.diff\nthirty.diff\n"
-    assert (own.root / "patches/core/five.diff").read_text() == before
+    assert (other.folder / "series").read_text() == "core/five.diff\nthirty.diff\n"
+    assert shared.read_text() == before
 
 
 def test_an_edit_of_a_shared_diff_reaches_all_releases_or_says_which_it_breaks(
     own: Project,
 ) -> None:
-    folder = own.pin_next("top\n" + PARSER, "core/five.diff\n")
+    other = own.pin_next("top\n" + PARSER, "core/five.diff\n")
     own.run("refresh", "--all")
-    sums = folder / "patched-files.sha256"
+    sums = other.folder / "patched-files.sha256"
     before = sums.read_text()
     own.run("apply")
     own.git("reset", "--quiet", "--hard", "HEAD~1")
-    edit(own, "five\n", "FIVE\n")
-    commit(own, "--amend", "--no-edit")
+    commit(own, "five\n", "FIVE\n", *AMEND)
     assert "wrote v1.3.0/patched-files.sha256" in own.run("refresh").stdout
     assert sums.read_text() != before
-    shared = own.root / "patches/core/five.diff"
-    shared.write_text(shared.read_text().replace(" line 2\n", " top\n"))
+    replaced(own.root / "patches/core/five.diff", " line 2\n", " top\n")
     done = own.run("refresh", "--all", status=3)
     assert "v1.2.0" in done.stderr and "conflicts" in done.stderr
 
@@ -308,13 +309,11 @@ def test_lint_names_what_no_series_has_and_what_is_not_as_stored(own: Project) -
     for name in ("files/vllm/lost.py", "core/lost.diff"):
         (own.root / "patches" / name).write_text("")
     (own.folder / "lost.diff").write_text("")
-    file = own.folder / "twenty.diff"
-    text = file.read_text()
-    file.write_text(text.replace("--- a/", "index 1234567..89abcde 100644\n--- a/"))
+    index = "index 1234567..89abcde 100644\n--- a/"
+    replaced(own.folder / "twenty.diff", "--- a/", index)
     faults = own.run("lint", status=1).stdout
-    assert "files/vllm/lost.py is in no series" in faults
-    assert "core/lost.diff is in no series" in faults
-    assert "v1.2.0: lost.diff is in no series" in faults
+    for lost in ("files/vllm/lost.py", "core/lost.diff", "v1.2.0: lost.diff"):
+        assert f"{lost} is in no series" in faults
     assert "v1.2.0/twenty.diff: has more than" in faults
 
 
@@ -322,14 +321,19 @@ def test_lint_names_what_no_series_has_and_what_is_not_as_stored(own: Project) -
 def test_refresh_that_dies_while_it_writes_ends_right(
     own: Project, monkeypatch: pytest.MonkeyPatch, point: int
 ) -> None:
+    """Interrupted at each of the files that it writes."""
     own.run("apply")
-    edit(own, "twenty\n", "TWENTY\n")
-    commit(own, "--amend", "--no-edit")
-    edit(own, "line 30\n", "thirty\n")
-    trailers = HEADER.split("\n\n")[2]
-    commit(own, "-m", f"Thirty\n\nWhy.\n\n{trailers}")
+    commit(own, "twenty\n", "TWENTY\n", *AMEND)
+    thirty(own)
+    write, calls = files.write_text, itertools.count(1)
+
+    def die(path: Path, text: str) -> None:
+        if next(calls) == point:
+            raise KeyboardInterrupt
+        write(path, text)
+
     with monkeypatch.context() as patched:
-        dying(patched, point)
+        patched.setattr(files, "write_text", die)
         own.run("refresh", status=130)
     own.run("refresh")
     assert own.run("lint").stdout == ""

@@ -13,7 +13,7 @@ import pytest
 import wheels
 from conftest import Project, diff_line, make_sdist, release_toml
 from patchset.errors import UsageError
-from patchset.wheel import record, source
+from patchset.wheel import source
 from patchset.wheel.archive import Wheel
 
 CMAKE = """\
@@ -77,16 +77,11 @@ def compiled(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
         "csrc/_C.c": MODULE,
     }
     sdist = make_sdist(project.downloads, tree)
-    pin = release_toml(sdist).replace("[wheels]\n", "")
-    (project.folder / "release.toml").write_text(pin)
+    (project.folder / "release.toml").write_text(release_toml(sdist))
     contents = wheels.contents("vllm")
-    listing = next(name for name in contents if name.endswith("RECORD"))
     for name in (f"{CUTLASS}/include/cutlass/version.h", f"{CUTLASS}/LICENSE"):
         contents[name] = b"#define CUTLASS_MAJOR 4\n"
-        line = record.line(name, contents[name])
-        contents[listing] += record.render([line])
-    place = project.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
-    wheels.pin(project, "cuda", wheels.write(place, contents))
+    wheels.official(project, contents)
     lock = 'lock-version = "1.0"\ncreated-by = "a test"\npackages = []\n'
     (project.folder / "pylock.build-x86_64.toml").write_text(lock)
     project.add_patch("0001-native.diff", diff_line_of_module())
@@ -158,8 +153,7 @@ def test_other_projects_are_taken_out_of_the_tree(compiled: Project) -> None:
 
 def test_headers_of_cutlass(compiled: Project, tmp_path: Path) -> None:
     compiled.run("apply")
-    place = compiled.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
-    with Wheel(place) as stock:
+    with Wheel(compiled.downloads / wheels.OFFICIAL) as stock:
         made = source.cutlass_headers(stock, tmp_path / "cutlass")
         assert (made / "include/cutlass/version.h").is_file()
         assert not (made / "LICENSE").exists()

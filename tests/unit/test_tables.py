@@ -26,12 +26,13 @@ from tables.__main__ import SUITES, TABLES, page, readme, stale
 NEW, OLD = "v0.33.0", "v0.27.1"
 
 
-def row(release: str, kind: str = "stock", **figures: Any) -> dict[str, Any]:
-    return results.record(1, release, kind) | figures
-
-
-def write(folder: Path, release: str, rows: dict[str, Any]) -> None:
-    (folder / f"{release}.json").write_text(json.dumps(rows))
+def write(folder: Path, release: str, **rows: dict[str, Any]) -> None:
+    """Keep rows of a release as a lane of suite 1 does."""
+    made = {
+        kind: results.record(1, release, kind.split()[0]) | row
+        for kind, row in rows.items()
+    }
+    (folder / f"{release}.json").write_text(json.dumps(made))
 
 
 def day() -> str:
@@ -73,12 +74,12 @@ def test_clients_stand_beside_each_other_and_gaps_are_said(rows: Path) -> None:
     run = {"right": 1, "runs": 4, "ran": ["tags", "fenced"], "bytes": ["yaml"]}
     good = {"right": 4, "runs": 4}
     suite = {"suite": SUITE_VERSION}
-    stock = row(NEW, clients={"qwen_code/chat": run}) | suite
-    patched = row(NEW, "patched", clients={"qwen_code/chat": good}) | suite
-    write(rows, NEW, {"stock": stock, "patched": patched})
-    old = row(OLD, "patched", clients={"codex/responses": run}) | suite
-    old |= {"date": "2026-01-02", "commit": f"{'c' * 12}-dirty", "files": "0" * 12}
-    write(rows, OLD, {"patched": old})
+    stock = {**suite, "clients": {"qwen_code/chat": run}}
+    patched = {**suite, "clients": {"qwen_code/chat": good}}
+    write(rows, NEW, stock=stock, patched=patched)
+    old = {**suite, "clients": {"codex/responses": run}, "files": "0" * 12}
+    old |= {"date": "2026-01-02", "commit": f"{'c' * 12}-dirty"}
+    write(rows, OLD, patched=old)
     text = clients.table([load(NEW), load(OLD)])
     assert f"| client | API | {NEW} | {OLD} |" in text
     assert "| qwen code | chat | 1/4 → 4/4 | *not run* → *not run* |" in text
@@ -89,9 +90,8 @@ def test_clients_stand_beside_each_other_and_gaps_are_said(rows: Path) -> None:
 
 
 def test_bfcl_counts_what_can_be_right(rows: Path) -> None:
-    run: dict[str, Any] = {"possible": 4, "apart": ["simple_java_36"]}
-    stock = row(NEW, **run, right={"not streamed": 3, "k=0": 2})
-    write(rows, NEW, {"stock": stock})
+    run = {"possible": 4, "apart": ["simple_java_36"]}
+    write(rows, NEW, stock={**run, "right": {"not streamed": 3, "k=0": 2}})
     assert bfcl.table([load(OLD)]) == "*not run*\n"
     text = bfcl.table([load(NEW), load(OLD)])
     head = "| release | | not streamed | k=0 | possible | set apart | taken |"
@@ -104,9 +104,9 @@ def test_bfcl_counts_what_can_be_right(rows: Path) -> None:
 def test_an_engine_is_invariant_or_the_cases_are_counted(rows: Path) -> None:
     run: dict[str, Any] = {"right": 5, "all": 9, "ran": 4, "form": 1, "cases": 3}
     run["suite"] = ENGINES_VERSION
-    one = row(NEW, engine="One 1.0", burst_dependent=0, quoted_executed=2, **run)
-    two = row(NEW, engine="Two 2.0", burst_dependent=1, quoted_executed=0, **run)
-    write(rows, NEW, {"stock one": one, "stock rust": two})
+    one = {**run, "engine": "One 1.0", "burst_dependent": 0, "quoted_executed": 2}
+    two = {**run, "engine": "Two 2.0", "burst_dependent": 1, "quoted_executed": 0}
+    write(rows, NEW, **{"stock one": one, "stock rust": two})
     text = engines.table([load(NEW)])
     assert "| One 1.0 | 5/9 | 4 | 0 | 0 | 0 | 1 | yes | yes: 2 of 3 cases |" in text
     assert "| Two 2.0 | 5/9 | 4 | 0 | 0 | 0 | 1 | no: 1 of 3 cases | no |" in text
@@ -126,9 +126,8 @@ BENCH = {
 def test_the_bench_has_a_row_a_release(rows: Path) -> None:
     limit = {"value": 0.01, "low": 0.01, "high": 0.01, "at_most": True}
     bounded = {**BENCH, "tokens": 64_000, "ratios": {"stock": limit}}
-    half = {"value": 0.5, "low": 0.4, "high": 0.6}
-    deep = {**BENCH, "tokens": kept.OTHERS_LENGTH, "width": 16}
-    deep["ratios"] = {"stock": half}
+    half = {"stock": {"value": 0.5, "low": 0.4, "high": 0.6}}
+    deep = {**BENCH, "tokens": kept.OTHERS_LENGTH, "width": 16, "ratios": half}
     run = {"release": NEW, **results.record(1, NEW, "patched")}
     kept.keep({**run, "cells": [BENCH, bounded, deep]})
     line = kept.table([load(NEW)]).splitlines()[-1]

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
+import sys
 import venv
 import zipfile
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 import wheels
 from conftest import Project, diff_line
+from patchset.inputs import lock
 from patchset.wheel import archive, metadata
 from wheels import NAME, build
 
@@ -39,20 +39,17 @@ def test_overlay_changes_what_the_series_changes_and_nothing_else(
         assert b"five" in new.read("vllm/parser.py")
         assert new.read("vllm/reader.py") == b"READ = 1\n"
         assert "tests/test_parser.py" not in new.namelist()
-        assert b"Version: 1.2.0+mtp.1\n" in new.read(
-            "vllm-1.2.0+mtp.1.dist-info/METADATA"
-        )
-        assert b"Version: 1.2.0 in the text" in new.read(
-            "vllm-1.2.0+mtp.1.dist-info/METADATA"
+        metadata = new.read("vllm-1.2.0+mtp.1.dist-info/METADATA")
+        assert b"Version: 1.2.0+mtp.1\n" in metadata
+        assert b"Version: 1.2.0 in the text" in metadata
+        assert new.read("vllm-1.2.0+mtp.1.dist-info/WHEEL") == (
+            b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-manylinux_2_28_x86_64\n"
         )
         assert b"(1, 2, 0, 'mtp.1')" in new.read("vllm/_version.py")
         assert new.testzip() is None
     shown = packaged.run("verify", str(wheel)).stdout
-    assert (
-        "patched  vllm/parser.py" in shown
-        and "patched  vllm/reader.py" in shown
-        and "0 deviations" in shown
-    )
+    for line in ("patched  vllm/parser.py", "patched  vllm/reader.py", "0 deviations"):
+        assert line in shown
 
 
 def test_cpu_wheel_is_named_vllm_and_says_cpu(packaged: Project) -> None:
@@ -66,16 +63,16 @@ def test_cpu_wheel_is_named_vllm_and_says_cpu(packaged: Project) -> None:
 
 
 def test_same_bytes_in_another_folder_umask_and_time_zone(
-    packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    packaged: Project,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     first = build(packaged).read_bytes()
     monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("TZ", "America/Caracas")
-    before = os.umask(0o077)
-    try:
-        second = build(packaged)
-    finally:
-        os.umask(before)
+    request.getfixturevalue("narrow_umask")
+    second = build(packaged)
     assert str(second).startswith(str(tmp_path / "elsewhere"))
     assert second.read_bytes() == first
 
@@ -84,37 +81,22 @@ def test_same_bytes_in_another_folder_umask_and_time_zone(
 def test_installs_and_says_its_version(
     packaged: Project, tmp_path: Path, installer: str
 ) -> None:
-    wheel = build(packaged)
-    if installer == "uv" and shutil.which("uv") is None:
-        pytest.skip("uv is not on the PATH")
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = tmp_path / "venv/bin/python"
-    command = [str(python), "-m", "pip"] if installer == "pip" else ["uv", "pip"]
-    where = [] if installer == "pip" else ["--python", str(python)]
-    subprocess.run(
-        [*command, "install", "--no-deps", "--no-index", *where, str(wheel)],
-        check=True,
-        capture_output=True,
-    )
+    venv.create(tmp_path / "venv")
+    python = str(tmp_path / "venv/bin/python")
+    command = [lock.uv(), "pip", "install", "--python", python]
+    if installer == "pip":
+        command = [sys.executable, "-m", "pip", "--python", python, "install"]
+    words = ["--no-deps", "--no-index", str(build(packaged))]
+    subprocess.run([*command, *words], check=True, capture_output=True)
     asked = "import vllm, importlib.metadata as m; print(vllm.__version__, m.version('vllm'))"
-    said = subprocess.run(
-        [str(python), "-c", asked],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    assert said.stdout.split() == ["1.2.0+mtp.1", "1.2.0+mtp.1"]
+    said = subprocess.check_output([python, "-c", asked], text=True, cwd=tmp_path)
+    assert said.split() == ["1.2.0+mtp.1", "1.2.0+mtp.1"]
 
 
 def test_verify_refuses_what_is_no_patched_wheel(packaged: Project) -> None:
     wheel = build(packaged)
-    other = wheel.with_name("vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl")
-    shutil.copy(wheel, other)
-    assert (
-        "not the name of a patched wheel"
-        in packaged.run("verify", str(other), status=2).stderr
-    )
+    other = packaged.run("verify", str(packaged.downloads / wheels.OFFICIAL), status=2)
+    assert "not the name of a patched wheel" in other.stderr
     wheel.write_bytes(wheel.read_bytes()[:1000])
     assert "not a readable wheel" in packaged.run("verify", str(wheel), status=1).stderr
 
@@ -122,12 +104,8 @@ def test_verify_refuses_what_is_no_patched_wheel(packaged: Project) -> None:
 def test_official_wheel_that_differs_from_the_source_is_refused(
     packaged: Project,
 ) -> None:
-    file = packaged.downloads / "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
-    toml = packaged.folder / "release.toml"
-    head = toml.read_text().split("[wheels.")[0]
     files = wheels.contents("vllm") | {"vllm/parser.py": b"other\n"}
-    toml.write_text(head)
-    wheels.pin(packaged, "cuda", wheels.write(file, files))
+    wheels.official(packaged, files)
     assert (
         "has another where the source has vllm/parser.py"
         in packaged.run("build-wheel", status=1).stderr
@@ -139,13 +117,6 @@ def test_release_without_a_wheel_for_the_target(project: Project) -> None:
         "has no official cpu wheel"
         in project.run("build-wheel", "--target", "cpu", status=2).stderr
     )
-
-
-def test_wheel_file_has_the_tags_of_the_file_name(packaged: Project) -> None:
-    with zipfile.ZipFile(build(packaged)) as wheel:
-        assert wheel.read("vllm-1.2.0+mtp.1.dist-info/WHEEL") == (
-            b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-manylinux_2_28_x86_64\n"
-        )
 
 
 def test_a_file_name_with_compressed_tags_gives_each_tag() -> None:

