@@ -1,31 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Downloads against a real HTTP server that fails as real ones do."""
+"""Downloads and index pages, from servers that fail as real and hostile ones do; credentials."""
 
 from __future__ import annotations
 
+import base64
 import errno
 import hashlib
+import json
 import os
 import random
 import shutil
 import tarfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from conftest import tar
-from package_index import PackageIndex, configured
+from package_index import Answer, PackageIndex, configured, reply, server
 from patchset import console, files
-from patchset.errors import (
-    NoSpaceError,
-    NotFoundError,
-    PatchsetError,
-    UnavailableError,
-)
-from patchset.inputs import fetch, pin, unpack
-from patchset.inputs.index import pip_settings
+from patchset.errors import NoSpaceError, NotFoundError, PatchsetError, UnavailableError
+from patchset.inputs import fetch, lock, pin, unpack
+from patchset.inputs import index as pages
+from patchset.inputs.index import Index, Link, Settings, pip_settings
 from patchset.release import Artifact
 
 NAME = "pkg-1.2.0.tar.gz"
@@ -53,10 +52,6 @@ def index(downloads: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageI
         yield running
 
 
-def ranges(index: PackageIndex) -> list[str | None]:
-    return [asked for _, asked in index.downloads()]
-
-
 def test_download_is_verified_and_done_once(
     index: PackageIndex, downloads: Path
 ) -> None:
@@ -64,6 +59,9 @@ def test_download_is_verified_and_done_once(
     assert file.read_bytes() == CONTENT
     fetch.artifact(PINNED)
     assert len(index.downloads()) == 1
+    with pytest.raises(PatchsetError, match="pinned is 0000"):
+        fetch.artifact(PINNED.model_copy(update={"sha256": "0" * 64}))
+    assert file.read_bytes() == CONTENT, "a wrong pin costs no good download"
     file.write_bytes(CONTENT[:-5] + b"zzzzz")
     assert fetch.artifact(PINNED).read_bytes() == CONTENT
 
@@ -71,12 +69,19 @@ def test_download_is_verified_and_done_once(
 def test_cut_connection_is_resumed(index: PackageIndex) -> None:
     index.cut = [1_000_000, 500_000]
     assert fetch.artifact(PINNED).read_bytes() == CONTENT
-    assert ranges(index) == [None, "bytes=1000000-", "bytes=1500000-"]
+    asked = [range_ for _, range_ in index.downloads()]
+    assert asked == [None, "bytes=1000000-", "bytes=1500000-"]
 
 
-def test_server_without_ranges_starts_over(index: PackageIndex) -> None:
-    index.cut, index.ranges = [1_000_000], False
+@pytest.mark.parametrize("refusals", [0, 1])
+def test_a_server_that_does_not_go_on_is_asked_from_the_start(
+    index: PackageIndex, refusals: int
+) -> None:
+    """It knows no ranges, or refuses this one."""
+    index.cut, index.refused_ranges, index.ranges = [1_000_000], refusals, False
     assert fetch.artifact(PINNED).read_bytes() == CONTENT
+    asked = [range_ for _, range_ in index.downloads()]
+    assert asked == [None, "bytes=1000000-", None][: 2 + refusals]
 
 
 def test_server_errors_are_retried_and_bounded(
@@ -116,14 +121,6 @@ def test_longer_and_shorter_files_are_refused(
         fetch.artifact(PINNED)
 
 
-def test_a_server_that_refuses_to_go_on_is_asked_from_the_start(
-    index: PackageIndex,
-) -> None:
-    index.cut, index.refused_ranges = [1000], 1
-    assert fetch.artifact(PINNED).read_bytes() == CONTENT
-    assert ranges(index) == [None, "bytes=1000-", None]
-
-
 def test_nothing_is_left_of_an_interrupted_download(
     index: PackageIndex, downloads: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,14 +137,8 @@ def test_nothing_is_left_of_an_interrupted_download(
     assert not list(downloads.glob(".tmp-*"))
 
 
-def test_a_pipe_in_the_place_of_a_download_is_replaced(
-    index: PackageIndex, downloads: Path
-) -> None:
-    os.mkfifo(downloads / NAME)
-    assert fetch.artifact(PINNED).read_bytes() == CONTENT
-
-
-def test_two_runs_at_once_download_once(index: PackageIndex) -> None:
+def test_two_runs_at_once_download_once(index: PackageIndex, downloads: Path) -> None:
+    os.mkfifo(downloads / NAME)  # it is replaced
     index.pace = 0.02
     with ThreadPoolExecutor() as pool:
         list(pool.map(fetch.artifact, [PINNED, PINNED]))
@@ -342,3 +333,158 @@ def test_a_fifo_is_no_archive(target: Path) -> None:
     os.mkfifo(target / "pipe.tar.gz")
     with pytest.raises(PatchsetError, match="no regular file"):
         unpack.sdist(target / "pipe.tar.gz", target)
+
+
+SHA = "0" * 64
+
+
+def ask(page: object, kind: str = "application/vnd.pypi.simple.v1+json") -> list[Link]:
+    body = page if isinstance(page, bytes) else json.dumps(page).encode()
+    with server(lambda handler: reply(handler, body, kind)) as where:
+        links = Index(Settings((f"http://{where}/index",))).files("pkg")
+        return [link._replace(url=link.url.replace(where, "HOST")) for link in links]
+
+
+def test_a_json_page_gives_names_sums_and_sizes() -> None:
+    entry = {
+        "filename": NAME,
+        "url": f"../../f/{NAME}",
+        "hashes": {"sha256": SHA},
+        "size": 7,
+    }
+    assert ask({"files": [entry]}) == [Link(NAME, f"http://HOST/f/{NAME}", SHA, 7)]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"files": [7, None, {"filename": NAME}, {"filename": NAME, "url": 7}]},
+        {"files": [{"filename": NAME, "url": NAME, "hashes": []}]},
+        {"files": {}},
+    ],
+)
+def test_odd_entries_are_left_out(page: object) -> None:
+    assert ask(page) == []
+
+
+@pytest.mark.parametrize(
+    "page", [[], "text", {"meta": {}}, b"{", b"[" * 100_000, b"\xff"]
+)
+def test_what_is_no_index_page_is_no_answer(page: object) -> None:
+    with pytest.raises(UnavailableError, match="is no index page"):
+        ask(page)
+
+
+def test_an_html_page_is_read_by_its_anchors() -> None:
+    page = (
+        f'<a href="../../f/{NAME}?y=1&amp;z#sha256={SHA}">x</a><a>none</a>'
+        '<a data-requires-python="&gt;=3.9" href="pkg-1.1.tar.gz#md5=1">y</a>'
+        '<a href="file:///etc/pkg-1.2.tar.gz">z</a><a href="pkg%2D1.4.tar.gz">q</a>'
+    )
+    assert ask(page.encode(), "text/html") == [
+        Link(NAME, f"http://HOST/f/{NAME}?y=1&z"),
+        Link("pkg-1.1.tar.gz", "http://HOST/index/pkg/pkg-1.1.tar.gz"),
+        Link("pkg-1.4.tar.gz", "http://HOST/index/pkg/pkg%2D1.4.tar.gz"),
+    ]
+    with pytest.raises(UnavailableError, match="is no index page"):
+        ask(b'<a href="http://[/pkg-1.3.tar.gz">bad</a>', "text/html")
+
+
+def test_credentials_go_to_their_own_host_and_are_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login net password rc\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    page = {"files": [{"filename": NAME, "url": f"/{NAME}", "hashes": {}}]}
+    kind = "application/vnd.pypi.simple.v1+json"
+    authorized: list[str | None] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        authorized.append(handler.headers["Authorization"])
+        status = 200 if handler.path == "/index/pkg/" else 403
+        reply(handler, json.dumps(page).encode(), kind, status)
+
+    for given, sent in (("me:hunter2@", b"me:hunter2"), ("", b"net:rc")):
+        authorized.clear()
+        with server(answer) as where:
+            source = Index(Settings((f"http://{given}{where}/index",)))
+            link = source.link("pkg", NAME)
+            with source.get(link.url) as response:
+                assert response.status_code == 403
+        header = "Basic " + base64.b64encode(sent).decode()
+        assert authorized == [header, header]
+
+
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b"<a href=x></a>" * 10_000)
+
+
+def leads_to(goal: str) -> Answer:
+    return lambda handler: reply(handler, status=302, Location=goal)
+
+
+def settings(url: str) -> Settings:
+    return Settings((url,), timeout=5.0)
+
+
+@pytest.mark.parametrize(
+    "answer", [endless, leads_to("file:///etc/passwd"), leads_to("ftp://x/y")]
+)
+def test_an_index_that_never_ends_or_leads_elsewhere(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MAX_PAGE", 1 << 20)
+    with server(answer) as where, pytest.raises(UnavailableError):
+        Index(settings(f"http://{where}/index")).link("pkg", "pkg-1.tar.gz")
+
+
+def test_credentials_stay_out_of_messages(capfd: pytest.CaptureFixture[str]) -> None:
+    error = PatchsetError(
+        "https://me:hunter2@index.example/index fails",
+        "try git+ssh://me:hunter2@host/x",
+    )
+    assert (
+        "hunter2" not in f"{error} {error.message} {error.hint}"
+        and "index.example" in error.message
+    )
+    assert PatchsetError("mail to me@example.org").message == "mail to me@example.org"
+    console.note("https://me:hunter2@index.example/index")
+    with console.step("fetch from https://me:hunter2@index.example/"):
+        pass
+    with (
+        pytest.raises(UnavailableError) as other,
+        server(lambda handler: handler.send_error(403)) as where,
+    ):
+        Index(settings(f"http://me:hunter2@{where}/index")).link("pkg", "pkg-1.tar.gz")
+    said = capfd.readouterr()
+    assert "hunter2" not in said.out + said.err + str(other.value)
+
+
+def test_uv_is_given_the_index_and_its_credentials_as_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program in uv's place says its arguments; the index says who asked."""
+    asked: list[str | None] = []
+
+    def refuse(handler: BaseHTTPRequestHandler) -> None:
+        asked.append(handler.headers["Authorization"])
+        handler.send_error(403)
+
+    program = tmp_path / "uv"
+    program.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {lock.uv()} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(lock, "uv", lambda: str(program))
+    with server(refuse) as where:
+        monkeypatch.setattr(
+            pages, "pip_settings", lambda: settings(f"http://me:hunter2@{where}/index")
+        )
+        with pytest.raises(PatchsetError) as caught:
+            lock._write(tmp_path / "pylock.toml", [], ["pkg"], "x86_64", upgrade=False)
+    assert asked[0] == "Basic " + base64.b64encode(b"me:hunter2").decode()
+    assert "hunter2" not in str(caught.value) + (tmp_path / "arguments").read_text()

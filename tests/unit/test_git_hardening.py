@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import EPOCH, PARSER, Project, diff_line, git, release_toml
+from conftest import EPOCH, PARSER, Project, diff_line, git, lay, release_toml
 from patchset import git as tool_git
 from patchset.errors import PatchsetError
 from patchset.release import load
@@ -59,15 +59,19 @@ def test_what_the_user_ignores_everywhere_is_still_an_edit(
     assert (tree / "work.new").is_file()
 
 
-def with_repository(project: Project, at: str, ran: Path) -> None:
-    """Give the release's source archive a repository whose configuration names a program."""
-    folder = project.root / "embedded"
-    folder.mkdir()
-    git(folder, "init", "--quiet")
-    program = project.root / "program.sh"
+def touching(program: Path, ran: Path) -> Path:
+    """Write a program that says that it ran."""
+    program.parent.mkdir(exist_ok=True)
     program.write_text(f"#!/bin/sh\ntouch {ran}\n")
     program.chmod(0o755)
-    (folder / "file.txt").write_text("x\n")
+    return program
+
+
+def with_repository(project: Project, at: str, ran: Path) -> None:
+    """Give the release's source archive a repository whose configuration names a program."""
+    folder = lay(project.root / "embedded", {"file.txt": "x\n"})
+    git(folder, "init", "--quiet")
+    program = touching(project.root / "program.sh", ran)
     git(folder, "add", ".")
     git(folder, "commit", "--quiet", "-m", "x")
     with (folder / ".git/config").open("a") as config:
@@ -94,12 +98,8 @@ def test_a_repository_inside_an_archive_is_left_out(
     patched_tree(load("v1.2.0"))
     assert stock_tree(load("v1.2.0")) == tree
     assert not ran.exists()
-    inner = [
-        path
-        for path in tree.rglob("*")
-        if path.name.lower() == ".git" and path != tree / ".git"
-    ]
-    assert not inner and (tree / "pkg/parser.py").is_file()
+    found = [path for path in tree.rglob("*") if path.name.lower() == ".git"]
+    assert found == [tree / ".git"] and (tree / "pkg/parser.py").is_file()
 
 
 def test_trees_of_another_owner_are_read(project: Project) -> None:
@@ -123,10 +123,7 @@ def test_hooks_of_a_tree_do_not_run(project: Project, tmp_path: Path) -> None:
         "reference-transaction",
         "post-index-change",
     ):
-        hook = tree / ".git/hooks" / name
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
-        hook.chmod(0o755)
+        touching(tree / ".git/hooks" / name, ran)
     refresh(load("v1.2.0"))
     changes(load("v1.2.0"))
     assert not ran.exists()

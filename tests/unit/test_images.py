@@ -21,7 +21,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 import registry
-from conftest import Project, running, tar, until
+from conftest import Project, StandIn, running, tar, until
 from patchset.errors import PatchsetError, UsageError
 from patchset.image import labels, layout, sbom, skopeo
 from patchset.release import load
@@ -49,6 +49,25 @@ def digest(reference: str) -> str | None:
     return skopeo.digest(skopeo.parse(reference))
 
 
+def look(reference: str) -> layout.Image:
+    return skopeo.look(skopeo.parse(reference))
+
+
+@pytest.fixture
+def published(released: Project, base: str, goal: str) -> dict[str, str]:
+    """An image that was built and published; what the build said."""
+    made = build(released, base)
+    released.run("publish", goal)
+    return made
+
+
+def first_patch_alone(project: Project) -> None:
+    """Make another series."""
+    series = project.folder / "series"
+    series.write_text(series.read_text().splitlines()[0] + "\n")
+    project.run("refresh")
+
+
 def test_one_layer_of_what_differs(
     released: Project, base: str, goal: str, tmp_path: Path
 ) -> None:
@@ -58,27 +77,20 @@ def test_one_layer_of_what_differs(
     assert published["digest"] == f"{goal}@{made['digest']}"
     root = pulled(f"{goal}:v1.2.0-mtp.1", tmp_path)
     site = root / SITE
-    info = site / "vllm-1.2.0+mtp.1.dist-info"
-    assert {path.name for path in info.iterdir()} == {
-        "METADATA",
-        "WHEEL",
-        "RECORD",
-        "INSTALLER",
-        "REQUESTED",
-        "patchset.json",
-        "top_level.txt",
-    }
-    assert [place.name for place in site.glob("*.dist-info")] == [info.name]
+    (info,) = site.glob("*.dist-info")
+    assert info.name == "vllm-1.2.0+mtp.1.dist-info"
+    files = "INSTALLER METADATA RECORD REQUESTED WHEEL patchset.json top_level.txt"
+    assert sorted(path.name for path in info.iterdir()) == files.split()
     assert not (site / "vllm/__pycache__/parser.cpython-312.pyc").exists()
     assert "five" in (site / "vllm/parser.py").read_text()
     assert (site / "vllm/reader.py").exists()
     compiled = "vllm/_C.abi3.so"
     assert (site / compiled).read_bytes() == site_files()[f"{SITE}/{compiled}"]
     assert os.access(root / "usr/local/bin/vllm-mtp-doctor", os.X_OK)
-    top = raw(f"{goal}:v1.2.0")
-    platforms = [entry["platform"]["architecture"] for entry in top["manifests"]]
-    assert platforms == ["amd64", "arm64"] and raw(f"{goal}:latest") == top
-    for part in skopeo.look(skopeo.parse(f"{goal}:latest")).parts:
+    assert digest(f"{goal}:v1.2.0") == digest(f"{goal}:latest") == made["digest"]
+    parts = look(f"{goal}:latest").parts
+    assert [part.arch for part in parts] == ["x86_64", "aarch64"]
+    for part in parts:
         assert part.config["config"]["User"] == "2000:0"
         assert part.labels["kept"] == "yes"
         assert len(part.config["history"]) == len(part.diff_ids) == 2
@@ -114,26 +126,21 @@ def test_publishing_twice_never_moves_the_fixed_tag(
 
 
 def test_the_image_is_built_again_from_its_labels(
-    released: Project, base: str, goal: str
+    released: Project, published: dict[str, str], goal: str
 ) -> None:
-    made = build(released, base)
-    released.run("publish", goal)
     shutil.rmtree(released.root / "build")
-    assert said(released.run("reproduce", f"{goal}:latest"))["same"] == made["digest"]
+    again = said(released.run("reproduce", f"{goal}:latest"))
+    assert again["same"] == published["digest"]
     # Another series: said before anything is built.
-    series = released.folder / "series"
-    series.write_text(series.read_text().splitlines()[0] + "\n")
-    released.run("refresh")
+    first_patch_alone(released)
     found = released.run("reproduce", f"{goal}:latest", status=1).stdout
     assert "DIFFERS" in found and "series-sha256" in found and "not built" in found
 
 
 def test_an_index_with_two_manifests_of_one_platform_is_refused(
-    released: Project, base: str, goal: str, tmp_path: Path
+    released: Project, published: dict[str, str], goal: str, tmp_path: Path
 ) -> None:
     """A foreign image before the genuine one, of the same platform."""
-    build(released, base)
-    released.run("publish", goal)
     foreign = push(f"{goal}:x", [tar({"evil": b""})], archs=["x86_64"], folder=tmp_path)
     top = raw(f"{goal}:latest")
     size = len(layout.dump(raw(f"{goal}:x")))
@@ -151,12 +158,10 @@ def test_an_index_with_two_manifests_of_one_platform_is_refused(
 
 
 def test_forged_images_are_not_reproduced(
-    released: Project, base: str, goal: str, tmp_path: Path
+    released: Project, published: dict[str, str], goal: str, tmp_path: Path
 ) -> None:
-    build(released, base)
-    released.run("publish", goal)
     forged = f"{goal}:forged"
-    genuine = skopeo.look(skopeo.parse(f"{goal}:latest")).parts[0].labels
+    genuine = look(f"{goal}:latest").parts[0].labels
     evil = tar({"evil": b""})
     push(forged, [evil], archs=["x86_64"], labels=genuine, folder=tmp_path)
     found = released.run("reproduce", forged, status=1).stdout
@@ -262,14 +267,12 @@ def test_what_was_not_made_from_this_checkout_is_not_published(
     assert "was built here" in released.run("publish", goal, status=2).stderr
     made = Path(build(released, base)["image"])
     assert "names a tag" in released.run("publish", f"{goal}:x", status=2).stderr
-    series = released.folder / "series"
-    text = series.read_text()
-    series.write_text(text.splitlines()[0] + "\n")
-    released.run("refresh")
+    series = (released.folder / "series").read_text()
+    first_patch_alone(released)
     message = released.run("publish", goal, status=1).stderr
     assert "not made from this checkout" in message
     assert "build the image again" in message
-    series.write_text(text)
+    (released.folder / "series").write_text(series)
     released.run("refresh")
     for blob in (made / "image/blobs/sha256").iterdir():
         if b"diff_ids" in blob.read_bytes():
@@ -281,18 +284,21 @@ def test_bill_of_materials(released: Project, base: str) -> None:
     made = Path(build(released, base)["image"])
     bill = (made / sbom.FILE).read_text()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
-    components = {entry["bom-ref"]: entry for entry in json.loads(bill)["components"]}
+    document = json.loads(bill)
+    components = {entry["bom-ref"]: entry for entry in document["components"]}
+
+    def sum_of(component: dict[str, Any]) -> str:
+        (found,) = component["hashes"]
+        return f"sha256:{found['content']}"
+
     pedigree = components["vllm-x86_64"]["pedigree"]
-    pin = load("v1.2.0").wheel("cuda", "x86_64")
-    official = {"alg": "SHA-256", "content": pin.sha256}
-    assert pedigree["ancestors"][0]["hashes"] == [official]
+    official = load("v1.2.0").wheel("cuda", "x86_64").sha256
+    assert sum_of(pedigree["ancestors"][0]) == f"sha256:{official}"
     assert len(pedigree["patches"]) == 2
     image = layout.load(made / "image")
     bases = {part.labels[labels.BASE_DIGEST] for part in image.parts}
-    found = components["base-x86_64"]["hashes"][0]["content"]
-    assert f"sha256:{found}" in bases
-    (own,) = json.loads(bill)["metadata"]["component"]["hashes"]
-    assert f"sha256:{own['content']}" == image.digest
+    assert sum_of(components["base-x86_64"]) in bases
+    assert sum_of(document["metadata"]["component"]) == image.digest
 
 
 def test_cosign_signs_by_digest_before_anything_has_a_tag(
@@ -300,25 +306,18 @@ def test_cosign_signs_by_digest_before_anything_has_a_tag(
     base: str,
     goal: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    stand_in: StandIn,
 ) -> None:
     """A program in cosign's place notes its words, and fails at first."""
     made = build(released, base)
     assert "cosign is not" in released.run("publish", goal, "--sign", status=5).stderr
-    program = tmp_path / "tools" / "cosign"
-    program.parent.mkdir()
-    program.write_text(
-        f'#!/bin/sh\nprintf "%s\\n" "$*" >> {tmp_path}/said\nexit $STATUS'
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-    monkeypatch.setenv("STATUS", "1")
+    stand_in("cosign", "exit 1")
     released.run("publish", goal, "--sign", status=1)
     assert digest(f"{goal}:v1.2.0") is None
-    monkeypatch.setenv("STATUS", "0")
+    stand_in("cosign", f'echo "$*" >> {tmp_path}/said')
     released.run("publish", goal, "--sign")
     lines = (tmp_path / "said").read_text().splitlines()
-    assert [line.split()[0] for line in lines] == ["sign", "sign", "attest"]
+    assert [line.split()[0] for line in lines] == ["sign", "attest"]
     assert all(line.endswith(f"{goal}@{made['digest']}") for line in lines)
     assert digest(f"{goal}:v1.2.0") == made["digest"]
 
@@ -413,12 +412,9 @@ def test_malformed_manifests_are_named(change: dict[str, Any]) -> None:
     assert read({}).parts[0].arch == "x86_64"
     with pytest.raises(PatchsetError, match="the image"):
         read(change)
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"[" * 100_000])
-def test_what_is_no_manifest_is_named(content: bytes) -> None:
-    with pytest.raises(PatchsetError, match="no image that can be used"):
-        layout.read(content, "the image", lambda *_: b"")
+    for content in (b"", b"[]", b"[" * 100_000):
+        with pytest.raises(PatchsetError, match="no image that can be used"):
+            layout.read(content, "the image", lambda *_: b"")
 
 
 @pytest.mark.parametrize(
@@ -429,12 +425,9 @@ def test_a_push_that_was_killed_ends_right_when_run_again(
     released: Project, base: str, goal: str, point: str, number: signal.Signals
 ) -> None:
     made = build(released, base)
+    argv = [sys.executable, "-u", "-m", "patchset", "publish", goal]
     started = subprocess.Popen(
-        [sys.executable, "-m", "patchset", "publish", goal],
-        cwd=released.root,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        argv, cwd=released.root, stderr=subprocess.PIPE, text=True
     )
     assert started.stderr is not None
     assert any(point in line for line in started.stderr), point

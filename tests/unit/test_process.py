@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are run: what they started ends with them, whatever ends the caller."""
+"""Programs that are run, and commands that are killed, interrupted, or meet a full disk."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from conftest import running, until
+from conftest import PARSER, Project, diff_line, running, until
 from patchset import process
 from patchset.errors import (
     MissingToolError,
@@ -85,3 +89,126 @@ def test_an_output_that_is_shown_is_not_told_again() -> None:
         process.run([sys.executable, "-c", PIP.format("a")], prefix="pip")
     assert "No matching" not in shown.value.message
     assert shown.value.hint == "its output is above"
+
+
+#: What each command writes, below the checkout.
+WRITES = {
+    "apply": "build/trees",
+    "export": "build/export",
+    "rebase v1.3.0": "patches",
+    "build-wheel": "build/wheels",
+    "build-image --base {base}": "build/images",
+}
+KILLS = (signal.SIGKILL, signal.SIGINT, signal.SIGKILL)
+#: Runs a command of the tool, and stops it at a rename.
+STOPPED = """
+import os, pathlib, signal, sys
+from patchset import cli
+
+point, number, count = int(sys.argv[1]), int(sys.argv[2]), 0
+
+def stopping(real):
+    def act(*arguments):
+        global count
+        count += 1
+        if count == point:
+            os.kill(os.getpid(), number)
+        return real(*arguments)
+    return act
+
+for name in ("rename", "replace"):
+    setattr(pathlib.Path, name, stopping(getattr(pathlib.Path, name)))
+try:
+    cli.main(sys.argv[3:])
+finally:
+    print(f"renames: {count}", file=sys.stderr)
+"""
+
+
+def run(
+    root: Path, command: str, point: int = 0, number: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run a command on a checkout, and stop it at one of its renames."""
+    argv = [sys.executable, "-c", STOPPED, str(point), str(number), *command.split()]
+    env = {**os.environ, "PATCHSET_ROOT": str(root)}
+    return subprocess.run(argv, cwd=root, env=env, capture_output=True, text=True)
+
+
+def made(root: Path, folder: str) -> dict[str, str]:
+    """Return the sha256 of each file in a folder, and the commits of trees."""
+    found = {}
+    for place in sorted((root / folder).rglob("*")):
+        name = place.relative_to(root).as_posix()
+        if place.name == ".git":
+            command = ["git", "rev-parse", "HEAD"]
+            head = subprocess.run(command, cwd=place, capture_output=True, check=True)
+            found[name] = head.stdout.decode()
+        elif ".git" not in place.parts and place.is_file() and place.suffix != ".lock":
+            found[name] = hashlib.sha256(place.read_bytes()).hexdigest()
+    return found
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, large until ``resize`` makes it small."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting a small disk takes root")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def resize(disk: Path, size: int) -> None:
+    options = f"remount,size={-(-size // 4096) * 4}k"
+    subprocess.run(["mount", "-o", options, str(disk)], check=True)
+
+
+@pytest.mark.parametrize("failure", ["kill", "full disk"])
+@pytest.mark.parametrize("command", WRITES)
+def test_the_next_run_ends_right(
+    released: Project,
+    disk: Path,
+    command: str,
+    failure: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = WRITES[command]
+    if "{base}" in command:
+        command = command.format(base=request.getfixturevalue("base"))
+    released.add_patch("twenty.diff", diff_line(20, "twenty", "vllm/parser.py"))
+    released.run("refresh")
+    released.pin_next(
+        "top\n" + PARSER, paths=("vllm/parser.py", "tests/test_parser.py")
+    )
+    shutil.rmtree(released.root / "build")
+
+    right = shutil.copytree(released.root, released.root.with_name("right"))
+    done = run(right, command)
+    assert done.returncode == 0, done.stderr
+    wanted = made(right, folder)
+    count = int(done.stderr.rpartition("renames: ")[2])
+    assert wanted and count >= 3
+    for number, sign in enumerate(KILLS):
+        root = shutil.copytree(released.root, disk / str(number))
+        if failure == "full disk":
+            used = shutil.disk_usage(disk).used
+            whole = sum(file.lstat().st_size for file in right.rglob("*"))
+            resize(disk, used + whole * number // 4)
+            failed = run(root, command)
+            assert failed.returncode == 7, failed.stderr
+            assert "next:  free some space" in failed.stderr
+            assert not list(root.rglob(".tmp-*"))
+            resize(disk, 64 << 20)
+        else:
+            failed = run(root, command, [1, -(-count // 2), count][number], sign)
+            status = 130 if sign == signal.SIGINT else -sign
+            assert failed.returncode == status, failed.stderr
+        assert "Traceback" not in failed.stderr
+        monkeypatch.setenv("PATCHSET_ROOT", str(root))
+        Project(root, released.downloads).run(*command.split())
+        assert made(root, folder) == wanted
+        assert not list(root.rglob(".tmp-*"))
+        shutil.rmtree(root)

@@ -4,23 +4,16 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
 import weakref
 from collections.abc import Collection, Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-from harness import call
-
-sys.path.insert(
-    0, str(Path(__file__).parents[2] / "patches" / "files" / "vllm" / "parser")
-)
-
 import qwen_tool_reader
 from qwen_tool_reader import QwenToolReader
+
+from harness import call
 
 TOOLS = {"write": ("path", "content"), "read": ("path",)}
 UNKNOWN = call("unknown", ("x", "1"))
@@ -36,7 +29,6 @@ def events(
     """Events of a text, neighbours of one kind joined."""
     reader = QwenToolReader(tools, **options)
     found: list[tuple[str, str]] = []
-
     for batch in [*map(reader.feed, pieces), reader.finish(cut)]:
         for kind, text in batch:
             if text and found and found[-1][0] == kind.name:
@@ -122,12 +114,10 @@ def test_random_outputs_and_cuts(words: list[str]) -> None:
         }
         expected = events([text], **options)
         for longest in (1, 3, 9):
-            pieces = []
-            rest = text
-            while rest:
-                size = random_.randint(1, longest)
-                pieces.append(rest[:size])
-                rest = rest[size:]
+            pieces, end = [], 0
+            while end < len(text):
+                start, end = end, end + random_.randint(1, longest)
+                pieces.append(text[start:end])
             assert events(pieces, **options) == expected, (text, options, pieces)
 
 
@@ -193,12 +183,8 @@ def test_a_reader_and_its_text_are_freed_with_the_request() -> None:
     kept = weakref.ref(reader)
     del reader
     assert kept() is None
-    known = [
-        value
-        for value in vars(qwen_tool_reader).values()
-        if isinstance(value, BaseException)
-    ]
-    assert not known, "it would be raised again"
+    for value in vars(qwen_tool_reader).values():
+        assert not isinstance(value, BaseException), "it would be raised again"
 
 
 @pytest.mark.parametrize(
@@ -316,6 +302,7 @@ OTHER = "<tool_call>\n<function=u>\n<parameter=x>\n"
 PATH = "<tool_call>\n<function=write>\n<parameter=path>\n/a\n</parameter>\n"
 INVENTED = "\n<parameter=z>\nv"
 JSON = '<tool_call>{"name": "run", "arguments": {"command": "j"}}</tool_call>'
+AROUND = ("CONTENT", "REASONING")
 LINE = "<function=run><parameter=command>ls"
 
 
@@ -329,7 +316,7 @@ def read(text: str, **options: Any) -> tuple[list[tuple[str, dict[str, str]]], s
     found = events([text], **schema, **options)
     assert events(text, **schema, **options) == found
     calls: list[tuple[str, dict[str, str]]] = []
-    key, around = "", ""
+    key = ""
     for kind, value in found:
         if kind == "CALL":
             calls.append((value, {}))
@@ -340,9 +327,7 @@ def read(text: str, **options: Any) -> tuple[list[tuple[str, dict[str, str]]], s
             calls[-1][1][key] += value
         elif kind == "CALL_CUT":
             del calls[-1]
-        elif kind in ("CONTENT", "REASONING"):
-            around += value
-    return calls, around
+    return calls, "".join(text for kind, text in found if kind in AROUND)
 
 
 def runs(*commands: str, **more: str) -> list[tuple[str, dict[str, str]]]:
@@ -402,13 +387,10 @@ def test_evidence(text: str, calls: list[tuple[str, dict[str, str]]]) -> None:
     assert read(text)[0] == calls
 
 
-def test_evidence_of_the_position() -> None:
+def test_evidence_of_the_position_loses_no_text() -> None:
     # The code fence ends in the value, so the call was an example.
     text = "E:\n```\n" + OPENED + "a\n```\nx" + ENDS
     assert read(text, reasoning=True)[0] == []
     assert read(f"Now {LINE}</parameter></function>\nfoo", cut=True)[0] == []
-
-
-def test_evidence_loses_no_text() -> None:
     assert read(RUN + "\n<") == (runs("ls"), "<")
     assert read(RUN + "\n</think>", reasoning=True, cut=True) == ([], RUN + "\n")

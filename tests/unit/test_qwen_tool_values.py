@@ -4,15 +4,10 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "patches/files/vllm/parser"))
-
 from qwen_tool_values import ArgumentsWriter, ToolSchema
 
 #: Seconds; without a bound each of these takes minutes.

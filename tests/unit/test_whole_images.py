@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import APT, running, until
+from conftest import APT, StandIn, lay, running, until
 from patchset import files, paths, process
 from patchset.errors import MissingToolError, NoSpaceError
 from patchset.image import buildah, debian, layout
@@ -45,9 +45,8 @@ def test_the_dockerfile_takes_nothing_from_the_network() -> None:
 
 def test_the_context_holds_what_the_dockerfile_names(tmp_path: Path) -> None:
     names = ("rootfs.tar", "vllm-1-py3-none-any.whl", "a-1-py3-none-any.whl")
+    lay(tmp_path, dict.fromkeys(names, ""))
     base, wheel, other = (tmp_path / name for name in names)
-    for file in (base, wheel, other):
-        file.write_bytes(b"content")
     context = tmp_path / "context"
     context.mkdir()
     packages = [
@@ -87,23 +86,18 @@ https://deb.nodesource.example/node_20.x nodistro main Packages
 
 
 def test_the_base_is_made_once_from_the_same_recipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: StandIn
 ) -> None:
     """A program in mmdebstrap's place notes its arguments."""
-    program = tmp_path / "bin/mmdebstrap"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {tmp_path}/arguments\n')
-    program.chmod(0o755)
     monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "build"))
-    monkeypatch.setattr(debian, "_KEYRING", tmp_path)
+    monkeypatch.setattr(debian, "_KEYRING", tmp_path / "keyring")
     with monkeypatch.context() as without:
         without.setenv("PATH", str(tmp_path))
         with pytest.raises(MissingToolError) as caught:
             debian.rootfs("cpu", "x86_64", 1)
     assert "apt-get install mmdebstrap" in (caught.value.hint or "")
-    monkeypatch.setattr(debian, "_KEYRING", tmp_path / "keyring")
     (tmp_path / "keyring").touch()
-    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    stand_in("mmdebstrap", f'printf "%s\\n" "$@" >> {tmp_path}/arguments')
     first = debian.rootfs("cpu", "x86_64", 1)
     assert debian.rootfs("cpu", "x86_64", 1) == first
     assert debian.rootfs("cpu", "x86_64", 2) != first
@@ -217,7 +211,7 @@ def test_containers_of_somebody_else_stay(storage: Path) -> None:
 
     mine = ask("from", "scratch")
     context = storage / "images/context"
-    (context / "Dockerfile").write_text('FROM scratch\nRUN ["/no-such-program"]\n')
+    lay(context, {"Dockerfile": 'FROM scratch\nRUN ["/no-such-program"]\n'})
     with pytest.raises(process.ProgramError):
         buildah.build(context, "localhost/small:1", 0)
     assert ask("containers", "--format", "{{.ContainerName}}") == mine
