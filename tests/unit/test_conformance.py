@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -288,14 +287,14 @@ def test_required_keys_leave_out_those_that_admit_null() -> None:
 
 HOST = """
 import json, sys, time
-print(json.dumps({"ready": "9.9.9", "tree": sys.argv[1]}), flush=True)
 for line in sys.stdin:
     job = json.loads(line)
-    if job["name"] == "dies":
+    if job.get("name") == "dies":
         sys.exit(1)
-    if job["name"] == "hangs":
+    if job.get("name") == "hangs":
         time.sleep(60)
-    print(json.dumps({"name": job["name"], "results": [], "streams": 1, "seconds": 0}), flush=True)
+    ready = {"release": "9.9.9", "tree": sys.argv[1]}
+    print(json.dumps({"name": job["name"], "results": []} if job else ready), flush=True)
 """
 
 
@@ -310,14 +309,9 @@ class Stub(TreeAdapter):
     host_tree: Path | None = None
     started = 0
 
-    def _start(self) -> Any:
+    def _command(self) -> list[str]:
         self.started += 1
-        return subprocess.Popen(
-            [sys.executable, "-c", HOST, str(self.host_tree or self.tree)],
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        return [sys.executable, "-c", HOST, str(self.host_tree or self.tree)]
 
 
 def job(name: str) -> adapters.Job:
@@ -366,16 +360,7 @@ def test_a_host_that_runs_other_code_is_refused(tree: Path, tmp_path: Path) -> N
 
 def test_a_surface_or_a_release_that_does_not_know_the_request_is_not_asked() -> None:
     (case,) = cases.load(["requests/namespace"])
-    jobs = adapters.jobs_for(
-        [case],
-        surfaces=["chat", "responses", "messages"],
-        reasoning=None,
-        pattern=None,
-        names=None,
-        full=False,
-        seeds=1,
-        starts=cases.STARTS,
-    )
+    jobs = adapters.jobs_for([case], surfaces=["chat", "responses", "messages"])
     assert [job["surfaces"] for job in jobs] == [["responses"]]
     assert [
         knows(release, case.since)
@@ -399,14 +384,17 @@ def test_the_readme_shows_an_example_that_the_suite_accepts() -> None:
 
 
 def test_what_went_wrong_is_remarked_and_what_is_right_is_not() -> None:
+    def call(name: str, text: str) -> dict[str, str]:
+        return {"name": name, "text": text}
+
     whole = json.dumps({"path": "x"})
     answers = {
         "one": {
-            "calls": [["write", whole[:-1]], ["bash", "{}"]],
+            "calls": [call("write", whole[:-1]), call("bash", "{}")],
             "content": "left\n",
             "finish": "tool_calls",
         },
-        "two": {"calls": [["write", whole]], "content": ""},
+        "two": {"calls": [call("write", whole)], "content": ""},
     }
     one, two = before_after.shown(answers).split("from two:")
     assert (

@@ -92,7 +92,7 @@ def test_a_result_is_written_whole_or_not_at_all(
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(Exception, match="the disk is full"):
-        report.write_json(str(tmp_path / "r.json"), [])
+        report.write_json(tmp_path / "r.json", [])
     assert not list(tmp_path.iterdir())
 
 

@@ -135,7 +135,7 @@ def test_conformance_counts_harms_and_ordinary_traffic_apart(rows: Path) -> None
         }
 
     conformance.keep(target("stock", ran=2, bytes=1, form=7))
-    conformance.keep(target("tree"))
+    conformance.keep(target("patched"))
     lines = conformance.table([load(NEW)]).splitlines()[2:]
     assert [line.split(" | ")[1:3] for line in lines] == [
         [kind, traffic]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from bench.asgi import post
 from bench.parsers import repeated
 from bench.workloads import TOOLS, Step, Workload
 
@@ -83,7 +84,6 @@ async def _all(
 
 async def _ask(app: Any, workload: Workload, bursts: _Bursts, turns: bool) -> None:
     """One request."""
-    from conformance.host.asgi import post
     from conformance.host.engine import MODEL, SCRIPT, Script
 
     SCRIPT.set(Script(bursts, "stop"))  # type: ignore[arg-type]
@@ -91,6 +91,6 @@ async def _ask(app: Any, workload: Workload, bursts: _Bursts, turns: bool) -> No
     body = {"model": MODEL, "stream": True, "tool_choice": "auto", "tools": TOOLS}
     body["messages"] = [{"role": "user", "content": asked}]
     path = "/v1/chat/completions"
-    status, answer = await post(app, path, body, limit=None, turns=turns)
+    status, answer = await post(app, path, body, turns=turns)
     if status != 200 or b"[DONE]" not in answer[-200:]:
         raise RuntimeError(f"{status}: the response ends with {answer[-200:]!r}")

@@ -5,53 +5,24 @@ right; 1: one is not; 3: could not run.
 
 from __future__ import annotations
 
-import argparse
+import itertools
 import json
-import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import click
+
 from bfcl import SUITE_VERSION, table
 from bfcl.entries import Entry, Template, load
-from conformance.adapters import TESTS, AdapterError, Job
-from engines.host import Host
-from patchset import files, results, run_command
+from conformance.adapters import AdapterError, Job, TreeAdapter
+from patchset import files, paths, release, results, run_command
 
-ROOT = TESTS.parents[1]
 #: As a client that does not stream, and with 0 to 5 drafted tokens a step. Widths are
 #: drawn by the entry's name.
 COLUMNS = ("not streamed", "k=0", "k=1", "k=2", "k=3", "k=4", "k=5")
 TEMPLATE = "v0.33.0/stock/examples/tool_chat_template_qwen3coder.jinja"
-
-
-def options(argv: list[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="nox -s engines -- bfcl",
-        description="Replay BFCL's published answers on each RELEASE, and let BFCL's own checker judge the calls.",
-        epilog="Exit code 0: patched releases are all right; 1: one is not; 3: could not run.",
-    )
-    parser.add_argument(
-        "releases", nargs="*", metavar="RELEASE", help="default: the default release"
-    )
-    parser.add_argument(
-        "--stock",
-        action="store_true",
-        help="the stock tree as well, beside the patched one",
-    )
-    parser.add_argument(
-        "--trees",
-        type=Path,
-        default=ROOT / "build/trees",
-        help="folder of <release>/{stock,patched}",
-    )
-    parser.add_argument("--jobs", type=int, default=2, help="processes; default: 2")
-    parser.add_argument(
-        "--results", action="store_true", help="put the totals into results/bfcl/"
-    )
-    return parser.parse_args(argv)
 
 
 def schedules(entry: Entry) -> dict[str, str]:
@@ -84,6 +55,7 @@ def job(entry: Entry, template: Template) -> Job:
         "surfaces": ["chat"],
         "starts": ["plain"],
         "schedules": list(schedules(entry).values()),
+        "readings": True,
     }
 
 
@@ -102,73 +74,67 @@ def judge(entry: Entry, checker: Any, read: dict[str, Any] | None) -> bool:
         return False
 
 
-def lane(opts: argparse.Namespace) -> int:
-    """Replay the entries on each release; returns the exit code."""
-    from patchset.release import load as release_of
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("names", nargs=-1, metavar="[RELEASE]...")
+@click.option("--stock", is_flag=True, help="The stock tree as well.")
+@click.option("--trees", type=Path, help="Folder of RELEASE/{stock,patched}.")
+@click.option("--jobs", default=2, show_default=True, help="Processes.")
+@click.option("--results", "keep", is_flag=True, help="Keep totals in results/bfcl.")
+def command(
+    names: tuple[str, ...], stock: bool, trees: Path | None, jobs: int, keep: bool
+) -> bool:
+    """Replay BFCL's published answers on each RELEASE, or the default one.
 
-    pinned = [release_of(name) for name in opts.releases or [None]]
-    entries, checker = load(ROOT / "build/bfcl")
+    BFCL's own checker judges the calls. Exit code 0: patched releases are all right;
+    1: one is not; 3: could not run.
+    """
+    pinned = [release.load(name).name for name in names or [None]]
+    trees, folder = trees or paths.build_dir() / "trees", paths.build_dir() / "bfcl"
+    entries, checker = load(folder)
     possible = {entry.name: entry for entry in entries if entry.calls is not None}
     apart = sorted({entry.name for entry in entries} - set(possible))
-    template, wrong_of, code = Template(opts.trees / TEMPLATE), {}, 0
-    for release in pinned:
-        for kind in ("stock", "patched") if opts.stock else ("patched",):
-            began, wrong = time.monotonic(), {}
-            host = Host(opts.trees / release.name / kind, workers=opts.jobs)
-            for result in host.run(
-                [job(entry, template) for entry in possible.values()]
-            ):
-                entry, read = possible[result["name"]], result.get("readings", {})
-                bad = [
-                    column
-                    for column, name in schedules(entry).items()
-                    if not judge(entry, checker, read.get(name))
-                ]
-                if bad:
-                    wrong[entry.name] = {
-                        "columns": bad,
-                        "read": {
-                            column: read.get(name)
-                            for column, name in schedules(entry).items()
-                            if column in bad
-                        },
-                    }
-            right = {
-                column: len(possible)
-                - sum(column in one["columns"] for one in wrong.values())
-                for column in COLUMNS
+    template = Template(trees / TEMPLATE)
+    jobs_of = [job(entry, template) for entry in possible.values()]
+    wrong_of: dict[str, Any] = {}
+    for name, kind in itertools.product(pinned, results.KINDS):
+        if kind == "stock" and not stock:
+            continue
+        began = time.monotonic()
+        adapter = TreeAdapter(trees / name / kind, workers=jobs, parsers={"none": []})
+        wrong = {}
+        for result in adapter.run(jobs_of):
+            entry, read = possible[result["name"]], result.get("readings", {})
+            by_column = {c: read.get(way) for c, way in schedules(entry).items()}
+            bad = {c: r for c, r in by_column.items() if not judge(entry, checker, r)}
+            if bad:
+                wrong[entry.name] = {"columns": list(bad), "read": bad}
+        right = {
+            column: len(possible)
+            - sum(column in one["columns"] for one in wrong.values())
+            for column in COLUMNS
+        }
+        print(
+            f"{name} {kind}: of {len(possible)} entries, right",
+            *(f"{right[c]} ({c})" for c in COLUMNS),
+            f"in {time.monotonic() - began:.0f} s",
+            sep=", ",
+            flush=True,
+        )
+        wrong_of[f"{name} {kind}"] = wrong
+        if keep:
+            cell = {
+                "bfcl-eval": version("bfcl-eval"),
+                "entries": len(entries),
+                "apart": apart,
+                "possible": len(possible),
+                "right": right,
             }
-            print(
-                f"{release.name} {kind}: of {len(possible)} entries, right",
-                *(f"{right[c]} ({c})" for c in COLUMNS),
-                f"in {time.monotonic() - began:.0f} s",
-                sep=", ",
-                flush=True,
-            )
-            wrong_of[f"{release.name} {kind}"] = wrong
-            code |= kind == "patched" and bool(wrong)
-            if opts.results:
-                cell = {
-                    "bfcl-eval": version("bfcl-eval"),
-                    "entries": len(entries),
-                    "apart": apart,
-                    "possible": len(possible),
-                    "right": right,
-                }
-                results.keep(table.LANE, SUITE_VERSION, release.name, kind, cell)
+            results.keep(table.LANE, SUITE_VERSION, name, kind, cell)
     print(f"set apart, of {len(entries)}: {', '.join(apart)}")
-    files.write_text(
-        ROOT / "build/bfcl/wrong.json",
-        json.dumps(wrong_of, ensure_ascii=False, indent=1) + "\n",
-    )
-    return code
-
-
-def main() -> None:
-    """Entry point."""
-    opts = options(sys.argv[1:])
-    run_command.run_lane(lambda: lane(opts), AdapterError)
+    text = json.dumps(wrong_of, ensure_ascii=False, indent=1)
+    files.write_text(folder / "wrong.json", text + "\n")
+    return any(wrong_of[f"{name} patched"] for name in pinned)
 
 
 if __name__ == "__main__":
-    main()
+    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0, AdapterError)

@@ -12,17 +12,12 @@ import asyncio
 import gc
 import itertools
 import json
-import os
 import socket
 import sys
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import uvicorn
 from starlette.requests import Request
@@ -34,7 +29,7 @@ from clients.reading import declared, history
 from clients.scenarios import Call, Load, Loaded, Say, Scenario, Turn
 from conformance import schedule, tokens
 from conformance.host.engine import SCRIPT, build, constrains_to_json
-from conformance.host.judge import Judge
+from conformance.host.judge import script
 
 SURFACES = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 #: How often a turn is said, retries included, before the model says that it is done.
@@ -185,7 +180,7 @@ class Scripted:
             await JSONResponse(told, 500)(scope, receive, send)
             return
         given = iter([{"type": "http.request", "body": body, "more_body": False}])
-        script, heard = SCRIPT.get(), 0
+        said, heard = SCRIPT.get(), 0
 
         async def again() -> Any:
             return next(given, None) or await receive()
@@ -195,8 +190,8 @@ class Scripted:
             exchange.status = message.get("status", exchange.status)
             if message.get("body"):
                 exchange.body += message["body"]
-                exchange.silence = max(exchange.silence, script.said - heard)
-                heard = script.said
+                exchange.silence = max(exchange.silence, said.said - heard)
+                heard = said.said
             await send(message)
 
         began = time.monotonic()
@@ -236,12 +231,12 @@ class Scripted:
         name = f"mtp{run.k}#{run.scenario.name}/{exchange.turn}" if run.k else "w1"
         widths = schedule.named(name, len(ids)).widths
         end = "length" if turn.end == "length" else "stop"
-        script = Judge.script(ids, texts, widths, end, stop or "")
+        said = script(ids, texts, widths, end, stop or "")
         if turn.rest_at and exchange.turn is not None:
-            said = itertools.accumulate(burst for burst, _ in script.bursts)
-            behind = next(i for i, told in enumerate(said) if turn.rest_at in told)
-            script.rest = behind + 1, run.rest
-        SCRIPT.set(script)
+            told = itertools.accumulate(burst for burst, _ in said.bursts)
+            behind = next(i for i, each in enumerate(told) if turn.rest_at in each)
+            said.rest = behind + 1, run.rest
+        SCRIPT.set(said)
 
 
 async def serve(template: str) -> None:

@@ -8,19 +8,21 @@ it still is.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
+import click
+
 from conformance import case as cases
-from conformance.adapters import TESTS, AdapterError, TreeAdapter
+from conformance.adapters import AdapterError, TreeAdapter
+from conformance.lines import LANES
 from patchset import files, run_command
 
 EXAMPLE = Path(__file__).with_name("before_after.json")
-README = TESTS.parents[1] / "README.md"
+README = LANES.parents[1] / "README.md"
 #: Speculative decoding with three draft tokens.
 SCHEDULE = "mtp3#0"
 BLOCK = re.compile(
@@ -62,7 +64,8 @@ def shown(answers: dict[str, dict[str, Any]]) -> str:
     ]
     for name, got in answers.items():
         lines += [f"from {name}:"]
-        for at, (call, text) in enumerate(got["calls"]):
+        for at, each in enumerate(got["calls"]):
+            call, text = each["name"], each["text"]
             remark = _remark(call, text, wanted[at : at + 1])
             lines += [f"  call    {call} {text}{remark}"]
         if got["content"]:
@@ -80,52 +83,29 @@ def _remark(call: str, text: str, wanted: list[str]) -> str:
     return ""
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="conformance.before_after", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument(
-        "trees",
-        nargs="*",
-        type=Path,
-        metavar="TREE",
-        help="the stock tree and the patched one",
-    )
-    parser.add_argument(
-        "--names",
-        nargs=2,
-        default=["stock vLLM", "the patched vLLM"],
-        help="what the trees are called",
-    )
-    way = parser.add_mutually_exclusive_group()
-    way.add_argument(
-        "--write", action="store_true", help="put the example into the README"
-    )
-    way.add_argument(
-        "--check", action="store_true", help="fail when the README shows something else"
-    )
-    options = parser.parse_args()
-    if len(options.trees) != 2:
-        parser.error("give two trees: stock and patched")
-    run_command.run_lane(lambda: show(options), AdapterError)
-
-
-def show(options: argparse.Namespace) -> int:
-    """Print, write or check the example; returns the exit code."""
-    text = shown(dict(zip(options.names, map(answer, options.trees), strict=True)))
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("trees", nargs=2, type=Path, metavar="STOCK PATCHED")
+@click.option(
+    "--names", nargs=2, default=("stock vLLM", "the patched vLLM"), help="Their names."
+)
+@click.option("--write", is_flag=True, help="Put the example into the README.")
+@click.option("--check", is_flag=True, help="Fail when the README shows another one.")
+def command(
+    trees: tuple[Path, Path], names: tuple[str, str], write: bool, check: bool
+) -> None:
+    """Show one answer of a model, as clients of both trees receive it."""
+    text = shown(dict(zip(names, map(answer, trees), strict=True)))
     readme = README.read_text(encoding="utf-8")
     made = BLOCK.sub(lambda match: match[1] + text + match[2], readme)
-    if options.write:
+    if write:
         files.write_text(README, made)
-    elif options.check and made != readme:
+    elif check and made != readme:
         sys.exit(
             f"README.md shows another answer; nox -s tables -- --example --write updates it\n\n{text}"
         )
     else:
         print(text)
-    return 0
 
 
 if __name__ == "__main__":
-    main()
+    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0, AdapterError)

@@ -11,9 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conformance.adapters import TESTS, TreeAdapter
+from conformance.adapters import TreeAdapter
+from conformance.lines import LANES
 
-ROOT = TESTS.parents[1]
+ROOT = LANES.parents[1]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 MANIFESTS = (ROOT / "docker/compose.yaml", ROOT / "docker/kubernetes/vllm.yaml")
 #: ``vllm serve``, or ``docker run`` up to the image, whose entry point is ``vllm
@@ -84,7 +85,7 @@ def main() -> None:
         sys.exit("usage: python -m conformance.documented TREE")
     done = subprocess.run(
         [sys.executable, "-m", "conformance.documented", "--parse"],
-        cwd=TESTS,
+        cwd=LANES,
         env=TreeAdapter(Path(sys.argv[1])).environment(),
         check=False,
     )

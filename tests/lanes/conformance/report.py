@@ -40,7 +40,7 @@ class Report:
     def add(self, document: dict[str, Any]) -> None:
         """Take in what the host sent for a job."""
         self.results += document["results"]
-        self.streams += document["streams"]
+        self.streams += sum(result["streams"] for result in document["results"])
 
     def tally(self, **chosen: Any) -> dict[str, Tally]:
         """Responses by column, of the results whose fields have these values."""
@@ -126,10 +126,10 @@ def words(tally: Tally) -> str:
     return f"{tally['right']} of {tally['all']} right; {harms}"
 
 
-def write_json(path: str, reports: list[Report]) -> None:
+def write_json(path: Path, reports: list[Report]) -> None:
     """All targets of a run in one file."""
     document = {"format": 2, "targets": [r.document() for r in reports]}
-    files.write_text(Path(path), json.dumps(document, ensure_ascii=False, indent=1))
+    files.write_text(path, json.dumps(document, ensure_ascii=False, indent=1))
 
 
 def show(report: Report, *, limit: int) -> None:

@@ -66,11 +66,11 @@ def irregular(count: int, k: int, seed: int | str) -> tuple[int, ...]:
 
 def named(name: str, count: int) -> Schedule:
     """The schedule that a name stands for: ``w3``, ``whole``, ``split@17``, ``mtp4#0``,
-    or explicit ``cuts:1,4,2``.
+    explicit ``cuts:1,4,2``, or ``full``, which is not streamed.
 
     Raises ValueError for a name that is none of these.
     """
-    if name == "whole":
+    if name in ("full", "whole"):
         return Schedule(name, (count,))
     if match := re.fullmatch(r"w(\d+)", name):
         return Schedule(name, fixed(count, int(match[1])))
@@ -103,9 +103,7 @@ def _near(texts: list[str], key: str) -> list[int]:
     return places
 
 
-def schedules(
-    texts: list[str], key: str, *, full: bool = False, seeds: int = 1
-) -> list[Schedule]:
+def schedules(texts: list[str], key: str, *, full: bool = False) -> list[Schedule]:
     """All schedules of a case.
 
     ``texts`` is what each token adds; ``key`` seeds the choice of splits.
@@ -118,5 +116,5 @@ def schedules(
         return [Schedule("whole", ())]
     names = ["w1", "whole"]
     names += [f"split@{i}" for i in (range(1, count) if full else _near(texts, key))]
-    names += [f"mtp{k}#{s}" for k in MTP for s in range(seeds)]
+    names += [f"mtp{k}#0" for k in MTP]
     return [named(n, count) for n in names]

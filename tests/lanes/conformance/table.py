@@ -23,8 +23,7 @@ def keep(target: dict[str, Any], pair: str | None = None) -> None:
     Args:
         pair: The reasoning and the tool parser, if they are not Qwen's.
     """
-    kind = {"stock": "stock", "plugin": "plugin"}.get(target["kind"], "patched")
-    kind += f" {pair}" if pair else ""
+    kind = f"{target['kind']} {pair}" if pair else target["kind"]
     release = load(target["release"]).name
     figures = {"sdk": target["sdk"], **target["traffic"]}
     results.keep(LANE, SUITE_VERSION, release, kind, figures)

@@ -9,6 +9,7 @@ turned into a ``tokenizers`` JSON once and cached by its content.
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -270,6 +271,7 @@ def _write(path: Path, text: str) -> None:
     part.replace(path)
 
 
+@functools.cache
 def load() -> Any:
     """The ``tokenizers.Tokenizer``."""
     from tokenizers import Tokenizer

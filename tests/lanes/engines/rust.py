@@ -16,7 +16,6 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import httpx
@@ -24,8 +23,8 @@ import msgspec
 import zmq
 
 from conformance.host.engine import MODEL, Script
+from conformance.host.judge import Judge
 from conformance.reading import Reading
-from conformance.remote import RemoteJudge
 
 #: What the engine says of itself when it registers; the binary refuses a message that
 #: lacks a field.
@@ -61,7 +60,7 @@ class RustFrontend:
     set for the next request.
     """
 
-    def __init__(self, binary: Path, model: Path, reasoning: str, log: Path) -> None:
+    def __init__(self, binary: Path, model: Path, log: Path) -> None:
         self.script: Script | None = None
         listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
         http, requests, outputs = (listener.getsockname()[1] for listener in listeners)
@@ -70,7 +69,7 @@ class RustFrontend:
             "model_tag": str(model),
             "served_model_name": [MODEL],
             "tool_call_parser": "qwen3_coder",
-            "reasoning_parser": reasoning,
+            "reasoning_parser": "none",
             "enable_auto_tool_choice": True,
             "disable_log_stats": True,
         }
@@ -162,31 +161,17 @@ class RustFrontend:
         self._process.wait()
         self._context.term()
 
-    def __enter__(self) -> RustFrontend:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class RustJudge(RemoteJudge):
-    """The suite's judge of servers; the script goes to the engine, and not in a
-    header.
-    """
+class RustJudge(Judge):
+    """The suite's judge; the script goes to the engine of the frontend."""
 
     def __init__(self, frontend: RustFrontend) -> None:
-        super().__init__(frontend.url, MODEL, {})
+        super().__init__(httpx.AsyncClient(base_url=frontend.url, timeout=None))
         self._frontend = frontend
-        self.client = httpx.AsyncClient(base_url=frontend.url, timeout=60)
 
     async def ask(
-        self, surface: Any, case: Any, run: Any, script: Script, *, stream: bool
+        self, surface: Any, case: Any, run: Any, said: Script, *, stream: bool
     ) -> Reading:
         """One request."""
-        self._frontend.script = script
-        return await super().ask(surface, case, run, script, stream=stream)
+        self._frontend.script = said
+        return await super().ask(surface, case, run, said, stream=stream)

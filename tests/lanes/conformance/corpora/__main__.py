@@ -1,12 +1,10 @@
 """``python -m conformance.corpora``: how often a reader reads what the model meant.
 
-Exit code 0: the corpora were judged, whatever came out; 1: the fuzzer found
-something; 2: usage.
+Exit code 0: the corpora were judged, whatever came out; 2: usage.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import subprocess
@@ -18,9 +16,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import click
+
 from conformance.corpora import CORPORA, SUITE_VERSION
 from conformance.corpora.case import Case
-from conformance.corpora.fuzz import search
 from conformance.corpora.reader import Reader, random_pieces, reading
 from conformance.corpora.served import SCHEDULES, served
 from conformance.corpora.verdict import Verdict, judge
@@ -70,77 +69,7 @@ class Count:
         return {k: v for k, v in asdict(self).items() if k != "failures"}
 
 
-def _options(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="conformance.corpora", description="Judge a reader by seeded corpora."
-    )
-    parser.add_argument(
-        "--reader", type=Path, default=READER, help="qwen_tool_reader.py to judge"
-    )
-    parser.add_argument(
-        "--tree", type=Path, metavar="DIR", help="judge a vLLM source tree instead"
-    )
-    parser.add_argument(
-        "--python", default=sys.executable, help="interpreter for the tree's server"
-    )
-    parser.add_argument(
-        "--jobs", type=int, default=1, help="processes for the tree's server"
-    )
-    parser.add_argument(
-        "--ways",
-        nargs="+",
-        choices=SCHEDULES,
-        default=SCHEDULES,
-        help="how the tree's server delivers (default: all)",
-    )
-    parser.add_argument(
-        "--sample",
-        type=int,
-        default=0,
-        metavar="N",
-        help="at most N cases of a corpus, always the same ones",
-    )
-    parser.add_argument(
-        "--corpus", nargs="+", default=["*"], metavar="NAME", help="names or globs"
-    )
-    parser.add_argument(
-        "--no-holdout", action="store_true", help="leave the hold-out corpora out"
-    )
-    parser.add_argument(
-        "--cuts",
-        type=int,
-        default=2,
-        metavar="N",
-        help="random cuts of each output into pieces (default: 2)",
-    )
-    parser.add_argument(
-        "--fuzz",
-        type=int,
-        default=0,
-        metavar="N",
-        help="only cut N outputs, half of them spliced from several, at random",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of --cuts and --fuzz")
-    parser.add_argument(
-        "--failures", type=int, default=0, metavar="N", help="print so many a corpus"
-    )
-    parser.add_argument("--case", metavar="GLOB", help="only cases of such names")
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="put the figures into this file"
-    )
-    parser.add_argument(
-        "--row",
-        default="reader",
-        metavar="NAME",
-        help="their name in the file: stock, patched (default: reader)",
-    )
-    parser.add_argument("--list", action="store_true", help="print the corpora")
-    return parser.parse_args(argv)
-
-
-def _judge_reader(
-    reader: Reader, name: str, cases: list[Case], seed: int, cuts: int
-) -> Count:
+def _judge_reader(reader: Reader, name: str, cases: list[Case], cuts: int) -> Count:
     """Judge a corpus, each output whole and in random pieces."""
     count = Count()
     for case in cases:
@@ -155,7 +84,7 @@ def _judge_reader(
         count.add(verdict, quoted=quoted, ambiguous=bool(case.ambiguous))
         if verdict is not Verdict.RIGHT and not case.ambiguous:
             count.failures.append(_describe(case, verdict, quoted, events))
-        rng = random.Random(f"{seed}/{name}/{case.name}")
+        rng = random.Random(f"0/{name}/{case.name}")
         for _ in range(cuts):
             pieces = random_pieces(case.output, rng)
             if reader.events(case, pieces) != events:
@@ -166,14 +95,12 @@ def _judge_reader(
 
 
 def _judge_tree(
-    opts: argparse.Namespace, chosen: dict[str, list[Case]]
+    tree: Path, workers: int, chosen: dict[str, list[Case]]
 ) -> dict[str, Count]:
     """Judge corpora by a tree's server: the worst of all ways of delivery counts."""
     counts = {name: Count() for name in chosen}
     cases = {f"{name}/{i}": c for name in chosen for i, c in enumerate(chosen[name])}
-    found = served(
-        opts.tree, opts.python, cases.items(), workers=opts.jobs, ways=opts.ways
-    )
+    found = served(tree, cases.items(), workers)
     for number, (key, readings) in enumerate(found, 1):
         case, count = cases[key], counts[key.rpartition("/")[0]]
         worst, ran = Verdict.RIGHT, False
@@ -195,9 +122,9 @@ def _judge_tree(
     return counts
 
 
-def _keep(opts: argparse.Namespace, counts: dict[str, Count]) -> None:
+def _keep(file: Path, row: str, how: dict[str, Any], counts: dict[str, Count]) -> None:
     """Put the figures into a file, beside those of other names."""
-    rows = json.loads(opts.json.read_text()) if opts.json.is_file() else {}
+    rows = json.loads(file.read_text()) if file.is_file() else {}
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"],
         cwd=Path(__file__).parent,
@@ -205,16 +132,15 @@ def _keep(opts: argparse.Namespace, counts: dict[str, Count]) -> None:
         text=True,
         check=False,
     )
-    rows[opts.row] = {
+    rows[row] = {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit.stdout.strip(),
         "suite": SUITE_VERSION,
-        "sample": opts.sample,
-        "ways": list(opts.ways) if opts.tree else [],
+        **how,
         "corpora": {name: count.figures() for name, count in counts.items()},
     }
-    opts.json.parent.mkdir(parents=True, exist_ok=True)
-    opts.json.write_text(_text(rows))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(_text(rows))
 
 
 def _text(rows: dict[str, Any]) -> str:
@@ -229,22 +155,6 @@ def _text(rows: dict[str, Any]) -> str:
         start = json.dumps(head).removesuffix("}")
         parts.append(f'{json.dumps(row)}: {start}, "corpora": {{\n{figures}\n}}}}')
     return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def _fuzz(opts: argparse.Namespace, cases: list[Case]) -> int:
-    """Search for outputs whose reading depends on how they were cut."""
-    began, failed = time.monotonic(), 0
-    found = search(Reader(opts.reader), cases, opts.fuzz, opts.seed)
-    for key, case, pieces, problem in found:
-        failed += 1
-        if failed <= max(opts.failures, 1):
-            print(f"run {key}: {problem}\n  {case.output!r}\n  {pieces}")
-            print(f"  cut: {case.cut}, in the reasoning: {case.in_reasoning}")
-    print(
-        f"{failed} of {opts.fuzz} runs failed, seed {opts.seed}, "
-        f"{time.monotonic() - began:.0f} s"
-    )
-    return 1 if failed else 0
 
 
 def _sample(name: str, cases: list[Case], most: int) -> list[Case]:
@@ -278,51 +188,88 @@ def _show(counts: dict[str, Count]) -> None:
         print(f"{name:{width}}{row}{ambiguous:>10}")
 
 
-def main() -> int:
-    """Judge what the command line asks for."""
-    opts = _options(sys.argv[1:])
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--reader", type=Path, default=READER, help="A qwen_tool_reader.py.")
+@click.option("--tree", type=Path, help="Judge a vLLM source tree instead.")
+@click.option("--jobs", default=1, show_default=True, help="Processes for the tree.")
+@click.option(
+    "--sample",
+    default=0,
+    metavar="N",
+    help="At most N cases of a corpus, always the same ones.",
+)
+@click.option(
+    "--corpus",
+    "patterns",
+    multiple=True,
+    default=["*"],
+    metavar="NAME",
+    help="Name or glob; may be repeated.",
+)
+@click.option(
+    "--cuts",
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Random cuts of each output into pieces.",
+)
+@click.option(
+    "--failures", default=0, metavar="N", help="Print so many of each corpus."
+)
+@click.option(
+    "--json", "file", type=Path, metavar="FILE", help="Put the figures into this file."
+)
+@click.option(
+    "--row",
+    default="reader",
+    show_default=True,
+    metavar="NAME",
+    help="Their name in the file: stock, patched.",
+)
+@click.option("--list", "only_list", is_flag=True, help="Print the corpora.")
+def command(
+    reader: Path,
+    tree: Path | None,
+    jobs: int,
+    sample: int,
+    patterns: tuple[str, ...],
+    cuts: int,
+    failures: int,
+    file: Path | None,
+    row: str,
+    only_list: bool,
+) -> None:
+    """Judge a reader by seeded corpora."""
     names = [
-        name
-        for name in CORPORA
-        if any(fnmatch(name, pattern) for pattern in opts.corpus)
-        and not (opts.no_holdout and name.startswith("holdout"))
+        name for name in CORPORA if any(fnmatch(name, pattern) for pattern in patterns)
     ]
     if not names:
-        print("no such corpus; --list prints their names", file=sys.stderr)
-        return 2
-    if opts.list:
+        raise click.UsageError("no such corpus; --list prints their names")
+    if only_list:
         for name in names:
             print(f"{name:50} {sum(1 for _ in CORPORA[name]()):>6} cases")
-        return 0
+        return
     began = time.monotonic()
-    chosen = {}
-    for name in names:
-        cases = [c for c in CORPORA[name]() if fnmatch(c.name, opts.case or "*")]
-        if cases:
-            chosen[name] = _sample(name, cases, opts.sample)
-    if opts.fuzz:
-        return _fuzz(opts, [case for name in chosen for case in chosen[name]])
-    if opts.tree:
-        counts = _judge_tree(opts, chosen)
+    chosen = {name: _sample(name, list(CORPORA[name]()), sample) for name in names}
+    if tree:
+        counts = _judge_tree(tree, jobs, chosen)
     else:
-        reader = Reader(opts.reader)
+        loaded = Reader(reader)
         counts = {
-            name: _judge_reader(reader, name, cases, opts.seed, opts.cuts)
+            name: _judge_reader(loaded, name, cases, cuts)
             for name, cases in chosen.items()
         }
     _show(counts)
     for name, count in counts.items():
-        for failure in count.failures[: opts.failures]:
+        for failure in count.failures[:failures]:
             print(f"\n{name}: {failure}")
     total = sum(count.cases + count.ambiguous for count in counts.values())
-    print(
-        f"{total} cases, suite version {SUITE_VERSION}, seed {opts.seed}, "
-        f"{time.monotonic() - began:.0f} s"
-    )
-    if opts.json:
-        _keep(opts, counts)
-    return 0
+    seconds = time.monotonic() - began
+    print(f"{total} cases, suite version {SUITE_VERSION}, {seconds:.0f} s")
+    if file:
+        ways = list(SCHEDULES) if tree else []
+        _keep(file, row, {"sample": sample, "ways": ways}, counts)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import random
 import sys
 from collections.abc import Iterable, Sequence
@@ -63,26 +62,19 @@ class Reader:
         spec = importlib.util.spec_from_file_location("corpora_reader", path)
         if spec is None or spec.loader is None:
             raise ValueError(f"{path} is no Python module")
-        self.module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = self.module
-        spec.loader.exec_module(self.module)
-        self._make = self.module.QwenToolReader
-        known = inspect.signature(self._make).parameters
-        self._takes_required = "required_of" in known
-        known = inspect.signature(self._make.finish).parameters
-        self._takes_cut = "cut" in known
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        self._make = module.QwenToolReader
 
     def events(self, case: Case, pieces: Iterable[str]) -> list[tuple[str, str]]:
         """The events of an output, those that continue one another joined."""
         tools = case.tools
-        more: dict[str, Any] = {}
-        if self._takes_required:
-            more["required_of"] = lambda name: required(tools, name)
         reader = self._make(
             tuple(tools),
             lambda name: tuple(tools[name]["properties"]) if name in tools else (),
             reasoning=case.in_reasoning,
-            **more,
+            required_of=lambda name: required(tools, name),
         )
         joined: list[tuple[str, str]] = []
 
@@ -97,7 +89,7 @@ class Reader:
 
         for piece in pieces:
             add(reader.feed(piece))
-        add(reader.finish(cut=case.cut) if self._takes_cut else reader.finish())
+        add(reader.finish(cut=case.cut))
         return joined
 
 

@@ -4,107 +4,142 @@ comes back.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
+import httpx
+
+from conformance import case as cases
 from conformance import check, schedule, sdk, tokens
 from conformance.case import Case, Run
-from conformance.host.asgi import post
 from conformance.host.engine import MODEL, SCRIPT, Script
 from conformance.reading import Reading, failed, raised
+from conformance.surfaces import surfaces
+
+LIMIT_S = 60.0
+"""A response that takes longer is a hang."""
 
 Judged = tuple[list[check.Found], bool]
 
 
+def pieces(case: Case, run: Run) -> tuple[list[int], list[str]]:
+    """Token ids and what each adds to the text; an output that the model ended has
+    the end token, which adds nothing.
+    """
+    tokenizer = tokens.load()
+    ids = tokens.encode(tokenizer, run.output, ordinary_tags=case.ordinary_tags)
+    if case.drop_tokens:
+        ids = ids[: -case.drop_tokens]
+    texts = tokens.deltas(tokenizer, ids)
+    if case.end == "stop":
+        return [*ids, tokenizer.token_to_id(tokens.EOS)], [*texts, ""]
+    return ids, texts
+
+
+def script(
+    ids: list[int], texts: list[str], widths: tuple[int, ...], end: str, stop: str
+) -> Script:
+    """What the engine says, in bursts of these widths."""
+    bursts, at = [], 0
+    for width in widths:
+        bursts.append(("".join(texts[at : at + width]), tuple(ids[at : at + width])))
+        at += width
+    ended = "stop" if end == "stop-string" else end
+    return Script(tuple(bursts), ended, stop=stop or None)
+
+
 class Judge:
-    """Holds an application and the tokenizer.
+    """Asks a server, in this process or another.
 
     ``json_calls``: the release constrains required calls to JSON.
     """
 
-    json_calls = False
-    body = b""
-    """The last response that is to be read."""
+    def __init__(
+        self, client: httpx.AsyncClient, model: str = MODEL, *, json_calls: bool = False
+    ) -> None:
+        self.client, self.model, self.json_calls = client, model, json_calls
+        self.body = b""
+        """The last response that is to be read."""
 
-    def __init__(self, app: Any, *, json_calls: bool = False) -> None:
-        self.app, self.json_calls = app, json_calls
-        self.tokenizer = tokens.load()
-        self.eos = self.tokenizer.token_to_id(tokens.EOS)
-        self.streams = 0
-
-    def pieces(self, run: Run, case: Case) -> tuple[list[int], list[str]]:
-        """Token ids and what each adds to the text; an output that the model ended
-        has the end token, which adds nothing.
-        """
-        ids = tokens.encode(
-            self.tokenizer, run.output, ordinary_tags=case.ordinary_tags
+    @classmethod
+    def of(cls, app: Any, *, json_calls: bool = False) -> Judge:
+        """The judge of an ASGI application in this process."""
+        client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://tree", timeout=None
         )
-        if case.drop_tokens:
-            ids = ids[: -case.drop_tokens]
-        texts = tokens.deltas(self.tokenizer, ids)
-        if case.end == "stop":
-            return [*ids, self.eos], [*texts, ""]
-        return ids, texts
+        return cls(client, json_calls=json_calls)
 
     async def ask(
-        self, surface: Any, case: Case, run: Run, script: Script, *, stream: bool
+        self, surface: Any, case: Case, run: Run, said: Script, *, stream: bool
     ) -> Reading:
         """One request. Whatever goes wrong is a reading, never an exception."""
-        SCRIPT.set(script)
-        self.streams, self.body = self.streams + 1, b""
-        request = surface.request(case, run.start, stream=stream, model=MODEL)
+        SCRIPT.set(said)
+        self.body = b""
+        request = surface.request(case, run.start, stream=stream, model=self.model)
+        widths = ",".join(str(len(ids)) for _, ids in said.bursts)
+        # For a scripted server in another process.
+        headers = {
+            "x-conformance-start": run.start.name,
+            "x-conformance-schedule": f"cuts:{widths}",
+        }
         try:
-            status, body = await post(self.app, surface.PATH, request)
+            asked = self.client.post(surface.PATH, json=request, headers=headers)
+            answer = await asyncio.wait_for(asked, LIMIT_S)
         except TimeoutError:
             return raised("hang", "no end of the response")
+        except httpx.HTTPError as error:
+            return raised("connection", f"{type(error).__name__}: {error}")
         except Exception as error:  # the code under test may raise anything
             return raised("exception", f"{type(error).__name__}: {error}"[:300])
-        return self.read(surface, status, body, stream=stream)
-
-    def read(self, surface: Any, status: int, body: bytes, *, stream: bool) -> Reading:
-        """The reading of a response."""
-        if status != 200:
-            return failed(status, body)
-        self.body = body
+        if answer.status_code != 200:
+            return failed(answer.status_code, answer.content)
+        self.body = answer.content
         read = surface.read_stream if stream else surface.read_full
         try:
-            return read(body)
+            reading: Reading = read(self.body)
         except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
-            detail = f"{type(error).__name__}: {error} in {body[-200:]!r}"
+            detail = f"{type(error).__name__}: {error} in {self.body[-200:]!r}"
             return raised("unreadable", detail)
+        return reading
+
+    async def readings(
+        self, surface: Any, case: Case, start: str, names: list[str]
+    ) -> dict[str, Reading]:
+        """What a client reads of a case, by schedule; ``full`` is not streamed."""
+        run = case.run(start)
+        ids, texts = pieces(case, run)
+        found: dict[str, Reading] = {}
+        seen: dict[tuple[bool, tuple[int, ...]], Reading] = {}
+        for name in names:
+            stream, widths = name != "full", schedule.named(name, len(ids)).widths
+            if (stream, widths) not in seen:
+                said = script(ids, texts, widths, case.end, case.stop_string)
+                reading = await self.ask(surface, case, run, said, stream=stream)
+                seen[stream, widths] = reading
+            found[name] = seen[stream, widths]
+        return found
 
     async def run(
-        self,
-        surface: Any,
-        case: Case,
-        start: str,
-        *,
-        names: list[str] | None,
-        full: bool,
-        seeds: int,
-        pattern: str | None = None,
+        self, surface: Any, case: Case, start: str, job: dict[str, Any]
     ) -> dict[str, Any]:
-        """A case from a start on a surface, at all schedules or those chosen.
-
-        Args:
-            names: Of schedules.
-            pattern: Of schedules' names.
-        """
+        """A case from a start on a surface, at all schedules or those of the job."""
         run = case.run(start, json_calls=self.json_calls)
-        ids, texts = self.pieces(run, case)
-        key = f"{case.name}/{start}"
-        if names is None:
-            plan = schedule.schedules(texts, key, full=full, seeds=seeds)
-            plan = [s for s in plan if re.fullmatch(pattern or ".*", s.name)]
+        ids, texts = pieces(case, run)
+        if job["schedules"] is None:
+            key = f"{case.name}/{start}"
+            plan = schedule.schedules(texts, key, full=job["full"])
+            plan = [s for s in plan if re.fullmatch(job["pattern"] or ".*", s.name)]
         else:
-            plan = [schedule.named(n, len(ids)) for n in names if n != "full"]
+            names = [name for name in job["schedules"] if name != "full"]
+            plan = [schedule.named(name, len(ids)) for name in names]
 
         async def ask(widths: tuple[int, ...], *, stream: bool) -> Reading:
-            script = self.script(ids, texts, widths, case.end, case.stop_string)
-            return await self.ask(surface, case, run, script, stream=stream)
+            said = script(ids, texts, widths, case.end, case.stop_string)
+            return await self.ask(surface, case, run, said, stream=stream)
 
         whole = await ask((len(ids),), stream=False)
-        found = {"full": self.judge(case, run, whole, None)}
+        found = {"full": judged(case, run, whole, None)}
         by_sdk: dict[str, str] = {}
         seen: dict[tuple[int, ...], Judged] = {}
         # With one that is lost or wrong there is nothing to agree.
@@ -116,9 +151,8 @@ class Judge:
                     at_least = f"at least {case.min_argument_deltas} expected"
                     detail = f"{reading.pieces} argument deltas, {at_least}"
                     reading.breaks("streams", detail)
-                seen[entry.widths] = self.judge(
-                    case, run, reading, whole if right else None
-                )
+                other = whole if right else None
+                seen[entry.widths] = judged(case, run, reading, other)
                 key = f"{case.name}/{start}/{surface.NAME}/{entry.name}"
                 if self.body and sdk.sampled(key):
                     difference = sdk.difference(surface.NAME, self.body, reading)
@@ -139,40 +173,31 @@ class Judge:
             },
             "differs": any(differs for _, differs in found.values()),
             "sdk": by_sdk,
+            "streams": 1 + len(seen),
         }
 
-    @staticmethod
-    def script(
-        ids: list[int],
-        texts: list[str],
-        widths: tuple[int, ...],
-        end: str,
-        stop_string: str,
-    ) -> Script:
-        """The bursts of a schedule."""
-        bursts, at = [], 0
-        for width in widths:
-            bursts.append(
-                ("".join(texts[at : at + width]), tuple(ids[at : at + width]))
-            )
-            at += width
-        return Script(
-            tuple(bursts),
-            "stop" if end == "stop-string" else end,
-            stop=stop_string or None,
-        )
 
-    @staticmethod
-    def judge(case: Case, run: Run, reading: Reading, whole: Reading | None) -> Judged:
-        """What is wrong, and whether it differs where the format leaves a choice."""
-        bad = check.problems(reading, run.expected)
-        named = reading.stopped_by
-        if reading.finish == "stop" and named not in (None, case.stop_string):
-            why = f"stop string: got {named!r}, expected {case.stop_string!r}"
-            bad.append(("form", why))
-        if whole is not None:
-            bad += check.same(reading, whole)
-        if case.class_ != "implementation-defined":
-            return bad, False
-        choice = check.differences(reading, run.expected)
-        return [each for each in bad if each not in choice], bool(choice)
+async def results(judges: dict[str, Judge], job: dict[str, Any]) -> dict[str, Any]:
+    """A job's results, by the judges of each reasoning parser that there is."""
+    case, ways = cases.parse(job["case"], job["name"]), surfaces()
+    found = []
+    for surface in job["surfaces"]:
+        for start in job["starts"]:
+            if judge := judges.get(cases.STARTS[start].reasoning):
+                found.append(await judge.run(ways[surface], case, start, job))
+    return {"name": case.name, "results": found}
+
+
+def judged(case: Case, run: Run, reading: Reading, whole: Reading | None) -> Judged:
+    """What is wrong, and whether it differs where the format leaves a choice."""
+    bad = check.problems(reading, run.expected)
+    named = reading.stopped_by
+    if reading.finish == "stop" and named not in (None, case.stop_string):
+        why = f"stop string: got {named!r}, expected {case.stop_string!r}"
+        bad.append(("form", why))
+    if whole is not None:
+        bad += check.same(reading, whole)
+    if case.class_ != "implementation-defined":
+        return bad, False
+    choice = check.differences(reading, run.expected)
+    return [each for each in bad if each not in choice], bool(choice)

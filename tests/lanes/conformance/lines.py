@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that answer each line of JSON with another."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+LANES = Path(__file__).resolve().parents[1]
+
+
+class Child:
+    """A process that answers; the leader of a group of its own, so that all of it ends.
+
+    What it writes besides answers goes to ``log``.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], env: dict[str, str], log: Path | None = None
+    ) -> None:
+        if log:
+            log.parent.mkdir(parents=True, exist_ok=True)
+        with Path(log or os.devnull).open("a", encoding="utf-8") as sink:
+            self.process = subprocess.Popen(
+                argv,
+                cwd=LANES,
+                env=env,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                start_new_session=True,
+            )
+
+    def line(self, limit: float) -> str:
+        """Its next line; empty when it has ended, or took more than ``limit`` seconds."""
+        assert self.process.stdout
+        watch = threading.Timer(limit, self.process.kill)
+        watch.start()
+        try:
+            return self.process.stdout.readline()
+        finally:
+            watch.cancel()
+
+    def ask(self, document: Any, limit: float) -> Any:
+        """The answer; None when it has ended, or took more than ``limit`` seconds."""
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(document) + "\n")
+            self.process.stdin.flush()
+        return json.loads(self.line(limit) or "null")
+
+    def end(self) -> None:
+        """End it and whatever it has started."""
+        assert self.process.stdin
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.wait()
+
+
+def answer(begin: Callable[[], Callable[[Any], Any]]) -> None:
+    """Answer the documents on standard input; ``begin`` gives the function that does.
+
+    What is printed meanwhile goes to standard error.
+    """
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    give = begin()
+    for line in sys.stdin:
+        print(json.dumps(give(json.loads(line))), file=out, flush=True)
+    os._exit(0)  # a release leaves threads that would keep the process
+
+
+def tree_environment(tree: Path, **more: str) -> dict[str, str]:
+    """The variables of a process that runs a tree's code; the tree stays as it is."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
+    return {
+        "OMP_NUM_THREADS": "1",
+        **kept,
+        "PYTHONPATH": f"{tree}{os.pathsep}{LANES}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **more,
+    }
