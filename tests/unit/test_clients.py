@@ -15,8 +15,8 @@ from clients.agents import CLIENTS
 from clients.install import HERE, THINKING_UNLESS, template
 from clients.judge import Outcome, Verdict, judge
 from clients.reading import declared, history
-from clients.runs import Processes
 from clients.scenarios import Call, Say, Turn, Write
+from conformance.lines import Child
 from conftest import running, until
 from patchset import results
 
@@ -227,12 +227,11 @@ def test_one_turn_of_responses_is_several_items() -> None:
     assert turns == [[("a", {})], [("b", {"n": 1})]]
 
 
-def test_ending_a_process_ends_what_it_started(tmp_path: Path) -> None:
-    processes = Processes()
+def test_ending_a_process_ends_what_it_started() -> None:
     seconds = f"6{os.getpid():07}"
-    processes.start(["sh", "-c", f"sleep {seconds} & wait"], tmp_path / "log")
+    child = Child(["sh", "-c", f"sleep {seconds} & wait"], {**os.environ})
     assert until(lambda: running(seconds))
-    processes.end_all()
+    child.end()
     assert until(lambda: not running(seconds))
 
 

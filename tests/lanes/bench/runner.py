@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import statistics
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.cells import LENGTHS, Cell
+from conformance.lines import Child, tree_environment
 from patchset.errors import PatchsetError
 
-LANES = Path(__file__).resolve().parents[1]
 #: The subject whose cost is put over the others', and the same one at ``SHORT_TOKENS``.
 MEASURED, SHORT, SHORT_TOKENS = "patched", "short", 4_000
 #: Rounds of a cell that has no time for more.
@@ -36,7 +33,7 @@ class Worker:
 
     def __init__(self, tree: Path, log: Path) -> None:
         self._tree, self._log = tree, log
-        self._process: subprocess.Popen[str] | None = None
+        self._child: Child | None = None
 
     def ask(self, cell: Cell, budget: float) -> dict[str, Any]:
         """One sample.
@@ -44,51 +41,24 @@ class Worker:
         Raises:
             PatchsetError: the process died, or took far longer than ``budget`` seconds.
         """
-        process = self._process = self._process or self._start()
-        assert process.stdin and process.stdout
-        # Besides the pass: importing vLLM, cutting the workload into tokens.
-        watch = threading.Timer(6 * budget + 300, process.kill)
-        watch.start()
+        if self._child is None:
+            self._log.unlink(missing_ok=True)
+            environment = tree_environment(self._tree, PYTHONHASHSEED="0")
+            self._child = Child(self.command, environment, self._log)
         asked = {"cell": cell.document(), "budget": budget}
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(asked) + "\n")
-            process.stdin.flush()
-        line = process.stdout.readline()
-        watch.cancel()
-        if not line:
+        # Besides the pass: importing vLLM, cutting the workload into tokens.
+        sample: dict[str, Any] | None = self._child.ask(asked, 6 * budget + 300)
+        if sample is None:
             raise PatchsetError(
                 f"{cell}: the process that measures {self._tree} died or hung",
                 f"{self._log} says why",
             )
-        sample: dict[str, Any] = json.loads(line)
         return sample
-
-    def _start(self) -> subprocess.Popen[str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
-        path = [str(self._tree), str(LANES), os.environ.get("PYTHONPATH", "")]
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open("w") as log:
-            return subprocess.Popen(
-                self.command,
-                cwd=LANES,
-                env=kept
-                | {
-                    "PYTHONPATH": os.pathsep.join(filter(None, path)),
-                    "PYTHONDONTWRITEBYTECODE": "1",  # a tree stays as it was made
-                    "PYTHONHASHSEED": "0",
-                    "OMP_NUM_THREADS": "1",
-                },
-                text=True,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
+        if self._child is not None:
+            self._child.end()
 
 
 @contextlib.contextmanager

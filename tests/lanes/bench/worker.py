@@ -2,21 +2,19 @@
 """``python -m bench.worker``: measure cells in a process with one vLLM tree on its
 path.
 
-One JSON document a line in, one out; what the tree prints goes to standard error.
+One JSON document a line in, one out.
 """
 
 from __future__ import annotations
 
 import gc
-import json
-import os
-import sys
+from collections.abc import Callable
 from typing import Any
 
 from bench import workloads
 from bench.parsers import Parsers
 from bench.serving import Serving
-from conformance import tokens
+from conformance import lines, tokens
 
 
 class Bench:
@@ -62,16 +60,11 @@ class Bench:
         return self._cut[name, wanted]
 
 
-def main() -> None:
-    """Answer until standard input ends."""
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
+def begin() -> Callable[[Any], Any]:
+    """Answer cells with samples."""
     bench = Bench()
-    for line in sys.stdin:
-        out.write(json.dumps(bench.run(**json.loads(line))) + "\n")
-        out.flush()
-    os._exit(0)  # a release leaves threads that would keep the process
+    return lambda asked: bench.run(**asked)
 
 
 if __name__ == "__main__":
-    main()
+    lines.answer(begin)

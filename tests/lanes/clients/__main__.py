@@ -21,7 +21,7 @@ import click
 from clients import SUITE_VERSION, scenarios, table
 from clients.agents import CLIENTS
 from clients.install import install, template
-from clients.runs import Job, Lane, LaneError, Processes
+from clients.runs import Job, Lane, LaneError
 from patchset import paths, release, results, run_command
 
 #: A namespace with a loopback interface alone, whose processes end together.
@@ -130,9 +130,9 @@ def _runs(
         if job not in have:
             groups.setdefault((job.client, job.surface), []).append(job)
     if groups:
-        processes = Processes()
+        lane = Lane(build, folder)
         try:
-            lane = Lane.begin(tree, build, folder, processes)
+            lane.begin(tree)
 
             def work(group: list[Job]) -> None:
                 for result in lane.group(group, CLIENTS[group[0].client]):
@@ -147,10 +147,10 @@ def _runs(
                     list(pool.map(work, sorted(groups.values(), key=len, reverse=True)))
                 except BaseException:
                     pool.shutdown(wait=False, cancel_futures=True)
-                    processes.end_all()
+                    lane.end()
                     raise
         finally:
-            processes.end_all()
+            lane.end()
     return [have[job] for job in wanted if job in have]
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +15,8 @@ import httpx
 from clients import scenarios
 from clients.client import Client, Run
 from clients.judge import Outcome, judge
+from conformance.lines import LANES, Child, tree_environment
 
-LANES = Path(__file__).resolve().parents[1]
 START_LIMIT_S = 900.0
 #: A run that takes longer hangs, the engine's rests aside.
 RUN_LIMIT_S = 600.0
@@ -53,98 +48,59 @@ class Job:
         return f"{self.client}-{self.surface}-{self.scenario}-k{self.k}"
 
 
-class Processes:
-    """Processes, each the leader of a group of its own, so that all can be ended."""
-
-    def __init__(self) -> None:
-        self.live: set[subprocess.Popen[bytes]] = set()
-
-    def start(
-        self, argv: list[str], log: Path, env: dict[str, str] | None = None
-    ) -> subprocess.Popen[bytes]:
-        """A process with pipes to talk to."""
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as sink:
-            process = subprocess.Popen(
-                argv,
-                cwd=LANES,
-                env=env,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=sink,
-                start_new_session=True,
-            )
-        self.live.add(process)
-        return process
-
-    def end(self, process: subprocess.Popen[bytes]) -> None:
-        """End a process and whatever it has started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        self.live.discard(process)
-
-    def end_all(self) -> None:
-        """End everything."""
-        for process in list(self.live):
-            self.end(process)
-
-
 @dataclass
 class Lane:
     """The server of one tree, and where clients are installed and run."""
 
     installed: Path
     folder: Path
-    processes: Processes
-    http: httpx.Client
+    live: set[Child] = field(default_factory=set)
+    http: httpx.Client = field(init=False)
 
-    @classmethod
-    def begin(
-        cls, tree: Path, installed: Path, folder: Path, processes: Processes
-    ) -> Lane:
+    def begin(self, tree: Path) -> None:
         """Start the server of a tree."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
-        log = folder / "server.log"
+        log = self.folder / "server.log"
         log.unlink(missing_ok=True)
-        process = processes.start(
-            [sys.executable, "-m", "clients.server", str(installed / "qwen3.5.jinja")],
+        template = str(self.installed / "qwen3.5.jinja")
+        server = Child(
+            [sys.executable, "-m", "clients.server", template],
+            tree_environment(
+                tree,
+                # The tree stays as it was unpacked, and the next start is quicker.
+                PYTHONPYCACHEPREFIX=str(self.installed / "pycache"),
+                PYTHONDONTWRITEBYTECODE="",
+            ),
             log,
-            # The tree stays as it was unpacked, and the next start is quicker.
-            env={
-                **kept,
-                "PYTHONPATH": f"{tree}{os.pathsep}{LANES}",
-                "PYTHONPYCACHEPREFIX": str(installed / "pycache"),
-                "OMP_NUM_THREADS": "1",
-            },
         )
-        if not (url := _line(process, START_LIMIT_S).strip()):
+        self.live.add(server)
+        if not (url := server.line(START_LIMIT_S).strip()):
             raise LaneError(f"the server of {tree} did not start; {log} says why")
-        http = httpx.Client(base_url=url, timeout=60, trust_env=False)
-        return cls(installed, folder, processes, http)
+        self.http = httpx.Client(base_url=url, timeout=60, trust_env=False)
+
+    def end(self) -> None:
+        """End everything."""
+        for child in list(self.live):
+            child.end()
 
     def group(self, jobs: list[Job], client: Client) -> Iterator[dict[str, Any]]:
         """Runs of one client and API, one after the other, in one process of its
         own.
         """
-        process: list[subprocess.Popen[bytes]] = []
+        process: list[Child] = []
         home = self.folder / "runs" / f"{jobs[0].client}-{jobs[0].surface}"
 
         def ask(told: Run, limit: float) -> dict[str, str]:
             if not process:
                 home.mkdir(parents=True, exist_ok=True)
                 command = client.command(self.installed)
-                there = self.environment(home)
-                process.append(self.processes.start(command, home / "log", there))
-            with contextlib.suppress(BrokenPipeError):
-                assert process[0].stdin
-                process[0].stdin.write(json.dumps(asdict(told)).encode() + b"\n")
-                process[0].stdin.flush()
-            if line := _line(process[0], limit):
-                answer: dict[str, str] = json.loads(line)
-                return answer
-            self.processes.end(process.pop())
-            return {"error": f"it died, or gave no answer in {limit:.0f} s"}
+                process.append(Child(command, self.environment(home), home / "log"))
+                self.live.add(process[0])
+            answer: dict[str, str] | None = process[0].ask(asdict(told), limit)
+            if answer is None:
+                self.live.discard(process[0])
+                process.pop().end()
+                return {"error": f"it died, or gave no answer in {limit:.0f} s"}
+            return answer
 
         for job in jobs:
             place = self.folder / "runs" / job.name
@@ -181,7 +137,7 @@ class Lane:
                 "ended": error[:300],
             }
         for live in process:
-            self.processes.end(live)
+            live.end()
 
     def environment(self, home: Path) -> dict[str, str]:
         """What a client sees: nothing of ours, and proxies that lead nowhere."""
@@ -221,14 +177,3 @@ def _files(folder: Path) -> dict[str, bytes]:
         and ".git" not in path.parts
         and not path.name.startswith(".aider")
     }
-
-
-def _line(process: subprocess.Popen[bytes], limit: float) -> str:
-    """One line of a process's output; empty when it ends, or when the time is over."""
-    watch = threading.Timer(limit, process.kill)
-    watch.start()
-    try:
-        assert process.stdout
-        return str(process.stdout.readline(), "utf-8", "replace")
-    finally:
-        watch.cancel()
