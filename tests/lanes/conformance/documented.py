@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 import sys
-from pathlib import Path
 
-from conformance.adapters import TreeAdapter
 from conformance.lines import LANES
 
 ROOT = LANES.parents[1]
@@ -59,10 +56,13 @@ def documented() -> dict[str, list[list[str]]]:
     return {str(place.relative_to(ROOT)): some for place, some in found.items() if some}
 
 
-def parse() -> None:
-    """Parse all of them with the parser of the release on ``PYTHONPATH``; what it
-    refuses ends the process.
+def main() -> None:
+    """Parse all of them with the parser of the tree that the command line names; what
+    it refuses ends the process.
     """
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m conformance.documented TREE")
+    sys.path.insert(0, sys.argv[1])
     from conformance.host.engine import argument_parser, use_cpu_platform
 
     use_cpu_platform()
@@ -70,27 +70,10 @@ def parse() -> None:
     for place, commands in documented().items():
         for command in commands:
             print(f"{place}: vllm serve {shlex.join(command)}", flush=True)
+            # What the release does not take ends here, below its own line.
             parsed = parser.parse_args(command)
-            assert (
-                parsed.tool_call_parser == "qwen3_coder"
-                and parsed.enable_auto_tool_choice
-            )
-
-
-def main() -> None:
-    """Command line."""
-    if sys.argv[1:] == ["--parse"]:
-        return parse()
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m conformance.documented TREE")
-    done = subprocess.run(
-        [sys.executable, "-m", "conformance.documented", "--parse"],
-        cwd=LANES,
-        env=TreeAdapter(Path(sys.argv[1])).environment(),
-        check=False,
-    )
-    if done.returncode:
-        sys.exit("the release does not take the last line above; correct the document")
+            assert parsed.tool_call_parser == "qwen3_coder"
+            assert parsed.enable_auto_tool_choice
 
 
 if __name__ == "__main__":

@@ -10,17 +10,6 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-FRAME_TAGS = (
-    "<tool_call>",
-    "</tool_call>",
-    "<function=",
-    "</function>",
-    "<parameter=",
-    "</parameter>",
-    "<think>",
-    "</think>",
-)
-
 
 @dataclass
 class ReadCall:

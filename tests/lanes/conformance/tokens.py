@@ -3,18 +3,19 @@ carries.
 
 Cuts must fall where they fall in production: ``</`` + ``parameter`` + ``>\\n`` are
 three tokens, ``<tool_call>`` is one, and an emoji is up to four. The ranks file is
-turned into a ``tokenizers`` JSON once and cached by its content.
+turned into a tokenizer once and cached by its content.
 """
 
 from __future__ import annotations
 
-import base64
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -66,148 +67,71 @@ surface can ask for it.
 """
 
 
+TOKENIZER = {
+    "tokenizer_class": "PreTrainedTokenizerFast",
+    "eos_token": EOS,
+    "pad_token": "<|endoftext|>",
+    "model_max_length": 262144,
+    "clean_up_tokenization_spaces": False,
+    "chat_template": CHAT_TEMPLATE,
+}
+CONFIG = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 1,
+    "vocab_size": 151936,
+    "max_position_embeddings": 262144,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+    "torch_dtype": "bfloat16",
+    "eos_token_id": 151645,
+    "bos_token_id": 151643,
+    "transformers_version": "5.0.0",
+}
+
+
 def cache_dir() -> Path:
     """Folder for built tokenizers (``CONFORMANCE_CACHE``, else below the user's
     cache folder).
     """
-    root = os.environ.get("CONFORMANCE_CACHE")
-    if root:
+    if root := os.environ.get("CONFORMANCE_CACHE"):
         return Path(root)
-    return (
-        Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-        / "vllm-mtp-patches"
-        / "conformance"
-    )
+    caches = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return caches / "vllm-mtp-patches" / "conformance"
 
 
 def ranks_file() -> Path:
-    """The ranks file: ``QWEN_TIKTOKEN`` if set, else out of the installed
-    ``dashscope``.
+    """The ranks file of the installed ``dashscope``.
 
     Raises FileNotFoundError with what to install when there is none.
     """
-    override = os.environ.get("QWEN_TIKTOKEN")
-    if override:
-        return Path(override)
     try:
-        path = importlib.metadata.distribution("dashscope").locate_file(
-            RANKS_IN_PACKAGE
-        )
+        found = importlib.metadata.distribution("dashscope")
     except importlib.metadata.PackageNotFoundError:
-        path = None
-    if path is None or not Path(str(path)).is_file():
         raise FileNotFoundError(
-            "no qwen.tiktoken: install the package `dashscope` (no dependencies) or set QWEN_TIKTOKEN"
-        )
-    return Path(str(path))
+            "no qwen.tiktoken: install the package `dashscope` (no dependencies)"
+        ) from None
+    return Path(str(found.locate_file(RANKS_IN_PACKAGE)))
 
 
-def _byte_alphabet() -> list[str]:
-    """GPT-2's reversible byte-to-character table, as byte-level BPE vocabularies use
-    it.
+def _build(ranks: Path) -> Any:
+    """The tokenizer of a ranks file.
+
+    It has no NFC step: the model may *say* decomposed characters, and the script must
+    say exactly the case's text.
     """
-    keep = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    table, extra = {b: chr(b) for b in keep}, 0
-    for byte in range(256):
-        if byte not in table:
-            table[byte] = chr(256 + extra)
-            extra += 1
-    return [table[b] for b in range(256)]
+    from tokenizers import AddedToken
+    from transformers.convert_slow_tokenizer import TikTokenConverter
 
-
-def _split(ranks: dict[bytes, int], token: bytes) -> tuple[bytes, bytes]:
-    """The two parts whose merge made ``token``: byte-pair encoding with only the
-    ranks below its own.
-    """
-    parts, limit = [bytes([b]) for b in token], ranks[token]
-    while len(parts) > 2:
-        best = min(
-            range(len(parts) - 1),
-            key=lambda i: (
-                r if (r := ranks.get(parts[i] + parts[i + 1], limit)) < limit else limit
-            ),
-        )
-        if ranks.get(parts[best] + parts[best + 1], limit) >= limit:
-            raise ValueError(f"rank table has no merge for {token!r}")
-        parts[best : best + 2] = [parts[best] + parts[best + 1]]
-    return parts[0], parts[1]
-
-
-def _build(raw: bytes) -> dict[str, Any]:
-    """The ``tokenizer.json`` document for a ranks file's bytes."""
-    ranks = {
-        base64.b64decode(tok): int(rank)
-        for tok, rank in (line.split() for line in raw.splitlines() if line)
-    }
-    letters = _byte_alphabet()
-
-    def name(token: bytes) -> str:
-        return "".join(letters[b] for b in token)
-
-    vocab = {name(token): rank for token, rank in ranks.items()}
-    merges = [
-        [name(a), name(b)]
-        for a, b in (
-            _split(ranks, t)
-            for t, _ in sorted(ranks.items(), key=lambda kv: kv[1])
-            if len(t) > 1
-        )
-    ]
-    first = len(ranks)
-    added = [
-        {
-            "id": first + i,
-            "content": text,
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": False,
-            "special": text in SPECIAL,
-        }
-        for i, text in enumerate([*SPECIAL, *ADDED])
-    ]
-    return {
-        "version": "1.0",
-        "added_tokens": added,
-        # No NFC step: the model may *say* decomposed characters, and the script must
-        # say exactly the case's text.
-        "normalizer": None,
-        "pre_tokenizer": {
-            "type": "Sequence",
-            "pretokenizers": [
-                {
-                    "type": "Split",
-                    "pattern": {"Regex": PATTERN},
-                    "behavior": "Isolated",
-                    "invert": False,
-                },
-                {
-                    "type": "ByteLevel",
-                    "add_prefix_space": False,
-                    "trim_offsets": False,
-                    "use_regex": False,
-                },
-            ],
-        },
-        "post_processor": None,
-        "decoder": {
-            "type": "ByteLevel",
-            "add_prefix_space": False,
-            "trim_offsets": False,
-            "use_regex": False,
-        },
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": "",
-            "end_of_word_suffix": "",
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "vocab": vocab,
-            "merges": merges,
-        },
-    }
+    made = TikTokenConverter(vocab_file=str(ranks), pattern=PATTERN).converted()
+    for texts, special in ((SPECIAL, True), (ADDED, False)):
+        added = [AddedToken(t, normalized=False, special=special) for t in texts]
+        made.add_tokens(added)
+    return made
 
 
 def model_folder() -> Path:
@@ -217,58 +141,22 @@ def model_folder() -> Path:
     Built once for each content of ranks file and template (about 10 s), then found by
     its digest.
     """
-    raw = ranks_file().read_bytes()
+    ranks = ranks_file()
     source = Path(__file__).read_bytes()
-    folder = cache_dir() / hashlib.sha256(raw + source).hexdigest()[:16]
-    if (folder / "done").is_file():
+    digest = hashlib.sha256(ranks.read_bytes() + source).hexdigest()
+    folder = cache_dir() / digest[:16]
+    if folder.is_dir():
         return folder
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "tokenizer.json", json.dumps(_build(raw), ensure_ascii=False))
-    _write(
-        folder / "tokenizer_config.json",
-        json.dumps(
-            {
-                "tokenizer_class": "PreTrainedTokenizerFast",
-                "eos_token": EOS,
-                "pad_token": "<|endoftext|>",
-                "model_max_length": 262144,
-                "clean_up_tokenization_spaces": False,
-                "chat_template": CHAT_TEMPLATE,
-            }
-        ),
-    )
-    _write(folder / "chat_template.jinja", CHAT_TEMPLATE)
-    _write(
-        folder / "config.json",
-        json.dumps(
-            {
-                "architectures": ["Qwen2ForCausalLM"],
-                "model_type": "qwen2",
-                "hidden_size": 64,
-                "intermediate_size": 64,
-                "num_attention_heads": 2,
-                "num_key_value_heads": 2,
-                "num_hidden_layers": 1,
-                "vocab_size": 151936,
-                "max_position_embeddings": 262144,
-                "rope_theta": 10000.0,
-                "tie_word_embeddings": True,
-                "torch_dtype": "bfloat16",
-                "eos_token_id": 151645,
-                "bos_token_id": 151643,
-                "transformers_version": "5.0.0",
-            }
-        ),
-    )
-    _write(folder / "done", "")
+    part = folder.with_name(f"{folder.name}.{os.getpid()}")
+    part.mkdir(parents=True)
+    _build(ranks).save(str(part / "tokenizer.json"))
+    (part / "tokenizer_config.json").write_text(json.dumps(TOKENIZER))
+    (part / "config.json").write_text(json.dumps(CONFIG))
+    (part / "chat_template.jinja").write_text(CHAT_TEMPLATE)
+    with contextlib.suppress(OSError):  # another process was quicker
+        part.rename(folder)
+    shutil.rmtree(part, ignore_errors=True)
     return folder
-
-
-def _write(path: Path, text: str) -> None:
-    """Write by rename, so that two processes may build at once."""
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
 
 
 @functools.cache

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from conformance.corpora.case import Call
-
-Values = Mapping[str, str]
 
 
 class Spelling:

@@ -1,28 +1,15 @@
 """The API surfaces: how a case becomes a request, and how a response becomes a
 reading.
+
+Each is a module with ``NAME``, ``PATH``, ``request``, ``read_full`` and
+``read_stream``.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from conformance.case import Case, Start
-from conformance.reading import Reading
-
-
-class Surface(Protocol):
-    """One endpoint. Module-level functions implement it."""
-
-    NAME: str
-    PATH: str
-
-    def request(
-        self, case: Case, start: Start, *, stream: bool, model: str
-    ) -> dict[str, Any]: ...
-
-    def read_full(self, body: bytes) -> Reading: ...
-
-    def read_stream(self, body: bytes) -> Reading: ...
 
 
 def prompt(case: Case, start: Start) -> str:
