@@ -82,7 +82,7 @@ def verdict(scenario: str = "plain", **changes: Any) -> Verdict:
     ("changes", "kind", "why"),
     [
         ({}, "right", ""),
-        ({"files": {"hello.txt": b"Hello, world."}}, "bytes", "hello.txt: after"),
+        ({"files": {"hello.txt": b"Hello, world."}}, "bytes", "hello.txt: matched"),
         ({"files": {}}, "lost", "hello.txt is not there"),
         (
             {"files": {"hello.txt": b"Hello, world.\n", "b": b""}},

@@ -13,6 +13,7 @@ from typing import Any
 
 from bench import SUITE_VERSION
 from bench.cells import LENGTHS
+from bench.report import compared
 from patchset import files, paths, results
 from patchset.release import Release
 from patchset.results import Cell
@@ -121,7 +122,7 @@ def _figures(cells: list[Cell]) -> list[str]:
 def _growth(by: dict[tuple[str, str, int, int], Cell], path: str) -> str:
     """The patched cost at the greatest length over that at 4 000 tokens."""
     short = by.get((path, WORKLOAD, LENGTHS[-1], WIDTH), _NONE)["ratios"].get("short")
-    return _interval(short, ".2f") if short else results.NOT_RUN
+    return compared(short) if short else results.NOT_RUN
 
 
 def cost(release: Release) -> str:
@@ -147,11 +148,4 @@ def _ratio(cell: Cell) -> str:
     if ratio is None:
         given_up = cell["subjects"].get("stock", {}).get("bounded_at") is not None
         return "*stock given up*" if given_up else results.NOT_RUN
-    if ratio.get("at_most"):
-        return f"< {ratio['value']:.2g}"
-    return _interval(ratio, ".2g")
-
-
-def _interval(ratio: Cell, form: str) -> str:
-    value, low, high = (format(ratio[name], form) for name in ("value", "low", "high"))
-    return f"{value} ({low}–{high})"
+    return compared(ratio, ".2g")

@@ -45,13 +45,14 @@ def cost(subject: Document) -> str:
     return f"{median:.3g} ({low:.3g}–{high:.3g})"
 
 
-def compared(found: Document | None) -> str:
+def compared(found: Document | None, form: str = ".2f") -> str:
     """A ratio with its interval; of a bounded one its upper limit."""
     if found is None:
         return ""
     if found.get("at_most"):
         return f"< {found['value']:.2g}"
-    return f"{found['value']:.2f} ({found['low']:.2f}–{found['high']:.2f})"
+    value, low, high = (format(found[name], form) for name in ("value", "low", "high"))
+    return f"{value} ({low}–{high})"
 
 
 def notes(rows: list[Document]) -> list[str]:

@@ -89,7 +89,7 @@ def _disk(scenario: Scenario, outcome: Outcome) -> Found:
             harm = "ran" if name in scenario.before else "lost"
             yield harm, f"{name} is not there"
         else:
-            yield "bytes", _differs(name, got, want)
+            yield "bytes", check.diverge(name, got, want)
 
 
 def _answer(client: Client, scenario: Scenario, outcome: Outcome) -> Found:
@@ -98,7 +98,7 @@ def _answer(client: Client, scenario: Scenario, outcome: Outcome) -> Found:
         yield "lost", outcome.error or "no answer"
     elif client.answers and outcome.answer.strip() != scenario.answer.strip():
         got, want = outcome.answer.strip(), scenario.answer.strip()
-        yield "text", _differs("the answer", got, want)
+        yield "text", check.diverge("the answer", got, want)
 
 
 def _repeated(said: list[dict[str, Any]]) -> Found:
@@ -138,7 +138,7 @@ def _response(client: Client, scenario: Scenario, exchange: dict[str, Any]) -> F
         ("text", reading.content, scenarios.content(turn)),
     ):
         if _joined(text) != _joined(want):
-            differs = _differs(f"{where}, {what}", _joined(text), _joined(want))
+            differs = check.diverge(f"{where}, {what}", _joined(text), _joined(want))
             yield "text", differs
 
 
@@ -150,18 +150,9 @@ def _calls(where: str, got: list[tuple[str, Any]], said: list[dict[str, Any]]) -
         harm = "ran" if len(mine) > len(want) else "lost"
         yield harm, f"{where}, {len(mine)} calls of {len(want)}: {mine}"
     elif mine != want:
-        yield "bytes", _differs(f"{where}, the call", str(mine), str(want))
+        yield "bytes", check.diverge(f"{where}, the call", str(mine), str(want))
 
 
 def _joined(text: str) -> str:
     """A text without empty lines and the white space at its ends."""
     return re.sub(r"\n{2,}", "\n", text.strip())
-
-
-def _differs(what: str, got: str, want: str) -> str:
-    pairs = enumerate(zip(got, want, strict=False))
-    at = next((i for i, (a, b) in pairs if a != b), min(len(got), len(want)))
-    return (
-        f"{what}: after {want[max(0, at - 30) : at]!r} came {got[at : at + 40]!r}, "
-        f"expected {want[at : at + 40]!r}"
-    )

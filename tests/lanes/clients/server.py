@@ -229,7 +229,7 @@ class Scripted:
             end = self.tokenizer.token_to_id(tokens.EOS)
             ids, texts = [*ids, end], [*texts, ""]
         name = f"mtp{run.k}#{run.scenario.name}/{exchange.turn}" if run.k else "w1"
-        widths = schedule.named(name, len(ids)).widths
+        widths = schedule.named(name, len(ids))
         end = "length" if turn.end == "length" else "stop"
         said = script(ids, texts, widths, end, stop or "")
         if turn.rest_at and exchange.turn is not None:

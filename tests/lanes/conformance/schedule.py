@@ -7,7 +7,6 @@ from __future__ import annotations
 import random
 import re
 import zlib
-from dataclasses import dataclass
 
 MTP = (1, 2, 3, 4, 5, 7, 15)
 """Draft tokens: 1 to 5 of MTP, 7 and 15 of drafters that look further ahead."""
@@ -15,22 +14,6 @@ NEAR_LIMIT = 4
 """Two-way splits a default run tries for each case and start; ``full`` tries all of
 them.
 """
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """A named cut.
-
-    ``k`` is the speculation depth it stands for in the matrix, or None.
-    """
-
-    name: str
-    widths: tuple[int, ...]
-
-    @property
-    def column(self) -> str:
-        """The matrix column: ``k=0`` .. ``k=15``, ``split`` or ``whole``."""
-        return column(self.name)
 
 
 def column(name: str) -> str:
@@ -64,28 +47,28 @@ def irregular(count: int, k: int, seed: int | str) -> tuple[int, ...]:
     return tuple(widths)
 
 
-def named(name: str, count: int) -> Schedule:
-    """The schedule that a name stands for: ``w3``, ``whole``, ``split@17``, ``mtp4#0``,
+def named(name: str, count: int) -> tuple[int, ...]:
+    """The widths that a name stands for: ``w3``, ``whole``, ``split@17``, ``mtp4#0``,
     explicit ``cuts:1,4,2``, or ``full``, which is not streamed.
 
     Raises ValueError for a name that is none of these.
     """
     if name in ("full", "whole"):
-        return Schedule(name, (count,))
+        return (count,)
     if match := re.fullmatch(r"w(\d+)", name):
-        return Schedule(name, fixed(count, int(match[1])))
+        return fixed(count, int(match[1]))
     if match := re.fullmatch(r"split@(\d+)", name):
         at = int(match[1])
         if not 0 < at < count:
             raise ValueError(f"no split at {at} of {count} tokens")
-        return Schedule(name, (at, count - at))
+        return at, count - at
     if match := re.fullmatch(r"mtp(\d+)#(.+)", name):
-        return Schedule(name, irregular(count, int(match[1]), match[2]))
+        return irregular(count, int(match[1]), match[2])
     if match := re.fullmatch(r"cuts:(\d+(?:,\d+)*)", name):
         widths = tuple(int(w) for w in match[1].split(","))
         if sum(widths) != count or 0 in widths:
             raise ValueError(f"the widths must add up to {count} tokens")
-        return Schedule(name, widths)
+        return widths
     raise ValueError(f"unknown schedule {name!r}")
 
 
@@ -103,18 +86,19 @@ def _near(texts: list[str], key: str) -> list[int]:
     return places
 
 
-def schedules(texts: list[str], key: str, *, full: bool = False) -> list[Schedule]:
-    """All schedules of a case.
+def schedules(
+    texts: list[str], key: str, *, full: bool = False
+) -> dict[str, tuple[int, ...]]:
+    """All schedules of a case: their widths by name.
 
     ``texts`` is what each token adds; ``key`` seeds the choice of splits.
 
-    Two names with equal widths are both returned: the caller runs them once and counts
-    them twice.
+    Two names may have equal widths: the caller runs them once and counts them twice.
     """
     count = len(texts)
     if not count:
-        return [Schedule("whole", ())]
+        return {"whole": ()}
     names = ["w1", "whole"]
     names += [f"split@{i}" for i in (range(1, count) if full else _near(texts, key))]
     names += [f"mtp{k}#0" for k in MTP]
-    return [named(n, count) for n in names]
+    return {name: named(name, count) for name in names}

@@ -106,7 +106,7 @@ def peer(name: str, chosen: list[Case]) -> Found:
         ids, texts = pieces(case, case.run("plain"))
         found = {}
         for schedule_name in SCHEDULES:
-            widths = schedule.named(schedule_name, len(ids)).widths
+            widths = schedule.named(schedule_name, len(ids))
             said = script(ids, texts, widths, case.end, case.stop_string)
             bursts = [text for text, _ in said.bursts]
             try:

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from conformance.lines import tree_environment
 from patchset import console, files, paths, process, release, run_command
 from patchset.errors import PatchsetError
 from patchset.release import Release
@@ -102,11 +103,9 @@ def _triton(pinned: Release) -> Path:
 def _worker(
     triton: Path, tree: Path, kind: str, more: dict[str, str]
 ) -> dict[str, Any]:
-    path = [triton, tree, Path(__file__).parents[1], os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | more
-    environment["PYTHONPATH"] = os.pathsep.join(map(str, path))
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    environment["TRITON_CACHE_DIR"] = str(triton.with_name("cache"))
+    cache = str(triton.with_name("cache"))
+    environment = tree_environment(tree, TRITON_CACHE_DIR=cache, **more)
+    environment["PYTHONPATH"] = f"{triton}{os.pathsep}{environment['PYTHONPATH']}"
     done = subprocess.run(
         [sys.executable, "-m", "kernels.worker", kind],
         env=environment,

@@ -7,13 +7,13 @@ Exit code 1: a patched tree has a wrong schedule.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from typing import Any
 
 import click
 
+from conformance.lines import tree_environment
 from patchset import paths, release, results, run_command
 from patchset.errors import PatchsetError, UsageError
 from tokens import SUITE_VERSION, table
@@ -55,10 +55,9 @@ def schedules(name: str, kind: str, seeds: int) -> dict[str, Any]:
         raise UsageError(
             f"there is no {kind} tree of {name}", f"nox -s apply -- {name} makes it"
         )
-    path = os.pathsep.join(map(str, [tree, *sys.path]))
     done = subprocess.run(
         [sys.executable, "-m", "tokens.schedules", str(seeds)],
-        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        env=tree_environment(tree),
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from conformance import tokens
+from conformance.host.engine import use_cpu_platform
+
 #: Fixtures that start a server or ask a model hub.
 NEEDS_A_SERVER = frozenset({"server", "client", "default_server", "server_url"})
 
@@ -28,23 +31,13 @@ _outcomes: dict[str, str] = {}
 
 def _prepare() -> None:
     """Before the tree's own conftest imports vLLM."""
-    import vllm.platforms
-    from vllm.platforms.cpu import CpuPlatform
-
-    vllm.platforms._current_platform = CpuPlatform()
-    CpuPlatform.import_kernels = classmethod(lambda cls: None)
+    use_cpu_platform()
     import vllm.distributed
 
     # After each test it looks through all objects for memory of a device; there is
     # none, and it takes a second.
     vllm.distributed.cleanup_dist_env_and_memory = lambda *rest, **named: None
-    _give_tokenizer()
-
-
-def _give_tokenizer() -> None:
     import transformers
-
-    from conformance import tokens
 
     folder = str(tokens.model_folder())
     by_name = transformers.AutoTokenizer.from_pretrained

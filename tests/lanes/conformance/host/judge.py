@@ -112,7 +112,7 @@ class Judge:
         found: dict[str, Reading] = {}
         seen: dict[tuple[bool, tuple[int, ...]], Reading] = {}
         for name in names:
-            stream, widths = name != "full", schedule.named(name, len(ids)).widths
+            stream, widths = name != "full", schedule.named(name, len(ids))
             if (stream, widths) not in seen:
                 said = script(ids, texts, widths, case.end, case.stop_string)
                 reading = await self.ask(surface, case, run, said, stream=stream)
@@ -129,10 +129,11 @@ class Judge:
         if job["schedules"] is None:
             key = f"{case.name}/{start}"
             plan = schedule.schedules(texts, key, full=job["full"])
-            plan = [s for s in plan if re.fullmatch(job["pattern"] or ".*", s.name)]
+            wanted = re.compile(job["pattern"] or ".*")
+            plan = {name: cut for name, cut in plan.items() if wanted.fullmatch(name)}
         else:
             names = [name for name in job["schedules"] if name != "full"]
-            plan = [schedule.named(name, len(ids)) for name in names]
+            plan = {name: schedule.named(name, len(ids)) for name in names}
 
         async def ask(widths: tuple[int, ...], *, stream: bool) -> Reading:
             said = script(ids, texts, widths, case.end, case.stop_string)
@@ -144,20 +145,20 @@ class Judge:
         seen: dict[tuple[int, ...], Judged] = {}
         # With one that is lost or wrong there is nothing to agree.
         right = check.worst(found["full"][0]) in ("", "form")
-        for entry in plan:
-            if entry.widths not in seen:
-                reading = await ask(entry.widths, stream=True)
-                if entry.name == "w1" and reading.pieces < case.min_argument_deltas:
+        for name, widths in plan.items():
+            if widths not in seen:
+                reading = await ask(widths, stream=True)
+                if name == "w1" and reading.pieces < case.min_argument_deltas:
                     at_least = f"at least {case.min_argument_deltas} expected"
                     detail = f"{reading.pieces} argument deltas, {at_least}"
                     reading.breaks("streams", detail)
                 other = whole if right else None
-                seen[entry.widths] = judged(case, run, reading, other)
-                key = f"{case.name}/{start}/{surface.NAME}/{entry.name}"
+                seen[widths] = judged(case, run, reading, other)
+                key = f"{case.name}/{start}/{surface.NAME}/{name}"
                 if self.body and sdk.sampled(key):
                     difference = sdk.difference(surface.NAME, self.body, reading)
-                    by_sdk[entry.name] = difference
-            found[entry.name] = seen[entry.widths]
+                    by_sdk[name] = difference
+            found[name] = seen[widths]
         return {
             "case": case.name,
             "class": case.class_,

@@ -31,7 +31,7 @@ def said(
     start = headers.get("x-conformance-start") or case.starts[0]
     ids, texts = judge.pieces(case, case.run(start, json_calls=json_calls))
     name = headers.get("x-conformance-schedule") or "w1"
-    widths = schedule.named(name, len(ids)).widths
+    widths = schedule.named(name, len(ids))
     return judge.script(ids, texts, widths, case.end, case.stop_string)
 
 
