@@ -42,10 +42,7 @@ def markdown(release: str, kinds: dict[str, list[dict[str, Any]]]) -> str:
     names = [
         name for name in scenarios.KNOWN if any(r["scenario"] == name for r in every)
     ]
-    out = [
-        f"| client | API | {' | '.join(names)} | right |",
-        f"|---|---|{'---|' * (len(names) + 1)}",
-    ]
+    rows = []
     for row in dict.fromkeys((run["client"], run["surface"]) for run in every):
         shown = {name: list[str]() for name in (*names, "right")}
         for runs in kinds.values():
@@ -59,8 +56,8 @@ def markdown(release: str, kinds: dict[str, list[dict[str, Any]]]) -> str:
             right = sum(run["verdict"] == "right" for run in mine.values())
             shown["right"].append(f"{right}/{len(mine)}")
         cells = [" → ".join(dict.fromkeys(both)) for both in shown.values()]
-        out.append(f"| {' | '.join([row[0].replace('_', ' '), row[1], *cells])} |")
-    out.append("")
+        rows.append([row[0].replace("_", " "), row[1], *cells])
+    out = [results.table(" | ".join(["client", "API", *names, "right"]), rows)]
     for kind, runs in kinds.items():
         found = Counter(run["verdict"] for run in runs)
         harms = ", ".join(f"{harm} {found[harm]}" for harm in HARMS)

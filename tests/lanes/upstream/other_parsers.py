@@ -9,7 +9,6 @@ parser's own source names, always the same ones.
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import json
 import os
@@ -58,17 +57,7 @@ def main() -> int:
     """Compare two trees, or look at one; 0 when nothing differs, 1 when something
     does.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "trees",
-        nargs="+",
-        type=Path,
-        metavar="TREE",
-        help="the stock and the patched tree",
-    )
-    trees = parser.parse_args().trees
+    trees = [Path(word) for word in sys.argv[1:]]
     if len(trees) == 1:
         sys.path.insert(0, str(Path(__file__).parents[2] / "patches"))
         sys.path.insert(0, str(trees[0]))

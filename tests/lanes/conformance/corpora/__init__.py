@@ -28,15 +28,18 @@ SUITE_VERSION = 1
 
 CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
     "ordinary": ordinary.first,
-    "ordinary-more": ordinary.second,
-    "ordinary-beyond": ordinary.beyond,
-    "embeddings": embeddings.first,
-    "embeddings-others": embeddings.others,
+    "ordinary-more": partial(ordinary.more, spelling.STOCK),
+    "ordinary-beyond": partial(ordinary.more, spelling.BEYOND),
+    "embeddings": partial(embeddings.plain, embeddings.FIRST),
+    "embeddings-others": partial(embeddings.plain, embeddings.OTHERS),
     "embeddings-crossed": embeddings.crossed,
     **{
-        f"fragments-{position}{suffix}": partial(build, position)
-        for suffix, build in (("", fragments.first), ("-2", fragments.second))
-        for position in fragments.POSITIONS
+        f"fragments-{place}": partial(fragments.cases, fragments.FIRST, 9, place)
+        for place in fragments.POSITIONS
+    },
+    **{
+        f"fragments-{place}-2": partial(fragments.cases, fragments.SECOND, 8, place)
+        for place in fragments.POSITIONS
     },
     "omitted": sloppy.omitted,
     **{f"spelled: {way.name}": partial(sloppy.spelled, way) for way in spelling.ALL},
@@ -45,7 +48,7 @@ CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
     "examples": positions.examples,
     "reasoning": positions.reasoning,
     "prose": positions.prose,
-    "cuts": cuts.length,
-    "ended": cuts.ended,
+    "cuts": partial(cuts.cut, cuts.SPELLINGS, ended=False),
+    "ended": partial(cuts.cut, (spelling.CANONICAL,), ended=True),
     **{f"holdout-{name}": build for name, build in holdout.CORPORA.items()},
 }

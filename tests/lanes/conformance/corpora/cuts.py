@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from conformance.corpora import embeddings
 from conformance.corpora import spelling as spellings
@@ -111,14 +112,7 @@ def _opening(text: str) -> int:
     return match.end()
 
 
-def length() -> Iterator[Case]:
-    """Cut by ``max_tokens`` or a stop string."""
-    for name, calls in CALLS.items():
-        for spelling in SPELLINGS:
-            yield from _cuts(name, calls, spelling, ended=False)
-
-
-def ended() -> Iterator[Case]:
-    """Ended by the model itself in the middle of a call."""
-    for name, calls in CALLS.items():
-        yield from _cuts(name, calls, spellings.CANONICAL, ended=True)
+def cut(ways: Sequence[spellings.Spelling], *, ended: bool) -> Iterator[Case]:
+    """All calls, cut by ``max_tokens`` or a stop string, or ended by the model."""
+    for (name, calls), way in itertools.product(CALLS.items(), ways):
+        yield from _cuts(name, calls, way, ended=ended)

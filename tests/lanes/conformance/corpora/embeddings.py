@@ -438,22 +438,12 @@ def _case(
     )
 
 
-def _plain(ways: dict[str, Way]) -> Iterator[Case]:
+def plain(ways: dict[str, Way]) -> Iterator[Case]:
     """Each way once: a file is written, and nothing follows."""
     for way, embed in ways.items():
         outer = Call("write", {"file_path": "a.md", "content": embed(QUOTED)})
         quoted = (QUOTED, SECOND_QUOTED)
         yield _case(way, outer, quoted, "end", AMBIGUOUS.get(way, ""))
-
-
-def first() -> Iterator[Case]:
-    """The ways that the rules were written with in mind."""
-    yield from _plain(FIRST)
-
-
-def others() -> Iterator[Case]:
-    """The ways that came later."""
-    yield from _plain(OTHERS)
 
 
 PLACES: dict[str, Callable[[str], Call]] = {

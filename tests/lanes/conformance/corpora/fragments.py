@@ -110,27 +110,17 @@ def _ambiguity(position: str, fragment: str) -> str:
     return ""
 
 
-def _cases(document: str, most: int, positions: tuple[str, ...]) -> Iterator[Case]:
-    for position in positions:
-        for follows, (between, calls) in FOLLOWS.items():
-            for lines, fragment in fragments(document, most):
-                outer = POSITIONS[position](fragment)
-                behind = spellings.joined(calls, spellings.CANONICAL, "\n")
-                yield Case(
-                    name=f"{position} / {follows} / lines {lines}",
-                    output=spellings.CANONICAL.write(outer) + between + behind,
-                    calls=(outer, *calls),
-                    quoted=QUOTED,
-                    content=between,
-                    ambiguous=_ambiguity(position, fragment),
-                )
-
-
-def first(position: str) -> Iterator[Case]:
-    """Fragments of the first document, in one position."""
-    yield from _cases(FIRST, 9, (position,))
-
-
-def second(position: str) -> Iterator[Case]:
-    """Fragments of the second document, in one position."""
-    yield from _cases(SECOND, 8, (position,))
+def cases(document: str, most: int, position: str) -> Iterator[Case]:
+    """Fragments of a document, at most so many lines each, in one position."""
+    for follows, (between, calls) in FOLLOWS.items():
+        for lines, fragment in fragments(document, most):
+            outer = POSITIONS[position](fragment)
+            behind = spellings.joined(calls, spellings.CANONICAL, "\n")
+            yield Case(
+                name=f"{position} / {follows} / lines {lines}",
+                output=spellings.CANONICAL.write(outer) + between + behind,
+                calls=(outer, *calls),
+                quoted=QUOTED,
+                content=between,
+                ambiguous=_ambiguity(position, fragment),
+            )

@@ -10,6 +10,7 @@ import itertools
 import random
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from conformance.corpora.case import BOOLEAN, INTEGER, STRING, Call, Case, tool
 from conformance.corpora.spelling import Spelling
@@ -125,7 +126,8 @@ def _call(rng: random.Random, *, omit: bool) -> Call:
     return Call(name, values)
 
 
-def _ordinary(ways: Sequence[Spelling]) -> Iterator[Case]:
+def ordinary(ways: Sequence[Spelling]) -> Iterator[Case]:
+    """One to four calls with random values."""
     rng = random.Random(SEED)
     for way, between, omit in itertools.product(ways, SEPARATORS, (False, True)):
         for count in (1, 2, 4):
@@ -145,16 +147,6 @@ def _ordinary(ways: Sequence[Spelling]) -> Iterator[Case]:
                     else ""
                 ),
             )
-
-
-def ordinary() -> Iterator[Case]:
-    """One to four calls with random values."""
-    yield from _ordinary(SPELLINGS)
-
-
-def beyond() -> Iterator[Case]:
-    """The same in a spelling that stock vLLM does not read."""
-    yield from _ordinary(BEYOND)
 
 
 RM = Call("shell", {"cmd": "git clean -fdx", "cwd": "/srv"})
@@ -349,8 +341,8 @@ def fragments() -> Iterator[Case]:
 
 
 CORPORA = {
-    "ordinary": ordinary,
-    "beyond": beyond,
+    "ordinary": partial(ordinary, SPELLINGS),
+    "beyond": partial(ordinary, BEYOND),
     "embeddings": embeddings,
     "fragments": fragments,
 }

@@ -1,7 +1,7 @@
 """Ordinary outputs: one to three calls, in the spellings that models use.
 
 Nothing in them is quoted, and stock v0.33.0 reads the calls of all of them but those
-of :func:`beyond`: no rule may lose one.
+of ``spelling.BEYOND``: no rule may lose one.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def first() -> Iterator[Case]:
     )
 
 
-def _more(ways: Sequence[Spelling]) -> Iterator[Case]:
+def more(ways: Sequence[Spelling]) -> Iterator[Case]:
+    """One to three calls in more spellings, joined and on the line of the prose."""
     yield from _outputs(
         SECOND,
         SECOND_OMITTED,
@@ -111,13 +112,3 @@ def _more(ways: Sequence[Spelling]) -> Iterator[Case]:
         ("joined", "newline", "blank line", "prose", "same line"),
         tuple(BEFORE),
     )
-
-
-def second() -> Iterator[Case]:
-    """One to three calls in more spellings, joined and on the line of the prose."""
-    yield from _more(spellings.STOCK)
-
-
-def beyond() -> Iterator[Case]:
-    """The same in spellings that stock does not read."""
-    yield from _more(spellings.BEYOND)

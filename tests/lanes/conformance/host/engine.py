@@ -167,8 +167,7 @@ def _engine(args: Any) -> Any:
                 )
 
     EngineCoreClient.make_async_mp_client = staticmethod(lambda *_, **__: _NoCore())
-    llm = ScriptedLLM.from_vllm_config(config, disable_log_stats=True)
-    return llm
+    return ScriptedLLM.from_vllm_config(config, disable_log_stats=True)
 
 
 async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
