@@ -340,7 +340,7 @@ def fragments() -> Iterator[Case]:
                 yield _behind(name, outer, follows, quoted)
 
 
-CORPORA = {
+CORPORA: dict[str, Callable[[], Iterator[Case]]] = {
     "ordinary": partial(ordinary, SPELLINGS),
     "beyond": partial(ordinary, BEYOND),
     "embeddings": embeddings,
