@@ -203,4 +203,4 @@ def test_a_program_that_does_not_end_is_told(
     stand_in("buildah", "exec sleep 60")
     monkeypatch.setattr(container, "_PATIENCE", 0.2)
     with pytest.raises(PatchsetError, match="did not end within"):
-        container.run("a container", "python3")
+        container.run("a container", "it failed", "python3")

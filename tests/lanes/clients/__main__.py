@@ -130,26 +130,21 @@ def _runs(
         if job not in have:
             groups.setdefault((job.client, job.surface), []).append(job)
     if groups:
-        lane = Lane(build, folder)
+        lane, pool = Lane(build, folder), ThreadPoolExecutor(width)
+
+        def work(group: list[Job]) -> None:
+            for result in lane.group(group, CLIENTS[group[0].client]):
+                have[Job.of(result)] = result
+                with place.open("a") as out:
+                    out.write(json.dumps(result) + "\n")
+                print(table.line(result), flush=True)
+
         try:
             lane.begin(tree)
-
-            def work(group: list[Job]) -> None:
-                for result in lane.group(group, CLIENTS[group[0].client]):
-                    have[Job.of(result)] = result
-                    with place.open("a") as out:
-                        out.write(json.dumps(result) + "\n")
-                    print(table.line(result), flush=True)
-
-            with ThreadPoolExecutor(width) as pool:
-                try:
-                    # The long ones first, so that no processor waits for the last.
-                    list(pool.map(work, sorted(groups.values(), key=len, reverse=True)))
-                except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    lane.end()
-                    raise
+            # The long ones first, so that no processor waits for the last.
+            list(pool.map(work, sorted(groups.values(), key=len, reverse=True)))
         finally:
+            pool.shutdown(wait=False, cancel_futures=True)
             lane.end()
     return [have[job] for job in wanted if job in have]
 

@@ -53,10 +53,14 @@ def labels(name: str) -> dict[str, str]:
     return dict(json.loads(done.stdout)["OCIv1"]["config"].get("Labels") or {})
 
 
-def run(name: str, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a container and keep what it says."""
+def run(name: str, wrong: str, *command: str) -> str:
+    """Run a program in a container; what it says.
+
+    Raises:
+        PatchsetError: it did not end in time, or failed, which ``wrong`` explains.
+    """
     try:
-        return subprocess.run(
+        done = subprocess.run(
             _words(name, *command), capture_output=True, text=True, timeout=_PATIENCE
         )
     except subprocess.TimeoutExpired as error:
@@ -64,6 +68,9 @@ def run(name: str, *command: str) -> subprocess.CompletedProcess[str]:
             f"{command[0]} in {name} did not end within {_PATIENCE} s",
             "is the machine busy? Run it again with nothing else running",
         ) from error
+    if done.returncode:
+        raise PatchsetError(wrong, (done.stdout + done.stderr)[-1500:] or None)
+    return done.stdout
 
 
 def vllm(name: str, folder: Path) -> Path:
