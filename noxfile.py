@@ -111,7 +111,7 @@ command("build-image", "Use: build an image: -- [RELEASE --base official|debian]
 command("build-wheel", "Use: build a wheel: -- [RELEASE --mode overlay|source].")
 command("build-plugin", "Use: build the plugin for a vLLM that stays as it is.")
 command("verify", "Use: verify a wheel: -- FILE.")
-command("doctor", "Use: say which patches are live: -- [--python PYTHON].")
+command("doctor", "Use: say which patches are live: -- --python PYTHON.")
 command("export", "Use: write one patch for an installed vLLM: -- [RELEASE].")
 
 

@@ -21,19 +21,28 @@ from patchset.errors import (
     UnavailableError,
     UsageError,
 )
-from patchset.options import (
-    FILE,
-    FOLDER,
-    arch_option,
-    python_option,
-    release_argument,
-    target_option,
-)
-from patchset.release import Arch, Target, load
+from patchset.release import Arch, Target, load, this_machine
 
 if TYPE_CHECKING:
     from patchset.inputs.lock import Use
     from patchset.series.refresh import Outcome
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+release_argument = click.argument("release", required=False, metavar="[RELEASE]")
+arch_option = click.option(
+    "--arch",
+    type=click.Choice(["x86_64", "aarch64"]),
+    default=this_machine,
+    show_default="this machine's",
+    help="The processor that the wheel is for.",
+)
+target_option = click.option(
+    "--target",
+    type=click.Choice(["cuda", "cpu"]),
+    default="cuda",
+    help="What vLLM computes on.",
+)
 
 
 @click.group(
@@ -277,11 +286,6 @@ def fetch_command(release: str | None, targets: tuple[Target, ...], arch: Arch) 
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="With --mode source: compilers at once."
 )
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The folder for the wheel.",
-)
 def build_wheel_command(
     release: str | None,
     target: Target,
@@ -290,7 +294,6 @@ def build_wheel_command(
     modules: str | None,
     cuda_archs: str | None,
     jobs: int | None,
-    out: Path | None,
 ) -> None:
     """Build the patched wheel of RELEASE. The last lines are its path, size and sha256.
 
@@ -307,13 +310,11 @@ def build_wheel_command(
     if mode == "source":
         names = tuple(filter(None, (modules or "").split(",")))
         archs = cuda_archs or "9.0"
-        wheel = source.build(
-            patched, target, arch, names, archs=archs, jobs=jobs, out=out
-        )
+        wheel = source.build(patched, target, arch, names, archs=archs, jobs=jobs)
     elif modules or cuda_archs or jobs:
         raise UsageError("--modules, --cuda-archs and --jobs are for --mode source")
     else:
-        wheel = overlay.build(patched, target, arch, out=out)
+        wheel = overlay.build(patched, target, arch)
     console.result(
         f"wheel   {wheel}",
         f"size    {wheel.stat().st_size / 1e6:.1f} MB",
@@ -322,12 +323,7 @@ def build_wheel_command(
 
 
 @cli.command("build-plugin")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The folder for the wheel.",
-)
-def build_plugin_command(out: Path | None) -> None:
+def build_plugin_command() -> None:
     """Build the plugin, a wheel that changes no file of vLLM.
 
     It is for a stock vLLM that cannot be replaced, and covers less than the patches.
@@ -335,7 +331,7 @@ def build_plugin_command(out: Path | None) -> None:
     """
     from patchset.wheel import plugin
 
-    wheel = plugin.build(out)
+    wheel = plugin.build()
     console.result(f"wheel   {wheel}", f"sha256  {files.sha256_file(wheel)}")
 
 
@@ -364,14 +360,14 @@ def verify_command(file: Path, allow_compiled: bool) -> None:
 
 
 @cli.command("doctor")
-@python_option
 @click.option(
-    "--root",
-    type=FOLDER,
-    help="A site-packages folder instead, as of an unpacked image; nothing in it is run.",
+    "--python",
+    type=FILE,
+    required=True,
+    help="The interpreter of the environment in which vLLM is installed.",
 )
 @click.option("--quiet", is_flag=True, help="Print only problems.")
-def doctor_command(python: Path, root: Path | None, quiet: bool) -> None:
+def doctor_command(python: Path, quiet: bool) -> None:
     """Say which patches are live in an environment, and what keeps them from it.
 
     Hashes the installed files, which patches/ of this checkout knows as well; looks for
@@ -385,7 +381,6 @@ def doctor_command(python: Path, root: Path | None, quiet: bool) -> None:
 
     program = [str(python.absolute()), doctor.__file__]
     program += ["--quiet"] if quiet else []
-    program += ["--root", str(root.absolute())] if root else []
     program += ["--patches", str(paths.patches_dir())]
     done = subprocess.run(program, check=False, capture_output=True, text=True)
     console.result(*done.stdout.splitlines())

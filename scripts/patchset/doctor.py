@@ -45,14 +45,10 @@ class Series(NamedTuple):
 
 
 class Doctor:
-    """Looks at one installed vLLM; ``checks`` collects (check, status, text).
+    """Looks at one installed vLLM; ``checks`` collects (check, status, text)."""
 
-    ``here`` tells if this interpreter would serve: its path and variables count.
-    """
-
-    def __init__(self, info: Path, *, here: bool) -> None:
-        self.site, self.release, self.here = info.parent, _release(info), here
-        self.environ = dict(os.environ) if here else {}
+    def __init__(self, info: Path) -> None:
+        self.site, self.release = info.parent, _release(info)
         self.checks: list[tuple[str, str, str]] = []
 
     def say(self, check: str, status: str, text: str) -> None:
@@ -90,9 +86,8 @@ class Doctor:
             faults.append("this vLLM is patched")
         if self._reader_is_off():
             faults.append("VLLM_QWEN_TOOL_READER=0")
-        if "qwen_tools" not in self.environ.get("VLLM_PLUGINS", "qwen_tools").split(
-            ","
-        ):
+        chosen = os.environ.get("VLLM_PLUGINS", "qwen_tools")
+        if "qwen_tools" not in chosen.split(","):
             faults.append("VLLM_PLUGINS does not name qwen_tools")
         for fault in faults:
             self.say("plugin", WRONG, f"{name} does nothing: {fault}")
@@ -109,7 +104,7 @@ class Doctor:
                 modules |= {path, *packages}
         for module in sorted(modules):
             place = module.parent if module.stem == "__init__" else module
-            if module == _TOP and self.here:
+            if module == _TOP:
                 spec = importlib.util.find_spec("vllm")
             else:
                 folder = str((self.site / place).parent)
@@ -121,7 +116,7 @@ class Doctor:
 
     def rust_frontend(self) -> None:
         """vllm-rs parses tool calls itself, in code that no Python diff reaches."""
-        value = self.environ.get("VLLM_USE_RUST_FRONTEND", "0").strip()
+        value = os.environ.get("VLLM_USE_RUST_FRONTEND", "0").strip()
         if value in ("", "0"):
             return
         launcher = _text(self.site / "vllm/entrypoints/cli/serve.py")
@@ -133,15 +128,15 @@ class Doctor:
             self.say("rust-frontend", WRONG, f"{text}patched; unset it")
 
     def _reader_is_off(self) -> bool:
-        return self.environ.get("VLLM_QWEN_TOOL_READER", "1").strip() == "0"
+        return os.environ.get("VLLM_QWEN_TOOL_READER", "1").strip() == "0"
 
 
-def find(folders: Iterable[str], name: str) -> list[Path]:
+def find(name: str) -> list[Path]:
     """The .dist-info folders of a distribution in the first folder that has one.
 
     The newest is last.
     """
-    for folder in folders:
+    for folder in sys.path:
         found = Path(folder or ".").resolve().glob(f"{name}-*.dist-info")
         if infos := sorted(found, key=lambda info: info.stat().st_mtime):
             return infos
@@ -207,23 +202,20 @@ def main(arguments: list[str] | None = None) -> int:
         prog="vllm-mtp-doctor", description=(__doc__ or "").partition("\n")[0]
     )
     option = parser.add_argument
-    option("--root", type=Path, help="a site-packages folder that is not this Python's")
     option("--patches", type=Path, help="the folder patches of a checkout")
     option("--quiet", action="store_true", help="print only what is wrong")
     options = parser.parse_args(arguments)
-    folders = [str(options.root)] if options.root else sys.path
-    infos = find(folders, "vllm")
+    infos = find("vllm")
     if not infos:
-        where = options.root or sys.executable
-        text = f"no vllm is installed for {where}; name the Python that serves"
+        text = f"no vllm is installed for {sys.executable}; name the Python that serves"
         print(text, file=sys.stderr)
         return NO_VLLM
     info = ([i for i in infos if (i / MANIFEST).is_file()] or infos)[-1]
     series = read_manifest(info)
     if series is None and options.patches:
         series = recognise(info, options.patches)
-    plugins = find(folders, PLUGIN)
-    doctor = Doctor(info, here=not options.root)
+    plugins = find(PLUGIN)
+    doctor = Doctor(info)
     if series:
         doctor.patches(series)
         doctor.shadowed(series.sums)

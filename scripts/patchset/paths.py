@@ -46,13 +46,3 @@ def downloads_dir() -> Path:
 def trees_dir(release: str) -> Path:
     """The trees of one release, ``stock`` and ``patched`` below it."""
     return build_dir() / "trees" / release
-
-
-def wheels_dir() -> Path:
-    """Built wheels."""
-    return build_dir() / "wheels"
-
-
-def images_dir() -> Path:
-    """Built images, as OCI archives."""
-    return build_dir() / "images"

@@ -377,13 +377,9 @@ def test_a_wheel_of_an_older_series_or_another_target(
     assert verdict(wheel)
 
 
-def test_compiled_modules_are_taken_only_when_asked_for(
-    packaged: Project, tmp_path: Path
-) -> None:
+def test_compiled_modules_are_taken_only_when_asked_for(packaged: Project) -> None:
     name = "vllm/_C.abi3.so"
-    wheel = overlay.build(
-        PatchedRelease(load("v1.2.0")), "cuda", "x86_64", out=tmp_path
-    )
+    wheel = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64")
     claimed(name)(wheel)
     assert any(
         line.startswith(f"{name}: has other content")
@@ -401,14 +397,10 @@ def test_compiled_modules_are_taken_only_when_asked_for(
         assert verify(wheel, allow_compiled=True).deviations
 
 
-def test_an_official_wheel_that_has_notes_already(
-    packaged: Project, tmp_path: Path
-) -> None:
+def test_an_official_wheel_that_has_notes_already(packaged: Project) -> None:
     notes = {f"{wheels.INFO}/patchset.json": b"{}"}
     wheels.official(packaged, wheels.contents("vllm") | notes)
-    wheel = overlay.build(
-        PatchedRelease(load("v1.2.0")), "cuda", "x86_64", out=tmp_path
-    )
+    wheel = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64")
     assert not verdict(wheel)
     assert b'"release": "v1.2.0"' in contents(wheel)[f"{INFO}/patchset.json"]
 

@@ -45,7 +45,7 @@ def build(patched: PatchedRelease, target: Target) -> Path:
 
     It is tagged in buildah's storage, too. Returns the image's folder.
     """
-    release, images, arch = patched.pin, paths.images_dir(), this_machine()
+    release, images, arch = patched.pin, paths.build_dir() / "images", this_machine()
     epoch = release.source_date_epoch
     out, name = layout.folder(release, target), tag(release, target)
     needed = {buildah.storage(): STORAGE[target], images: BUILD[target]}
@@ -128,7 +128,8 @@ def rootfs(target: Target, arch: Arch, epoch: int) -> Path:
     clean = _docker("setup/clean-base.sh").read_text()
     recipe = json.dumps([names, SUITE, arch, epoch, clean]).encode()
     key = hashlib.sha256(recipe).hexdigest()[:16]
-    place = paths.images_dir() / "base" / f"debian-{SUITE}-{target}-{arch}-{key}.tar"
+    name = f"debian-{SUITE}-{target}-{arch}-{key}.tar"
+    place = paths.build_dir() / "images/base" / name
     with files.lock(place):
         if place.is_file():
             console.note(f"base {place.name} is there; remove it for Debian's updates")

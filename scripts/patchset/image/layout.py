@@ -84,7 +84,7 @@ def folder(release: Release, target: Target) -> Path:
 
     It has the layout ``image``, and beside it the bill of materials.
     """
-    return paths.images_dir() / f"{release.name}-{target}"
+    return paths.build_dir() / "images" / f"{release.name}-{target}"
 
 
 def digest(content: bytes) -> str:

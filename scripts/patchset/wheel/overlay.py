@@ -28,15 +28,13 @@ Mode = Literal["overlay", "source"]
 PROVENANCE = "patchset.json"
 
 
-def build(
-    patched: PatchedRelease, target: Target, arch: Arch, *, out: Path | None = None
-) -> Path:
+def build(patched: PatchedRelease, target: Target, arch: Arch) -> Path:
     """Build the wheel without compiling, in ``build/wheels/<release>/<target>``."""
     check_series(patched, "overlay")
     pinned = patched.pin.wheel(target, arch)
     official = fetch.artifact(pinned)
     _ = patched.changes  # the patched tree is made before the wheel's place is locked
-    folder = out or paths.wheels_dir() / patched.pin.name / target
+    folder = paths.build_dir() / "wheels" / patched.pin.name / target
     with Wheel(official) as stock:
         return write(folder, stock, patched, target, pinned)
 

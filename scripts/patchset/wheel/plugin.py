@@ -59,7 +59,7 @@ def build(out: Path | None = None) -> Path:
     contents[f"{info}/RECORD"] = record.render(
         [*lines, record.Line(f"{info}/RECORD", "", "")]
     )
-    place = out or paths.wheels_dir() / "plugin"
+    place = out or paths.build_dir() / "wheels/plugin"
     place /= f"{PACKAGE}-{version}-py3-none-any.whl"
     place.parent.mkdir(parents=True, exist_ok=True)
     members = [Member(name, 0o644, content) for name, content in contents.items()]

@@ -50,7 +50,6 @@ def build(
     *,
     archs: str = "9.0",
     jobs: int | None = None,
-    out: Path | None = None,
 ) -> Path:
     """Compile modules and build the wheel, in ``build/wheels/<release>/cuda-source``.
 
@@ -80,7 +79,7 @@ def build(
             for name, content in compile_modules(folder, python, names, env).items()
             if name not in stock.members or stock.read(name) != content
         }
-        out = out or paths.wheels_dir() / release.name / f"{target}-source"
+        out = paths.build_dir() / "wheels" / release.name / f"{target}-source"
         return overlay.write(out, stock, patched, target, pinned, compiled)
 
 
