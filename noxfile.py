@@ -159,8 +159,7 @@ def lock(session: nox.Session) -> None:
     }
     if words := own.get(" ".join(session.posargs)):
         options = "--quiet --upgrade --no-annotate --no-header --no-emit-index-url"
-        command = f"uv pip compile {options} --python-version 3.11 {words}"
-        session.run(*command.split())
+        session.run(*f"uv pip compile {options} --python-version 3.11 {words}".split())
     else:
         python(session, "patchset", "lock", *session.posargs)
 

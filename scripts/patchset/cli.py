@@ -89,7 +89,7 @@ def apply_command(release: str | None, discard: bool) -> None:
 
 @cli.command("refresh")
 @release_argument
-@click.option("--all", "everything", is_flag=True, help="Pin all releases, then lint.")
+@click.option("--all", "everything", is_flag=True, help="Pin all releases.")
 def refresh_command(release: str | None, everything: bool) -> None:
     """Write the commits of RELEASE's patched tree back as its diffs and series.
 
@@ -98,15 +98,9 @@ def refresh_command(release: str | None, everything: bool) -> None:
     series makes, is written; after an edit of patches/files, core or extra by hand,
     --all does so for every release. Exit status 3 if a series does not apply.
     """
-    from patchset.series.lint import lint
     from patchset.series.refresh import refresh
 
-    if release and everything:
-        raise UsageError("--all takes no release")
     _refreshed(refresh(load(release), everything=everything))
-    if everything and (faults := lint()):
-        console.result(*faults)
-        sys.exit(EXIT_FAILED)
 
 
 def _refreshed(outcome: Outcome) -> None:
@@ -259,7 +253,9 @@ def fetch_command(release: str | None, targets: tuple[Target, ...], arch: Arch) 
     """
     from patchset.inputs import fetch
 
-    console.result(*fetch.release_inputs(load(release), targets=targets, arch=arch))
+    pinned = load(release)
+    wheels = [pinned.wheel(target, arch) for target in targets]
+    console.result(*map(fetch.artifact, [pinned.sdist, *wheels]))
 
 
 @cli.command("build-wheel")
@@ -380,8 +376,7 @@ def doctor_command(python: Path, quiet: bool) -> None:
     from patchset import doctor
 
     program = [str(python.absolute()), doctor.__file__]
-    program += ["--quiet"] if quiet else []
-    program += ["--patches", str(paths.patches_dir())]
+    program += ["--patches", str(paths.patches_dir()), *(["--quiet"] if quiet else [])]
     done = subprocess.run(program, check=False, capture_output=True, text=True)
     console.result(*done.stdout.splitlines())
     if done.stderr:

@@ -9,22 +9,12 @@ from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-from rich.table import Table
 
 from patchset.errors import PatchsetError, redact
 
 err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
-#: Seconds between two lines of progress in a log.
+#: Seconds between two lines of progress.
 _BETWEEN_LINES = 15
 
 
@@ -37,12 +27,6 @@ def result(*lines: object) -> None:
     """What was asked for, on standard output, one line each."""
     for line in lines:
         out.print(escape(str(line)), soft_wrap=True)
-
-
-def table(rows: Table) -> None:
-    """A table on standard output; a log has wide lines, so that it loses nothing."""
-    width = None if out.is_terminal else 200
-    Console(file=out.file, width=width, highlight=False).print(rows)
 
 
 def show_error(error: PatchsetError) -> None:
@@ -64,34 +48,19 @@ def step(name: str) -> Iterator[None]:
     )
 
 
-@contextlib.contextmanager
-def progress(
-    name: str, total: int, *, unit: str = "bytes"
-) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, else a line now and then; the yielded function advances it.
-
-    ``total`` is in ``unit``\\ s ("bytes" shows sizes and speed, any other word counts).
-    """
-    columns = [DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()]
-    counted = columns if unit == "bytes" else [MofNCompleteColumn()]
-    shown = (TextColumn("  {task.description}"), BarColumn(), *counted)
+def progress(name: str, total: int, *, unit: str = "bytes") -> Callable[[int], None]:
+    """The function that is told how much more is done, and says so now and then."""
     scale, word = (1e6, "MB") if unit == "bytes" else (1, unit)
     done, told = 0, time.monotonic()
 
     def advance(count: int) -> None:
         nonlocal done, told
         done += count
-        bar.advance(task, count)
-        due = done == total or time.monotonic() - told > _BETWEEN_LINES
-        if due and not err.is_terminal:
+        if done == total or time.monotonic() - told > _BETWEEN_LINES:
             told = time.monotonic()
             note(f"  {name}: {done / scale:.0f} of {total / scale:.0f} {word}")
 
-    with Progress(
-        *shown, console=err, transient=True, disable=not err.is_terminal
-    ) as bar:
-        task = bar.add_task(escape(name), total=total)
-        yield advance
+    return advance
 
 
 def duration(seconds: float) -> str:

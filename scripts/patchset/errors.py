@@ -10,7 +10,6 @@ import re
 
 #: Exit statuses, with those of the errors below. 2 is click's own for a wrong command line, 130 the shell's for Ctrl-C.
 EXIT_FAILED = 1
-EXIT_USAGE = 2
 EXIT_CONFLICT = 3
 EXIT_INTERRUPTED = 130
 
@@ -34,7 +33,7 @@ class PatchsetError(Exception):
 class UsageError(PatchsetError):
     """A name or option which does not exist, such as an unknown release."""
 
-    exit_code = EXIT_USAGE
+    exit_code = 2
 
 
 class ConflictError(PatchsetError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import re
 import shutil
 import signal
@@ -13,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patchset import console, files
@@ -24,8 +23,8 @@ from patchset.errors import (
     UnavailableError,
 )
 
-#: A note appears when a program has been silent for so many seconds.
-HEARTBEAT = 20.0
+#: Seconds between two notes that a program is at work.
+HEARTBEAT = 30.0
 #: Seconds that an interrupted program has to clean up, and then to end.
 GRACE, LAST_GRACE = 30.0, 5.0
 _NO_NETWORK = re.compile(
@@ -70,16 +69,13 @@ def run(
         UnavailableError: it says that there is no network.
         ProgramError: it ends with another status than 0.
     """
-    argv = [str(word) for word in arguments]
     # setpriv(1): when this process dies, however it does, the program is told to end.
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        hint = "install it: sudo apt-get install util-linux"
-        raise MissingToolError("setpriv is not installed", hint)
-    if shutil.which(argv[0], path=(env or os.environ).get("PATH")) is None:
-        raise MissingToolError(f"{argv[0]} is not installed")
+    argv = ["setpriv", "--pdeathsig", "TERM", "--", *map(str, arguments)]
+    for program in ("setpriv", str(arguments[0])):
+        if shutil.which(program, path=(env or os.environ).get("PATH")) is None:
+            raise MissingToolError(f"{program} is not installed")
     child = subprocess.Popen(
-        [setpriv, "--pdeathsig", "TERM", "--", *argv],
+        argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -90,21 +86,30 @@ def run(
         pass_fds=tuple(files.locks_held),
     )
     tail: deque[str] = deque(maxlen=15)
-    start = time.monotonic()
+    ended = threading.Event()
+    threading.Thread(target=_tell, args=(prefix, ended), daemon=True).start()
     try:
-        for line in _lines(child):
-            if line is None:
-                past = console.duration(time.monotonic() - start)
-                console.note(f"  {prefix}: at work for {past}")
-            elif line.strip():
+        for raw in child.stdout or ():
+            line = raw.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]
+            if line.strip():
                 tail.append(line)
                 console.note(f"  {prefix}: {line}")
     except BaseException:
         console.note(f"  {prefix}: told to stop, which can take a minute")
         end(child)
         raise
+    finally:
+        ended.set()
     if status := child.wait():
-        raise _failure(argv[0], status, tail)
+        raise _failure(str(arguments[0]), status, tail)
+
+
+def _tell(prefix: str, ended: threading.Event) -> None:
+    """Say now and then that a program is at work, until it has ended."""
+    start = time.monotonic()
+    while not ended.wait(HEARTBEAT):
+        past = console.duration(time.monotonic() - start)
+        console.note(f"  {prefix}: at work for {past}")
 
 
 def _failure(program: str, status: int, tail: Sequence[str]) -> PatchsetError:
@@ -120,27 +125,6 @@ def _failure(program: str, status: int, tail: Sequence[str]) -> PatchsetError:
         return UnavailableError(said, hint)
     status = status if status >= 0 else 128 - status
     return ProgramError(f"{name} ended with status {status}", "\n".join(tail))
-
-
-def _lines(child: subprocess.Popen[bytes]) -> Iterator[str | None]:
-    """The lines that a program prints; None after each ``HEARTBEAT`` of silence."""
-    lines: queue.Queue[bytes | None] = queue.Queue()
-
-    def read() -> None:
-        for raw in child.stdout or ():
-            lines.put(raw)
-        lines.put(None)
-
-    threading.Thread(target=read, daemon=True).start()
-    while True:
-        try:
-            raw = lines.get(timeout=HEARTBEAT)
-        except queue.Empty:
-            yield None
-            continue
-        if raw is None:
-            return
-        yield raw.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]
 
 
 def end(child: subprocess.Popen[bytes]) -> None:

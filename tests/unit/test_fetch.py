@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from uv import find_uv_bin
 
 from conftest import tar
 from package_index import Answer, PackageIndex, configured, reply, server
@@ -476,10 +477,10 @@ def test_uv_is_given_the_index_and_its_credentials_as_variables(
 
     program = tmp_path / "uv"
     program.write_text(
-        f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {lock.uv()} "$@"\n'
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {find_uv_bin()} "$@"\n'
     )
     program.chmod(0o755)
-    monkeypatch.setattr(lock, "uv", lambda: str(program))
+    monkeypatch.setattr(lock, "find_uv_bin", lambda: str(program))
     with server(refuse) as where:
         monkeypatch.setattr(
             pages, "pip_settings", lambda: settings(f"http://me:hunter2@{where}/index")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from packaging.pylock import is_valid_pylock_path
+from uv import find_uv_bin
 
 import wheels
 from conftest import EPOCH, Project, lay, replaced, tar
@@ -191,7 +192,8 @@ def test_lock_has_a_wheel_by_its_sum_and_no_index(
     project.run("lock", "v1.3.0", "--arch", "aarch64")
     del wanted["only-x86"]
     assert versions(arch="aarch64") == wanted
-    (dep,) = [package for package in lock.read_file(file) if package.name == "dep"]
+    packages = lock.read(release.load("v1.3.0"), "cuda", "x86_64")
+    (dep,) = [package for package in packages if package.name == "dep"]
     assert is_of(index.files["dep-1.1-py3-none-any.whl"], dep.wheel)
     assert "127.0.0.1" not in file.read_text() and str(tmp_path) not in file.read_text()
     first = file.read_bytes()
@@ -208,7 +210,14 @@ def test_an_installer_takes_a_lock_that_lies_beside_the_wheels(
     for file in (locked, *lock.gather(lock.read(pinned, "cuda", "x86_64"))):
         shutil.copy(file, tmp_path)
     beside = tmp_path / locked.name
-    install = [lock.uv(), "pip", "install", "--no-config", "--offline", "--reinstall"]
+    install = [
+        find_uv_bin(),
+        "pip",
+        "install",
+        "--no-config",
+        "--offline",
+        "--reinstall",
+    ]
     install += ["--python-version", "3.11", "--target", str(tmp_path / "to")]
     subprocess.run([*install, "-r", beside], check=True, capture_output=True)
     assert (tmp_path / "to/dep").is_dir()
@@ -263,11 +272,11 @@ def test_overrides_and_constraints(index: PackageIndex, project: Project) -> Non
     ],
 )
 def test_a_lock_that_somebody_edited_is_refused(
-    locked: Path, old: str, new: str
+    pinned: release.Release, locked: Path, old: str, new: str
 ) -> None:
     replaced(locked, old, new)
     with pytest.raises(PatchsetError, match="cannot be read"):
-        lock.read_file(locked)
+        lock.read(pinned, "cuda", "x86_64")
 
 
 def test_a_wheel_with_odd_metadata_ends_in_a_message(

@@ -171,10 +171,9 @@ def test_a_cuda_root_of_packages_is_completed(tmp_path: Path) -> None:
     assert b"libcuda.so.1" in driver and b"cuInit" in driver
 
 
-@pytest.mark.parametrize("arguments", [("--target", "cpu"), ("--cuda-archs", "sm_90")])
-def test_what_cannot_be_compiled(compiled: Project, arguments: tuple[str, ...]) -> None:
-    done = compiled.run("build-wheel", "--mode", "source", *arguments, status=2)
-    assert "cuda only" in done.stderr or "no list of architectures" in done.stderr
+def test_what_cannot_be_compiled(compiled: Project) -> None:
+    build = ("build-wheel", "--mode", "source", "--target", "cpu")
+    assert "cuda only" in compiled.run(*build, status=2).stderr
     assert (
         "for --mode source"
         in compiled.run("build-wheel", "--jobs", "2", status=2).stderr

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from uv import find_uv_bin
 
 import wheels
 from conftest import EPOCH, Project, diff_line
 from patchset.errors import PatchsetError
-from patchset.inputs import lock
 from patchset.release import load
 from patchset.series.apply import PatchedRelease
 from patchset.wheel import archive, metadata, overlay
@@ -91,7 +91,7 @@ def test_installs_and_says_its_version(
 ) -> None:
     venv.create(tmp_path / "venv")
     python = str(tmp_path / "venv/bin/python")
-    command = [lock.uv(), "pip", "install", "--python", python]
+    command = [find_uv_bin(), "pip", "install", "--python", python]
     if installer == "pip":
         command = [sys.executable, "-m", "pip", "--python", python, "install"]
     words = ["--no-deps", "--no-index", str(build(packaged))]

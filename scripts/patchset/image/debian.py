@@ -16,6 +16,8 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
+from uv import find_uv_bin
+
 from patchset import console, doctor, files, paths, process
 from patchset.errors import MissingToolError
 from patchset.image import buildah, labels, layout, sbom
@@ -101,7 +103,7 @@ def fill(
         _link(path, context / "wheels" / path.name)
     shutil.copyfile(_docker("Dockerfile"), context / "Dockerfile")
     shutil.copytree(_docker("setup"), context / "setup")
-    shutil.copy(locks.uv(), context / "setup" / "uv")
+    shutil.copy(find_uv_bin(), context / "setup" / "uv")
     shutil.copyfile(doctor.__file__, context / DOCTOR)
 
 

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from patchset import console, files, paths
 from patchset.errors import NotFoundError, PatchsetError, UnavailableError
 from patchset.inputs.index import Index
-from patchset.release import Arch, Artifact, Release, Target
+from patchset.release import Artifact
 
 #: How often an interrupted download is resumed, and the first pause in seconds, which
 #: doubles each time.
@@ -20,36 +19,26 @@ TRIES = 5
 FIRST_PAUSE = 1.0
 
 
-def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> Path:
+def artifact(pinned: Artifact) -> Path:
     """The verified file of a pin: one that is in the downloads, or an index's.
 
     The file gets its name once it has the pinned sha256. Two runs at once wait for each
-    other. ``advance`` is told of bytes instead of a progress bar.
+    other.
     """
     place = paths.downloads_dir() / pinned.file
-    with files.lock(place), contextlib.ExitStack() as shown:
-        if place.is_file() and files.sha256_file(place) == pinned.sha256:
-            if advance is not None:
-                advance(pinned.size)
-            return place
-        if place.is_file():  # kept until then: the pin may be what is wrong
+    with files.lock(place):
+        if place.is_file():
+            if files.sha256_file(place) == pinned.sha256:
+                return place
+            # It is kept until then: the pin may be what is wrong.
             console.note(f"{place} is not the pinned file; fetching that")
         files.need_space({place.parent: pinned.size})
-        if advance is None:
-            title = f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"
-            shown.enter_context(console.step(title))
-            advance = shown.enter_context(console.progress(pinned.file, pinned.size))
-        with files.atomic_file(place) as part:
-            _download(pinned, part, advance)
+        with (
+            console.step(f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"),
+            files.atomic_file(place) as part,
+        ):
+            _download(pinned, part, console.progress(pinned.file, pinned.size))
     return place
-
-
-def release_inputs(
-    release: Release, *, targets: Iterable[Target] = (), arch: Arch = "x86_64"
-) -> list[Path]:
-    """Fetch the source archive of a release, and its official wheels for targets."""
-    wheels = [release.wheel(target, arch) for target in targets]
-    return [artifact(pin) for pin in (release.sdist, *wheels)]
 
 
 def _download(pinned: Artifact, part: Path, advance: Callable[[int], None]) -> None:
@@ -95,8 +84,9 @@ def _append(
     with index.get(url, **asked) as response:
         status = response.status_code
         if status in (401, 403, 404, 410):
-            hint = "check the index and its credentials"
-            raise NotFoundError(f"{url} answers {status}", hint)
+            raise NotFoundError(
+                f"{url} answers {status}", "check the index and its credentials"
+            )
         said = response.headers.get("Content-Range", "")
         resumed = status == 206 and said.startswith(f"bytes {have}-")
         if have and not resumed and status in (200, 206, 416):

@@ -26,9 +26,10 @@ from packaging.tags import (
     create_compatible_tags_selector,
 )
 from packaging.utils import parse_wheel_filename
+from uv import find_uv_bin
 
 from patchset import console, files, paths
-from patchset.errors import MissingToolError, PatchsetError, UsageError
+from patchset.errors import PatchsetError, UsageError
 from patchset.inputs import fetch, index
 from patchset.inputs.index import Settings
 from patchset.release import Arch, Artifact, Release
@@ -74,11 +75,6 @@ def read(release: Release, use: Use, arch: Arch) -> list[Locked]:
             f"{release.name} has no lock for {use} on {arch}: {place} is missing",
             f"nox -s lock -- {release.name} --target {use} --arch {arch} writes it",
         )
-    return read_file(place)
-
-
-def read_file(place: Path) -> list[Locked]:
-    """The packages of a lock file with one wheel each."""
     try:
         with place.open("rb") as file:
             text = file.read(_MAX_LOCK).decode()
@@ -108,12 +104,8 @@ def gather(packages: Iterable[Locked]) -> list[Path]:
     """Download what is missing of the locked wheels; all of them, verified."""
     pins = [package.wheel for package in packages]
     size = sum(pin.size for pin in pins)
-    title = f"fetch {len(pins)} wheels, {size / 1e9:.2f} GB"
-    with (
-        console.step(f"{title}, into {paths.downloads_dir()}"),
-        console.progress("fetched and checked", size) as advance,
-    ):
-        return [fetch.artifact(pin, advance) for pin in pins]
+    with console.step(f"fetch {len(pins)} wheels, {size / 1e9:.2f} GB"):
+        return [fetch.artifact(pin) for pin in pins]
 
 
 def make(
@@ -197,7 +189,7 @@ def _write(
 ) -> None:
     """Resolve by uv for Debian 12 and write the lock."""
     settings = index.pip_settings()
-    command = [uv(), "pip", "compile", "--no-config", "--quiet", "--no-header"]
+    command = [find_uv_bin(), "pip", "compile", "--no-config", "--quiet", "--no-header"]
     command += ["--format", "pylock.toml", "--output-file", "pylock.toml"]
     command += ["--python-version", PYTHON, "--only-binary", ":all:"]
     command += ["--python-platform", f"{arch}-manylinux_{GLIBC[0]}_{GLIBC[1]}"]
@@ -283,16 +275,6 @@ def image_tags(arch: Arch) -> list[Tag]:
         *cpython_tags(python, platforms=platforms),
         *compatible_tags(python, interpreter, platforms),
     ]
-
-
-def uv() -> str:
-    """The path of uv."""
-    try:
-        from uv import find_uv_bin
-
-        return str(find_uv_bin())
-    except (ImportError, FileNotFoundError) as error:
-        raise MissingToolError("uv is not installed", "pip install uv") from error
 
 
 def environment(settings: Settings) -> dict[str, str]:

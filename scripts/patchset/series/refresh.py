@@ -91,7 +91,7 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
 
 def generate(chosen: Sequence[Release], outcome: Outcome) -> None:
     """Compute and write ``patched-files.sha256``."""
-    with console.progress("series", len(chosen), unit="releases") as advance:
+    with console.step(f"apply the series of {len(chosen)} releases"):
         for release in chosen:
             place = patched_files.file(release)
             try:
@@ -101,7 +101,6 @@ def generate(chosen: Sequence[Release], outcome: Outcome) -> None:
             else:
                 if _write(place, patched_files.text(sums)):
                     outcome.lines.append(f"wrote {release.name}/{place.name}")
-            advance(1)
 
 
 def _write(place: Path, text: str) -> bool:

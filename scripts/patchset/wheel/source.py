@@ -13,6 +13,9 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from zipfile import ZipFile
+
+from uv import find_uv_bin
 
 from patchset import console, files, git, paths, process
 from patchset.errors import PatchsetError, UsageError
@@ -39,7 +42,6 @@ _NEWER_GCC = re.compile(
     r"message\(FATAL_ERROR[^\0]*?DeepGEMM[^\0]*?^endif\(\)$",
     re.MULTILINE,
 )
-_ARCHS = re.compile(r"\d+\.\d[af]?(\+PTX)?([ ;,]\d+\.\d[af]?(\+PTX)?)*")
 
 
 def build(
@@ -59,8 +61,6 @@ def build(
     release = patched.pin
     if target != "cuda":
         raise UsageError("modules are compiled for cuda only")
-    if not _ARCHS.fullmatch(archs):
-        raise UsageError(f"{archs!r} is no list of architectures", "such as 9.0;10.0")
     overlay.check_series(patched, "source")
     packages = lock.read(release, "build", arch)
     tree = patched_tree(release)
@@ -87,10 +87,8 @@ def choose(tree: Path, names: tuple[str, ...]) -> tuple[str, ...]:
     """The modules to compile, of those that ``CMakeLists.txt`` itself defines."""
     cmake = (tree / "CMakeLists.txt").read_text()
     own = set(_OWN.findall(cmake))
-    known = [
-        name for name in _SETUP.findall((tree / "setup.py").read_text()) if name in own
-    ]
-    known = list(dict.fromkeys(known))
+    listed = dict.fromkeys(_SETUP.findall((tree / "setup.py").read_text()))
+    known = [name for name in listed if name in own]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UsageError(
@@ -118,7 +116,7 @@ def prepare(patched: Path, folder: Path) -> None:
 
 
 def cutlass_headers(stock: Wheel, folder: Path) -> Path:
-    """CUTLASS' headers, as the official wheel has them."""
+    """CUTLASS' headers, as the official wheel has them, unpacked as a folder."""
     if not folder.is_dir():
         tops = {match[1] for name in stock.members if (match := _CUTLASS.match(name))}
         if not tops:
@@ -127,12 +125,10 @@ def cutlass_headers(stock: Wheel, folder: Path) -> Path:
                 "only a release whose wheel has them can be compiled",
             )
         top = min(tops)
-        with files.atomic_folder(folder) as temp:
-            for name in stock.members:
-                if name.startswith(top) and _CUTLASS.match(name):
-                    place = temp / name.removeprefix(f"{top}/")
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    place.write_bytes(stock.read(name))
+        names = [n for n in filter(_CUTLASS.match, stock.members) if n.startswith(top)]
+        with files.scratch(folder.parent) as temp, ZipFile(stock.path) as archive:
+            archive.extractall(temp, names)
+            (temp / top).rename(folder)
     return folder
 
 
@@ -148,14 +144,14 @@ def toolchain(packages: list[Locked]) -> Path:
                 console.step(f"install the compiler's environment into {folder}"),
                 files.atomic_folder(folder) as temp,
             ):
-                python = temp / "bin" / "python"
+                python, uv = temp / "bin" / "python", find_uv_bin()
                 # Modules are compiled for it: with its headers, as Debian packages it.
                 venv = ["venv", "--relocatable", "--allow-existing"]
                 venv += ["--python-preference", "only-system", "--python", lock.PYTHON]
                 install = ["pip", "install", "--no-deps", "--no-index", "--python"]
                 alone = ["--quiet", "--offline", "--no-cache", "--no-config"]
-                process.run([lock.uv(), *venv, temp, *alone], prefix="uv")
-                process.run([lock.uv(), *install, python, *wheels, *alone], prefix="uv")
+                process.run([uv, *venv, temp, *alone], prefix="uv")
+                process.run([uv, *install, python, *wheels, *alone], prefix="uv")
                 complete_cuda(_cuda_root(temp))
     return folder / "bin" / "python"
 

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
+from rich.console import Console
 
 from bench import SUITE_VERSION, cells, kept, report, runner, workloads
 from bench.plot import draw
@@ -115,7 +117,9 @@ def command(
     maintained = [one for one in releases() if one.tier == "maintained"]
     for pinned in [load(name) for name in names] or reversed(maintained):
         found = measure(pinned, plan, rounds, budget)
-        console.table(report.table(pinned.name, found))
+        # A log has wide lines, so that it loses nothing.
+        width = None if sys.stdout.isatty() else 200
+        Console(width=width).print(report.table(pinned.name, found))
         console.result(*report.notes(found))
         if keep:
             run = {
@@ -141,10 +145,8 @@ def measure(
     trees = {"patched": patched_tree(pinned)}
     trees["stock"] = paths.trees_dir(pinned.name) / "stock"
     logs = paths.build_dir() / "bench" / "logs" / pinned.name
-    with (
-        runner.workers(trees, logs) as there,
-        console.progress(f"bench of {pinned.name}", len(plan), unit="cells") as step,
-    ):
+    step = console.progress(f"bench of {pinned.name}", len(plan), unit="cells")
+    with runner.workers(trees, logs) as there:
         return runner.measure(plan, there, rounds=rounds, budget=budget, advance=step)
 
 

@@ -61,8 +61,8 @@ async def ask(
         advance(1)
         return answer
 
-    with console.progress("answered", len(questions), unit="questions") as advance:
-        answers = await asyncio.gather(*map(run, questions))
+    advance = console.progress("answered", len(questions), unit="questions")
+    answers = await asyncio.gather(*map(run, questions))
     tapped = await server.tapped({answer.id for answer in answers if answer.id})
     return [
         Answer(each.question, each.reading, each.id, tapped.get(each.id, ()))
