@@ -13,8 +13,6 @@ from patchset.series.apply import PatchedRelease
 _OCI = "org.opencontainers.image."
 _OWN = "vllm-mtp-patches."
 VERSION = _OCI + "version"
-#: vLLM's commit.
-REVISION = _OCI + "revision"
 CREATED = _OCI + "created"
 #: Of a thin image: its base, and the base's manifest for the same architecture.
 BASE_NAME = _OCI + "base.name"
@@ -22,8 +20,6 @@ BASE_DIGEST = _OCI + "base.digest"
 RELEASE = _OWN + "release"
 TARGET = _OWN + "target"
 SERIES = _OWN + "series-sha256"
-WHEEL = _OWN + "wheel"
-WHEEL_SHA256 = _OWN + "wheel-sha256"
 #: Of an image on Debian packages: the sha256 of the base's file and of the lock.
 ROOTFS_SHA256 = _OWN + "rootfs-sha256"
 LOCK_SHA256 = _OWN + "lock-sha256"
@@ -38,7 +34,7 @@ def inputs(patched: PatchedRelease, target: Target) -> dict[str, str]:
     """Return the labels that name the checkout's state."""
     return {
         VERSION: patched.pin.built_version(target),
-        REVISION: patched.pin.commit,
+        _OCI + "revision": patched.pin.commit,  # of vLLM
         RELEASE: patched.pin.name,
         TARGET: target,
         SERIES: patched.digest,
@@ -54,6 +50,6 @@ def labels(patched: PatchedRelease, target: Target, wheel: Path) -> dict[str, st
         _OCI + "source": "https://github.com/vllm-project/vllm",
         _OCI + "licenses": "Apache-2.0",
         CREATED: created(release).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        WHEEL: wheel.name,
-        WHEEL_SHA256: files.sha256_file(wheel),
+        _OWN + "wheel": wheel.name,
+        _OWN + "wheel-sha256": files.sha256_file(wheel),
     }

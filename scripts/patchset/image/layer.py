@@ -10,14 +10,17 @@ from __future__ import annotations
 import io
 import re
 import tarfile
+from collections.abc import Iterable
 from importlib.metadata import distributions
 from pathlib import Path, PurePosixPath
 
 from patchset import doctor
 from patchset.release import Release, Target
+from patchset.series.apply import PatchedRelease
+from patchset.series.patched_files import Change
 from patchset.wheel import metadata, record
 from patchset.wheel.archive import Wheel, plain_mode
-from patchset.wheel.overlay import changed_files
+from patchset.wheel.overlay import inside_wheel
 
 #: Where vLLM's own Dockerfiles install it.
 SITES: dict[Target, str] = {
@@ -34,7 +37,7 @@ def stock_info(release: Release, target: Target) -> str:
     return f"{SITES[target]}/vllm-{version}.dist-info"
 
 
-def layer(wheel_file: Path, release: Release, target: Target) -> bytes:
+def layer(wheel_file: Path, patched: PatchedRelease, target: Target) -> bytes:
     """Return the layer; its bytes depend on the arguments alone.
 
     It holds the changed files, the new .dist-info and the doctor, and whiteouts of the
@@ -42,23 +45,26 @@ def layer(wheel_file: Path, release: Release, target: Target) -> bytes:
     that changes.
     """
     with Wheel(wheel_file) as wheel:
-        contents, gone = _site_files(wheel, SITES[target])
+        contents, gone = _site_files(wheel, patched.changes, SITES[target])
     root = PurePosixPath(SITES[target])
     members = {f"{root}/{name}": content for name, content in contents.items()}
     # An empty file hides the one that it names (image specification, "Whiteouts").
-    for hidden in [stock_info(release, target), *(f"{root}/{name}" for name in gone)]:
+    for hidden in [
+        stock_info(patched.pin, target),
+        *(f"{root}/{name}" for name in gone),
+    ]:
         folder, _, name = hidden.rpartition("/")
         members[f"{folder}/.wh.{name}"] = (0o644, b"")
     members[f"usr/local/bin/{DOCTOR}"] = (0o755, Path(doctor.__file__).read_bytes())
-    return _tar(members, release.source_date_epoch)
+    return _tar(members, patched.pin.source_date_epoch)
 
 
 def _site_files(
-    wheel: Wheel, site: str
+    wheel: Wheel, changes: Iterable[Change], site: str
 ) -> tuple[dict[str, tuple[int, bytes]], list[str]]:
     """Return files with their modes, and names to hide, both below the site folder."""
     info = wheel.dist_info
-    existed = {path: bool(sums["stock"]) for path, sums in changed_files(wheel).items()}
+    existed = {c.path: c.stock is not None for c in changes if inside_wheel(c.path)}
     existed[metadata.VERSION_FILE] = True
     names = [path for path in existed if path in wheel.members]
     names += [name for name in wheel.members if name.startswith(f"{info}/")]

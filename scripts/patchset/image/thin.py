@@ -29,8 +29,7 @@ from patchset.release import GOARCH, Arch, Release, Target
 from patchset.series.apply import PatchedRelease
 from patchset.wheel import overlay
 
-#: Bounds of what a base's layer may unpack to, and of a file that is hashed, in bytes.
-_MAX_UNPACKED = 64 << 30
+#: Bound of a base's file that is hashed, in bytes.
 _MAX_FILE = 64 << 20
 #: What an index names of a configuration.
 _PLATFORM = {"architecture", "os", "variant"}
@@ -98,7 +97,7 @@ def build(
     for part in bases:
         wheel = wheels[part.arch] = overlay.build(patched, target, part.arch)
         with console.step(f"make the layer for {GOARCH[part.arch]}"):
-            layer = layers.layer(wheel, release, target)
+            layer = layers.layer(wheel, patched, target)
         said = labels.labels(patched, target, wheel) | {
             labels.BASE_NAME: base_name,
             labels.BASE_DIGEST: part.digest,
@@ -195,8 +194,6 @@ def _look(file: Path, wanted: set[str], found: dict[str, str]) -> dict[str, str]
     try:
         with tarfile.open(file) as tar:
             for member in tar:
-                if tar.offset > _MAX_UNPACKED:
-                    raise ValueError(f"it has more than {_MAX_UNPACKED} bytes")
                 path = PurePosixPath(member.name.removeprefix("./").strip("/"))
                 gone = path  # or what is below it, if it is a link in a folder's place
                 if path.name == ".wh..wh..opq":

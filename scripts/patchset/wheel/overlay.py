@@ -9,20 +9,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from patchset import console, files, paths
 from patchset.errors import PatchsetError
 from patchset.inputs import fetch
 from patchset.release import Arch, Artifact, Target
 from patchset.series.apply import PatchedRelease
-from patchset.series.native import native
 from patchset.wheel import archive, metadata, record
 from patchset.wheel.archive import Member, Wheel, WheelError
 
 Mode = Literal["overlay", "source"]
+
+#: What no wheel made here can carry: requirements, which are metadata, crates and
+#: binaries, which are the official wheel's.
+_NEVER = re.compile(
+    r"requirements/(common|cuda|cpu)\.txt|pyproject\.toml|rust/.*|tools/build_rust\.py|"
+    r"rust-toolchain\.toml|build_rust\.sh|.*\.(rs|so)"
+)
+#: What is compiled, vendored, or steers the build.
+_COMPILED = re.compile(
+    r"(csrc|cmake|vllm/third_party|vllm/vllm_flash_attn)/.*|CMakeLists\.txt|setup\.py|"
+    r".*\.(c|cc|cpp|cu|cuh|h|hpp|cmake)"
+)
 
 #: Inside ``.dist-info``: what the wheel was made of, for ``doctor``.
 PROVENANCE = "patchset.json"
@@ -62,15 +74,14 @@ def check_series(patched: PatchedRelease, mode: Mode) -> None:
     """Refuse a series with a change that a wheel of this mode cannot carry."""
     for patch in patched.patches:
         for path in patch.paths:
-            if (found := native(path)) and found[1] != mode:
+            if _NEVER.fullmatch(path):
                 hint = "build vLLM from the patched tree with its own Dockerfile"
-                if found[1] == "source":
-                    hint = f"nox -s build-wheel -- {patched.pin.name} --mode source"
-                raise PatchsetError(
-                    f"{patch.name} changes {path}, which a wheel of mode {mode} cannot "
-                    f"carry: {found[0]}",
-                    hint,
-                )
+            elif mode == "overlay" and _COMPILED.fullmatch(path):
+                hint = f"nox -s build-wheel -- {patched.pin.name} --mode source"
+            else:
+                continue
+            what = f"which a wheel of mode {mode} cannot carry"
+            raise PatchsetError(f"{patch.name} changes {path}, {what}", hint)
 
 
 def inside_wheel(path: str) -> bool:
@@ -136,7 +147,7 @@ def _changed(
     for change in patched.changes:
         path = change.path
         if not inside_wheel(path):
-            if native(path) is None:
+            if not _COMPILED.fullmatch(path):
                 console.note(f"  {path} is not part of a wheel; left out")
             continue
         if path == metadata.VERSION_FILE:
@@ -189,13 +200,6 @@ def _provenance(
         sums = {name: sha256(content) for name, content in sorted(compiled.items())}
         made["compiled"] = sums
     return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def changed_files(wheel: Wheel) -> dict[str, Any]:
-    """The files of the series by a patched wheel's own word: path to two sha256."""
-    notes = json.loads(wheel.read(f"{wheel.dist_info}/{PROVENANCE}"))
-    found: dict[str, Any] = notes["files"]
-    return found
 
 
 def sha256(content: bytes | None) -> str | None:

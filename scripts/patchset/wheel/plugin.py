@@ -61,7 +61,6 @@ def build(out: Path | None = None) -> Path:
     )
     place = out or paths.build_dir() / "wheels/plugin"
     place /= f"{PACKAGE}-{version}-py3-none-any.whl"
-    place.parent.mkdir(parents=True, exist_ok=True)
     members = [Member(name, 0o644, content) for name, content in contents.items()]
     with files.atomic_file(place) as temp:
         archive.write(temp, members, None, load().source_date_epoch)
@@ -87,8 +86,3 @@ def package() -> dict[str, bytes]:
             )
         contents[f"{PACKAGE}/{name}"] = text.encode()
     return dict(sorted(contents.items()))
-
-
-def is_plugin(name: str) -> bool:
-    """Tell if a file's name is that of a plugin wheel."""
-    return name.startswith(f"{PACKAGE}-") and name.endswith(".whl")

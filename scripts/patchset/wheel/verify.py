@@ -47,7 +47,7 @@ def verify(file: Path, *, allow_compiled: bool = False) -> Report:
         console.step(f"verify {file.name}"),
         files.scratch(paths.build_dir()) as folder,
     ):
-        if plugin.is_plugin(file.name):
+        if file.name.startswith(f"{plugin.PACKAGE}-"):
             again, report = plugin.build(folder), Report("this checkout's plugin")
         else:
             again, report = _build(file, folder, allow_compiled=allow_compiled)
@@ -114,7 +114,9 @@ def _fault(name: str, right: Wheel, wheel: Wheel) -> str | None:
     if wheel.mode(name) != right.mode(name):
         return "has other permissions, or is no plain file"
     try:
-        same = wheel.read(name) == right.read(name)
+        same = wheel.members[name].file_size == right.members[
+            name
+        ].file_size and wheel.read(name) == right.read(name)
     except WheelError:
         same = False
     return None if same else "has other content"
