@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from patchset import console, files, git, paths, process, proofs
-from patchset.errors import UnavailableError, UsageError
+from patchset.errors import UnavailableError
 from patchset.inputs import index, pin
 from patchset.release import Release
 from patchset.release import read as read_pin
@@ -20,18 +20,14 @@ from patchset.series.apply import (
     stopped_message,
 )
 from patchset.series.mail import Patch
-from patchset.series.read import Series, read, taken_proofs
+from patchset.series.read import Series, read
 from patchset.series.rebase import port, port_base, unmerged
 from patchset.series.stock_tree import stock_tree
 
 #: Where a branch, tag or commit is looked up unless a remote is named.
 UPSTREAM = "https://github.com/vllm-project/vllm"
 
-#: Bound of a fetch, in seconds.
-_FETCH = 900.0
-
 _RELEASE = re.compile(r"v?\d+(\.\d+)+")
-_REF = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]*")
 
 
 def drift(
@@ -104,11 +100,9 @@ def _try(
 def _proofs(work: Path, series: Series, merged: list[Patch]) -> list[str]:
     """Run proofs: green with the series, not green on the stock source."""
     own = [(patch.name, proof) for patch in merged for proof in patch.proofs]
-    taken = [(Path(proof).stem, proof) for proof in taken_proofs(series.release)]
     runs = [
         proofs.Run(own, "with the series", "green", "HEAD"),
         proofs.Run(own, "on the stock source", "red", STOCK_REF),
-        proofs.Run(taken, "as before, on the stock source", "green", STOCK_REF),
     ]
     runs = [run for run in runs if run.proofs]
     verdicts = proofs.show(work, series.release.name, runs)
@@ -145,16 +139,13 @@ def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
             file = place / name / file.name
             files.write_text(file, pin.text(name))
         return name, stock_tree(read_pin(file))
-    if not _REF.fullmatch(target):
-        what = f"{target!r} is not a release or a git ref"
-        raise UsageError(what, "such as v0.34.0 or main")
     stock = place / "stock"
     git.run(place, "init", "--quiet", stock.name)
     where = str(Path(remote).resolve()) if Path(remote).is_dir() else remote
     with console.step(f"fetch {target} from {remote}"):
         fetch = ("fetch", "--quiet", "--depth=1", "--", where, target)
         try:
-            git.run(stock, *fetch, timeout=_FETCH)
+            git.run(stock, *fetch)
         except git.GitError as error:
             raise UnavailableError(
                 f"{remote} does not give {target}: {error.stderr.strip()[-300:]}",

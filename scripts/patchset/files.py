@@ -88,7 +88,7 @@ def _unfinished(path: Path) -> Iterator[Path]:
             for left in path.parent.glob(f"{TEMP_PREFIX}*-{path.name}"):
                 with contextlib.suppress(OSError), _held(left):
                     shutil.rmtree(left, ignore_errors=True)
-            made.mkdir(mode=0o700)
+            made.mkdir()
             held.enter_context(_held(made))
         yield made / path.name
 

@@ -58,7 +58,6 @@ def run(
     *arguments: str,
     stdin: bytes | None = None,
     epoch: int | None = None,
-    timeout: float = TIMEOUT,
 ) -> bytes:
     """Run git in ``folder`` and return what it prints.
 
@@ -70,7 +69,7 @@ def run(
         UnavailableError: it did not end in time.
         GitError: it exits with another status than 0.
     """
-    status, out, err = _start(folder, arguments, stdin, epoch, timeout)
+    status, out, err = _start(folder, arguments, stdin, epoch)
     if status != 0:
         raise failure(folder, arguments, err.decode(errors="replace"))
     return out
@@ -92,7 +91,7 @@ def attempt(
     epoch: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run git, whatever its exit status."""
-    status, *said = _start(folder, arguments, stdin, epoch, TIMEOUT)
+    status, *said = _start(folder, arguments, stdin, epoch)
     out, err = (words.decode(errors="replace") for words in said)
     return subprocess.CompletedProcess(arguments, status, out, err)
 
@@ -113,7 +112,6 @@ def _start(
     arguments: tuple[str, ...],
     stdin: bytes | None,
     epoch: int | None,
-    timeout: float,
 ) -> tuple[int, bytes, bytes]:
     name, mail = IDENTITY
     environment = {
@@ -153,12 +151,12 @@ def _start(
         raise MissingToolError("git is not installed", hint) from error
     with child:
         try:
-            out, err = child.communicate(stdin, timeout)
+            out, err = child.communicate(stdin, TIMEOUT)
         except BaseException as error:
             process.end(child)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise UnavailableError(
-                    f"git {' '.join(arguments[:2])} did not end in {timeout:.0f} s",
+                    f"git {' '.join(arguments[:2])} did not end in {TIMEOUT:.0f} s",
                     "look at the remote or the disk, then run the same command again",
                 ) from error
             raise

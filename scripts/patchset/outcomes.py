@@ -16,10 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from patchset import paths
+
 VARIABLE = "PATCHSET_PROOF_OUTCOMES"
 
 #: Where assertions count as a proof's own: this project's tests, helpers included.
-TESTS = "PATCHSET_PROOF_TESTS"
+_TESTS = paths.project_root() / "tests"
 
 #: From good to bad.
 _OUTCOMES = ("green", "red", "error")
@@ -56,5 +58,4 @@ def _is_own(error: BaseException) -> bool:
     if not isinstance(error, AssertionError):
         return False
     frames = traceback.extract_tb(error.__traceback__)
-    tests = os.environ[TESTS]
-    return bool(frames) and Path(frames[-1].filename).is_relative_to(tests)
+    return bool(frames) and Path(frames[-1].filename).is_relative_to(_TESTS)

@@ -151,7 +151,6 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
         place = folder / "outcomes.json"
         variables = {
             outcomes.VARIABLE: str(place),
-            outcomes.TESTS: str(paths.project_root() / "tests"),
             "VLLM_RELEASE": release,
             "VLLM_TREE": str(tree),
             "VLLM_LOGGING_LEVEL": "ERROR",

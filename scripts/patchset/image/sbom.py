@@ -26,6 +26,7 @@ from patchset.image import labels
 from patchset.inputs.lock import Locked
 from patchset.release import Arch, Target
 from patchset.series.apply import PatchedRelease
+from patchset.series.read import entries, entry_file
 
 #: The file's name, beside the layout.
 FILE = "sbom.cdx.json"
@@ -111,9 +112,11 @@ def _vllm(
     patches = [
         Patch(
             type=PatchClassification.UNOFFICIAL,
-            diff=Diff(url=XsUri(file.relative_to(root).as_posix())),
+            diff=Diff(
+                url=XsUri(entry_file(release, entry).relative_to(root).as_posix())
+            ),
         )
-        for file in patched.files
+        for entry in entries(release)
     ]
     return Component(
         name="vllm",

@@ -54,10 +54,9 @@ def make(name: str) -> Path:
         what = f"{folder.name} is pinned already, by {file}"
         raise UsageError(what, "delete that file to pin the release again")
     content = text(name)
-    with files.lock(paths.build_dir() / "pins"):
-        if not (folder / "series").exists():
-            files.write_text(folder / "series", "")
-        files.write_text(file, content)
+    if not (folder / "series").exists():
+        files.write_text(folder / "series", "")
+    files.write_text(file, content)
     return file
 
 

@@ -23,7 +23,7 @@ from patchset.release import Release
 from patchset.series import patched_files
 from patchset.series.mail import Patch
 from patchset.series.patched_files import Change
-from patchset.series.read import FILES, Series, entries, entry_file, read
+from patchset.series.read import FILES, Series, read
 from patchset.series.stock_tree import BRANCH, read_stamp, stock_tree, write_stamp
 
 #: The trailer that ties a commit of a tree to its line in the series.
@@ -154,10 +154,9 @@ def add_files(tree: Path, series: Series) -> None:
         place.write_bytes(content)
     if series.files:
         git.run(tree, "add", "--force", "--", *series.files)
-        message = f"Add own modules\n\n{ENTRY}: files\n".encode()
-        epoch = series.release.source_date_epoch
-        commit = ("commit", "--quiet", "--no-verify", "-F", "-")
-        git.run(tree, *commit, stdin=message, epoch=epoch)
+        commit = ("commit", "--quiet", "--no-verify", "-m")
+        message = f"Add own modules\n\n{ENTRY}: files\n"
+        git.run(tree, *commit, message, epoch=series.release.source_date_epoch)
 
 
 @dataclass
@@ -273,8 +272,9 @@ def replayed(series: Series) -> Iterator[Path]:
     """
     with files.scratch(paths.build_dir()) as tree:
         borrow(tree, stock_tree(series.release), "HEAD")
-        list_ = ("--literal-pathspecs", "ls-files", "-z", "--", *series.touched)
-        touched = git.run(tree, *list_)
+        named = [path for patch in series.patches for path in patch.paths]
+        listing = ("--literal-pathspecs", "ls-files", "-z", "--", *series.files)
+        touched = git.run(tree, *listing, *named)
         git.run(tree, "checkout-index", "-z", "--stdin", stdin=touched)
         add_files(tree, series)
         try:
@@ -340,11 +340,6 @@ class PatchedRelease:
     def patches(self) -> list[Patch]:
         """The diffs of the series, in order."""
         return read(self.pin).patches
-
-    @property
-    def files(self) -> list[Path]:
-        """The files of the series, in order: own modules and diffs."""
-        return [entry_file(self.pin, entry) for entry in entries(self.pin)]
 
     @cached_property
     def digest(self) -> str:

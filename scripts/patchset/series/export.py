@@ -155,10 +155,9 @@ def combined(release: Release) -> list[Path]:
     """
     name = f"vllm-{release.version}-mtp.{release.revision}"
     folder = paths.build_dir() / "export"
-    found = changes(release)
+    found = [c for c in changes(release) if c.path.startswith("vllm/")]
     with replayed(read(release)) as tree:
         diff = git.run(tree, "diff", *_DIFF, STOCK_REF, "HEAD", "--", "vllm").decode()
-    found = [change for change in found if change.path.startswith("vllm/")]
     before = [replace(c, content=c.stock) for c in found if c.stock is not None]
     made = {
         f"{name}.patch": diff,

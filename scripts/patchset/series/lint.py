@@ -16,7 +16,6 @@ from patchset.series.read import (
     entry_file,
     read,
     shared_diffs,
-    taken_proofs,
 )
 
 
@@ -47,7 +46,6 @@ def _faults(series: Series) -> Iterator[str]:
     if series.entries and patched_files.read(release) is None:
         hint = f"nox -s refresh -- {release.name} writes it"
         yield f"{release.name}: {patched_files.FILE} does not exist; {hint}"
-    taken = taken_proofs(release)
     for patch in series.patches:
         file = entry_file(release, patch.entry)
         if patch.text().encode() != content_of(file):
@@ -56,6 +54,3 @@ def _faults(series: Series) -> Iterator[str]:
         for proof in patch.proofs:
             if not (paths.project_root() / proof).is_file():
                 yield f"{file}: its proof {proof} does not exist"
-    for proof in taken:
-        if not (paths.project_root() / proof).is_file():
-            yield f"{release.name}: {proof} of stock-must-pass does not exist"

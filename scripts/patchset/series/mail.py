@@ -80,11 +80,6 @@ class Patch:
         """The proofs that it names, relative to the checkout."""
         return tuple(value for key, value in self.trailers if key == "Proof")
 
-    @property
-    def status(self) -> str:
-        """The value of ``Upstream-Status``."""
-        return dict(self.trailers).get("Upstream-Status", "")
-
     def text(self, *headers: str, extra: tuple[tuple[str, str], ...] = ()) -> str:
         """The whole mail; more headers and trailers are for git alone."""
         head = [f"From: {self.author}", *headers, f"Subject: [PATCH] {self.subject}"]

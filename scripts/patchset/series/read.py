@@ -48,13 +48,6 @@ class Series:
         own = [FILES + path for path in self.files]
         return own + [patch.entry for patch in self.patches]
 
-    @property
-    def touched(self) -> list[str]:
-        """The paths that it adds or changes, sorted."""
-        return sorted(
-            {*self.files, *(p for patch in self.patches for p in patch.paths)}
-        )
-
 
 def lines_of(
     place: Path, fits: Callable[[str], object], what: str, hint: str

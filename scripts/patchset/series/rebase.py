@@ -86,12 +86,11 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
     ):
         clone(stock, temp)
         base = port_base(temp, new, series, patched)
-        head = git.text(temp, "rev-parse", "HEAD")
         stamp: dict[str, Any] = {
             "stock": git.text(stock, "rev-parse", "HEAD"),
             "inputs": inputs,
             "applied": [name for name in inputs if name != SERIES],
-            "head": head,
+            "head": git.text(temp, "rev-parse", "HEAD"),
             "port": {
                 "from": source.name,
                 "range": f"{base}..{git.text(patched, 'rev-parse', 'HEAD')}",

@@ -48,14 +48,9 @@ def stock_tree(release: Release) -> Path:
             with console.step(f"commit the stock tree of {release.name}"):
                 git.run(temp, "init", "--quiet", f"--initial-branch={BRANCH}")
                 git.run(temp, "add", "--all", "--force")
-                commit = (
-                    "commit",
-                    "--quiet",
-                    "--no-verify",
-                    "-m",
-                    f"stock {release.name}",
-                )
-                git.run(temp, *commit, epoch=release.source_date_epoch)
+                commit = ("commit", "--quiet", "--no-verify", "-m")
+                message = f"stock {release.name}"
+                git.run(temp, *commit, message, epoch=release.source_date_epoch)
             write_stamp(temp, source | {"head": git.text(temp, "rev-parse", "HEAD")})
     return tree
 

@@ -45,7 +45,7 @@ def patches_table(found: list[Release]) -> str:
         # A tag in a text is shown, not rendered, and a bar ends no cell.
         texts = (patch.subject, " ".join(patch.body.split()))
         shown = (html.escape(text, quote=False).replace("|", "\\|") for text in texts)
-        rows.append([name, *shown, patch.status, where])
+        rows.append([name, *shown, dict(patch.trailers)["Upstream-Status"], where])
     return results.table("patch | what it does | why | upstream | releases", rows)
 
 
