@@ -19,7 +19,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import NamedTuple
@@ -44,91 +44,89 @@ class Series(NamedTuple):
     patches: dict[str, set[str]]
 
 
-class Doctor:
-    """Looks at one installed vLLM; ``checks`` collects (check, status, text)."""
+#: The outcome of a check: its name, status and text.
+Check = tuple[str, str, str]
 
-    def __init__(self, info: Path) -> None:
-        self.site, self.release = info.parent, _release(info)
-        self.checks: list[tuple[str, str, str]] = []
 
-    def say(self, check: str, status: str, text: str) -> None:
-        """Note the outcome of a check."""
-        self.checks.append((check, status, text))
+def check_patches(info: Path, series: Series) -> Iterator[Check]:
+    """Hash the files of the series, and judge each patch by all its files."""
+    others = {
+        path
+        for path, digest in series.sums.items()
+        if _hash(info.parent / path) != digest
+    }
+    for path in sorted(others):
+        yield "files", WRONG, f"{path} is not the patched file"
+    live = sum(others.isdisjoint(paths) for paths in series.patches.values())
+    count = f"{live} of {len(series.patches)} patches of {_release(info)} are live"
+    text = f"{count} (series {series.digest[:12]})"
+    yield "patches", WRONG if others else OK, text
 
-    def patches(self, series: Series) -> None:
-        """Hash the files of the series, and judge each patch by all its files."""
-        others = {
-            path
-            for path, digest in series.sums.items()
-            if _hash(self.site / path) != digest
-        }
-        for path in sorted(others):
-            self.say("files", WRONG, f"{path} is not the patched file")
-        live = sum(others.isdisjoint(paths) for paths in series.patches.values())
-        count = f"{live} of {len(series.patches)} patches of {self.release} are live"
-        text = f"{count} (series {series.digest[:12]})"
-        self.say("patches", WRONG if others else OK, text)
 
-    def plugin(self, info: Path) -> dict[str, str]:
-        """Check what the plugin checks at its start; the files that it wraps."""
-        name = info.name.removesuffix(".dist-info").replace("_", "-")
-        lists = sorted((info.parent / PLUGIN).glob("v*.sha256"))
-        known = {file.stem: _sums(file) for file in lists}
-        sums = known.get(self.release, {})
-        faults = [
-            f"{path} is not the file of {self.release}"
-            for path, digest in sorted(sums.items())
-            if _hash(self.site / path) != digest
-        ]
-        if not sums:
-            faults.append(f"it knows {', '.join(known)}, not {self.release}")
-        if (self.site / "vllm/parser/qwen_tool_reader.py").exists():
-            faults.append("this vLLM is patched")
-        if self._reader_is_off():
-            faults.append("VLLM_QWEN_TOOL_READER=0")
-        chosen = os.environ.get("VLLM_PLUGINS", "qwen_tools")
-        if "qwen_tools" not in chosen.split(","):
-            faults.append("VLLM_PLUGINS does not name qwen_tools")
-        for fault in faults:
-            self.say("plugin", WRONG, f"{name} does nothing: {fault}")
-        if not faults:
-            self.say("plugin", OK, f"{name} is live: the files are {self.release}'s")
-        return sums
+def wrapped(plugin: Path) -> dict[str, dict[str, str]]:
+    """The sums of the files that the plugin wraps, for each release that it knows."""
+    lists = sorted((plugin.parent / PLUGIN).glob("v*.sha256"))
+    return {file.stem: _sums(file) for file in lists}
 
-    def shadowed(self, files: Iterable[str]) -> None:
-        """Find what Python imports in place of files: other folders, packages, .so."""
-        modules = {_TOP}
-        for path in map(Path, files):
-            if path.suffix == ".py":
-                packages = (up / _TOP.name for up in path.parents if up.name)
-                modules |= {path, *packages}
-        for module in sorted(modules):
-            place = module.parent if module.stem == "__init__" else module
-            if module == _TOP:
-                spec = importlib.util.find_spec("vllm")
-            else:
-                folder = str((self.site / place).parent)
-                spec = PathFinder.find_spec(place.stem, [folder])
-            origin = spec and spec.origin
-            if origin and Path(origin).resolve() != (self.site / module).resolve():
-                text = f"Python imports {origin} instead of {self.site / module}"
-                self.say("shadow", WRONG, text)
 
-    def rust_frontend(self) -> None:
-        """vllm-rs parses tool calls itself, in code that no Python diff reaches."""
-        value = os.environ.get("VLLM_USE_RUST_FRONTEND", "0").strip()
-        if value in ("", "0"):
-            return
-        launcher = _text(self.site / "vllm/entrypoints/cli/serve.py")
-        if "_leave_rust_frontend" in launcher and not self._reader_is_off():
-            text = "servers of the patched parsers start the Python frontend, "
-            self.say("rust-frontend", NOTE, f"{text}others the Rust frontend")
+def check_plugin(info: Path, plugin: Path) -> Iterator[Check]:
+    """Check what the plugin checks at its start."""
+    name = plugin.name.removesuffix(".dist-info").replace("_", "-")
+    site, release, known = info.parent, _release(info), wrapped(plugin)
+    faults = [
+        f"{path} is not the file of {release}"
+        for path, digest in sorted(known.get(release, {}).items())
+        if _hash(site / path) != digest
+    ]
+    if release not in known:
+        faults.append(f"it knows {', '.join(known)}, not {release}")
+    if (site / "vllm/parser/qwen_tool_reader.py").exists():
+        faults.append("this vLLM is patched")
+    if _reader_is_off():
+        faults.append("VLLM_QWEN_TOOL_READER=0")
+    if "qwen_tools" not in os.environ.get("VLLM_PLUGINS", "qwen_tools").split(","):
+        faults.append("VLLM_PLUGINS does not name qwen_tools")
+    for fault in faults:
+        yield "plugin", WRONG, f"{name} does nothing: {fault}"
+    if not faults:
+        yield "plugin", OK, f"{name} is live: the files are {release}'s"
+
+
+def check_shadows(site: Path, files: Iterable[str]) -> Iterator[Check]:
+    """Find what Python imports in place of files: other folders, packages, .so."""
+    modules = {_TOP}
+    for path in map(Path, files):
+        if path.suffix == ".py":
+            packages = (up / _TOP.name for up in path.parents if up.name)
+            modules |= {path, *packages}
+    for module in sorted(modules):
+        place = module.parent if module.stem == "__init__" else module
+        if module == _TOP:
+            spec = importlib.util.find_spec("vllm")
         else:
-            text = f"VLLM_USE_RUST_FRONTEND={value}: its parsers are its own and not "
-            self.say("rust-frontend", WRONG, f"{text}patched; unset it")
+            spec = PathFinder.find_spec(place.stem, [str((site / place).parent)])
+        origin = spec and spec.origin
+        if origin and Path(origin).resolve() != (site / module).resolve():
+            text = f"Python imports {origin} instead of {site / module}"
+            yield "shadow", WRONG, text
 
-    def _reader_is_off(self) -> bool:
-        return os.environ.get("VLLM_QWEN_TOOL_READER", "1").strip() == "0"
+
+def check_rust_frontend(site: Path) -> Iterator[Check]:
+    """vllm-rs parses tool calls itself, in code that no Python diff reaches."""
+    value = os.environ.get("VLLM_USE_RUST_FRONTEND", "0").strip()
+    if value in ("", "0"):
+        return
+    launcher = _text(site / "vllm/entrypoints/cli/serve.py")
+    if "_leave_rust_frontend" in launcher and not _reader_is_off():
+        text = "servers of the patched parsers start the Python frontend, "
+        yield "rust-frontend", NOTE, f"{text}others the Rust frontend"
+    else:
+        text = f"VLLM_USE_RUST_FRONTEND={value}: its parsers are its own and not "
+        yield "rust-frontend", WRONG, f"{text}patched; unset it"
+
+
+def _reader_is_off() -> bool:
+    return os.environ.get("VLLM_QWEN_TOOL_READER", "1").strip() == "0"
 
 
 def find(name: str) -> list[Path]:
@@ -215,20 +213,20 @@ def main(arguments: list[str] | None = None) -> int:
     if series is None and options.patches:
         series = recognise(info, options.patches)
     plugins = find(PLUGIN)
-    doctor = Doctor(info)
+    site = info.parent
     if series:
-        doctor.patches(series)
-        doctor.shadowed(series.sums)
+        checks = [*check_patches(info, series), *check_shadows(site, series.sums)]
     elif plugins:
-        doctor.shadowed(doctor.plugin(plugins[-1]))
+        files = wrapped(plugins[-1]).get(_release(info), {})
+        checks = [*check_plugin(info, plugins[-1]), *check_shadows(site, files)]
     else:
         print(f"{info}: a stock vLLM, as far as can be told here", file=sys.stderr)
         return STOCK
-    doctor.rust_frontend()
-    for check, status, text in doctor.checks:
+    checks += check_rust_frontend(site)
+    for check, status, text in checks:
         if status == WRONG or not options.quiet:
             print(f"{status.upper() if status == WRONG else status:5} {check}: {text}")
-    return int(any(status == WRONG for _, status, _ in doctor.checks))
+    return int(any(status == WRONG for _, status, _ in checks))
 
 
 if __name__ == "__main__":
