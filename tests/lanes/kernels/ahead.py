@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -28,44 +29,30 @@ _TYPES = {
 }
 
 
-class _Recorder:
-    """Stands where a kernel stood, and keeps what it was launched with."""
-
-    def __init__(
-        self, kernel: Any, launches: list[tuple[Any, tuple[Any, ...], dict[str, Any]]]
-    ) -> None:
-        self._kernel = kernel
-        self._launches = launches
-
-    def __getitem__(self, grid: Any) -> Any:
-        return lambda *given, **named: self._launches.append(
-            (self._kernel, given, named)
-        )
+Launch = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
 
 def launches(
     module: ModuleType, patched: bool, index: torch.dtype, markers: Markers
-) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+) -> list[Launch]:
     """The kernels that one step of the sampler launches, with their arguments;
     nothing runs.
     """
     from triton import JITFunction
 
-    found: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
     kernels = {
         name: one for name, one in vars(module).items() if isinstance(one, JITFunction)
     }
     batch = Batches(module, patched, 0, index, markers)
-    try:
-        for name, kernel in kernels.items():
-            setattr(module, name, _Recorder(kernel, found))
+    with mock.patch.multiple(module, **dict.fromkeys(kernels, mock.DEFAULT)) as stood:
         batch.add(0, budget=3, tools=True)
         batch.state.apply_staged_writes()
         batch.prepared(torch.zeros((2, 128)), [0], [0, 0], [0, 1], [10, 11])()
-    finally:
-        for name, kernel in kernels.items():
-            setattr(module, name, kernel)
-    return found
+    return [
+        (kernels[name], launch.args, launch.kwargs)
+        for name, recorder in stood.items()
+        for launch in recorder.__getitem__.return_value.call_args_list
+    ]
 
 
 def compile_all(
