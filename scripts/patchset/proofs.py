@@ -13,9 +13,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 from patchset import console, files, git, paths
 from patchset.errors import UsageError
@@ -25,6 +27,8 @@ from patchset.series.read import read, taken_proofs
 
 #: Bound of one run, in seconds; an import of vLLM takes five to twenty.
 TIMEOUT = 600
+#: Runs at once; each takes a core and 2 GB.
+AT_ONCE = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,17 +93,32 @@ def prove(release: Release, *, only: Sequence[str] = ()) -> list[Verdict]:
 
 
 def show(tree: Path, release: str, runs: Sequence[Run]) -> list[Verdict]:
-    """What proofs show on commits of a tree, one run after another."""
+    """What proofs show on commits of a tree, as many runs at once as ``AT_ONCE``."""
     found: list[Verdict] = []
+    free: SimpleQueue[Path] = SimpleQueue()
+
+    def at_work(run: Run) -> list[Verdict]:
+        clone = free.get()
+        try:
+            _check_out(clone, git.text(tree, "rev-parse", run.commit))
+            return _run(clone, release, run)
+        finally:
+            free.put(clone)
+
     console.note(f"  {len(runs)} runs of proofs")
     with files.scratch(paths.build_dir()) as folder:
-        clone = folder / "tree"
-        git.run(folder, "clone", "--quiet", "--local", str(tree), clone.name)
-        for number, run in enumerate(runs, start=1):
-            _check_out(clone, git.text(tree, "rev-parse", run.commit))
-            for verdict in _run(clone, release, run):
-                console.note(f"{verdict} ({number}/{len(runs)})")
-                found.append(verdict)
+        for number in range(AT_ONCE):
+            free.put(folder / str(number))
+            git.run(folder, "clone", "--quiet", "--local", str(tree), str(number))
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            futures = [pool.submit(at_work, run) for run in runs]
+            try:
+                for number, future in enumerate(as_completed(futures), start=1):
+                    for verdict in future.result():
+                        console.note(f"{verdict} ({number}/{len(runs)})")
+                        found.append(verdict)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
     return found
 
 

@@ -29,7 +29,8 @@ from patchset.release import GOARCH, Arch, Release, Target
 from patchset.series.apply import PatchedRelease
 from patchset.wheel import overlay
 
-#: Bound of a base's file that is hashed, in bytes.
+#: Bounds of what a base's layer may unpack to, and of a file that is hashed, in bytes.
+_MAX_UNPACKED = 64 << 30
 _MAX_FILE = 64 << 20
 #: What an index names of a configuration.
 _PLATFORM = {"architecture", "os", "variant"}
@@ -194,6 +195,8 @@ def _look(file: Path, wanted: set[str], found: dict[str, str]) -> dict[str, str]
     try:
         with tarfile.open(file) as tar:
             for member in tar:
+                if tar.offset > _MAX_UNPACKED:
+                    raise ValueError(f"it has more than {_MAX_UNPACKED} bytes")
                 path = PurePosixPath(member.name.removeprefix("./").strip("/"))
                 gone = path  # or what is below it, if it is a link in a folder's place
                 if path.name == ".wh..wh..opq":

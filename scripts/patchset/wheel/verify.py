@@ -114,9 +114,7 @@ def _fault(name: str, right: Wheel, wheel: Wheel) -> str | None:
     if wheel.mode(name) != right.mode(name):
         return "has other permissions, or is no plain file"
     try:
-        same = wheel.members[name].file_size == right.members[
-            name
-        ].file_size and wheel.read(name) == right.read(name)
+        same = wheel.read(name) == right.read(name)
     except WheelError:
         same = False
     return None if same else "has other content"
