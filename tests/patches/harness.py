@@ -32,6 +32,8 @@ SURFACES = surfaces()
 
 #: Starts of the suite whose prompts end so.
 _STARTS = {"none": "plain", "open": "open", "closed": "sealed"}
+#: A server whose model thinks first.
+THINKING = {"reasoning": "qwen3", "prompt": "open"}
 #: Tokens a step delivers: one, few, all.
 WIDTHS = (1, 2, 3, 5, 9, 100_000)
 
@@ -212,6 +214,29 @@ def arguments(reading: Reading) -> list[tuple[str, Any]]:
     return [(one.name, one.parsed) for one in reading.calls]
 
 
+def answer(
+    output: str, width: int | None, **options: Any
+) -> tuple[str, str, list[tuple[str, Any]]]:
+    """Reasoning, text and calls of a response without a broken form."""
+    reading = ask(output, width, **options)
+    return reading.reasoning, reading.content, arguments(reading)
+
+
+#: Arguments that no parser of JSON takes.
+DEEP = '{"a":' * 5_000 + "1" + "}" * 5_000
+
+
+def chat_history(arguments: str) -> list[dict[str, Any]]:
+    """Messages with a call and its result."""
+    function = {"name": "read", "arguments": arguments}
+    call = {"id": "c", "type": "function", "function": function}
+    return [
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "x"},
+    ]
+
+
 @dataclass
 class Message:
     """What a client has at the end; ``calls`` are names and argument texts."""
@@ -226,14 +251,12 @@ class Message:
         return [(name, parsed(text)) for name, text in self.calls]
 
 
-def parsed(arguments: str) -> dict[str, Any]:
-    """The arguments of a call, which must be JSON."""
+def parsed(text: str) -> dict[str, Any]:
+    """The arguments of a call, or an event, which must be JSON."""
     try:
-        found: dict[str, Any] = json.loads(arguments)
+        found: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise AssertionError(
-            f"the arguments of a call are no JSON: {arguments!r}"
-        ) from error
+        raise AssertionError(f"this is no JSON: {text!r}") from error
     return found
 
 
@@ -242,7 +265,7 @@ def messages(
 ) -> Iterator[Message]:
     """The message of every width, and of the answer that is not streamed."""
     if reasoning:
-        options |= {"reasoning": "qwen3", "prompt": "open"}
+        options |= THINKING
     for width in (*WIDTHS, None):
         found = ask(text, width, **options)
         assert not found.failed, f"width {width}: {found.failed}"

@@ -5,9 +5,11 @@ does not stream, loses the calls.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from harness import arguments, ask, call
+from harness import THINKING, arguments, ask, call
 
 CHOICE = {
     "type": "allowed_tools",
@@ -19,7 +21,6 @@ CALLS = call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
 
 @pytest.mark.parametrize("width", [None, 1, 3, 100_000])
 def test_calls(width: int | None) -> None:
-    options = {"surface": "responses", "reasoning": "qwen3", "prompt": "open"}
-    text = "</think>\n\n" + CALLS
-    reading = ask(text, width, tool_choice=CHOICE, store=False, **options)
+    options: Any = {"surface": "responses", "tool_choice": CHOICE, "store": False}
+    reading = ask("</think>\n\n" + CALLS, width, **options, **THINKING)
     assert arguments(reading) == [("read", {"path": "/a"}), ("read", {"path": "/b"})]

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import pytest
 
-from harness import arguments, ask, call
+from harness import THINKING, answer, call
 
 OUTPUT = "Yes.\n" + call("read", ("path", "/a"))
+READ = [("read", {"path": "/a"})]
 
 
 @pytest.mark.parametrize("width", [None, 1, 100_000])
 @pytest.mark.parametrize("surface", ["chat", "responses", "messages"])
 def test_closed(surface: str, width: int | None) -> None:
-    reading = ask(OUTPUT, width, surface=surface, reasoning="qwen3", prompt="closed")
-    assert (reading.reasoning, reading.content) == ("", "Yes.")
-    assert arguments(reading) == [("read", {"path": "/a"})]
+    found = answer(OUTPUT, width, surface=surface, reasoning="qwen3", prompt="closed")
+    assert found == ("", "Yes.", READ)
 
 
 @pytest.mark.parametrize("width", [None, 1, 100_000])
 def test_open(width: int | None) -> None:
-    reading = ask("Hm.</think>" + OUTPUT, width, reasoning="qwen3", prompt="open")
-    assert (reading.reasoning, reading.content) == ("Hm.", "Yes.")
+    found = answer("Hm.</think>" + OUTPUT, width, **THINKING)
+    assert found == ("Hm.", "Yes.", READ)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -11,19 +12,14 @@ from harness import TOOLS, body_of, call, ids, script, wrapped_tokenizer
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The engines that were made."""
-    from vllm.parser.engine import parser_engine
+def made(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Count the engines that are made."""
+    from vllm.parser.engine.parser_engine import ParserEngine
 
-    found: list[Any] = []
-    init = parser_engine.ParserEngine.__init__
-
-    def counting(self: Any, *arguments: Any, **options: Any) -> None:
-        found.append(self)
-        init(self, *arguments, **options)
-
-    monkeypatch.setattr(parser_engine.ParserEngine, "__init__", counting)
-    return found
+    init: Any = ParserEngine.__init__
+    counting = create_autospec(init, side_effect=init)
+    monkeypatch.setattr(ParserEngine, "__init__", counting)
+    return counting
 
 
 def opened(reasoning: str | None) -> tuple[Any, Any]:
@@ -38,17 +34,17 @@ def opened(reasoning: str | None) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize(("reasoning", "engines"), [(None, 0), ("qwen3", 1)])
 def test_a_stream_makes_no_engine_for_its_tools(
-    made: list[Any], reasoning: str | None, engines: int
+    made: Any, reasoning: str | None, engines: int
 ) -> None:
     parser, request = opened(reasoning)
     text = ("Hm.</think>" if reasoning else "") + call("read", ("path", "/a"))
     parse = getattr(parser, "parse_deltas", parser.parse_delta)
     for piece, burst in script(text, 3).bursts:
         parse(piece, list(burst), request, ids("<think>\n"), finished=False)
-    assert len(made) == engines
+    assert made.call_count == engines
 
 
-def test_a_request_is_still_adjusted(made: list[Any]) -> None:
+def test_a_request_is_still_adjusted(made: Any) -> None:
     parser, request = opened(None)
     assert parser.adjust_request(request).skip_special_tokens is False
-    assert len(made) == 1
+    assert made.call_count == 1

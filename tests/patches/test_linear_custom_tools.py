@@ -15,24 +15,14 @@ PATCH = "*** Update File: a.py\n" + "".join(
 HARD = 'a"b\\c\n\t\u2028\U0001f600{"input": "x"}\\u00e9'
 
 
-def _processor(tools: list[Any]) -> Any:
-    from vllm.entrypoints.openai.responses.streaming_events import (
-        SimpleStreamingEventProcessor,
-        _StateType,
-    )
-
-    processor = SimpleStreamingEventProcessor(tools=tools)
-    return processor, _StateType.TOOL_CALL
-
-
 def _stream(arguments: list[str], custom: bool = True) -> tuple[list[Any], float]:
     """The events of a call whose arguments come in these pieces, and their time."""
     from openai.types.responses import CustomTool
     from vllm.entrypoints.generate.base import protocol as messages
+    from vllm.entrypoints.openai.responses import streaming_events
 
-    processor, state = _processor(
-        [CustomTool(type="custom", name="edit")] if custom else []
-    )
+    tools = [CustomTool(type="custom", name="edit")] if custom else []
+    processor: Any = streaming_events.SimpleStreamingEventProcessor(tools=tools)
 
     def delta(text: str, **fields: Any) -> Any:
         call = messages.DeltaToolCall(
@@ -42,6 +32,7 @@ def _stream(arguments: list[str], custom: bool = True) -> tuple[list[Any], float
 
     first = delta("", name="edit")
     began = time.process_time()
+    state = streaming_events._StateType.TOOL_CALL
     events = processor.open(state, first.tool_calls[0])
     for piece in arguments:
         events += processor.emit_delta(delta(piece), None)

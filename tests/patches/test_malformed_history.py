@@ -5,24 +5,9 @@ request (E9).
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from harness import ask
-
-
-def _history(arguments: str) -> list[dict[str, Any]]:
-    function = {"name": "read", "arguments": arguments}
-    return [
-        {"role": "user", "content": "hello"},
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"id": "c", "type": "function", "function": function}],
-        },
-        {"role": "tool", "tool_call_id": "c", "content": "x"},
-    ]
+from harness import ask, chat_history
 
 
 @pytest.mark.parametrize(
@@ -31,7 +16,7 @@ def _history(arguments: str) -> list[dict[str, Any]]:
 )
 def test_request_is_served(arguments: str) -> None:
     try:
-        reading = ask("Fine.", messages=_history(arguments))
+        reading = ask("Fine.", messages=chat_history(arguments))
     except (
         ValueError
     ) as error:  # releases before v0.24.0 raise it where later ones answer 400

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness import WIDTHS, arguments, ask, call
+from harness import THINKING, WIDTHS, answer, call
 
 OUTPUT = (
     "Hm.</think>First.\n"
@@ -20,9 +20,6 @@ OUTPUT = (
 
 @pytest.mark.parametrize("width", [None, *WIDTHS])
 def test_messages(width: int | None) -> None:
-    reading = ask(OUTPUT, width, surface="messages", reasoning="qwen3", prompt="open")
-    assert arguments(reading) == [
-        ("read", {"path": "/a"}),
-        ("write", {"content": "x\n"}),
-    ]
-    assert (reading.reasoning, reading.content) == ("Hm.", "First.\nThen.")
+    calls = [("read", {"path": "/a"}), ("write", {"content": "x\n"})]
+    found = answer(OUTPUT, width, surface="messages", **THINKING)
+    assert found == ("Hm.", "First.\nThen.", calls)

@@ -5,29 +5,16 @@ which is JSON like the others (E8).
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
-from harness import call, raw
-
-
-def _event(data: str) -> dict[str, Any]:
-    try:
-        event: dict[str, Any] = json.loads(data)
-    except ValueError as error:
-        raise AssertionError(f"an event is no JSON: {data!r}") from error
-    return event
+from conformance.reading import sse
+from harness import call, parsed, raw
 
 
 @pytest.mark.parametrize("width", [1, 100_000])
 def test_every_event_is_json(width: int) -> None:
-    from conformance.reading import sse
-
-    status, answer = raw(
-        "Well.\n" + call("read", ("path", "/a")), width, surface="messages"
-    )
+    output = "Well.\n" + call("read", ("path", "/a"))
+    status, answer = raw(output, width, surface="messages")
     assert status == 200
-    events = [_event(data) for _, data in sse(answer)]
+    events = [parsed(data) for _, data in sse(answer)]
     assert events[-1]["type"] == "message_stop"

@@ -10,7 +10,16 @@ from __future__ import annotations
 
 import pytest
 
-from harness import WIDTHS, argument_pieces, arguments, ask, call, parsed
+from harness import (
+    THINKING,
+    WIDTHS,
+    answer,
+    argument_pieces,
+    arguments,
+    ask,
+    call,
+    parsed,
+)
 
 TWO = "Both.\n" + call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
 
@@ -23,27 +32,15 @@ def test_two_calls_of_one_name(width: int | None) -> None:
 
 
 @pytest.mark.parametrize("width", [None, *WIDTHS])
-def test_call_ends_the_reasoning(width: int | None) -> None:
-    reading = ask(
-        "I read it.\n" + call("read", ("path", "/a")),
-        width,
-        reasoning="qwen3",
-        prompt="open",
-    )
-    assert arguments(reading) == [("read", {"path": "/a"})]
-    assert (reading.reasoning, reading.content) == ("I read it.", "")
-
-
-@pytest.mark.parametrize("width", [None, *WIDTHS])
-def test_reasoning_of_the_step_that_ends_it(width: int | None) -> None:
-    reading = ask(
-        "Let me\nsee.</think>" + call("read", ("path", "/a")),
-        width,
-        reasoning="qwen3",
-        prompt="open",
-    )
-    assert arguments(reading) == [("read", {"path": "/a"})]
-    assert (reading.reasoning, reading.content) == ("Let me\nsee.", "")
+@pytest.mark.parametrize(
+    ("before", "reasoning"),
+    [("I read it.\n", "I read it."), ("Let me\nsee.</think>", "Let me\nsee.")],
+)
+def test_a_call_or_a_tag_ends_the_reasoning(
+    before: str, reasoning: str, width: int | None
+) -> None:
+    found = answer(before + call("read", ("path", "/a")), width, **THINKING)
+    assert found == (reasoning, "", [("read", {"path": "/a"})])
 
 
 def test_string_argument_streams() -> None:

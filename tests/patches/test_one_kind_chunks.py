@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness import WIDTHS, arguments, ask, call, chat_deltas
+from harness import THINKING, WIDTHS, answer, call, chat_deltas
+
+CALLS = [("read", {"path": "/a"}), ("read", {"path": "/b"})]
 
 OUTPUT = (
     "Hm.</think>First.\n"
@@ -20,21 +22,17 @@ OUTPUT = (
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_chat(width: int) -> None:
-    for delta in chat_deltas(OUTPUT, width, reasoning="qwen3", prompt="open"):
+    for delta in chat_deltas(OUTPUT, width, **THINKING):
         assert len(delta) == 1
         assert len(delta.get("tool_calls") or [{}]) == 1
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_text_after_the_calls(width: int) -> None:
-    reading = ask(OUTPUT, width, reasoning="qwen3", prompt="open")
-    assert arguments(reading) == [("read", {"path": "/a"}), ("read", {"path": "/b"})]
-    assert (reading.reasoning, reading.content) == ("Hm.", "First.\nThen.")
+    found = answer(OUTPUT, width, **THINKING)
+    assert found == ("Hm.", "First.\nThen.", CALLS)
 
 
 def test_one_call_only_where_the_request_says_so() -> None:
-    reading = ask(
-        OUTPUT, 100_000, reasoning="qwen3", prompt="open", parallel_tool_calls=False
-    )
-    assert arguments(reading) == [("read", {"path": "/a"})]
-    assert reading.content == "First.\nThen."
+    found = answer(OUTPUT, 100_000, parallel_tool_calls=False, **THINKING)
+    assert found == ("Hm.", "First.\nThen.", CALLS[:1])

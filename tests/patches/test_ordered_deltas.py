@@ -10,7 +10,17 @@ import itertools
 import pytest
 
 from application import application
-from harness import TOOLS, WIDTHS, arguments, ask, call, chat_choices, events
+from harness import (
+    THINKING,
+    TOOLS,
+    WIDTHS,
+    answer,
+    arguments,
+    ask,
+    call,
+    chat_choices,
+    events,
+)
 
 PREFACE = "Two calls:\n\n"
 CALLS = call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
@@ -22,11 +32,9 @@ KINDS = ("reasoning", "content", "tool_calls")
 @pytest.mark.parametrize("width", WIDTHS)
 def test_chat(width: int) -> None:
     text = "Hm.</think>" + PREFACE + CALLS + AFTER
-    reading = ask(text, width, reasoning="qwen3", prompt="open")
     # Among others: one kind a delta, each in the order of the output.
-    assert arguments(reading) == READ
-    assert (reading.reasoning, reading.content) == ("Hm.", "Two calls:\n\nDone.")
-    choices = chat_choices(text, width, reasoning="qwen3", prompt="open")
+    assert answer(text, width, **THINKING) == ("Hm.", "Two calls:\n\nDone.", READ)
+    choices = chat_choices(text, width, **THINKING)
     kinds = [kind for one in choices for kind in KINDS if one["delta"].get(kind)]
     assert [kind for kind, _ in itertools.groupby(kinds)] == [*KINDS, "content"]
     assert all({"finish_reason", "logprobs"} <= choice.keys() for choice in choices[1:])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from vllm.reasoning import _REASONING_PARSERS_TO_REGISTER
 
-from harness import arguments, ask, call
+from harness import answer, ask, call
 
 PAIRS = [
     name
@@ -22,15 +22,10 @@ CALLS = call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
 @pytest.mark.parametrize("surface", ["chat", "responses", "messages"])
 @pytest.mark.parametrize("reasoning", PAIRS)
 def test_in_order(reasoning: str, surface: str, width: int | None) -> None:
-    reading = ask(
-        "Hm.</think>Two:\n\n" + CALLS + "\nDone.",
-        width,
-        surface=surface,
-        reasoning=reasoning,
-        prompt="open",
-    )
-    assert arguments(reading) == [("read", {"path": "/a"}), ("read", {"path": "/b"})]
-    assert (reading.reasoning, reading.content) == ("Hm.", "Two:\n\nDone.")
+    text = "Hm.</think>Two:\n\n" + CALLS + "\nDone."
+    options = {"surface": surface, "reasoning": reasoning, "prompt": "open"}
+    calls = [("read", {"path": "/a"}), ("read", {"path": "/b"})]
+    assert answer(text, width, **options) == ("Hm.", "Two:\n\nDone.", calls)
 
 
 @pytest.mark.skipif("nemotron_v3" not in PAIRS, reason="not in this release")

@@ -77,24 +77,13 @@ def test_the_pairs_that_the_reader_serves(
     assert served["stock", "qwen3_coder", "qwen3"]
 
 
-def test_off_switch(served: dict[tuple[str, str, str], bool]) -> None:
-    assert not any(read for (state, *_), read in served.items() if state == "off")
+def test_off_switch_and_plugins(
+    served: dict[tuple[str, str, str], bool],
+) -> None:
+    reads = {state for (state, *_), is_read in served.items() if is_read}
+    assert reads == {"stock", "reasoning-plugin"}
     assert served["stock", "qwen3_coder", "None"]
-
-
-def test_a_plugin_keeps_its_reasoning_parser(
-    served: dict[tuple[str, str, str], bool],
-) -> None:
     assert not served["reasoning-plugin", "qwen3_coder", "qwen3"]
-    assert served["reasoning-plugin", "qwen3_coder", "None"]
-
-
-def test_a_plugin_keeps_its_tool_parser(
-    served: dict[tuple[str, str, str], bool],
-) -> None:
-    assert not any(
-        read for (state, *_), read in served.items() if state == "tool-plugin"
-    )
     assert served["reasoning-plugin", "qwen3_coder", "None"]
 
 

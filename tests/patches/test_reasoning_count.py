@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -78,18 +79,14 @@ def test_no_reasoning() -> None:
 def test_counting_at_every_step_reads_nothing_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from vllm.parser.engine import streaming_parser_engine
+    from vllm.parser.engine.streaming_parser_engine import StreamingParserEngine
 
-    fed: list[int] = []
-    engine: Any = streaming_parser_engine.StreamingParserEngine
-    feed = engine.feed
-
-    def counting(self: Any, text: str, ids: Any) -> Any:
-        fed.append(len(ids))
-        return feed(self, text, ids)
-
-    monkeypatch.setattr(engine, "feed", counting)
+    feed = create_autospec(
+        StreamingParserEngine.feed, side_effect=StreamingParserEngine.feed
+    )
+    monkeypatch.setattr(StreamingParserEngine, "feed", feed)
     text = "So it is. " * 50 + "</think>" + ANSWER
     found = counts(text, 1)
     assert found == sorted(found)
-    assert sum(fed) <= len(ids(text))
+    fed = sum(len(call.args[2]) for call in feed.call_args_list)
+    assert fed <= len(ids(text))

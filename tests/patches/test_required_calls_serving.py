@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from harness import WIDTHS, arguments, ask
+from harness import THINKING, WIDTHS, arguments, ask
 
-CALLS = [
+CALLS: list[dict[str, Any]] = [
     {"name": "read", "parameters": {"path": "/a"}},
     {"name": "write", "parameters": {"path": "/b", "content": "}]"}},
 ]
@@ -35,48 +35,32 @@ def parser(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-@pytest.mark.parametrize("reasoning", ["none", "qwen3"])
+@pytest.mark.parametrize(
+    ("choice", "said", "calls", "finish"),
+    [
+        ("required", CALLS, CALLS, "tool_calls"),
+        # vLLM's finish reason of a call that the request named is ``stop``.
+        (NAMED, CALLS[0]["parameters"], CALLS[:1], "stop"),
+    ],
+    ids=["required", "named"],
+)
+@pytest.mark.parametrize("thought", ["", "Hm."])
 @pytest.mark.parametrize("width", [None, *WIDTHS])
-def test_required(width: int | None, reasoning: str, parser: str) -> None:
-    thought = "Hm." if reasoning == "qwen3" else ""
-    output = f"{thought}</think>\n\n" * bool(thought) + json.dumps(CALLS)
-    prompt = "open" if thought else "none"
-    reading = ask(
-        output,
-        width,
-        reasoning=reasoning,
-        parser=parser,
-        prompt=prompt,
-        tool_choice="required",
-    )
-    assert arguments(reading) == [
-        ("read", {"path": "/a"}),
-        ("write", {"path": "/b", "content": "}]"}),
-    ]
-    assert (reading.reasoning, reading.content, reading.finish) == (
-        thought,
-        "",
-        "tool_calls",
-    )
-
-
-@pytest.mark.parametrize("reasoning", ["none", "qwen3"])
-@pytest.mark.parametrize("width", [None, *WIDTHS])
-def test_named(width: int | None, reasoning: str, parser: str) -> None:
-    thought = "Hm." if reasoning == "qwen3" else ""
-    output = f"{thought}</think>\n\n" * bool(thought) + '{"path": "/a"}'
-    prompt = "open" if thought else "none"
-    reading = ask(
-        output,
-        width,
-        reasoning=reasoning,
-        parser=parser,
-        prompt=prompt,
-        tool_choice=NAMED,
-    )
-    # vLLM's finish reason of a call that the request named is ``stop``.
-    reading.broken = [
-        one for one in reading.broken if not one.startswith("finish-reason")
-    ]
-    assert arguments(reading) == [("read", {"path": "/a"})]
-    assert (reading.reasoning, reading.content, reading.finish) == (thought, "", "stop")
+def test_constrained_calls(
+    width: int | None,
+    thought: str,
+    choice: Any,
+    said: Any,
+    calls: list[dict[str, Any]],
+    finish: str,
+    parser: str,
+) -> None:
+    output = f"{thought}</think>\n\n" * bool(thought) + json.dumps(said)
+    options: dict[str, Any] = THINKING if thought else {}
+    reading = ask(output, width, parser=parser, tool_choice=choice, **options)
+    if finish == "stop":
+        form = [one for one in reading.broken if not one.startswith("finish-reason")]
+        reading.broken = form
+    assert arguments(reading) == [(one["name"], one["parameters"]) for one in calls]
+    found = (reading.reasoning, reading.content, reading.finish)
+    assert found == (thought, "", finish)

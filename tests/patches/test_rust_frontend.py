@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from conformance.host.engine import use_cpu_platform
 RUST, PYTHON = "rust", "python"
 
 
-@functools.cache
 def launcher() -> Any:
     """The module of ``vllm serve``."""
     use_cpu_platform()
@@ -66,16 +64,24 @@ def test_a_qwen_tool_parser_has_the_python_frontend(
     assert "VLLM_QWEN_TOOL_READER=0" in line
 
 
-@pytest.mark.parametrize("name", ["qwen3_coder", "qwen3_xml", "step3p5"])
-def test_the_off_switch_keeps_rust(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    off = {**ON, "VLLM_QWEN_TOOL_READER": "0"}
-    assert started(monkeypatch, *tools(name), **off) == RUST
+OFF = {**ON, "VLLM_QWEN_TOOL_READER": "0"}
 
 
-def test_other_servers_keep_rust(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert started(monkeypatch, *tools("hermes"), **ON) == RUST
-    assert started(monkeypatch, **ON) == RUST
-
-
-def test_without_the_switch_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert started(monkeypatch, *tools("qwen3_coder")) == PYTHON
+@pytest.mark.parametrize(
+    ("options", "variables", "frontend"),
+    [
+        (tools("qwen3_coder"), OFF, RUST),
+        (tools("qwen3_xml"), OFF, RUST),
+        (tools("step3p5"), OFF, RUST),
+        (tools("hermes"), ON, RUST),
+        ([], ON, RUST),
+        (tools("qwen3_coder"), {}, PYTHON),
+    ],
+)
+def test_other_servers_are_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    variables: dict[str, str],
+    frontend: str,
+) -> None:
+    assert started(monkeypatch, *options, **variables) == frontend

@@ -9,6 +9,7 @@ budget is stock's.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -63,32 +64,67 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Decode:
     return decoded
 
 
-@pytest.mark.parametrize("drafts", [0, 1, 2, 5])
-@pytest.mark.parametrize("left", [1, 2, 5, 12])
-def test_call_is_whole(run: Decode, left: int, drafts: int) -> None:
-    """Wherever in the call the budget ends, and wherever a step of several tokens
-    does.
-    """
-    script = THOUGHT + CALL
-    budget = len(THOUGHT) + 1 + left  # the prompt's newline counts
-    assert run(script, budget, drafts) == script
+TURN = "<|im_start|>assistant\n"
+SOFT_END = "Stop.</think>"
+#: A script, its budget beyond the thought's tokens, and what else is not as usual; the
+#: output is the script.
+WHOLE: dict[str, tuple[list[int], tuple[int, ...], dict[str, Any]]] = {
+    # Wherever in the call the budget ends, and wherever a step of several tokens does;
+    # the prompt's newline counts.
+    "in the call": (THOUGHT + CALL, (2, 3, 6, 13), {}),
+    "opened by the model": (
+        ids("<think>\n") + THOUGHT + CALL,
+        (3, 4, 6, 12),
+        {"prompt": TURN},
+    ),
+    "a longer end": (THOUGHT + CALL, (4,), {"end": SOFT_END}),
+    "a required call": (THOUGHT + CALL, (4,), {"tool_choice": "required"}),
+}
 
 
 @pytest.mark.parametrize("drafts", [0, 1, 2, 5])
-@pytest.mark.parametrize("left", [3, 4, 6, 12])
-def test_reasoning_opened_by_the_model(run: Decode, left: int, drafts: int) -> None:
-    script = ids("<think>\n") + THOUGHT + CALL
-    assert (
-        run(script, len(THOUGHT) + left, drafts, prompt="<|im_start|>assistant\n")
-        == script
-    )
+@pytest.mark.parametrize("name", WHOLE)
+def test_call_is_whole(run: Decode, name: str, drafts: int) -> None:
+    script, budgets, options = WHOLE[name]
+    for more in budgets:
+        assert run(script, len(THOUGHT) + more, drafts, **options) == script
 
 
-@pytest.mark.parametrize("drafts", [0, 2, 5])
-def test_budget_holds_before_a_call(run: Decode, drafts: int) -> None:
-    output = run(THOUGHT * 4 + CALL, len(THOUGHT) + 1, drafts)
-    assert end_of(output) == len(THOUGHT)
+@pytest.mark.parametrize("drafts", [0, 3])
+def test_prompt_inside_a_call(run: Decode, drafts: int) -> None:
+    for budget in (0, 3):
+        prompt = OPEN + "So.<tool_call>\n"
+        assert run(CALL[2:], budget, drafts, prompt=prompt) == CALL[2:]
+
+
+#: The same of what ends within the budget.
+CUT: dict[str, tuple[list[int], int, dict[str, Any]]] = {
+    "before a call": (THOUGHT * 4 + CALL, 1, {}),
+    # What the prompt says before the reasoning opens ends nothing.
+    "a call of an earlier turn": (
+        THOUGHT * 4,
+        1,
+        {"prompt": TURN + call("read", ("path", "/a")) + "<|im_end|>\n" + OPEN},
+    ),
+    # A model that may not call, or that others' parsers read, thinks no longer.
+    "no tools": (THOUGHT + CALL, 4, {"tool_choice": None}),
+    "no call to make": (THOUGHT + CALL, 4, {"tool_choice": "none"}),
+}
+
+
+@pytest.mark.parametrize("drafts", [0, 1, 2, 5])
+@pytest.mark.parametrize("name", CUT)
+def test_budget_holds(run: Decode, name: str, drafts: int) -> None:
+    script, more, options = CUT[name]
+    output = run(script, len(THOUGHT) + more, drafts, **options)
+    assert end_of(output) == len(THOUGHT) + more - 1
     assert output.count(END) == 1
+
+
+@pytest.mark.parametrize("parser", ["deepseek_r1", "glm45", "step3p5"])
+def test_other_parsers(run: Decode, parser: str) -> None:
+    output = run(THOUGHT + CALL, len(THOUGHT) + 4, parser=parser)
+    assert end_of(output) == len(THOUGHT) + 3
 
 
 @pytest.mark.parametrize("drafts", [0, 2, 5])
@@ -106,23 +142,6 @@ def test_rejected_draft_of_a_call(run: Decode, drafts: int) -> None:
     assert end_of(output) == 2 * len(THOUGHT) - 1
 
 
-@pytest.mark.parametrize("drafts", [0, 3])
-def test_prompt_inside_a_call(run: Decode, drafts: int) -> None:
-    prompt = OPEN + "So.<tool_call>\n"
-    assert run(CALL[2:], 3, drafts, prompt=prompt) == CALL[2:]
-    assert run(CALL[2:], 0, drafts, prompt=prompt) == CALL[2:]
-
-
-@pytest.mark.parametrize("drafts", [0, 3])
-def test_call_of_an_earlier_turn(run: Decode, drafts: int) -> None:
-    """What the prompt says before the reasoning opens ends nothing."""
-    prompt = (
-        "<|im_start|>assistant\n" + call("read", ("path", "/a")) + "<|im_end|>\n" + OPEN
-    )
-    output = run(THOUGHT * 4, len(THOUGHT) + 1, drafts, prompt=prompt)
-    assert end_of(output) == len(THOUGHT)
-
-
 def test_no_budget(run: Decode) -> None:
     output = run(THOUGHT + CALL, 0)
     assert output[0] == END
@@ -130,35 +149,10 @@ def test_no_budget(run: Decode) -> None:
     assert END not in output[1 if has_drafts() else 3 :]
 
 
-@pytest.mark.parametrize("drafts", [0, 3])
-def test_longer_end(run: Decode, drafts: int) -> None:
-    """An end of several tokens: forced whole before a call, and not into one."""
-    end = "Stop.</think>"
-    script = THOUGHT + CALL
-    assert run(script, len(THOUGHT) + 4, drafts, end=end) == script
-    output = run(THOUGHT * 4 + CALL, len(THOUGHT) + 1, end=end)
-    assert output[len(THOUGHT) :][: len(ids(end))] == ids(end)
+def test_longer_end_is_forced_whole(run: Decode) -> None:
+    output = run(THOUGHT * 4 + CALL, len(THOUGHT) + 1, end=SOFT_END)
+    assert output[len(THOUGHT) :][: len(ids(SOFT_END))] == ids(SOFT_END)
     assert output.count(END) == 1
-
-
-@pytest.mark.parametrize("tool_choice", [None, "none"])
-@pytest.mark.parametrize("drafts", [0, 1, 2, 5])
-def test_no_call_to_make(run: Decode, drafts: int, tool_choice: str | None) -> None:
-    """A model without tools that writes of calls thinks no longer than its budget."""
-    output = run(THOUGHT + CALL, len(THOUGHT) + 4, drafts, tool_choice=tool_choice)
-    assert end_of(output) == len(THOUGHT) + 3
-
-
-def test_required_call(run: Decode) -> None:
-    assert (
-        run(THOUGHT + CALL, len(THOUGHT) + 4, tool_choice="required") == THOUGHT + CALL
-    )
-
-
-@pytest.mark.parametrize("parser", ["deepseek_r1", "glm45", "step3p5"])
-def test_other_parsers(run: Decode, parser: str) -> None:
-    output = run(THOUGHT + CALL, len(THOUGHT) + 4, parser=parser)
-    assert end_of(output) == len(THOUGHT) + 3
 
 
 @pytest.mark.parametrize("value", ["0", "00"])

@@ -17,26 +17,13 @@ TESTS = Path(__file__).parents[2] / "lanes"
 
 
 def test_a_plain_case_is_right_over_http() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     env = {**os.environ, "PYTHONPATH": f"{TREE}{os.pathsep}{TESTS}"}
-    server = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "conformance.host.serve",
-            "--port",
-            str(port),
-            "--reasoning",
-            "qwen3",
-            "--case",
-            "escapes",
-        ],
-        cwd=TESTS,
-        env=env,
-    )
+    serve = [sys.executable, "-m", "conformance.host.serve", "--port", str(port)]
+    serve += ["--reasoning", "qwen3", "--case", "escapes"]
+    server = subprocess.Popen(serve, cwd=TESTS, env=env)
     try:
         for _ in range(240):
             try:
@@ -45,15 +32,8 @@ def test_a_plain_case_is_right_over_http() -> None:
             except httpx.TransportError:
                 assert server.poll() is None
                 time.sleep(0.5)
-        words = (
-            "--case",
-            "escapes/quotes",
-            "--start",
-            "closed",
-            "--schedule",
-            "mtp3#0",
-        )
-        asked = (sys.executable, "-m", "conformance", "--url", url, *words)
+        asked = [sys.executable, "-m", "conformance", "--url", url, "--start", "closed"]
+        asked += ["--case", "escapes/quotes", "--schedule", "mtp3#0"]
         done = subprocess.run(
             asked, cwd=TESTS, env=env, text=True, capture_output=True, timeout=300
         )

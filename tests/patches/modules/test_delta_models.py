@@ -28,13 +28,6 @@ def _deltas() -> list[Any]:
     return [*(one for piece in output for one in stream.feed(piece)), *stream.finish()]
 
 
-def _plain(delta: Any) -> Any:
-    """The same in vLLM's models."""
-    from vllm.parser.qwen_tool_deltas import DeltaMessage
-
-    return DeltaMessage.model_validate(delta.model_dump(exclude_unset=True))
-
-
 def _chunk(delta: Any, finish_reason: str | None) -> Any:
     from vllm.entrypoints.openai.chat_completion import protocol
 
@@ -49,6 +42,8 @@ def _chunk(delta: Any, finish_reason: str | None) -> Any:
 @pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_json(way: dict[str, Any]) -> None:
+    from vllm.parser.qwen_tool_deltas import DeltaMessage
+
     deltas = _deltas()
     assert {tuple(delta.model_fields_set) for delta in deltas} == {
         ("reasoning",),
@@ -56,7 +51,7 @@ def test_json(way: dict[str, Any]) -> None:
         ("tool_calls",),
     }
     for delta in deltas:
-        plain = _plain(delta)
+        plain = DeltaMessage.model_validate(delta.model_dump(exclude_unset=True))
         assert delta.model_dump_json(**way) == plain.model_dump_json(**way)
         for finish_reason in (None, "tool_calls"):
             ours, theirs = (_chunk(one, finish_reason) for one in (delta, plain))
