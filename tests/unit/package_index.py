@@ -66,17 +66,15 @@ class PackageIndex:
     """An index below ``/index`` that can misbehave as real ones do.
 
     ``ranges``: answer Range requests; ``cut``: bytes after which the connection closes,
-    for each of the next downloads; ``errors``: how many requests get status 500 first;
-    ``refused_ranges``: how many Range requests get status 416 first; ``pace``: seconds
-    between pieces of 64 KiB; ``hashes``: state sha256 and size, in JSON.
+    for each of the next downloads; ``statuses``: those of the next answers; ``pace``:
+    seconds between pieces of 64 KiB; ``hashes``: state sha256 and size, in JSON.
     """
 
     files: dict[str, bytes]
     hashes: bool = False
     ranges: bool = True
     cut: list[int] = field(default_factory=list)
-    errors: int = 0
-    refused_ranges: int = 0
+    statuses: list[int] = field(default_factory=list)
     pace: float = 0.0
     requests: list[tuple[str, str | None]] = field(default_factory=list)
     url: str = ""
@@ -90,9 +88,9 @@ class PackageIndex:
         path = handler.path
         self.requests.append((path, handler.headers.get("Range")))
         name = path.removeprefix("/files/")
-        if self.errors > 0:
-            self.errors -= 1
-            handler.send_error(500)
+        status = self.statuses.pop(0) if self.statuses else 200
+        if status != 200:
+            handler.send_error(status)
         elif path.startswith("/index/") and (page := self.page(path.split("/")[2]))[0]:
             reply(handler, page[0].encode(), page[1])
         elif name in self.files:
@@ -124,10 +122,6 @@ class PackageIndex:
     def _send(self, handler: BaseHTTPRequestHandler, content: bytes) -> None:
         asked = handler.headers.get("Range")
         start, end, more = 0, len(content), {}
-        if asked and self.refused_ranges:
-            self.refused_ranges -= 1
-            reply(handler, status=416)
-            return
         if asked and self.ranges:
             first, _, last = asked.removeprefix("bytes=").partition("-")
             start, end = int(first), min(int(last) + 1, end) if last else end
@@ -150,18 +144,11 @@ def configured(
     """A running index, for which alone pip is configured."""
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
         monkeypatch.delenv(name)
-    with serving(files, hashes=hashes) as running:
-        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-        monkeypatch.setenv("PIP_INDEX_URL", running.url)
-        pip_settings.cache_clear()
-        yield running
-    pip_settings.cache_clear()
-
-
-@contextlib.contextmanager
-def serving(files: dict[str, bytes], *, hashes: bool = False) -> Iterator[PackageIndex]:
-    """A running index; it stops at the end of the block."""
     index = PackageIndex(files, hashes)
     with server(index.answer) as where:
         index.url = f"http://{where}/index"
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_INDEX_URL", index.url)
+        pip_settings.cache_clear()
         yield index
+    pip_settings.cache_clear()

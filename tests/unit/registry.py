@@ -15,12 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import wheels
 from patchset.image import layout
 from patchset.release import GOARCH, Arch
-
-#: Where the made-up base has vLLM.
-SITE = "usr/local/lib/python3.12/dist-packages"
 
 
 @contextlib.contextmanager
@@ -45,25 +41,13 @@ def registry(folder: Path, htpasswd: str | None = None) -> Iterator[str]:
         env = {k: v for k, v in os.environ.items() if not k.startswith("REGISTRY_")}
         server = subprocess.Popen(argv, stdout=log, stderr=log, env=env)
     try:
-        for _ in range(200):
-            with (
-                contextlib.suppress(OSError),
-                socket.create_connection(("127.0.0.1", port)),
-            ):
-                break
+        while b"listening on" not in (folder / "registry.log").read_bytes():
+            assert server.poll() is None
             time.sleep(0.05)
         yield f"127.0.0.1:{port}"
     finally:
         server.terminate()
         server.wait(20)
-
-
-def site_files() -> dict[str, bytes]:
-    """Return what an installer leaves of the official wheel."""
-    found = wheels.recorded(wheels.contents("vllm"))
-    found["vllm/__pycache__/parser.cpython-312.pyc"] = b"of the old text"
-    found["vllm-1.2.0.dist-info/INSTALLER"] = b"uv"
-    return {f"{SITE}/{path}": data for path, data in found.items()}
 
 
 def push(

@@ -396,32 +396,28 @@ CUT_READ = Expected(
 )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "harm"),
-    [('{"path": "/a', ""), ('{"path": "/a"}', "ran"), ('{"path": "', "text")],
-)
-def test_a_call_that_is_cut_is_compared_by_its_text_and_may_be_no_json(
-    arguments: str, harm: str
-) -> None:
+def whole_chat(arguments: str) -> dict[str, Any]:
+    """A response with a call, cut by its limit."""
     call = {"id": "1", "function": {"name": "read", "arguments": arguments}}
     choice = {"message": {"tool_calls": [call]}, "finish_reason": "length"}
-    reading = chat.read_full(json.dumps({"choices": [choice]}).encode())
-    assert check.worst(check.problems(reading, CUT_READ)) == harm
+    return {"choices": [choice]}
+
+
+USE = {"type": "tool_use", "id": "1", "name": "read", "input": {"path": "/a"}}
 
 
 @pytest.mark.parametrize(
-    ("blocks", "harm"),
+    ("surface", "document", "harm"),
     [
-        ([], ""),
-        (
-            [{"type": "tool_use", "id": "1", "name": "read", "input": {"path": "/a"}}],
-            "ran",
-        ),
+        # Compared by its text, which may be no JSON.
+        (chat, whole_chat('{"path": "/a'), ""),
+        (chat, whole_chat('{"path": "/a"}'), "ran"),
+        (chat, whole_chat('{"path": "'), "text"),
+        # A surface without a place for it leaves it out.
+        (messages, {"content": [], "stop_reason": "max_tokens"}, ""),
+        (messages, {"content": [USE], "stop_reason": "max_tokens"}, "ran"),
     ],
 )
-def test_a_surface_without_a_place_for_a_cut_call_leaves_it_out(
-    blocks: Events, harm: str
-) -> None:
-    document = {"content": blocks, "stop_reason": "max_tokens"}
-    reading = messages.read_full(json.dumps(document).encode())
+def test_a_call_that_is_cut(surface: Any, document: dict[str, Any], harm: str) -> None:
+    reading = surface.read_full(json.dumps(document).encode())
     assert check.worst(check.problems(reading, CUT_READ)) == harm

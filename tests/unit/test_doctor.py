@@ -15,10 +15,8 @@ from pathlib import Path
 
 import pytest
 
-import wheels
-from conftest import APT, Project, lay
+from conftest import APT, OFFICIAL_INFO, Project, build_wheel, lay
 from patchset import doctor
-from wheels import build
 
 MANIFEST = "vllm-1.2.0+mtp.1.dist-info/patchset.json"
 
@@ -27,7 +25,7 @@ MANIFEST = "vllm-1.2.0+mtp.1.dist-info/patchset.json"
 def site(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder like site-packages with a patched wheel, from which Python imports."""
     monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
-    with zipfile.ZipFile(build(packaged)) as wheel:
+    with zipfile.ZipFile(build_wheel(packaged)) as wheel:
         wheel.extractall(tmp_path / "site")
     return tmp_path / "site"
 
@@ -55,7 +53,7 @@ def test_a_patched_environment_is_well(packaged: Project, tmp_path: Path) -> Non
     venv.create(tmp_path / "venv")
     python = tmp_path / "venv/bin/python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q"]
-    wheel = str(build(packaged))
+    wheel = str(build_wheel(packaged))
     subprocess.run([*pip, "--no-deps", "--no-index", wheel], check=True)
     shown = packaged.run("doctor", "--python", str(python)).stdout
     assert "2 of 2 patches of v1.2.0 are live" in shown
@@ -110,7 +108,7 @@ def test_the_combined_patch_and_a_stock_vllm(
     assert "2 of 2 patches of v1.2.0 are live" in packaged.run(*here).stdout
     (official / "vllm/reader.py").unlink()
     assert "vllm/reader.py is not the patched" in packaged.run(*here, status=1).stdout
-    shutil.rmtree(official / wheels.INFO)
+    shutil.rmtree(official / OFFICIAL_INFO)
     assert "no vllm is installed" in packaged.run(*here, status=2).stderr
 
 

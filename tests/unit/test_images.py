@@ -21,11 +21,11 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 import registry
-from conftest import Project, StandIn, running, tar, until
+from conftest import SITE, Project, StandIn, running, site_files, tar, until
 from patchset.errors import PatchsetError, UsageError
 from patchset.image import labels, layout, sbom, skopeo
 from patchset.release import load
-from registry import SITE, pulled, push, raw, site_files
+from registry import pulled, push, raw
 
 pytestmark = pytest.mark.usefixtures("host", "own_logins")
 

@@ -15,8 +15,7 @@ import pytest
 from packaging.pylock import is_valid_pylock_path
 from uv import find_uv_bin
 
-import wheels
-from conftest import EPOCH, Project, lay, replaced, tar
+from conftest import EPOCH, NEW_FILE, Project, lay, replaced, tar, zipped
 from package_index import PackageIndex, configured
 from patchset import release
 from patchset.errors import PatchsetError, UnavailableError, UsageError
@@ -47,7 +46,7 @@ def wheel(
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/RECORD": "",
     }
-    return wheels.zipped({path: text.encode() for path, text in files.items()})
+    return zipped({path: text.encode() for path, text in files.items()})
 
 
 def sdist(text: str = "__commit_id__ = commit_id = 'g0123abcde'\n") -> bytes:
@@ -127,7 +126,7 @@ def test_pin_has_every_input(index: PackageIndex, pinned: release.Release) -> No
 def test_rebase_pins_what_is_not_pinned_and_drift_pins_nothing(
     index: PackageIndex, project: Project
 ) -> None:
-    project.add_patch("new-file.diff", wheels.NEW)
+    project.add_patch("new-file.diff", NEW_FILE)
     folder = project.root / "patches/v1.3.0"
     assert "new-file" in project.run("drift", "v1.3.0", "--no-proofs").stdout
     assert not folder.exists()
@@ -283,7 +282,7 @@ def test_a_wheel_with_odd_metadata_ends_in_a_message(
     index: PackageIndex, project: Project
 ) -> None:
     metadata = b"Requires-Dist: torch==2.5.\xff\n"
-    wheel = wheels.zipped({"vllm-1.3.0.dist-info/METADATA": metadata})
+    wheel = zipped({"vllm-1.3.0.dist-info/METADATA": metadata})
     index.files[BEST] = wheel
     project.run("pin", "v1.3.0")
     message = project.run("lock", "v1.3.0", status=1).stderr

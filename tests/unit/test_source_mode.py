@@ -10,8 +10,16 @@ from pathlib import Path
 
 import pytest
 
-import wheels
-from conftest import Project, diff_line, make_sdist, release_toml
+from conftest import (
+    OFFICIAL,
+    SOURCE,
+    Project,
+    diff_line,
+    make_sdist,
+    official_files,
+    pin_official,
+    release_toml,
+)
 from patchset.errors import UsageError
 from patchset.wheel import source
 from patchset.wheel.archive import Wheel
@@ -71,17 +79,17 @@ CUTLASS = "vllm/third_party/fmha/cutlass"
 @pytest.fixture
 def compiled(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A release whose source has a module, and this Python in the toolchain's place."""
-    tree = wheels.SOURCE | {
+    tree = SOURCE | {
         "CMakeLists.txt": CMAKE,
         "setup.py": SETUP,
         "csrc/_C.c": MODULE,
     }
     sdist = make_sdist(project.downloads, tree)
     (project.folder / "release.toml").write_text(release_toml(sdist))
-    contents = wheels.contents("vllm")
+    contents = official_files("vllm")
     for name in (f"{CUTLASS}/include/cutlass/version.h", f"{CUTLASS}/LICENSE"):
         contents[name] = b"#define CUTLASS_MAJOR 4\n"
-    wheels.official(project, contents)
+    pin_official(project, contents)
     lock = 'lock-version = "1.0"\ncreated-by = "a test"\npackages = []\n'
     (project.folder / "pylock.build-x86_64.toml").write_text(lock)
     project.add_patch("0001-native.diff", diff_line_of_module())
@@ -153,7 +161,7 @@ def test_other_projects_are_taken_out_of_the_tree(compiled: Project) -> None:
 
 def test_headers_of_cutlass(compiled: Project, tmp_path: Path) -> None:
     compiled.run("apply")
-    with Wheel(compiled.downloads / wheels.OFFICIAL) as stock:
+    with Wheel(compiled.downloads / OFFICIAL) as stock:
         made = source.cutlass_headers(stock, tmp_path / "cutlass")
         assert (made / "include/cutlass/version.h").is_file()
         assert not (made / "LICENSE").exists()

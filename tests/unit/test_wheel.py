@@ -15,22 +15,31 @@ from pathlib import Path
 import pytest
 from uv import find_uv_bin
 
-import wheels
-from conftest import EPOCH, Project, diff_line
+from conftest import (
+    EPOCH,
+    OFFICIAL,
+    OFFICIAL_INFO,
+    WHEEL,
+    Project,
+    build_wheel,
+    diff_line,
+    official_files,
+    pin_official,
+    recorded,
+)
 from patchset.errors import PatchsetError
 from patchset.release import load
 from patchset.series.apply import PatchedRelease
 from patchset.wheel import archive, metadata, overlay
 from patchset.wheel.archive import Member, Wheel
 from patchset.wheel.verify import verify
-from wheels import NAME, build
 
 
 def test_verify_refuses_a_series_that_does_not_make_what_is_pinned(
     packaged: Project,
 ) -> None:
     packaged.run("refresh")
-    wheel = build(packaged)
+    wheel = build_wheel(packaged)
     packaged.run("verify", str(wheel))
     assert "does not exist" in packaged.run("verify", "v9.9.9", status=2).stderr
     pins = packaged.folder / "patched-files.sha256"
@@ -41,8 +50,8 @@ def test_verify_refuses_a_series_that_does_not_make_what_is_pinned(
 def test_overlay_changes_what_the_series_changes_and_nothing_else(
     packaged: Project,
 ) -> None:
-    wheel = build(packaged)
-    assert wheel.name == NAME
+    wheel = build_wheel(packaged)
+    assert wheel.name == WHEEL
     with zipfile.ZipFile(wheel) as new:
         assert b"five" in new.read("vllm/parser.py")
         assert new.read("vllm/reader.py") == b"READ = 1\n"
@@ -61,8 +70,8 @@ def test_overlay_changes_what_the_series_changes_and_nothing_else(
 
 
 def test_cpu_wheel_is_named_vllm_and_says_cpu(packaged: Project) -> None:
-    wheel = build(packaged, "--target", "cpu")
-    assert wheel.name == NAME.replace("mtp.1", "mtp.1.cpu")
+    wheel = build_wheel(packaged, "--target", "cpu")
+    assert wheel.name == WHEEL.replace("mtp.1", "mtp.1.cpu")
     with zipfile.ZipFile(wheel) as new:
         metadata = new.read("vllm-1.2.0+mtp.1.cpu.dist-info/METADATA")
         assert b"Name: vllm\nVersion: 1.2.0+mtp.1.cpu\n" in metadata
@@ -76,11 +85,11 @@ def test_same_bytes_in_another_folder_umask_and_time_zone(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    first = build(packaged).read_bytes()
+    first = build_wheel(packaged).read_bytes()
     monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("TZ", "America/Caracas")
     request.getfixturevalue("narrow_umask")
-    second = build(packaged)
+    second = build_wheel(packaged)
     assert str(second).startswith(str(tmp_path / "elsewhere"))
     assert second.read_bytes() == first
 
@@ -94,7 +103,7 @@ def test_installs_and_says_its_version(
     command = [find_uv_bin(), "pip", "install", "--python", python]
     if installer == "pip":
         command = [sys.executable, "-m", "pip", "--python", python, "install"]
-    words = ["--no-deps", "--no-index", str(build(packaged))]
+    words = ["--no-deps", "--no-index", str(build_wheel(packaged))]
     subprocess.run([*command, *words], check=True, capture_output=True)
     asked = "import vllm, importlib.metadata as m; print(vllm.__version__, m.version('vllm'))"
     said = subprocess.check_output([python, "-c", asked], text=True, cwd=tmp_path)
@@ -102,8 +111,8 @@ def test_installs_and_says_its_version(
 
 
 def test_verify_refuses_what_is_no_patched_wheel(packaged: Project) -> None:
-    wheel = build(packaged)
-    other = packaged.run("verify", str(packaged.downloads / wheels.OFFICIAL), status=2)
+    wheel = build_wheel(packaged)
+    other = packaged.run("verify", str(packaged.downloads / OFFICIAL), status=2)
     assert "not the name of a patched wheel" in other.stderr
     wheel.write_bytes(wheel.read_bytes()[:1000])
     assert "not a readable wheel" in packaged.run("verify", str(wheel), status=1).stderr
@@ -112,8 +121,8 @@ def test_verify_refuses_what_is_no_patched_wheel(packaged: Project) -> None:
 def test_official_wheel_that_differs_from_the_source_is_refused(
     packaged: Project,
 ) -> None:
-    files = wheels.contents("vllm") | {"vllm/parser.py": b"other\n"}
-    wheels.official(packaged, files)
+    files = official_files("vllm") | {"vllm/parser.py": b"other\n"}
+    pin_official(packaged, files)
     assert (
         "has another where the source has vllm/parser.py"
         in packaged.run("build-wheel", status=1).stderr
@@ -140,9 +149,9 @@ def test_a_file_name_with_compressed_tags_gives_each_tag() -> None:
 
 def test_deleted_files_are_left_out_and_verified(packaged: Project) -> None:
     gone = "diff --git a/vllm/__init__.py b/vllm/__init__.py\ndeleted file mode 100644\n--- a/vllm/__init__.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-from ._version import __version__\n"
-    kept = build(packaged).read_bytes()
+    kept = build_wheel(packaged).read_bytes()
     packaged.add_patch("0003-gone.diff", gone)
-    wheel = build(packaged)
+    wheel = build_wheel(packaged)
     with zipfile.ZipFile(wheel) as opened:
         assert "vllm/__init__.py" not in opened.namelist()
     assert "removed  vllm/__init__.py" in packaged.run("verify", str(wheel)).stdout
@@ -178,7 +187,7 @@ def test_zip64_is_used_where_it_is_needed(
     packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the limit of 2 GiB made small, as a wheel of that size would be too much for a test."""
-    wheel = build(packaged)
+    wheel = build_wheel(packaged)
     with archive.Wheel(wheel) as source:
         members = [
             archive.Member(name, 0o644, source=info)
@@ -193,6 +202,7 @@ def test_zip64_is_used_where_it_is_needed(
 
 
 INFO = "vllm-1.2.0+mtp.1.dist-info"
+NOTES = f"{INFO}/patchset.json"
 
 
 def contents(wheel: Path) -> dict[str, bytes]:
@@ -206,7 +216,7 @@ def packed(wheel: Path, files: dict[str, bytes | None], mode: int = 0o644) -> No
     kept = {name: data for name, data in found.items() if data is not None}
     if f"{INFO}/RECORD" not in files:
         del kept[f"{INFO}/RECORD"]
-        kept = wheels.recorded(kept, INFO)
+        kept = recorded(kept, INFO)
     with Wheel(wheel) as old:
         members = [
             Member(name, info.external_attr >> 16, source=info)
@@ -218,49 +228,36 @@ def packed(wheel: Path, files: dict[str, bytes | None], mode: int = 0o644) -> No
     wheel.with_suffix(".new").replace(wheel)
 
 
-def put(name: str, content: bytes | None, mode: int = 0o644) -> Callable[[Path], None]:
-    return lambda wheel: packed(wheel, {name: content}, mode)
+def put(
+    wheel: Path, name: str, content: bytes | None = b"x", mode: int = 0o644
+) -> None:
+    packed(wheel, {name: content}, mode)
 
 
-def field(at: int, form: str, value: int) -> Callable[[Path], None]:
+def field(wheel: Path, at: int, form: str, value: int) -> None:
     """Change a field of the header that the archive's directory has of parser.py."""
-
-    def act(wheel: Path) -> None:
-        data = bytearray(wheel.read_bytes())
-        start = data.rindex(b"vllm/parser.py") - 46
-        assert data[start : start + 4] == b"PK\x01\x02"
-        struct.pack_into(form, data, start + at, value)
-        wheel.write_bytes(data)
-
-    return act
+    data = bytearray(wheel.read_bytes())
+    start = data.rindex(b"vllm/parser.py") - 46
+    assert data[start : start + 4] == b"PK\x01\x02"
+    struct.pack_into(form, data, start + at, value)
+    wheel.write_bytes(data)
 
 
-def changed(name: str, old: bytes, new: bytes) -> Callable[[Path], None]:
-    def act(wheel: Path) -> None:
-        content = contents(wheel)[name]
-        assert old in content
-        packed(wheel, {name: content.replace(old, new, 1)})
-
-    return act
+def changed(wheel: Path, name: str, old: bytes, new: bytes) -> None:
+    content = contents(wheel)[name]
+    assert old in content
+    packed(wheel, {name: content.replace(old, new, 1)})
 
 
-def noted(**more: object) -> Callable[[Path], None]:
-    def act(wheel: Path) -> None:
-        notes = json.loads(contents(wheel)[f"{INFO}/patchset.json"]) | more
-        text = json.dumps(notes, indent=1) + "\n"
-        packed(wheel, {f"{INFO}/patchset.json": text.encode()})
-
-    return act
+def noted(wheel: Path, **more: object) -> None:
+    notes = json.loads(contents(wheel)[NOTES]) | more
+    packed(wheel, {NOTES: (json.dumps(notes, indent=1) + "\n").encode()})
 
 
-def claimed(name: str) -> Callable[[Path], None]:
+def claimed(wheel: Path, name: str) -> None:
     """An evil file that the wheel itself calls compiled, as mode source writes it."""
-
-    def act(wheel: Path) -> None:
-        packed(wheel, {name: b"evil"}, mode=0o755)
-        noted(mode="source", compiled={name: overlay.sha256(b"evil")})(wheel)
-
-    return act
+    packed(wheel, {name: b"evil"}, mode=0o755)
+    noted(wheel, mode="source", compiled={name: overlay.sha256(b"evil")})
 
 
 def damaged(wheel: Path) -> None:
@@ -281,58 +278,63 @@ def cut(wheel: Path) -> None:
     wheel.write_bytes(wheel.read_bytes().replace(b"vllm/evilX.py", b"vllm/evil\0.py"))
 
 
-#: What is done to a wheel, and what verify says of it.
 BYTES = "right, but not byte for byte what is built"
+MODES = "vllm/parser.py: has other permissions"
+PARSER = "vllm/parser.py: has other content"
+STRANGE = "does not belong there"
+DEPENDENCY = b"Requires-Dist: x\nRequires-Dist"
+#: What is done to a wheel, and what verify says of it.
 FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a byte at the end": (lambda w: w.write_bytes(w.read_bytes() + b"\0"), BYTES),
     "a comment": (lambda w: w.write_bytes(w.read_bytes()[:-2] + b"\1\0x"), BYTES),
-    "the time of one member": (field(12, "<H", 1), BYTES),
-    "setuid": (
-        field(38, "<L", 0o104644 << 16),
-        "vllm/parser.py: has other permissions",
-    ),
-    "a program": (
-        field(38, "<L", 0o100755 << 16),
-        "vllm/parser.py: has other permissions",
-    ),
+    "the time of one member": (lambda w: field(w, 12, "<H", 1), BYTES),
+    "setuid": (lambda w: field(w, 38, "<L", 0o104644 << 16), MODES),
+    "a program": (lambda w: field(w, 38, "<L", 0o100755 << 16), MODES),
     "a link": (
-        field(38, "<L", 0o120777 << 16),
-        "vllm/parser.py: has other permissions, or is no plain",
+        lambda w: field(w, 38, "<L", 0o120777 << 16),
+        f"{MODES}, or is no plain",
     ),
-    "a locked member": (field(8, "<H", 1), "vllm/parser.py: has other content"),
-    "an unknown method": (field(10, "<H", 99), "vllm/parser.py: has other content"),
+    "a locked member": (lambda w: field(w, 8, "<H", 1), PARSER),
+    "an unknown method": (lambda w: field(w, 10, "<H", 99), PARSER),
     "a damaged member": (damaged, "vllm/_C.abi3.so: has other content"),
-    "one name twice": (twice, "vllm/parser.py: has other permissions"),
-    "a cut name": (cut, "vllm/evil: does not belong there"),
-    "upwards": (put("vllm/../evil.py", b"x"), "does not belong there"),
-    "an absolute name": (put("/evil.py", b"x"), "does not belong there"),
-    "a backslash": (put("vllm\\evil.py", b"x"), "does not belong there"),
-    "a folder": (put("vllm/x/", b""), "does not belong there"),
+    "one name twice": (twice, MODES),
+    "a cut name": (cut, f"vllm/evil: {STRANGE}"),
+    "upwards": (lambda w: put(w, "vllm/../evil.py"), STRANGE),
+    "an absolute name": (lambda w: put(w, "/evil.py"), STRANGE),
+    "a backslash": (lambda w: put(w, "vllm\\evil.py"), STRANGE),
+    "a folder": (lambda w: put(w, "vllm/x/", b""), STRANGE),
     "another binary": (
-        put("vllm/_C.abi3.so", b"\x7fELF", 0o755),
+        lambda w: put(w, "vllm/_C.abi3.so", b"\x7fELF", 0o755),
         "vllm/_C.abi3.so: has other content",
     ),
     "another patched file": (
-        changed("vllm/parser.py", b"five", b"six6"),
-        "vllm/parser.py: has other content (patched)",
+        lambda w: changed(w, "vllm/parser.py", b"five", b"six6"),
+        f"{PARSER} (patched)",
     ),
     "another version": (
-        changed("vllm/_version.py", b"mtp.1", b"mtp.2"),
+        lambda w: changed(w, "vllm/_version.py", b"mtp.1", b"mtp.2"),
         "vllm/_version.py: has other content (not of the series)",
     ),
     "another dependency": (
-        changed(
-            f"{INFO}/METADATA", b"Requires-Dist", b"Requires-Dist: x\nRequires-Dist"
-        ),
+        lambda w: changed(w, f"{INFO}/METADATA", b"Requires-Dist", DEPENDENCY),
         "METADATA: has other content",
     ),
-    "a new file": (put("vllm/evil.py", b"x"), "vllm/evil.py: does not belong there"),
-    "a file less": (put("vllm/reader.py", None), "vllm/reader.py: missing"),
-    "no RECORD": (put(f"{INFO}/RECORD", b""), "RECORD: has other content"),
-    "modules of its own": (claimed("vllm/_C.abi3.so"), "has other content"),
-    "a note more": (noted(more=1), "patchset.json: has other content"),
+    "a new file": (lambda w: put(w, "vllm/evil.py"), f"vllm/evil.py: {STRANGE}"),
+    "a file less": (
+        lambda w: put(w, "vllm/reader.py", None),
+        "vllm/reader.py: missing",
+    ),
+    "no RECORD": (
+        lambda w: put(w, f"{INFO}/RECORD", b""),
+        "RECORD: has other content",
+    ),
+    "modules of its own": (
+        lambda w: claimed(w, "vllm/_C.abi3.so"),
+        "has other content",
+    ),
+    "a note more": (lambda w: noted(w, more=1), "patchset.json: has other content"),
     "notes that are none": (
-        put(f"{INFO}/patchset.json", b"[" * 50_000),
+        lambda w: put(w, NOTES, b"[" * 50_000),
         "has other content",
     ),
 }
@@ -348,7 +350,7 @@ def verdict(wheel: Path) -> str:
 
 def test_no_forged_wheel_is_accepted(packaged: Project, tmp_path: Path) -> None:
     right = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64").read_bytes()
-    wheel = tmp_path / NAME
+    wheel = tmp_path / WHEEL
     found = []
     for name, (forge, expected) in FORGED.items():
         wheel.write_bytes(right)
@@ -359,7 +361,7 @@ def test_no_forged_wheel_is_accepted(packaged: Project, tmp_path: Path) -> None:
     wheel.write_bytes(right)
     assert not verdict(wheel)
     other = wheel.rename(tmp_path / "vllm-1.2.0+mtp.1-py3-none-any.whl")
-    assert f"built as {NAME}" in verdict(other)
+    assert f"built as {WHEEL}" in verdict(other)
 
 
 def test_a_wheel_of_an_older_series_or_another_target(
@@ -367,7 +369,7 @@ def test_a_wheel_of_an_older_series_or_another_target(
 ) -> None:
     release = load("v1.2.0")
     cpu = overlay.build(PatchedRelease(release), "cpu", "x86_64")
-    wheel = tmp_path / NAME
+    wheel = tmp_path / WHEEL
     wheel.write_bytes(cpu.read_bytes())
     assert verdict(wheel)
     wheel.write_bytes(
@@ -380,7 +382,7 @@ def test_a_wheel_of_an_older_series_or_another_target(
 def test_compiled_modules_are_taken_only_when_asked_for(packaged: Project) -> None:
     name = "vllm/_C.abi3.so"
     wheel = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64")
-    claimed(name)(wheel)
+    claimed(wheel, name)
     assert any(
         line.startswith(f"{name}: has other content")
         for line in verify(wheel).deviations
@@ -393,20 +395,20 @@ def test_compiled_modules_are_taken_only_when_asked_for(packaged: Project) -> No
         "vllm/_new.abi3.so",
         "vllm/table.json",
     ):
-        claimed(other)(wheel)
+        claimed(wheel, other)
         assert verify(wheel, allow_compiled=True).deviations
 
 
 def test_an_official_wheel_that_has_notes_already(packaged: Project) -> None:
-    notes = {f"{wheels.INFO}/patchset.json": b"{}"}
-    wheels.official(packaged, wheels.contents("vllm") | notes)
+    notes = {f"{OFFICIAL_INFO}/patchset.json": b"{}"}
+    pin_official(packaged, official_files("vllm") | notes)
     wheel = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64")
     assert not verdict(wheel)
     assert b'"release": "v1.2.0"' in contents(wheel)[f"{INFO}/patchset.json"]
 
 
 def test_metadata_that_is_no_text_ends_in_a_message(packaged: Project) -> None:
-    for name in (f"{wheels.INFO}/METADATA", "vllm/_version.py"):
-        wheels.official(packaged, wheels.contents("vllm") | {name: b"\xff\xfe"})
+    for name in (f"{OFFICIAL_INFO}/METADATA", "vllm/_version.py"):
+        pin_official(packaged, official_files("vllm") | {name: b"\xff\xfe"})
         message = packaged.run("build-wheel", status=1).stderr
         assert name.rpartition("/")[2] in message and "Traceback" not in message
