@@ -5,11 +5,12 @@ before it (E3).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from harness import LOOP, TOOLS, application, call, script
+import pytest
+
+from harness import application, call, raw, script
 
 
 class CountedIds(list[int]):
@@ -26,38 +27,21 @@ class CountedIds(list[int]):
         return CountedIds(list(other) + list(self))
 
 
-def test_no_copies() -> None:
-    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
-    from vllm.entrypoints.openai.engine.protocol import RequestResponseMetadata
-    from vllm.outputs import CompletionOutput, RequestOutput
+def test_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = application("none", "qwen3_coder").state.engine_client
+    generate = engine.generate
 
-    serving = application("none", "qwen3_coder").state.openai_serving_chat
-    fields: dict[str, Any] = {
-        "model": "m",
-        "messages": [{"role": "user", "content": "x"}],
-        "tools": TOOLS,
-    }
-    request = ChatCompletionRequest(stream=True, **fields)
-    bursts = script(call("write", ("content", "some text\n" * 60)), 4).bursts
+    async def counted(*arguments: Any, **options: Any) -> AsyncIterator[Any]:
+        async for step in generate(*arguments, **options):
+            (output,) = step.outputs
+            output.token_ids = CountedIds(output.token_ids)
+            yield step
 
-    async def outputs() -> AsyncIterator[Any]:
-        for number, (text, ids) in enumerate(bursts, start=1):
-            finish = "stop" if number == len(bursts) else None
-            one = CompletionOutput(
-                0, text, CountedIds(ids), None, None, finish_reason=finish
-            )
-            yield RequestOutput("r", None, [1], None, [one], finish is not None)
-
-    async def chunks() -> list[str]:
-        tokenizer = serving.renderer.tokenizer
-        metadata = RequestResponseMetadata(request_id="r")
-        stream = serving.chat_completion_stream_generator(
-            request, outputs(), "r", "m", [], tokenizer, metadata, None
-        )
-        return [chunk async for chunk in stream]
-
+    monkeypatch.setattr(engine, "generate", counted)
+    output = call("write", ("content", "some text\n" * 60))
+    assert len(script(output, 4).bursts) > 20
     CountedIds.copies = 0
-    chunks_sent = LOOP.run_until_complete(asyncio.wait_for(chunks(), 60))
-    assert any('"arguments"' in chunk for chunk in chunks_sent)
-    assert len(bursts) > 20
+    status, answer = raw(output, 4)
+    assert status == 200
+    assert b'"arguments"' in answer
     assert CountedIds.copies <= 1
