@@ -249,10 +249,12 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "target"
 
 
-def archive(target: Path, *more: tarfile.TarInfo, **files: bytes) -> Path:
-    """An archive beside ``target`` with a right file, files and more entries."""
+def archive(
+    target: Path, *more: tarfile.TarInfo, name: str = "top/ok", content: bytes = b"fine"
+) -> Path:
+    """An archive beside ``target`` with a right file, and more entries behind it."""
     place = target.with_name("bad.tar.gz")
-    place.write_bytes(tar({"top/ok": b"fine", **files}, *more, form="w:gz"))
+    place.write_bytes(tar({name: content}, *more, form="w:gz"))
     return place
 
 
@@ -286,7 +288,7 @@ def test_archives_cannot_leave_their_folder(
 
 
 def test_a_truncated_archive(target: Path) -> None:
-    file = archive(target, **{"top/large": random.Random(2).randbytes(100_000)})
+    file = archive(target, content=random.Random(2).randbytes(100_000))
     file.write_bytes(file.read_bytes()[:50_000])
     with pytest.raises(PatchsetError, match="cannot be unpacked"):
         unpack.sdist(file, target)
@@ -294,7 +296,7 @@ def test_a_truncated_archive(target: Path) -> None:
 
 @pytest.mark.usefixtures("narrow_umask")
 def test_modes_do_not_depend_on_the_umask(target: Path) -> None:
-    unpack.sdist(archive(target, **{"top/folder/ok": b""}), target)
+    unpack.sdist(archive(target, name="top/folder/ok"), target)
     assert (target / "folder/ok").stat().st_mode & 0o777 == 0o644
 
 

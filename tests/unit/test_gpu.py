@@ -195,6 +195,7 @@ def test_a_receipt_of_something_else_is_refused(
     tmp_path: Path, changed: dict[str, Any], why: str
 ) -> None:
     place = written(tmp_path, **changed)
+    # One is edited behind its sum.
     place.write_text(place.read_text().replace('"edited"', "5"))
     with pytest.raises(PatchsetError, match=why):
         command.main(["--check", str(place)], standalone_mode=False)

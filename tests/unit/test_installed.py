@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An installed vLLM: the doctor, the combined patch, and the plugin, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from conftest import APT, OFFICIAL_INFO, Project, build_wheel, lay
+from patchset import doctor, files, paths
+from patchset.wheel import plugin, record
+from patchset.wheel.verify import verify
+
+MANIFEST = "vllm-1.2.0+mtp.1.dist-info/patchset.json"
+
+
+@pytest.fixture
+def site(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder like site-packages with a patched wheel, from which Python imports."""
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    with zipfile.ZipFile(build_wheel(packaged)) as wheel:
+        wheel.extractall(tmp_path / "site")
+    return tmp_path / "site"
+
+
+def run(site: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the doctor as images do, with nothing of this project on the path."""
+    return subprocess.run(
+        [sys.executable, doctor.__file__, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(site), **env},
+        cwd=site.parent,
+        timeout=60,
+    )
+
+
+def wrong(site: Path, *arguments: str, status: int = 1, **env: str) -> str:
+    """What the doctor finds wrong."""
+    done = run(site, "--quiet", *arguments, **env)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_patched_environment_is_well(packaged: Project, tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv")
+    python = tmp_path / "venv/bin/python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q"]
+    wheel = str(build_wheel(packaged))
+    subprocess.run([*pip, "--no-deps", "--no-index", wheel], check=True)
+    shown = packaged.run("doctor", "--python", str(python)).stdout
+    assert "2 of 2 patches of v1.2.0 are live" in shown
+    assert packaged.run("doctor", "--python", str(python), "--quiet").stdout == ""
+
+
+def test_each_patch_is_judged_by_its_own_files(site: Path) -> None:
+    (site / "vllm/reader.py").write_text("READ = 2\n")
+    found = wrong(site)
+    assert "vllm/reader.py is not the patched file" in found
+    assert "1 of 2 patches of v1.2.0 are live" in found and "parser.py" not in found
+    (site / "vllm/reader.py").unlink()
+    assert wrong(site) == found
+
+
+def test_another_vllm_that_is_imported_instead(site: Path, tmp_path: Path) -> None:
+    other = lay(tmp_path / "other", {"vllm/__init__.py": ""})
+    path = f"{other}{os.pathsep}{site}"
+    assert f"shadow: Python imports {other / 'vllm'}" in wrong(site, PYTHONPATH=path)
+
+
+@pytest.mark.parametrize(
+    ("variable", "leaves", "reader", "status"),
+    [
+        ("0", False, "1", 0),
+        ("1", False, "1", 1),
+        ("1", True, "1", 0),
+        ("1", True, "0", 1),
+    ],
+)
+def test_the_rust_frontend(
+    site: Path, variable: str, leaves: bool, reader: str, status: int
+) -> None:
+    if leaves:
+        launcher = "def _leave_rust_frontend(args): ...\n"
+        lay(site, {"vllm/entrypoints/cli/serve.py": launcher})
+    variables = {"VLLM_USE_RUST_FRONTEND": variable, "VLLM_QWEN_TOOL_READER": reader}
+    assert ("not patched" in wrong(site, status=status, **variables)) == bool(status)
+
+
+def test_the_combined_patch_and_a_stock_vllm(
+    packaged: Project, official: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no patchset.json is, the checkout's sums say what the files are."""
+    packaged.run("refresh")
+    packaged.run("apply")
+    monkeypatch.setenv("PYTHONPATH", str(official))
+    here = ("doctor", "--python", sys.executable)
+    assert "a stock vLLM" in packaged.run(*here, status=3).stderr
+    for path in ("vllm/parser.py", "vllm/reader.py"):
+        shutil.copy(packaged.patched / path, official / path)
+    assert "2 of 2 patches of v1.2.0 are live" in packaged.run(*here).stdout
+    (official / "vllm/reader.py").unlink()
+    assert "vllm/reader.py is not the patched" in packaged.run(*here, status=1).stdout
+    shutil.rmtree(official / OFFICIAL_INFO)
+    assert "no vllm is installed" in packaged.run(*here, status=2).stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vllm/parser.abi3.so",
+        f"vllm/reader{sysconfig.get_config_var('EXT_SUFFIX')}",
+        "vllm/parser/__init__.py",
+        "vllm/parser/__init__.abi3.so",
+        "vllm/__init__.abi3.so",
+    ],
+)
+def test_what_python_imports_instead(site: Path, name: str) -> None:
+    place = site / name
+    place.parent.mkdir(exist_ok=True)
+    place.touch()
+    assert f"shadow: Python imports {place}" in wrong(site)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"release": "v9.9.9"},
+        {"release": ["v1.2.0"]},
+        {"files": {}},
+        {"files": []},
+        {"patches": 3},
+        {"patches": [{"name": "x", "files": 3}]},
+        "[]",
+        "{",
+        "null",
+        "[" * 100_000,
+    ],
+)
+def test_a_manifest_that_is_of_nothing_is_not_believed(
+    site: Path, change: dict[str, object] | str
+) -> None:
+    if isinstance(change, dict):
+        change = json.dumps(json.loads((site / MANIFEST).read_text()) | change)
+    (site / MANIFEST).write_text(change)
+    done = run(site)
+    assert done.returncode == doctor.STOCK and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["vllm/parser.py", "vllm/_C.abi3.so", MANIFEST])
+def test_a_fifo_is_not_waited_for(site: Path, name: str) -> None:
+    place = site / name
+    place.unlink()
+    os.mkfifo(place)
+    assert run(site).returncode in (0, 1, doctor.STOCK)
+
+
+CHECK = ("sha256sum", "--check", "--strict")
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason=f"{APT}patch")
+def test_the_combined_patch_goes_in_and_out_again(
+    packaged: Project, official: Path
+) -> None:
+    """As docs/patching.md says, with patch and sha256sum alone.
+
+    The series has a new file, and one that no wheel has.
+    """
+
+    def run(*command: str) -> int:
+        return subprocess.run(command, cwd=official, capture_output=True).returncode
+
+    packaged.run("refresh")
+    patch, before, after = packaged.run("export").stdout.splitlines()
+    assert Path(patch).name == "vllm-1.2.0-mtp.1.patch"
+    files = {file: file.read_bytes() for file in official.rglob("*.py")}
+    put_in = ("patch", "-p1", "--fuzz=0", "--forward", "--batch", "--input", patch)
+    assert run(*CHECK, before) == 0 != run(*CHECK, after)
+    assert run(*put_in) == 0
+    assert run(*CHECK, after) == 0 != run(*CHECK, before)
+    assert (official / "vllm/reader.py").read_text() == "READ = 1\n"
+    assert not (official / "tests").exists()
+    take_out = ("patch", "-p1", "-R", "--fuzz=0", "--batch", "--input", patch)
+    assert run(*take_out) == 0
+    assert {file: file.read_bytes() for file in official.rglob("*.py")} == files
+    # Another release is refused by the sums.
+    (official / "vllm/parser.py").write_text("more\n")
+    assert run(*CHECK, before) != 0
+
+
+#: What the self-test needs of a vLLM, and one file that the plugin compares.
+STAND_IN = {
+    "__init__.py": '__version__ = "0.33.0"\n',
+    "logger.py": """\
+import logging
+logging.basicConfig(level="INFO", format="%(levelname)s %(message)s")
+def init_logger(name):
+    return logging.getLogger(name)
+""",
+    "parser/__init__.py": "",
+    "tool_parsers/__init__.py": "",
+    "tool_parsers/utils.py": "def iter_response_function_tool_info(tool): ...\n",
+    "renderers/__init__.py": "",
+    "renderers/chat_utils.py": "make_tool_call_id = str\n",
+    "entrypoints/__init__.py": "",
+    "entrypoints/generate/__init__.py": "",
+    "entrypoints/generate/base/__init__.py": "",
+    "entrypoints/generate/base/protocol.py": """\
+from pydantic import BaseModel
+class FunctionCall(BaseModel):
+    id: str | None = None
+    name: str
+    arguments: str
+class DeltaFunctionCall(BaseModel):
+    name: str | None = None
+    arguments: str | None = None
+class DeltaToolCall(BaseModel):
+    id: str | None = None
+    type: str | None = None
+    index: int
+    function: DeltaFunctionCall | None = None
+class DeltaMessage(BaseModel):
+    content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[DeltaToolCall] = []
+ToolCall = ExtractedToolCallInformation = FunctionCall
+""",
+}
+COMPARED = "vllm/tool_parsers/__init__.py"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return plugin.build(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture
+def plugged(wheel: Path, tmp_path: Path) -> Path:
+    """A folder with the plugin and a vLLM 0.33.0 that it knows."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    lay(tmp_path / "vllm", STAND_IN)
+    digest = files.sha256_file(tmp_path / COMPARED)
+    own = tmp_path / plugin.PACKAGE
+    (own / "v0.33.0.sha256").write_text(f"{digest}  {COMPARED}\n")
+    for listing, listed in (
+        (installed(tmp_path), own.iterdir()),
+        (tmp_path / "vllm-0.33.0.dist-info", [tmp_path / COMPARED]),
+    ):
+        listing.mkdir(exist_ok=True)
+        lines = [
+            record.line(str(file.relative_to(tmp_path)), file.read_bytes())
+            for file in listed
+        ]
+        (listing / "RECORD").write_bytes(record.render(lines))
+    return tmp_path
+
+
+def installed(plugged: Path) -> Path:
+    """What the installer wrote of the plugin."""
+    return next(plugged.glob(f"{plugin.PACKAGE}-*.dist-info"))
+
+
+def load(plugged: Path, *, name: str = "MainProcess", **environment: str) -> str:
+    """Run the entry point as vLLM does; return what it says."""
+    code = (
+        "import multiprocessing, importlib.metadata as m\n"
+        f"multiprocessing.current_process().name = {name!r}\n"
+        "(point,) = m.entry_points(group='vllm.general_plugins', name='qwen_tools')\n"
+        "point.load()()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment | {"PYTHONPATH": str(plugged)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stderr
+
+
+def test_the_bytes_depend_on_the_files_alone(
+    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = tmp_path / "checkout"
+    for name in ("plugin", "files", "v0.33.0"):
+        shutil.copytree(
+            paths.patches_dir() / name,
+            checkout / "patches" / name,
+            copy_function=shutil.copyfile,
+        )
+    monkeypatch.setenv("PATCHSET_ROOT", str(checkout))
+    (checkout / "patches/plugin/vllm_qwen_tools/__pycache__").mkdir()
+    again = plugin.build(tmp_path)
+    assert again.name == wheel.name
+    assert again.read_bytes() == wheel.read_bytes()
+
+    with (checkout / "patches/files/vllm/parser/qwen_tool_reader.py").open("a") as file:
+        file.write("# another\n")
+    assert plugin.build(tmp_path).name != wheel.name
+
+
+def test_pip_and_python_take_the_wheel(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        modules = [name for name in archive.namelist() if name.endswith(".py")]
+        for name in modules:
+            text = archive.read(name).decode()
+            compile(text, name, "exec")
+            assert "vllm.parser.qwen" not in text or name.endswith("/__init__.py")
+        assert archive.namelist()[-1].endswith(".dist-info/RECORD")
+    assert f"{plugin.PACKAGE}/qwen_tool_reader.py" in modules
+
+
+def test_verify_names_what_differs(wheel: Path, tmp_path: Path) -> None:
+    assert verify(wheel).deviations == []
+    forged = tmp_path / wheel.name
+    shutil.copyfile(wheel, forged)
+    with zipfile.ZipFile(forged, "a") as archive:
+        archive.writestr("vllm_qwen_tools/more.py", "")
+    assert verify(forged).deviations == [
+        "vllm_qwen_tools/more.py: does not belong there (not of the series)"
+    ]
+    other = wheel.with_name("vllm_qwen_tools-1-py3-none-any.whl")
+    shutil.copyfile(wheel, other)
+    (said,) = verify(other).deviations
+    assert "right, but not byte for byte" in said and wheel.name in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        (
+            "vllm/__init__.py",
+            '__version__ = "0.33.1"\n',
+            "0.33.1 does nothing: it knows v0.26.0, v0.27.1, v0.31.0, v0.32.0, v0.33.0",
+        ),
+        (COMPARED, "# mended\n", f"{COMPARED} is not the file of vLLM 0.33.0."),
+        (COMPARED, None, f"{COMPARED} is not the file of"),
+        ("vllm/parser/qwen_tool_reader.py", "", "this vLLM is patched and"),
+        (
+            "vllm_qwen_tools/qwen_tool_deltas.py",
+            "def assemble(deltas):\n    return None, None, []\n",
+            "the self-test failed: 'So.",
+        ),
+    ],
+)
+def test_what_is_not_known_stays_as_it_is(
+    plugged: Path, name: str, text: str | None, reason: str
+) -> None:
+    # A build of the release, such as that for the CPU, is known by its files.
+    (plugged / "vllm/__init__.py").write_text('__version__ = "0.33.0+cpu"\n')
+    if text is None:
+        (plugged / name).unlink()
+    else:
+        with (plugged / name).open("a") as file:
+            file.write(text)
+    said = load(plugged)
+    assert " does nothing: " in said and reason in said and said.count("\n") == 1
+
+
+def test_what_cannot_be_imported_leaves_vllm_as_it_is(plugged: Path) -> None:
+    # The stand-in passes the self-test and has no serving code.
+    said = load(plugged)
+    assert "does nothing: it could not be loaded." in said
+    assert "No module named 'vllm.entrypoints.anthropic'" in said
+    # Only processes that serve say something, and the switch is named.
+    assert load(plugged, name="EngineCore_0") == ""
+    said = load(plugged, name="ApiServer_1", VLLM_QWEN_TOOL_READER="0")
+    assert "does nothing: VLLM_QWEN_TOOL_READER=0." in said
+
+
+def doctor_says(plugged: Path, *, status: int, **environment: str) -> list[str]:
+    """What the doctor says of the plugin, each with its status."""
+    done = run(plugged, **environment)
+    assert done.returncode == status, done.stdout + done.stderr
+    lines = [line.partition(" plugin: ") for line in done.stdout.splitlines()]
+    return [f"{how.strip().lower()} {text}" for how, _, text in lines if text]
+
+
+def test_the_doctor_says_that_the_plugin_is_live(plugged: Path) -> None:
+    (live,) = doctor_says(plugged, status=0)
+    assert live.startswith("ok vllm-qwen-tools-1+files")
+    assert "is live: the files are v0.33.0's" in live
+
+
+def test_the_doctor_without_the_plugin_says_stock(plugged: Path) -> None:
+    shutil.rmtree(installed(plugged))
+    assert doctor_says(plugged, status=doctor.STOCK) == []
+
+
+@pytest.mark.parametrize("version", ["0.33.0", "0.33.1"])
+def test_the_doctor_says_why_the_plugin_does_nothing(
+    plugged: Path, version: str
+) -> None:
+    (plugged / "vllm-0.33.0.dist-info").rename(plugged / f"vllm-{version}.dist-info")
+    (plugged / COMPARED).write_text("# mended by hand\n")
+    reason = f"{COMPARED} is not the file of v0.33.0"
+    if version == "0.33.1":
+        known = "v0.26.0, v0.27.1, v0.31.0, v0.32.0, v0.33.0"
+        reason = f"it knows {known}, not v0.33.1"
+    name = installed(plugged).stem.replace("_", "-")
+    assert doctor_says(plugged, status=1) == [f"wrong {name} does nothing: {reason}"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("VLLM_QWEN_TOOL_READER", "0"), ("VLLM_PLUGINS", "lora_resolver")],
+)
+def test_the_doctor_knows_what_switches_the_plugin_off(
+    plugged: Path, variable: str, value: str
+) -> None:
+    (said,) = doctor_says(plugged, status=1, **{variable: value})
+    assert said.startswith("wrong") and variable in said
+
+
+def test_the_doctor_says_that_a_patched_vllm_needs_no_plugin(plugged: Path) -> None:
+    (plugged / "vllm/parser/qwen_tool_reader.py").touch()
+    (said,) = doctor_says(plugged, status=1)
+    assert said.endswith("does nothing: this vLLM is patched")
