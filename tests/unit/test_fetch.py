@@ -276,7 +276,7 @@ def entry(name: str, kind: bytes, goal: str = "") -> tarfile.TarInfo:
         entry("top/device", tarfile.CHRTYPE),
         tarfile.TarInfo("beside/file"),
     ],
-    ids=str,
+    ids=lambda member: member.name,
 )
 def test_archives_cannot_leave_their_folder(
     target: Path, member: tarfile.TarInfo
