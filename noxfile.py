@@ -151,7 +151,7 @@ command("drift", "Release: try the series: -- [RELEASE | GIT-REF].", tree=True)
 
 @nox.session
 def lock(session: nox.Session) -> None:
-    """Release: lock an image's packages, or ours: -- [RELEASE | tool | tests]."""
+    """Release: lock Python packages, an image's or ours: -- [RELEASE | tool | tests]."""
     install(session)
     own = {
         "tool": "--universal --generate-hashes -c tests/requirements.txt pyproject.toml -o requirements.txt",

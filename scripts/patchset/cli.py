@@ -217,7 +217,7 @@ def pin_command(release: str) -> None:
 @arch_option
 @click.option("--upgrade", is_flag=True, help="Take the newest versions.")
 def lock_command(release: str | None, target: Use, arch: Arch, upgrade: bool) -> None:
-    """Lock an image's packages in patches/RELEASE/pylock.TARGET-ARCH.toml.
+    """Lock an image's Python packages in patches/RELEASE/pylock.TARGET-ARCH.toml.
 
     uv resolves the official wheel's requirements for Debian 12. overrides.TARGET.txt
     beside the lock replaces requirements that the index cannot meet,

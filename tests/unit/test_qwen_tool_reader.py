@@ -54,6 +54,14 @@ def test_reads_a_call(think_tags: bool) -> None:
     ]
 
 
+@pytest.mark.parametrize(("gap", "is_frame"), [(256, True), (257, False)])
+def test_the_longest_white_space_of_a_frame(gap: int, is_frame: bool) -> None:
+    tag = "<tool_call>"
+    text = call("read", ("path", "/a")).replace(f"{tag}\n", tag + " " * gap)
+    contents = [said for kind, said in events([text]) if kind == "CONTENT"]
+    assert contents == ([] if is_frame else [tag])
+
+
 TAGS = [
     "<tool_call>",
     "</tool_call>",

@@ -66,12 +66,13 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
                 f"{release.name} --discard",
             )
         made = _save(release, tree, stamp, outcome) if stamp else None
+        shared = {one for one in outcome.written if one.startswith((FILES, *SHARED))}
         chosen = [
             other
             for other in releases()
             if everything
             or other.name == release.name
-            or not outcome.written.isdisjoint(entries(other))
+            or not shared.isdisjoint(entries(other))
         ]
         generate(chosen, outcome)
         if stamp and made:
@@ -196,8 +197,8 @@ def _store(
         if there not in (None, made, inputs.get(entry)):
             raise PatchsetError(
                 f"{file} was edited since the tree was made, and differs from it",
-                "move it aside, run the same command again, then put the edit into the "
-                "tree",
+                f"a tree without work: nox -s apply -- {release.name} --discard; else move "
+                "the file aside, run the same command again, then edit the tree",
             )
         if made is None:
             deleted.append(file)
@@ -221,7 +222,8 @@ def _ported(
     old = read(load(stamp["port"]["from"]))
     names = {patch.name for patch in made.patches}
     dropped = [patch for patch in old.patches if patch.name not in names]
-    proofs = {*taken_proofs(release), *(p for patch in dropped for p in patch.proofs)}
+    proofs = {p for patch in dropped for p in patch.proofs}
+    proofs |= {*taken_proofs(release), *taken_proofs(old.release)}
     proofs -= {proof for patch in made.patches for proof in patch.proofs}
     text = "".join(f"{proof}\n" for proof in sorted(proofs))
     _write(release.folder / TAKEN, text)
