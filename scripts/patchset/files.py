@@ -22,6 +22,8 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 #: Temporary names start so.
 TEMP_PREFIX = ".tmp-"
+#: In a temporary folder, what its run holds.
+_LOCK = ".lock"
 
 
 def sha256_file(path: Path) -> str:
@@ -86,17 +88,17 @@ def _unfinished(path: Path) -> Iterator[Path]:
         held.callback(shutil.rmtree, made, ignore_errors=True)
         with _held(path.parent, fcntl.LOCK_EX):  # until others see that it is held
             for left in path.parent.glob(f"{TEMP_PREFIX}*-{path.name}"):
-                with contextlib.suppress(OSError), _held(left):
+                with contextlib.suppress(OSError), _held(left / _LOCK):
                     shutil.rmtree(left, ignore_errors=True)
             made.mkdir()
-            held.enter_context(_held(made))
+            held.enter_context(_held(made / _LOCK))
         yield made / path.name
 
 
 @contextlib.contextmanager
-def _held(folder: Path, how: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> Iterator[None]:
-    """Hold the lock of a folder itself; BlockingIOError if another run holds it."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _held(place: Path, how: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> Iterator[None]:
+    """Hold a folder or file itself; BlockingIOError if another run holds it."""
+    handle = os.open(place, os.O_RDONLY | (0 if place.is_dir() else os.O_CREAT))
     try:
         fcntl.flock(handle, how)
         yield

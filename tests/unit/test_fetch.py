@@ -224,6 +224,16 @@ def test_a_wrong_setting_ends_in_a_message(
     assert value.partition("/")[0] in caught.value.message and caught.value.hint
 
 
+@pytest.mark.timeout(30)
+def test_a_run_does_not_wait_for_itself(tmp_path: Path) -> None:
+    with files.scratch(tmp_path) as work:
+        files.write_text(work / "inside", "x")
+        files.write_text(work.parent / "beside", "x")
+        with files.scratch(tmp_path), files.scratch(work.parent) as nested:
+            assert work.is_dir() and nested.is_dir()
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_disk_that_is_full_while_a_folder_is_copied_is_said_like_any_other(
     tmp_path: Path,
 ) -> None:

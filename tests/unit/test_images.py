@@ -544,6 +544,7 @@ RUN ["sleep", "{SLEEP}"]
 """
 #: Builds, and says so when its last step runs; then writes the layout.
 BUILD = """
+import shutil
 import sys
 from pathlib import Path
 import click
@@ -555,7 +556,9 @@ def command():
     images = Path(sys.argv[1]) / "images"
     with files.lock(images / "work"):
         buildah.clean(images)
-        buildah.build(images / "context", "localhost/small:1", 0)
+        with files.scratch(images) as context:
+            shutil.copytree(images / "context", context, dirs_exist_ok=True)
+            buildah.build(images, context, "localhost/small:1", 0)
         with files.atomic_folder(images / "small") as made:
             buildah.store("localhost/small:1", made)
 
@@ -632,5 +635,5 @@ def test_containers_of_somebody_else_stay(storage: Path) -> None:
     context = storage / "images/context"
     lay(context, {"Dockerfile": 'FROM scratch\nRUN ["/no-such-program"]\n'})
     with pytest.raises(process.ProgramError):
-        buildah.build(context, "localhost/small:1", 0)
+        buildah.build(context.parent, context, "localhost/small:1", 0)
     assert ask("containers", "--format", "{{.ContainerName}}") == mine

@@ -17,11 +17,14 @@ _JOURNAL = ".containers"
 _OF_STEPS = ("", "scratch", "<none>")
 
 
-def build(context: Path, tag: str, epoch: int, options: Sequence[str] = ()) -> None:
+def build(
+    folder: Path, context: Path, tag: str, epoch: int, options: Sequence[str] = ()
+) -> None:
     """Build the Dockerfile of a folder; no step can reach a network, or is told how to.
 
     Args:
-        context: The folder.
+        folder: Where ``clean`` finds, after a kill, what containers were there before.
+        context: The Dockerfile's folder.
         tag: The image's name.
         epoch: The time that everything gets, in seconds since 1970.
         options: More words for ``buildah bud``.
@@ -35,7 +38,6 @@ def build(context: Path, tag: str, epoch: int, options: Sequence[str] = ()) -> N
     argv += ["--layers", "--format", "oci", "--pull=false", "--http-proxy=false"]
     argv += ["--timestamp", str(epoch), f"--build-arg=SOURCE_DATE_EPOCH={epoch}"]
     argv += [*options, "--tag", tag, str(context)]
-    folder = context.parent
     files.write_text(folder / _JOURNAL, "\n".join(_containers()))
     with console.step(f"build {tag}"), files.scratch(folder) as scratch:
         env = {**os.environ, "TMPDIR": str(scratch)}

@@ -73,7 +73,7 @@ def build(patched: PatchedRelease, target: Target) -> Path:
             options += [f"--build-arg=PRELOAD={preload}"]
         with files.scratch(images) as context:
             fill(context, base, wheel, locked, wheels)
-            buildah.build(context, name, epoch, options)
+            buildah.build(images, context, name, epoch, options)
         with files.lock(out), files.atomic_folder(out) as temp:
             buildah.store(name, temp)
             digest, below = layout.load(temp / "image").digest, {base.name: base_sum}
