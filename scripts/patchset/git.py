@@ -19,7 +19,7 @@ IDENTITY = ("vllm-mtp-patches", "vllm-mtp-patches@localhost")
 _UNWRITTEN = re.compile(r"unable to|cannot|could ?n[o']t|failed to|write error", re.I)
 
 #: Bound of one git command, in seconds.
-TIMEOUT = 1800.0
+TIMEOUT = 900.0
 
 _SETTINGS = (
     ("core.autocrlf", "false"),

@@ -12,8 +12,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +31,10 @@ from patchset.series.read import read, taken_proofs
 TIMEOUT = 600
 #: Runs at once; each takes a core and 2 GB.
 AT_ONCE = 2
+
+#: Set when nobody waits for proofs any more; those at work look so often, in seconds.
+_over = threading.Event()
+_LOOK = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +90,7 @@ def prove(release: Release, *, only: Sequence[str] = ()) -> list[Verdict]:
         proofs = [(patch.name, proof) for proof in patch.proofs]
         every += proofs
         runs.append(Run(proofs, "without it", "red", f"{commits[patch.entry]}^"))
-    if chosen:
+    if chosen:  # first, because it takes longest
         runs.insert(0, Run(every, "whole series", "green", "HEAD"))
     taken = [(Path(path).stem, path) for path in taken_proofs(release)]
     if taken and not only:
@@ -93,32 +99,32 @@ def prove(release: Release, *, only: Sequence[str] = ()) -> list[Verdict]:
 
 
 def show(tree: Path, release: str, runs: Sequence[Run]) -> list[Verdict]:
-    """What proofs show on commits of a tree, as many runs at once as ``AT_ONCE``."""
+    """What proofs show on commits of a tree, ``AT_ONCE`` runs at once.
+
+    After Ctrl-C those at work end, and no more begin.
+    """
     found: list[Verdict] = []
     free: SimpleQueue[Path] = SimpleQueue()
-
-    def at_work(run: Run) -> list[Verdict]:
-        clone = free.get()
+    console.note(f"  {len(runs)} runs of proofs, {AT_ONCE} at once")
+    _over.clear()
+    with (
+        files.scratch(paths.build_dir()) as folder,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+    ):
+        for number in range(min(AT_ONCE, len(runs))):
+            place = folder / str(number)
+            git.run(folder, "clone", "--quiet", "--local", str(tree), place.name)
+            free.put(place)
         try:
-            _check_out(clone, git.text(tree, "rev-parse", run.commit))
-            return _run(clone, release, run)
-        finally:
-            free.put(clone)
-
-    console.note(f"  {len(runs)} runs of proofs")
-    with files.scratch(paths.build_dir()) as folder:
-        for number in range(AT_ONCE):
-            free.put(folder / str(number))
-            git.run(folder, "clone", "--quiet", "--local", str(tree), str(number))
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            futures = [pool.submit(at_work, run) for run in runs]
-            try:
-                for number, future in enumerate(as_completed(futures), start=1):
-                    for verdict in future.result():
-                        console.note(f"{verdict} ({number}/{len(runs)})")
-                        found.append(verdict)
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+            begun = [pool.submit(_run, free, tree, release, run) for run in runs]
+            for number, future in enumerate(as_completed(begun), start=1):
+                for verdict in future.result():
+                    console.note(f"{verdict} ({number}/{len(runs)})")
+                    found.append(verdict)
+        except BaseException:
+            _over.set()
+            pool.shutdown(cancel_futures=True)
+            raise
     return found
 
 
@@ -130,18 +136,23 @@ def commits_of(tree: Path) -> dict[str, str]:
     return {entry.strip(): commit for commit, entry in pairs}
 
 
-def _run(clone: Path, release: str, run: Run) -> list[Verdict]:
+def _run(free: SimpleQueue[Path], tree: Path, release: str, run: Run) -> list[Verdict]:
     root = paths.project_root()
     places = sorted({root / proof for _, proof in run.proofs})
+    clone = free.get()
     names = list(dict.fromkeys(name for name, _ in run.proofs))
     what = names[0] if len(names) == 1 else f"{len(names)} patches"
     console.note(f"  begin {what}, {run.stage}: {len(places)} proofs")
-    shown = _shown(clone, places, release)
-    if len(places) > 1:
-        # Together, one file may have broken another: ask the others alone.
-        for place in places:
-            if shown[place][0] != run.expected:
-                shown |= _shown(clone, [place], release)
+    try:
+        _check_out(clone, git.text(tree, "rev-parse", run.commit))
+        shown = _shown(clone, places, release)
+        if len(places) > 1:
+            # Together, one file may have broken another: ask the others alone.
+            for place in places:
+                if shown[place][0] != run.expected:
+                    shown |= _shown(clone, [place], release)
+    finally:
+        free.put(clone)
     return [
         Verdict(release, name, proof, run.stage, run.expected, *shown[root / proof])
         for name, proof in run.proofs
@@ -165,7 +176,7 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short"]
     command += ["-p", "no:cacheprovider", "-p", outcomes.__name__]
     command += [*(["-x"] if len(proofs) == 1 else []), *map(str, proofs)]
-    found, output = {}, f"no end after {TIMEOUT} s"
+    found = {}
     with files.scratch(paths.build_dir()) as folder:
         place = folder / "outcomes.json"
         variables = {
@@ -174,19 +185,36 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
             "VLLM_TREE": str(tree),
             "VLLM_LOGGING_LEVEL": "ERROR",
         }
-        with suppress(subprocess.TimeoutExpired):
-            done = subprocess.run(
-                command,
-                cwd=proofs[0].parent,
-                env=os.environ | variables,
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=TIMEOUT,
-            )
-            output = done.stdout
-            # 0: all passed; 1: some failed. Other statuses (no tests, errors in
-            # collecting) show nothing.
-            if done.returncode in (0, 1) and place.is_file():
-                found = json.loads(place.read_text(encoding="utf-8"))
+        status, output = _run_bounded(command, proofs[0].parent, variables)
+        # 0: all passed; 1: some failed. Other statuses (no tests, errors in
+        # collecting) show nothing.
+        if status in (0, 1) and place.is_file():
+            found = json.loads(place.read_text(encoding="utf-8"))
     return {proof: (found.get(str(proof), "error"), output) for proof in proofs}
+
+
+def _run_bounded(
+    command: list[str], folder: Path, variables: dict[str, str]
+) -> tuple[int, str]:
+    """Run a program for ``TIMEOUT`` at most; its exit status and what it printed.
+
+    Raises:
+        CancelledError: nobody waits for it any more.
+    """
+    output, end = None, time.monotonic() + TIMEOUT
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=os.environ | variables,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as child:
+        while output is None and time.monotonic() < end and not _over.is_set():
+            with suppress(subprocess.TimeoutExpired):
+                output = child.communicate(timeout=_LOOK)[0]
+        if output is None:
+            child.kill()
+    if _over.is_set():
+        raise CancelledError
+    return child.returncode, output or f"no end after {TIMEOUT} s"

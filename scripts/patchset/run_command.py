@@ -17,6 +17,7 @@ from patchset.errors import (
     EXIT_INTERRUPTED,
     MissingToolError,
     PatchsetError,
+    UnavailableError,
 )
 
 
@@ -64,6 +65,10 @@ def _ending(
     except (click.Abort, KeyboardInterrupt):
         told = PatchsetError("interrupted", again)
         told.exit_code = EXIT_INTERRUPTED
+    except ConnectionError as error:
+        told = UnavailableError(
+            f"the network failed: {error}", "run the same command again"
+        )
     except ModuleNotFoundError as error:
         message = f"the Python package {error.name} is not installed here"
         told = MissingToolError(

@@ -285,6 +285,7 @@ def entry(name: str, kind: bytes, goal: str = "") -> tarfile.TarInfo:
         entry("top/hard", tarfile.LNKTYPE, "top/ok"),
         entry("top/device", tarfile.CHRTYPE),
         tarfile.TarInfo("beside/file"),
+        tarfile.TarInfo("top/ok"),  # a second time
     ],
     ids=lambda member: member.name,
 )
@@ -297,8 +298,14 @@ def test_archives_cannot_leave_their_folder(
     assert found == ["bad.tar.gz", "target"]
 
 
-def test_a_truncated_archive(target: Path) -> None:
+def test_truncated_and_oversized_archives(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = archive(target, content=random.Random(2).randbytes(100_000))
+    monkeypatch.setattr(unpack, "MAX_BYTES", 50_000)
+    with pytest.raises(PatchsetError, match="larger than"):
+        unpack.sdist(file, target)
+    monkeypatch.undo()
     file.write_bytes(file.read_bytes()[:50_000])
     with pytest.raises(PatchsetError, match="cannot be unpacked"):
         unpack.sdist(file, target)
