@@ -49,14 +49,17 @@ def step(name: str) -> Iterator[None]:
 
 
 def progress(name: str, total: int, *, unit: str = "bytes") -> Callable[[int], None]:
-    """The function that is told how much more is done, and says so now and then."""
+    """The function that is told how much more is done, and says so every 15 seconds.
+
+    ``total`` is in ``unit``\\ s; bytes are shown as megabytes.
+    """
     scale, word = (1e6, "MB") if unit == "bytes" else (1, unit)
     done, told = 0, time.monotonic()
 
     def advance(count: int) -> None:
         nonlocal done, told
         done += count
-        if done == total or time.monotonic() - told > _BETWEEN_LINES:
+        if time.monotonic() - told > _BETWEEN_LINES:
             told = time.monotonic()
             note(f"  {name}: {done / scale:.0f} of {total / scale:.0f} {word}")
 

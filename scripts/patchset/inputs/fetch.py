@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -19,25 +20,29 @@ TRIES = 5
 FIRST_PAUSE = 1.0
 
 
-def artifact(pinned: Artifact) -> Path:
+def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> Path:
     """The verified file of a pin: one that is in the downloads, or an index's.
 
     The file gets its name once it has the pinned sha256. Two runs at once wait for each
-    other.
+    other. ``advance`` is told of its bytes, as one of many; else it is a step of its own.
     """
     place = paths.downloads_dir() / pinned.file
     with files.lock(place):
         if place.is_file():
             if files.sha256_file(place) == pinned.sha256:
+                if advance is not None:
+                    advance(pinned.size)
                 return place
             # It is kept until then: the pin may be what is wrong.
             console.note(f"{place} is not the pinned file; fetching that")
         files.need_space({place.parent: pinned.size})
-        with (
-            console.step(f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"),
-            files.atomic_file(place) as part,
-        ):
-            _download(pinned, part, console.progress(pinned.file, pinned.size))
+        with contextlib.ExitStack() as shown:
+            if advance is None:
+                title = f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"
+                shown.enter_context(console.step(title))
+                advance = console.progress(pinned.file, pinned.size)
+            with files.atomic_file(place) as part:
+                _download(pinned, part, advance)
     return place
 
 

@@ -104,8 +104,10 @@ def gather(packages: Iterable[Locked]) -> list[Path]:
     """Download what is missing of the locked wheels; all of them, verified."""
     pins = [package.wheel for package in packages]
     size = sum(pin.size for pin in pins)
-    with console.step(f"fetch {len(pins)} wheels, {size / 1e9:.2f} GB"):
-        return [fetch.artifact(pin) for pin in pins]
+    title = f"fetch {len(pins)} wheels, {size / 1e9:.2f} GB"
+    with console.step(f"{title}, into {paths.downloads_dir()}"):
+        advance = console.progress("fetched and checked", size)
+        return [fetch.artifact(pin, advance) for pin in pins]
 
 
 def make(
