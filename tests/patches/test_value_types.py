@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from harness import call, messages, tool
+from harness import arguments, ask, call, messages, tool
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -73,3 +74,22 @@ SCHEMA: dict[str, Any] = {
 def test_converted(key: str, value: str, expected: Any) -> None:
     for message in messages(call("f", (key, value)), tools=[tool("f", SCHEMA)]):
         assert message.arguments == [("f", {key: expected})]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(?:(?:(?:a|b|c){150}){150}){150}", "(x{1500}){1500}", "^(a|aa)+$"]
+)
+def test_no_regular_expression_of_a_schema_is_executed(pattern: str) -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"v": {"type": ["integer", "string"], "pattern": pattern}},
+        "patternProperties": {pattern: {"type": "integer"}},
+        "additionalProperties": {"type": "string"},
+    }
+    key, value = "a" * 60 + "!", "12"
+    output, tools = call("f", ("v", value), (key, value)), [tool("f", schema)]
+    ask(output, 5)  # imports and tokenizers are not what is measured
+    start = time.thread_time()
+    reading = ask(output, 5, tools=tools)
+    assert arguments(reading) == [("f", {"v": 12, key: value})]
+    assert time.thread_time() - start < 0.5

@@ -25,6 +25,9 @@ JOB_LIMIT_S = 900.0
 for so long hangs in the code under test.
 """
 
+URL_LIMIT_S = 300.0
+"""Bound of a response of a running server."""
+
 Job = dict[str, Any]
 Result = dict[str, Any]
 
@@ -182,7 +185,8 @@ class UrlAdapter:
             client = httpx.AsyncClient(base_url=self.url, timeout=None)
             health = runner.run(client.get("/health"))
             scripted = health.headers.get("x-conformance")
-            judge = Judge(client, self.model, json_calls=scripted == "json-calls")
+            constrains = scripted == "json-calls"
+            judge = Judge(client, self.model, json_calls=constrains, limit=URL_LIMIT_S)
             for job in jobs:
                 if not scripted:  # it cuts as it pleases
                     job = {**job, "schedules": job["schedules"] or ["whole"]}

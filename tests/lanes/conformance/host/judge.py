@@ -18,7 +18,7 @@ from conformance.reading import Reading, failed, raised
 from conformance.surfaces import surfaces
 
 LIMIT_S = 60.0
-"""A response that takes longer is a hang."""
+"""Bound of a scripted response; a model takes longer."""
 
 Judged = tuple[list[check.Found], bool]
 
@@ -52,13 +52,20 @@ def script(
 class Judge:
     """Asks a server, in this process or another.
 
-    ``json_calls``: the release constrains required calls to JSON.
+    ``json_calls``: the release constrains required calls to JSON. A response that takes
+    longer than ``limit`` seconds is a hang.
     """
 
     def __init__(
-        self, client: httpx.AsyncClient, model: str = MODEL, *, json_calls: bool = False
+        self,
+        client: httpx.AsyncClient,
+        model: str = MODEL,
+        *,
+        json_calls: bool = False,
+        limit: float = LIMIT_S,
     ) -> None:
         self.client, self.model, self.json_calls = client, model, json_calls
+        self.limit = limit
         self.body = b""
         """The last response that is to be read."""
 
@@ -85,7 +92,7 @@ class Judge:
         }
         try:
             asked = self.client.post(surface.PATH, json=request, headers=headers)
-            answer = await asyncio.wait_for(asked, LIMIT_S)
+            answer = await asyncio.wait_for(asked, self.limit)
         except TimeoutError:
             return raised("hang", "no end of the response")
         except httpx.HTTPError as error:
