@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import tarfile
 import time
 import uuid
@@ -22,7 +23,7 @@ from typing import Any
 import pytest
 
 import registry
-from patchset import cli, results
+from patchset import cli, doctor, results
 from patchset.inputs import index
 from patchset.wheel import record
 
@@ -451,6 +452,20 @@ def narrow_umask() -> Iterator[None]:
     before = os.umask(0o077)
     yield
     os.umask(before)
+
+
+def run_doctor(
+    site: Path, *arguments: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the doctor as images do, with nothing of this project on the path."""
+    return subprocess.run(
+        [sys.executable, doctor.__file__, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(site), **env},
+        cwd=site.parent,
+        timeout=60,
+    )
 
 
 def running(word: str) -> bool:

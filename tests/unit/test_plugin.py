@@ -1,201 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An installed vLLM: the doctor, the combined patch, and the plugin, in processes of their own."""
+"""The plugin: its wheel, when vLLM loads it, and what the doctor says of it."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
-import sysconfig
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from conftest import APT, OFFICIAL_INFO, Project, build_wheel, lay
+from conftest import lay, run_doctor
 from patchset import doctor, files, paths
 from patchset.wheel import plugin, record
 from patchset.wheel.verify import verify
-
-MANIFEST = "vllm-1.2.0+mtp.1.dist-info/patchset.json"
-
-
-@pytest.fixture
-def site(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder like site-packages with a patched wheel, from which Python imports."""
-    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
-    with zipfile.ZipFile(build_wheel(packaged)) as wheel:
-        wheel.extractall(tmp_path / "site")
-    return tmp_path / "site"
-
-
-def run(site: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run the doctor as images do, with nothing of this project on the path."""
-    return subprocess.run(
-        [sys.executable, doctor.__file__, *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(site), **env},
-        cwd=site.parent,
-        timeout=60,
-    )
-
-
-def wrong(site: Path, *arguments: str, status: int = 1, **env: str) -> str:
-    """What the doctor finds wrong."""
-    done = run(site, "--quiet", *arguments, **env)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
-
-
-def test_a_patched_environment_is_well(packaged: Project, tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv")
-    python = tmp_path / "venv/bin/python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q"]
-    wheel = str(build_wheel(packaged))
-    subprocess.run([*pip, "--no-deps", "--no-index", wheel], check=True)
-    shown = packaged.run("doctor", "--python", str(python)).stdout
-    assert "2 of 2 patches of v1.2.0 are live" in shown
-    assert packaged.run("doctor", "--python", str(python), "--quiet").stdout == ""
-
-
-def test_each_patch_is_judged_by_its_own_files(site: Path) -> None:
-    (site / "vllm/reader.py").write_text("READ = 2\n")
-    found = wrong(site)
-    assert "vllm/reader.py is not the patched file" in found
-    assert "1 of 2 patches of v1.2.0 are live" in found and "parser.py" not in found
-    (site / "vllm/reader.py").unlink()
-    assert wrong(site) == found
-
-
-def test_another_vllm_that_is_imported_instead(site: Path, tmp_path: Path) -> None:
-    other = lay(tmp_path / "other", {"vllm/__init__.py": ""})
-    path = f"{other}{os.pathsep}{site}"
-    assert f"shadow: Python imports {other / 'vllm'}" in wrong(site, PYTHONPATH=path)
-
-
-@pytest.mark.parametrize(
-    ("variable", "leaves", "reader", "status"),
-    [
-        ("0", False, "1", 0),
-        ("1", False, "1", 1),
-        ("1", True, "1", 0),
-        ("1", True, "0", 1),
-    ],
-)
-def test_the_rust_frontend(
-    site: Path, variable: str, leaves: bool, reader: str, status: int
-) -> None:
-    if leaves:
-        launcher = "def _leave_rust_frontend(args): ...\n"
-        lay(site, {"vllm/entrypoints/cli/serve.py": launcher})
-    variables = {"VLLM_USE_RUST_FRONTEND": variable, "VLLM_QWEN_TOOL_READER": reader}
-    assert ("not patched" in wrong(site, status=status, **variables)) == bool(status)
-
-
-def test_the_combined_patch_and_a_stock_vllm(
-    packaged: Project, official: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where no patchset.json is, the checkout's sums say what the files are."""
-    packaged.run("refresh")
-    packaged.run("apply")
-    monkeypatch.setenv("PYTHONPATH", str(official))
-    here = ("doctor", "--python", sys.executable)
-    assert "a stock vLLM" in packaged.run(*here, status=3).stderr
-    for path in ("vllm/parser.py", "vllm/reader.py"):
-        shutil.copy(packaged.patched / path, official / path)
-    assert "2 of 2 patches of v1.2.0 are live" in packaged.run(*here).stdout
-    (official / "vllm/reader.py").unlink()
-    assert "vllm/reader.py is not the patched" in packaged.run(*here, status=1).stdout
-    shutil.rmtree(official / OFFICIAL_INFO)
-    assert "no vllm is installed" in packaged.run(*here, status=2).stderr
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "vllm/parser.abi3.so",
-        f"vllm/reader{sysconfig.get_config_var('EXT_SUFFIX')}",
-        "vllm/parser/__init__.py",
-        "vllm/parser/__init__.abi3.so",
-        "vllm/__init__.abi3.so",
-    ],
-)
-def test_what_python_imports_instead(site: Path, name: str) -> None:
-    place = site / name
-    place.parent.mkdir(exist_ok=True)
-    place.touch()
-    assert f"shadow: Python imports {place}" in wrong(site)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"release": "v9.9.9"},
-        {"release": ["v1.2.0"]},
-        {"files": {}},
-        {"files": []},
-        {"patches": 3},
-        {"patches": [{"name": "x", "files": 3}]},
-        "[]",
-        "{",
-        "null",
-        "[" * 100_000,
-    ],
-)
-def test_a_manifest_that_is_of_nothing_is_not_believed(
-    site: Path, change: dict[str, object] | str
-) -> None:
-    if isinstance(change, dict):
-        change = json.dumps(json.loads((site / MANIFEST).read_text()) | change)
-    (site / MANIFEST).write_text(change)
-    done = run(site)
-    assert done.returncode == doctor.STOCK and "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("name", ["vllm/parser.py", "vllm/_C.abi3.so", MANIFEST])
-def test_a_fifo_is_not_waited_for(site: Path, name: str) -> None:
-    place = site / name
-    place.unlink()
-    os.mkfifo(place)
-    assert run(site).returncode in (0, 1, doctor.STOCK)
-
-
-CHECK = ("sha256sum", "--check", "--strict")
-
-
-@pytest.mark.skipif(shutil.which("patch") is None, reason=f"{APT}patch")
-def test_the_combined_patch_goes_in_and_out_again(
-    packaged: Project, official: Path
-) -> None:
-    """As docs/patching.md says, with patch and sha256sum alone.
-
-    The series has a new file, and one that no wheel has.
-    """
-
-    def run(*command: str) -> int:
-        return subprocess.run(command, cwd=official, capture_output=True).returncode
-
-    packaged.run("refresh")
-    patch, before, after = packaged.run("export").stdout.splitlines()
-    assert Path(patch).name == "vllm-1.2.0-mtp.1.patch"
-    files = {file: file.read_bytes() for file in official.rglob("*.py")}
-    put_in = ("patch", "-p1", "--fuzz=0", "--forward", "--batch", "--input", patch)
-    assert run(*CHECK, before) == 0 != run(*CHECK, after)
-    assert run(*put_in) == 0
-    assert run(*CHECK, after) == 0 != run(*CHECK, before)
-    assert (official / "vllm/reader.py").read_text() == "READ = 1\n"
-    assert not (official / "tests").exists()
-    take_out = ("patch", "-p1", "-R", "--fuzz=0", "--batch", "--input", patch)
-    assert run(*take_out) == 0
-    assert {file: file.read_bytes() for file in official.rglob("*.py")} == files
-    # Another release is refused by the sums.
-    (official / "vllm/parser.py").write_text("more\n")
-    assert run(*CHECK, before) != 0
-
 
 #: What the self-test needs of a vLLM, and one file that the plugin compares.
 STAND_IN = {
@@ -380,7 +200,7 @@ def test_what_cannot_be_imported_leaves_vllm_as_it_is(plugged: Path) -> None:
 
 def doctor_says(plugged: Path, *, status: int, **environment: str) -> list[str]:
     """What the doctor says of the plugin, each with its status."""
-    done = run(plugged, **environment)
+    done = run_doctor(plugged, **environment)
     assert done.returncode == status, done.stdout + done.stderr
     lines = [line.partition(" plugin: ") for line in done.stdout.splitlines()]
     return [f"{how.strip().lower()} {text}" for how, _, text in lines if text]
