@@ -108,31 +108,23 @@ class Call(_Strict):
     to it.
     """
 
-    @model_validator(mode="before")
-    @classmethod
-    def _says_one(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            if data.get("argument_text") is None and data.get("arguments") is None:
-                raise ValueError(
-                    "a call has `arguments` or, when it is cut, `argument_text`"
-                )
-            if data.get("argument_text") is not None and data.get("arguments"):
-                raise ValueError(
-                    "a call that is cut has no `arguments` beside its `argument_text`"
-                )
-        return data
-
     @model_validator(mode="after")
-    def _is_open(self) -> Call:
-        if self.argument_text is not None:
-            try:
-                json.loads(self.argument_text)
-            except ValueError:
+    def _says_one(self) -> Call:
+        if self.argument_text is None:
+            if "arguments" in self.model_fields_set:
                 return self
             raise ValueError(
-                "the argument text of a call that is cut is not valid JSON"
+                "a call has `arguments` or, when it is cut, `argument_text`"
             )
-        return self
+        if self.arguments:
+            raise ValueError(
+                "a call that is cut has no `arguments` beside its `argument_text`"
+            )
+        try:
+            json.loads(self.argument_text)
+        except ValueError:
+            return self
+        raise ValueError("the argument text of a call that is cut is not valid JSON")
 
     def rendered(self) -> str:
         """The call as the chat template writes it."""
@@ -211,46 +203,43 @@ class Case(_Strict):
 
     @model_validator(mode="after")
     def _agree(self) -> Case:
-        if not self.starts:
-            raise ValueError("a case needs a start")
-        if "thought" in self.starts and self.expected.reasoning:
-            raise ValueError(
-                "the start `thought` brings its own reasoning: a case with reasoning lists `open` or `bare`"
-            )
-        if self.end == "length" and self.expected.finish_reason != "length":
-            raise ValueError("an output cut by length finishes with `length`")
-        calls = self.expected.calls
+        calls, finish = self.expected.calls, self.expected.finish_reason
         whole = bool(calls) and not calls[-1].cut
-        if (
-            self.end == "stop"
-            and (self.expected.finish_reason == "tool_calls") != whole
-        ):
-            raise ValueError(
-                "an output that stopped finishes with `tool_calls` when its last call is whole, else with `stop`"
-            )
-        if any(c.cut for c in calls[:-1]):
-            raise ValueError("only the last call can be cut")
-        if (self.end == "stop-string") != bool(self.stop_string):
-            raise ValueError("the end `stop-string`, and no other, has a `stop_string`")
-        if self.end == "stop-string" and (
-            self.expected.finish_reason == "length"
-            or (self.expected.finish_reason == "tool_calls" and not whole)
-        ):
-            raise ValueError("an output that a stop string cut finishes with `stop`")
-        if (self.output_as_json is not None) != (self.tool_choice == "required"):
-            raise ValueError(
-                "a required call, and no other, has an output for releases that constrain it to JSON"
-            )
-        if self.output_as_json is not None and "thought" in self.starts:
-            raise ValueError("output constrained to JSON has no reasoning before it")
-        if self.opens_with == "call" and not self.expected.calls:
-            raise ValueError("no call to open with")
-        if (
-            self.expected.calls
-            and not self.tools
-            and not any("tools" in r for r in self.request.values())
-        ):
-            raise ValueError("a request without tools has no calls")
+        as_json = self.output_as_json is not None
+        tools = self.tools or any("tools" in r for r in self.request.values())
+        rules = {
+            "a case needs a start": bool(self.starts),
+            "the start `thought` brings its own reasoning: a case with reasoning "
+            "lists `open` or `bare`": (
+                "thought" not in self.starts or not self.expected.reasoning
+            ),
+            "an output cut by length finishes with `length`": (
+                self.end != "length" or finish == "length"
+            ),
+            "an output that stopped finishes with `tool_calls` when its last call is "
+            "whole, else with `stop`": (
+                self.end != "stop" or (finish == "tool_calls") == whole
+            ),
+            "only the last call can be cut": not any(c.cut for c in calls[:-1]),
+            "the end `stop-string`, and no other, has a `stop_string`": (
+                (self.end == "stop-string") == bool(self.stop_string)
+            ),
+            "an output that a stop string cut finishes with `stop`": (
+                self.end != "stop-string"
+                or finish == "stop"
+                or (finish == "tool_calls" and whole)
+            ),
+            "a required call, and no other, has an output for releases that constrain "
+            "it to JSON": as_json == (self.tool_choice == "required"),
+            "output constrained to JSON has no reasoning before it": (
+                not as_json or "thought" not in self.starts
+            ),
+            "no call to open with": self.opens_with != "call" or bool(calls),
+            "a request without tools has no calls": not calls or bool(tools),
+        }
+        for rule, holds in rules.items():
+            if not holds:
+                raise ValueError(rule)
         return self
 
     @property
