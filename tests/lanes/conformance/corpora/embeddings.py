@@ -22,12 +22,8 @@ UNDECLARED = Call("WebFetch", {"url": "https://example.org/a?b=1", "prompt": "Su
 SECOND_QUOTED = Call("read", {"file_path": "docs/secret.txt"})
 
 
-def canonical(call: Call) -> str:
-    return spellings.CANONICAL.write(call)
-
-
-def one_line(call: Call) -> str:
-    return spellings.ONE_LINE.write(call)
+canonical = spellings.CANONICAL.write
+one_line = spellings.ONE_LINE.write
 
 
 def _two(call: Call) -> str:
@@ -72,62 +68,24 @@ def _python_list(call: Call) -> str:
     return "CALLS = [\n" + "\n".join(lines) + "\n]\n"
 
 
-def _python_strings(call: Call) -> str:
-    return f'first = "{one_line(call)}"\nsecond = "{one_line(SECOND_QUOTED)}"\n'
-
-
 def _items(indent: str) -> Way:
+    return lambda call: f"calls:\n{textwrap.indent(_two(call), indent)}\nrest: 1"
+
+
+def _nested(inner: str, outer: str) -> Way:
+    """A call in a file of a call, each indented."""
+
     def embed(call: Call) -> str:
-        first = textwrap.indent(canonical(call), indent)
-        second = textwrap.indent(canonical(SECOND_QUOTED), indent)
-        return f"calls:\n{first}\n{second}\nrest: 1"
+        content = f"See:\n{textwrap.indent(canonical(call), inner)}\nthere."
+        file = Call("write", {"file_path": "inner.md", "content": content})
+        return f"A file in a file:\n{textwrap.indent(canonical(file), outer)}\nEnd."
 
     return embed
-
-
-def _nested(call: Call) -> str:
-    inner = canonical(call)
-    outer = Call(
-        "write", {"file_path": "inner.md", "content": f"See:\n{inner}\nthere."}
-    )
-    return f"A file in a file:\n{canonical(outer)}\nEnd."
-
-
-def _nested_indented(call: Call) -> str:
-    inner = textwrap.indent(canonical(call), "  ")
-    outer = Call(
-        "write", {"file_path": "inner.md", "content": f"See:\n{inner}\nthere."}
-    )
-    return f"A file in a file:\n{textwrap.indent(canonical(outer), '    ')}\nEnd."
-
-
-def _json_line(call: Call) -> str:
-    return json.dumps({"role": "assistant", "content": canonical(call)})
-
-
-def _json_pretty(call: Call) -> str:
-    return json.dumps({"messages": [{"content": canonical(call)}], "n": 1}, indent=2)
-
-
-def _json_unescaped(call: Call) -> str:
-    return '{\n  "call": "' + one_line(call) + '",\n  "n": 1\n}'
 
 
 def _diff(mark: str) -> Way:
-    def embed(call: Call) -> str:
-        lines = "\n".join(mark + line for line in canonical(call).split("\n"))
-        head = "--- a/README.md\n+++ b/README.md\n@@ -1,9 +1,9 @@\n # Title\n"
-        return head + lines + "\n-old\n+new\n"
-
-    return embed
-
-
-def _conversation(call: Call) -> str:
-    return (
-        "<|im_start|>user\nClean up.<|im_end|>\n<|im_start|>assistant\n"
-        f"{canonical(call)}<|im_end|>\n<|im_start|>user\n<tool_response>\nok\n"
-        "</tool_response><|im_end|>\n"
-    )
+    head = "--- a/README.md\n+++ b/README.md\n@@ -1,9 +1,9 @@\n # Title\n"
+    return _lines(mark, head, "\n-old\n+new\n")
 
 
 FIRST: dict[str, Way] = {
@@ -196,11 +154,17 @@ FIRST: dict[str, Way] = {
     ),
     "Python string at column 0": _around('TEXT = """\n', '\n"""\nprint(TEXT)\n'),
     "Python string, behind the quotes": _around('TEXT = """', '"""\nprint(TEXT)\n'),
-    "Python, two strings on a line each": _python_strings,
+    "Python, two strings on a line each": lambda call: (
+        f'first = "{one_line(call)}"\nsecond = "{one_line(SECOND_QUOTED)}"\n'
+    ),
     "Python, a list of lines": _python_list,
-    "JSON, escaped": _json_line,
-    "JSON, escaped and indented": _json_pretty,
-    "JSON, as it stands": _json_unescaped,
+    "JSON, escaped": lambda call: json.dumps(
+        {"role": "assistant", "content": canonical(call)}
+    ),
+    "JSON, escaped and indented": lambda call: json.dumps(
+        {"messages": [{"content": canonical(call)}], "n": 1}, indent=2
+    ),
+    "JSON, as it stands": _around('{\n  "call": "', '",\n  "n": 1\n}', one_line),
     "one line in a sentence": _around("Then it writes ", " and goes on.", one_line),
     "one line, alone on its line": _around("Then:\n", "\nand so on.", one_line),
     "one line, last in the value": _around("Then:\n", "", one_line),
@@ -215,8 +179,8 @@ FIRST: dict[str, Way] = {
     "HTML pre, indented": _lines("    ", "<div>\n  <pre>\n", "\n  </pre>\n</div>"),
     "HTML, escaped": lambda call: f"<pre>{html.escape(canonical(call))}</pre>",
     "HTML comment": _around("<!--\n", "\n-->\n<p>x</p>"),
-    "nested": _nested,
-    "nested and indented": _nested_indented,
+    "nested": _nested("", ""),
+    "nested and indented": _nested("  ", "    "),
 }
 """The ways that the rules were written with in mind."""
 
@@ -225,23 +189,15 @@ def _shell(call: Call) -> str:
     return f"cat > x.txt <<'EOF'\n{canonical(call)}\nEOF\necho done\n"
 
 
-def _table(call: Call) -> str:
-    return f"| call | what |\n|---|---|\n| {one_line(call)} | cleans |\n"
-
-
-def _without_tool_call_end(call: Call) -> str:
-    return f"Intro\n{spellings.NO_END.write(call)}\nOutro"
-
-
-def _open_mention(call: Call) -> str:
-    return f"Models write <tool_call> and\n<function={call.name}> before that.\nEnd."
-
-
 OTHERS: dict[str, Way] = {
     "shell heredoc": _shell,
     "shell heredoc, indented": lambda call: textwrap.indent(_shell(call), "\t"),
-    "table": _table,
-    "conversation": _conversation,
+    "table": _around("| call | what |\n|---|---|\n| ", " | cleans |\n", one_line),
+    "conversation": _around(
+        "<|im_start|>user\nClean up.<|im_end|>\n<|im_start|>assistant\n",
+        "<|im_end|>\n<|im_start|>user\n<tool_response>\nok\n</tool_response>"
+        "<|im_end|>\n",
+    ),
     "log lines": _lines("2026-01-02 10:00:00 INFO ", "start\n", "\nstop\n"),
     "log line": _around("INFO out=", "\nINFO done\n", one_line),
     "CSV": lambda call: f'id,text\n1,"{one_line(call)}"\n2,"x"\n',
@@ -272,7 +228,7 @@ OTHERS: dict[str, Way] = {
         + "".join(f'    ("{one_line(c)}", 1),\n' for c in (call, SECOND_QUOTED, call))
         + ")\n"
     ),
-    "block without </tool_call>": _without_tool_call_end,
+    "block without </tool_call>": _spelled(spellings.NO_END, "Intro\n", "\nOutro"),
     "block without </tool_call>, last": _spelled(spellings.NO_END, "Intro\n", ""),
     "block without </function>": _spelled(
         spellings.NO_FUNCTION_END, "Intro\n", "\nOutro"
@@ -328,7 +284,9 @@ OTHERS: dict[str, Way] = {
     "one line, bare, alone on its line": _around(
         "Right:\n", "\nor not", spellings.ONE_LINE_BARE.write
     ),
-    "mention of openers": _open_mention,
+    "mention of openers": lambda call: (
+        f"Models write <tool_call> and\n<function={call.name}> before that.\nEnd."
+    ),
     "mention of one opener": lambda call: (
         f"Write `<function={call.name}>` first.\nEnd."
     ),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from conformance.corpora.case import Call
 
 
+@dataclass(frozen=True)
 class Spelling:
     """How the tags of a call's frame are laid out.
 
@@ -18,50 +20,34 @@ class Spelling:
         before_value: What stands before the value, behind its opening tag.
         behind_value: What stands between a value and its closing tag.
         indent: What stands before a parameter's tags on their line.
-        closer: What closes a parameter, or nothing.
-        last_closer: What closes the last parameter, or nothing.
+        closed: Whether the last parameter is closed.
         end: What stands behind the last parameter.
 
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        opener: str = "<tool_call>\n",
-        parameters: str = "\n",
-        before_value: str = "\n",
-        behind_value: str = "\n",
-        indent: str = "",
-        closer: str = "</parameter>",
-        last_closer: str | None = None,
-        end: str = "\n</function>\n</tool_call>",
-        quote: str = "",
-    ) -> None:
-        self.name = name
-        self.opener = opener
-        self.parameters = parameters
-        self.before_value = before_value
-        self.behind_value = behind_value
-        self.indent = indent
-        self.closer = closer
-        self.last_closer = closer if last_closer is None else last_closer
-        self.end = end
-        self.quote = quote
+    name: str
+    opener: str = "<tool_call>\n"
+    parameters: str = "\n"
+    before_value: str = "\n"
+    behind_value: str = "\n"
+    indent: str = ""
+    closed: bool = True
+    end: str = "\n</function>\n</tool_call>"
+    quote: str = ""
 
     def write(self, call: Call) -> str:
         """The call in this spelling."""
-        mark = self.quote
-        text = f"{self.opener}<function={mark}{call.name}{mark}>"
-        count = len(call.values)
-        for number, (key, value) in enumerate(call.values.items(), 1):
-            closer = self.last_closer if number == count else self.closer
-            behind = self.behind_value + self.indent if closer else ""
-            if self.behind_value == "":
-                behind = ""
-            text += f"{self.parameters}{self.indent}<parameter={mark}{key}{mark}>"
-            text += f"{self.before_value}{value}{behind}{closer}"
-        return text + self.end
+        mark, closer = self.quote, "</parameter>"
+        if self.behind_value:
+            closer = f"{self.behind_value}{self.indent}{closer}"
+        opened = f"{self.parameters}{self.indent}<parameter={mark}"
+        values = [
+            f"{opened}{key}{mark}>{self.before_value}{value}"
+            for key, value in call.values.items()
+        ]
+        last = closer if self.closed and values else ""
+        function = f"{self.opener}<function={mark}{call.name}{mark}>"
+        return function + closer.join(values) + last + self.end
 
 
 CANONICAL = Spelling("canonical")
@@ -119,7 +105,7 @@ ONE_LINE_BARE = Spelling(
     end="</function>",
 )
 JOINED_ENDS = Spelling("ends on one line", end="</function></tool_call>")
-NO_PARAMETER_END = Spelling("no last </parameter>", last_closer="")
+NO_PARAMETER_END = Spelling("no last </parameter>", closed=False)
 QUOTED_NAMES = Spelling("names in quotes", quote='"')
 
 FIRST = (
