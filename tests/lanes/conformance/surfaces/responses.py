@@ -137,15 +137,17 @@ class _Items:
     def added(self, event: dict[str, Any]) -> None:
         item, index = event["item"], event.get("output_index")
         if self.open is not None:
-            detail = f"{item['type']} is added while {self.kind} is open"
-            self.reading.breaks("item-order", detail)
+            self.reading.breaks(
+                "item-order", f"{item['type']} is added while {self.kind} is open"
+            )
         if index in self.added_as:
             self.reading.fails("index", f"item {index} is added again")
         elif index != self.count:
             self.reading.breaks("index", f"item {index} after {self.count} items")
         if item["type"] in _CALLS and not (item.get("name") and item.get("call_id")):
-            detail = "a function call is added without name or call id"
-            self.reading.breaks("name-first", detail)
+            self.reading.breaks(
+                "name-first", "a function call is added without name or call id"
+            )
         self.added_as[index] = item
         self.open, self.index, self.count, self.text = item, index, self.count + 1, ""
 
@@ -167,8 +169,9 @@ class _Items:
             None,
             self.open.get("id"),
         ):
-            detail = f"{event.get('item_id')} is not the open item"
-            self.reading.breaks("item-id", detail)
+            self.reading.breaks(
+                "item-id", f"{event.get('item_id')} is not the open item"
+            )
         self.text += event["delta"]
 
     def whole(self, kind: str, text: str) -> None:
@@ -182,8 +185,10 @@ class _Items:
     def done(self, event: dict[str, Any]) -> None:
         item, index = event["item"], event.get("output_index")
         if item["type"] != self.kind or index != self.index:
-            detail = f"{item['type']} is done, open is {self.kind or 'nothing'}"
-            self.reading.breaks("item-order", detail)
+            self.reading.breaks(
+                "item-order",
+                f"{item['type']} is done, open is {self.kind or 'nothing'}",
+            )
         if _identity(item) != _identity(self.added_as.get(index, item)):
             self.reading.fails("item-id", f"item {index} is done as another")
         if item["type"] == "reasoning" and (
@@ -191,12 +196,15 @@ class _Items:
         ):
             self.reading.breaks("order", "reasoning after content or calls")
         if item.get("status") == "incomplete" and self.told_done:
-            detail = "the arguments of an incomplete call are done"
-            self.reading.breaks("cut-done", detail)
+            self.reading.breaks(
+                "cut-done", "the arguments of an incomplete call are done"
+            )
         if item["type"] in _CALLS:
             if self.open and item.get("name") != self.open.get("name"):
-                detail = f"{self.open.get('name')!r} is done as {item.get('name')!r}"
-                self.reading.breaks("name-first", detail)
+                self.reading.breaks(
+                    "name-first",
+                    f"{self.open.get('name')!r} is done as {item.get('name')!r}",
+                )
             self.whole(item["type"], item[_CALLS[item["type"]]])
         else:
             self.whole(item["type"], _text(item))
@@ -249,8 +257,9 @@ def read_stream(body: bytes) -> Reading:
         if number == 0 and kind not in ("response.created", "error"):
             reading.fails("event-order", f"{kind} before response.created")
         if event.get("sequence_number") not in (None, number):
-            detail = f"{event['sequence_number']} instead of {number}"
-            reading.breaks("sequence-number", detail)
+            reading.breaks(
+                "sequence-number", f"{event['sequence_number']} instead of {number}"
+            )
         if kind == "response.output_item.added":
             items.added(event)
         elif kind == "response.content_part.added":
@@ -291,11 +300,13 @@ def _same_output(reading: Reading, final: dict[str, Any], *, cut_custom: bool) -
         [(c.name, c.text, c.status == "incomplete") for c in again.calls]
         != [(c.name, c.text, c.status == "incomplete") for c in calls]
     ):
-        detail = "the terminal event's output differs from the streamed one"
-        reading.breaks("final-output", detail)
+        reading.breaks(
+            "final-output", "the terminal event's output differs from the streamed one"
+        )
     elif [c.id for c in again.calls] != [c.id for c in calls]:
-        detail = "the terminal event names other call ids than the items"
-        reading.breaks("final-ids", detail)
+        reading.breaks(
+            "final-ids", "the terminal event names other call ids than the items"
+        )
     else:
         return
     reading.content, reading.reasoning = again.content, again.reasoning
