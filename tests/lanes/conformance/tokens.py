@@ -94,30 +94,6 @@ CONFIG = {
 }
 
 
-def cache_dir() -> Path:
-    """Folder for built tokenizers (``CONFORMANCE_CACHE``, else below the user's
-    cache folder).
-    """
-    if root := os.environ.get("CONFORMANCE_CACHE"):
-        return Path(root)
-    caches = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    return caches / "vllm-mtp-patches" / "conformance"
-
-
-def ranks_file() -> Path:
-    """The ranks file of the installed ``dashscope``.
-
-    Raises FileNotFoundError with what to install when there is none.
-    """
-    try:
-        found = importlib.metadata.distribution("dashscope")
-    except importlib.metadata.PackageNotFoundError:
-        raise FileNotFoundError(
-            "no qwen.tiktoken: install the package `dashscope` (no dependencies)"
-        ) from None
-    return Path(str(found.locate_file(RANKS_IN_PACKAGE)))
-
-
 def _build(ranks: Path) -> Any:
     """The tokenizer of a ranks file.
 
@@ -141,10 +117,12 @@ def model_folder() -> Path:
     Built once for each content of ranks file and template (about 10 s), then found by
     its digest.
     """
-    ranks = ranks_file()
+    package = importlib.metadata.distribution("dashscope")
+    ranks = Path(str(package.locate_file(RANKS_IN_PACKAGE)))
     source = Path(__file__).read_bytes()
     digest = hashlib.sha256(ranks.read_bytes() + source).hexdigest()
-    folder = cache_dir() / digest[:16]
+    caches = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    folder = caches / "vllm-mtp-patches" / "conformance" / digest[:16]
     if folder.is_dir():
         return folder
     part = folder.with_name(f"{folder.name}.{os.getpid()}")
