@@ -370,8 +370,8 @@ def doctor_command(python: Path, quiet: bool) -> None:
     files that Python imports instead, and the Rust frontend. Of a stock vLLM it
     says whether the plugin is live. Images carry the same program as vllm-mtp-doctor.
 
-    Exit status 0 when all is well, 1 when something is wrong, 2 when there is no vLLM, 3
-    when it is a stock one without the plugin.
+    Exit status 0 when all is well, 1 when something is wrong, 2 when there is no vLLM,
+    3 when it is a stock one without the plugin.
     """
     from patchset import doctor
 
@@ -452,7 +452,8 @@ def publish_command(
     """Publish the image of RELEASE that build-image made last.
 
     Tags: <release>-mtp.<n>, which is never moved; <release> and, for the default
-    release, latest, which are. An interrupted push goes on when the command is run again.
+    release, latest, which are. An interrupted push goes on when the command is run
+    again.
     """
     from patchset.image import publish, skopeo
     from patchset.series.apply import PatchedRelease

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the user sees: progress and notes on standard error, results on standard output."""
-
-from __future__ import annotations
+"""What the user sees: progress and notes on standard error, results on standard
+output.
+"""
 
 import contextlib
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A series tried on a newer source: for a job that runs on a schedule."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors that users meet, and the exit statuses that scripts can rely on.
 
-Any function of the tool may raise one; a docstring names those alone that a caller tells apart.
+Any function of the tool may raise one; a docstring names those alone that a caller
+tells apart.
 """
-
-from __future__ import annotations
 
 import re
 
-#: Exit statuses, with those of the errors below. 2 is click's own for a wrong command line, 130 the shell's for Ctrl-C.
+#: Exit statuses, with those of the errors below. 2 is click's own for a wrong command
+#: line, 130 the shell's for Ctrl-C.
 EXIT_FAILED = 1
 EXIT_CONFLICT = 3
 EXIT_INTERRUPTED = 130
@@ -67,4 +67,4 @@ class NoSpaceError(PatchsetError):
 
 
 class NotFoundError(UnavailableError):
-    """Everybody who was asked answered, and nobody has it: asking again changes nothing."""
+    """Everybody answered, and nobody has it: asking again changes nothing."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomic writes: a file or folder is there as a whole or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

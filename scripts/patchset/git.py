@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Git, run so that no configuration of the user's machine changes what comes out."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

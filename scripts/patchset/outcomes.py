@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pytest plugin: what each test of a proof showed, told apart by why it failed.
 
-A proof is *red* by its own assertion: an ``assert`` in a file of the project's tests, or ``pytest.fail`` and
-``pytest.raises``. Whatever else ends a test is an *error*: an import that fails, a fixture, a crash, a time limit, an
-assertion of vLLM's own. Loaded as ``-p patchset.outcomes``; writes JSON to the file that ``VARIABLE`` names.
+A proof is *red* by its own assertion: an ``assert`` in a file of the project's tests,
+or ``pytest.fail`` and ``pytest.raises``. Whatever else ends a test is an *error*: an
+import that fails, a fixture, a crash, a time limit, an assertion of vLLM's own. Loaded
+as ``-p patchset.outcomes``; writes JSON to the file that ``VARIABLE`` names.
 """
-
-from __future__ import annotations
 
 import json
 import os

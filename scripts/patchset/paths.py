@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where things lie. Every path of the project is named here and nowhere else."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -16,30 +14,31 @@ def _named(variable: str) -> Path | None:
 
 
 def project_root() -> Path:
-    """The checkout: ``PATCHSET_ROOT``, else the nearest folder upwards that has ``patches/`` and a ``noxfile.py``."""
+    """The checkout: ``PATCHSET_ROOT``, else the nearest folder upwards that is one."""
     if named := _named("PATCHSET_ROOT"):
         return named
     for folder in (Path.cwd(), *Path.cwd().parents, *Path(__file__).parents):
         if (folder / "patches").is_dir() and (folder / "noxfile.py").is_file():
             return folder.resolve()
     raise UsageError(
-        "no checkout of vllm-mtp-patches here: no folder upwards has patches/ and noxfile.py",
+        "no checkout of vllm-mtp-patches here: no folder upwards has patches/ and "
+        "noxfile.py",
         "run from inside the checkout, or set PATCHSET_ROOT to it",
     )
 
 
 def patches_dir() -> Path:
-    """``patches/``: one folder a release, and the shared ``files/``, ``core/`` and ``extra/``."""
+    """``patches/``: a folder for each release, and what releases share."""
     return project_root() / "patches"
 
 
 def build_dir() -> Path:
-    """Everything made: ``PATCHSET_BUILD_DIR``, else ``build/`` in the checkout (ignored by git)."""
+    """Everything made: ``PATCHSET_BUILD_DIR``, else ``build/`` in the checkout."""
     return _named("PATCHSET_BUILD_DIR") or project_root() / "build"
 
 
 def downloads_dir() -> Path:
-    """Verified inputs, by file name: ``PATCHSET_DOWNLOADS``, else ``build/downloads``."""
+    """Verified inputs by name: ``PATCHSET_DOWNLOADS``, else ``build/downloads``."""
     return _named("PATCHSET_DOWNLOADS") or build_dir() / "downloads"
 
 

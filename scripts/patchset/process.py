@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a long program so that its output is seen, and so that it ends with this one."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

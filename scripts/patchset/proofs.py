@@ -6,8 +6,6 @@ crash, a time limit) is an *error* and proves nothing. The proof of a patch that
 upstream has taken must pass on the stock tree.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

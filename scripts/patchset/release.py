@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pins: what names a vLLM release for ever, read from ``patches/<release>/release.toml``."""
-
-from __future__ import annotations
+"""Pins: what names a vLLM release for ever, in ``patches/<release>/release.toml``."""
 
 import platform
 import re
@@ -38,7 +36,7 @@ class _Pinned(BaseModel):
 
 
 class Artifact(_Pinned):
-    """One file of a package index: ``project`` there, ``file`` name, ``sha256`` in hex, ``size`` in bytes."""
+    """A file of a package index; ``sha256`` in hex, ``size`` in bytes."""
 
     project: str
     file: FileName
@@ -49,10 +47,11 @@ class Artifact(_Pinned):
 class Release(_Pinned):
     """One pin.
 
-    ``commit`` is abbreviated as the sdist embeds it; ``torch`` is the version that the official CUDA
-    wheel requires; ``image`` the official image's reference; ``revision`` the n of ``+mtp.n``;
-    ``source_date_epoch`` (seconds since 1970) stamps everything that is built. Of a *maintained* release every lane
-    has results; a *frozen* one is run when a shared file changes.
+    ``commit`` is abbreviated as the sdist embeds it; ``torch`` is the version that the
+    official CUDA wheel requires; ``image`` the official image's reference; ``revision``
+    the n of ``+mtp.n``; ``source_date_epoch`` (seconds since 1970) stamps everything
+    that is built. Of a *maintained* release every lane has results; a *frozen* one is
+    run when a shared file changes.
     """
 
     name: str
@@ -73,9 +72,10 @@ class Release(_Pinned):
         return paths.patches_dir() / self.name
 
     def built_version(self, target: Target) -> str:
-        """The version of what is built: ``0.33.0+mtp.1`` for CUDA, ``0.32.0+mtp.1.cpu`` for the CPU (PEP 440).
+        """The version (PEP 440) of what is built: ``0.33.0+mtp.1``, ``….cpu``.
 
-        vLLM takes itself for a CPU build when the version of the distribution ``vllm`` has "cpu" in it.
+        vLLM takes itself for a CPU build when the version of the distribution ``vllm``
+        has "cpu" in it.
         """
         return f"{self.version}+mtp.{self.revision}" + (
             ".cpu" if target == "cpu" else ""
@@ -124,7 +124,8 @@ def load(name: str | None = None) -> Release:
         defaults = [release for release in releases() if release.default]
         if len(defaults) != 1:
             raise PatchsetError(
-                f"{len(defaults)} releases say default = true, not one: {', '.join(r.name for r in defaults)}",
+                f"{len(defaults)} releases say default = true, not one: "
+                f"{', '.join(r.name for r in defaults)}",
                 "let exactly one patches/*/release.toml have it",
             )
         return defaults[0]

@@ -6,8 +6,6 @@ release, the first digits of the sha256 of ``patched-files.sha256``. An old row 
 shown with its day until the lane runs again.
 """
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import json

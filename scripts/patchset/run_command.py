@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a command: errors in two lines, exit statuses for scripts, orderly ends."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys
@@ -24,10 +22,14 @@ from patchset.errors import (
 def run(command: click.Command, arguments: list[str] | None = None) -> None:
     """Run a command with the command line's arguments, or these.
 
-    Errors are shown without a traceback, unless they are bugs. SIGTERM and SIGHUP end it as Ctrl-C does, so that what it
-    started and what it has half done is cleared away.
+    Errors are shown without a traceback, unless they are bugs. SIGTERM and SIGHUP end
+    it as Ctrl-C does, so that what it started and what it has half done is cleared
+    away.
     """
-    again = "run the same command again: it clears away what is half done, and goes on from what is complete"
+    again = (
+        "run the same command again: it clears away what is half done, and goes on "
+        "from what is complete"
+    )
     with _ending(EXIT_FAILED, again, ()):
         command.main(args=arguments, standalone_mode=False)
 
@@ -37,10 +39,10 @@ def run_lane(
     *errors: type[Exception],
     again: str = "run the same command again, from the start",
 ) -> NoReturn:
-    """Run a lane of tests, which returns its exit status, in the same way; ``errors`` are its own.
+    """Run a lane of tests in the same way; ``main`` returns its exit status.
 
-    ``again`` is what to do next after Ctrl-C.
-    When something keeps it from judging, the status is 3, never 1: 1 says that something was judged wrong.
+    ``errors`` are its own; ``again`` is what to do next after Ctrl-C. When something
+    keeps it from judging, the status is 3, never 1, which says: judged wrong.
     """
     with _ending(3, again, errors):
         sys.exit(main())

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """buildah, which runs the steps of a whole image's Dockerfile."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Sequence

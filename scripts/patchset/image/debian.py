@@ -5,8 +5,6 @@ For machines without a registry. The host downloads and verifies everything; bui
 builds without a network, so that nothing of the host's network ends up in an image.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -173,7 +171,9 @@ def _host_sources() -> list[str]:
 
 
 def sources_from(targets: str) -> list[str]:
-    """Return the sources of Debian's own archives in ``apt-get indextargets`` output."""
+    """Return the sources of Debian's own archives in ``apt-get indextargets``
+    output.
+    """
     suite = rf"{SUITE}(?:-updates|-security)?"
     line = rf"(?m)^(\S+/debian(?:-security)?)/* ({suite}) main Packages$"
     found = dict.fromkeys(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The labels of an image: what it was made of, from which it can be made again."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layer of a thin image: the files in which a patched wheel differs.
 
-A plain tar file. What compresses better differs between versions of zlib, and the digest
-is to be the same on every machine.
+A plain tar file. What compresses better differs between versions of zlib, and the
+digest is to be the same on every machine.
 """
-
-from __future__ import annotations
 
 import io
 import re

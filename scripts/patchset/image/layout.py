@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """OCI images by their manifests, and the layouts that hold them on disk."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publish an image by skopeo and cosign; build a published thin image again and compare.
+"""Publish an image by skopeo and cosign; build a published thin image again and
+compare.
 
 Everything goes by digest first, and the tags come last: an interruption leaves nothing
 that can be pulled by tag, and the next run goes on.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import cast, get_args
@@ -85,7 +84,8 @@ def publish(
 def reproduce(reference: Reference) -> tuple[str, list[str]]:
     """Build again what a reference names, in a folder that is not kept.
 
-    Returns the published digest, and what differs: nothing, if the digests are the same.
+    Returns the published digest, and what differs: nothing, if the digests are the
+    same.
     """
     image = skopeo.look(reference)
     names = (labels.RELEASE, labels.TARGET, labels.BASE_NAME, labels.BASE_DIGEST)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bill of materials of an image (CycloneDX), with the patches in it."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -5,13 +5,12 @@ Logins are skopeo's own (``skopeo login``, ``REGISTRY_AUTH_FILE``). Only a regis
 this machine may be spoken to over plain http.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from patchset import process
 from patchset.errors import (
@@ -47,11 +46,11 @@ class Reference:
     tag: str | None = None
     digest: str | None = None
 
-    def at(self, digest: str) -> Reference:
+    def at(self, digest: str) -> Self:
         """The same repository by digest."""
         return replace(self, tag=None, digest=digest)
 
-    def tagged(self, tag: str | None) -> Reference:
+    def tagged(self, tag: str | None) -> Self:
         """The same repository by tag."""
         return replace(self, tag=tag, digest=None)
 

@@ -6,8 +6,6 @@ A base that is not the release's official image is looked into: the files that t
 patches replace must be the release's.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import tarfile
@@ -162,7 +160,9 @@ def _as_oci(entry: dict[str, Any]) -> dict[str, Any]:
 def _check(
     reference: Reference, base: Part, patched: PatchedRelease, target: Target
 ) -> None:
-    """Refuse a base whose files are not the release's where the patches replace them."""
+    """Refuse a base whose files are not the release's where the patches replace
+    them.
+    """
     release = patched.pin
     site, info = layers.SITES[target], layers.stock_info(release, target)
     stock = {

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs of a release, downloaded once and verified by sha256 before they are read."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time
@@ -24,7 +22,8 @@ def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> 
     """The verified file of a pin: one that is in the downloads, or an index's.
 
     The file gets its name once it has the pinned sha256. Two runs at once wait for each
-    other. ``advance`` is told of its bytes, as one of many; else it is a step of its own.
+    other. ``advance`` is told of its bytes, as one of many; else it is a step of its
+    own.
     """
     place = paths.downloads_dir() / pinned.file
     with files.lock(place):

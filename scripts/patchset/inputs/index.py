@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Package indexes, as pip is configured for them (PEP 503, PEP 691), by http."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import functools
@@ -51,7 +49,9 @@ class Settings(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A file that an index offers; ``sha256`` and ``size`` as it states them, or None."""
+    """A file that an index offers; ``sha256`` and ``size`` as it states them, or
+    None.
+    """
 
     name: str
     url: str

@@ -6,8 +6,6 @@ and without an index's address: ``path`` is the file's name beside the lock file
 ``fetch`` of the wheels and a copy of the lock make it one that installers take.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -42,7 +40,10 @@ Use = Literal["cuda", "cpu", "build"]
 
 #: Parts of the CUDA toolkit: the compiler with its programs, and the libraries whose
 #: headers torch's CMake files ask for.
-_TOOLKIT = "nvcc,cccl,crt,nvvm,cudart,cublas,cusparse,cusolver,curand,nvtx,cupti,nvrtc,profiler"
+_TOOLKIT = (
+    "nvcc,cccl,crt,nvvm,cudart,cublas,cusparse,cusolver,curand,nvtx,cupti,nvrtc,"
+    "profiler"
+)
 #: From CUDA 13 on, the toolkit's packages fill one folder; only those are on the index.
 _CUDA_VERSION = re.compile(r"^ARG CUDA_VERSION=(\d+\.\d+)\.\d+$", re.MULTILINE)
 #: The generator of the Machete kernels imports the package's ``cutlass_library``, which

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """New pins: what the package index and the source archive say of a release."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Source archives, unpacked with limits and only below the target folder."""
 
-from __future__ import annotations
-
 import contextlib
 import lzma
 import shutil
@@ -43,8 +41,9 @@ def opened(archive: Path) -> Iterator[tarfile.TarFile]:
 def sdist(archive: Path, folder: Path) -> None:
     """Unpack a source archive without its top folder.
 
-    Modes of files are 644 or 755 whatever the umask. Links are refused: no source archive of
-    vLLM has one. A git repository in it is left out: git would read its configuration.
+    Modes of files are 644 or 755 whatever the umask. Links are refused: no source
+    archive of vLLM has one. A git repository in it is left out: git would read its
+    configuration.
     """
     top, size = "", 0
     with opened(archive) as tar:

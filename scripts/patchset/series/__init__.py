@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The series: read, lint, apply (git am), export (git format-patch), rebase (git am -3), drift."""
+"""The series: read, lint, apply, export, rebase, each by git."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The patched tree: the stock commit, one of our own modules, then ``git am``."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +70,9 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
 
 
 def refuse_work(release: Release) -> None:
-    """Refuse to go on without work in the patched tree that its stamp does not explain."""
+    """Refuse to go on without work in the patched tree that its stamp does not
+    explain.
+    """
     tree = tree_of(release)
     try:
         work = _work(tree, read_stamp(tree) or {})
@@ -241,7 +241,9 @@ def waiting(release: Release, what: str, how: str) -> ConflictError:
 def _conflict(
     series: Series, work: Path, stop: Stopped, *, kept: bool
 ) -> PatchsetError:
-    """The error for a patch at which ``am`` stopped in a tree that is ``kept`` or not."""
+    """The error for a patch at which ``am`` stopped in a tree that is ``kept`` or
+    not.
+    """
     patch, release = series.patches[stop.number], series.release
     what = f"{patch.name} ({stop.number + 1}. in the series of {release.name})"
     diff = patch.diff.encode()

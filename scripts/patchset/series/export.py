@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way back: ``git format-patch`` makes diffs of the commits of a tree."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of ``patches/`` that are cheap and need no source tree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from patchset import paths

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A patch as a mail: what ``git am`` takes and ``git format-patch`` writes."""
 
-from __future__ import annotations
-
 import email
 import email.policy
 import re

@@ -5,8 +5,6 @@ In the format of ``sha256sum``. A diff may apply at an offset because this file 
 what comes out. A file that the series deletes is not listed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The series of a release: its own modules, and the ordered diffs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A series ported to another release, by ``git am -3`` onto its source."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

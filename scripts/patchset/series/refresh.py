@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commits of a patched tree written back below ``patches/``, and what is generated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stock tree: a release's untouched source as a git repository of one commit."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,17 +10,19 @@ from patchset import console, files, git, paths
 from patchset.errors import PatchsetError
 from patchset.release import Release
 
-#: Written into ``.git`` last: what the tree was made of. A tree without it was never finished.
+#: Written into ``.git`` last: what the tree was made of. A tree without it was never
+#: finished.
 _STAMP = "patchset.json"
 
 BRANCH = "main"
 
 
 def stock_tree(release: Release) -> Path:
-    """The stock tree of a release, made if it is not there: ``build/trees/<release>/stock``.
+    """The stock tree of a release, made if it is not there:
+    ``build/trees/<release>/stock``.
 
-    A git repository whose only commit holds the source as the pin names it; its commit id depends on
-    the source alone.
+    A git repository whose only commit holds the source as the pin names it; its commit
+    id depends on the source alone.
     """
     source = {"sdist": release.sdist.file, "sha256": release.sdist.sha256}
     tree = paths.trees_dir(release.name) / "stock"
@@ -36,7 +36,8 @@ def stock_tree(release: Release) -> Path:
             ):
                 raise PatchsetError(
                     f"the stock tree {tree} was changed",
-                    f"the stock tree is the reference: edit the patched one, and delete {tree} to have it made again",
+                    "the stock tree is the reference: edit the patched one, and delete "
+                    f"{tree} to have it made again",
                 )
             return tree
         from patchset.inputs import fetch, unpack  # half a second, and only here

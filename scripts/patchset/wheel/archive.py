@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wheel files (PEP 427), whose members are carried over without recompression."""
 
-from __future__ import annotations
-
 import copy
 import struct
 import time
@@ -11,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from patchset.errors import PatchsetError
 
@@ -65,7 +64,7 @@ class Wheel:
                 f"{path.name} is larger than {MAX_MEMBERS} members or {MAX_BYTES} bytes"
             )
 
-    def __enter__(self) -> Wheel:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

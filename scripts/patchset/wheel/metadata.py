@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metadata in which a patched wheel differs from the official one."""
 
-from __future__ import annotations
-
 import itertools
 import re
 
@@ -54,8 +52,9 @@ def tags(wheel_name: str) -> list[str]:
 def retagged_wheel_file(content: bytes, wheel_name: str) -> bytes:
     """WHEEL with the tags of a file name.
 
-    Official wheels were renamed after they were built: theirs name the builder's machine
-    (``linux_x86_64``), for which ``pip check`` calls the distribution unsupported.
+    Official wheels were renamed after they were built: theirs name the builder's
+    machine (``linux_x86_64``), for which ``pip check`` calls the distribution
+    unsupported.
     """
     lines = [
         line for line in content.splitlines() if line and not line.startswith(b"Tag: ")

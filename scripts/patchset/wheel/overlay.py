@@ -5,8 +5,6 @@ Without compiled modules it needs no compiler, and its bytes are the same whoeve
 it, where and when.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -5,8 +5,6 @@ It is ``patches/plugin`` and six modules of ``patches/files``, which import each
 from the plugin's package. Its bytes depend on those files and the default pin alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

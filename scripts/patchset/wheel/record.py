@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """RECORD, the list of a wheel's files with their hashes (PEP 376, PEP 427)."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

@@ -5,8 +5,6 @@ Only vLLM's own modules are compiled. Those of other projects (flash-attention,
 FlashMLA, DeepGEMM and more) and of crates are the official wheel's.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -4,8 +4,6 @@
 Called in vLLM's tree by the toolchain's Python: MODULE,... OBJECTS-FOLDER OUT-FOLDER.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import sys

@@ -5,8 +5,6 @@ Nothing that the wheel says of itself counts. Only if the bytes differ, its file
 compared one by one, so that each deviation is named.
 """
 
-from __future__ import annotations
-
 import filecmp
 import re
 from dataclasses import dataclass, field
