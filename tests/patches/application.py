@@ -49,9 +49,8 @@ class Application:
         said = [(text, tuple(harness.ids(text))) for text in steps or ("yes",)]
         end = ("", (harness.tokenizer().token_to_id(tokens.EOS),))
         self.prompt = ""
-        asked = {"model": MODEL, **body}
         status, answer = harness.post(
-            self.app, path, asked, Script((*said, end), "stop")
+            self.app, path, {"model": MODEL, **body}, Script((*said, end), "stop")
         )
         return status, answer.decode()
 

@@ -22,5 +22,4 @@ def test_closed(surface: str, width: int | None) -> None:
 
 @pytest.mark.parametrize("width", [None, 1, 100_000])
 def test_open(width: int | None) -> None:
-    found = answer("Hm.</think>" + OUTPUT, width, **THINKING)
-    assert found == ("Hm.", "Yes.", READ)
+    assert answer("Hm.</think>" + OUTPUT, width, **THINKING) == ("Hm.", "Yes.", READ)

@@ -51,8 +51,7 @@ def test_an_open_call_stays_open(surface: str, end: str, width: int | None) -> N
     assert texts(reading) == SENT[: 1 if reading.omits_cut else 2]
     assert {one.partition(":")[0] for one in faults(reading)} <= {"valid-json"}
     if surface == "responses":
-        said = [one.status for one in reading.calls]
-        assert said == ["completed", "incomplete"]
+        assert [one.status for one in reading.calls] == ["completed", "incomplete"]
     else:
         assert reading.stopped_by == (ENDS[end][1] or "")
     if surface == "chat" or end == "max_tokens":
@@ -76,8 +75,7 @@ def test_an_open_call_stays_open(surface: str, end: str, width: int | None) -> N
     ],
 )
 def test_alone(output: str, sent: list[str], width: int | None) -> None:
-    reading = cut(output, width, "max_tokens", tools=[*TOOLS, WAIT])
-    assert texts(reading) == sent
+    assert texts(cut(output, width, "max_tokens", tools=[*TOOLS, WAIT])) == sent
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -66,8 +66,7 @@ def test_the_session_goes_on(surface: str, width: int | None) -> None:
 
 
 def test_an_image_of_the_user_is_refused_as_before() -> None:
-    asked = [{"role": "user", "content": [CHAT]}]
-    assert raw("Yes.", messages=asked)[0] == 400
+    assert raw("Yes.", messages=[{"role": "user", "content": [CHAT]}])[0] == 400
 
 
 def test_words_say_what_was_left_out() -> None:

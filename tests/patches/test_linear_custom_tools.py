@@ -32,8 +32,7 @@ def _stream(arguments: list[str], custom: bool = True) -> tuple[list[Any], float
 
     first = delta("", name="edit")
     began = time.process_time()
-    state = streaming_events._StateType.TOOL_CALL
-    events = processor.open(state, first.tool_calls[0])
+    events = processor.open(streaming_events._StateType.TOOL_CALL, first.tool_calls[0])
     for piece in arguments:
         events += processor.emit_delta(delta(piece), None)
     events += processor.close_current()

@@ -47,9 +47,8 @@ def test_the_log_has_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "enable_log_outputs", True)
     monkeypatch.setattr(serving, "request_logger", logger)
     stream()
-    logged = [call.kwargs for call in logger.log_outputs.call_args_list]
     assert [
-        one["outputs"]
-        for one in logged
-        if one.get("finish_reason") == "streaming_complete"
+        call.kwargs["outputs"]
+        for call in logger.log_outputs.call_args_list
+        if call.kwargs.get("finish_reason") == "streaming_complete"
     ] == [PROSE]

@@ -54,8 +54,7 @@ def _prompt(messages: list[dict[str, Any]]) -> str:
 @pytest.mark.parametrize("late", [TEXT, BLOCKS], ids=["text", "blocks"])
 def test_in_its_place(late: dict[str, Any]) -> None:
     before = _prompt([USER])
-    after = _prompt([USER, late, USER])
-    assert after == before + _turn("It is late.") + _turn("Hello")
+    assert _prompt([USER, late, USER]) == before + _turn("It is late.") + _turn("Hello")
 
 
 @pytest.mark.parametrize("late", [TEXT, BLOCKS], ids=["text", "blocks"])

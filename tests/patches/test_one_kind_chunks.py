@@ -29,8 +29,7 @@ def test_chat(width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_text_after_the_calls(width: int) -> None:
-    found = answer(OUTPUT, width, **THINKING)
-    assert found == ("Hm.", "First.\nThen.", CALLS)
+    assert answer(OUTPUT, width, **THINKING) == ("Hm.", "First.\nThen.", CALLS)
 
 
 def test_one_call_only_where_the_request_says_so() -> None:

@@ -50,8 +50,7 @@ def test_responses(width: int, after: str) -> None:
         for event in events(text, width, surface="responses")
         if event["type"] == "response.output_item.done"
     ]
-    calls = ["function_call"] * 2
-    assert items == ["message", *calls, *["message"] * bool(after)]
+    assert items == ["message", *(["function_call"] * 2), *["message"] * bool(after)]
 
 
 @pytest.mark.parametrize("width", [1, 1000])

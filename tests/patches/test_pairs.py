@@ -31,7 +31,6 @@ def test_in_order(reasoning: str, surface: str, width: int | None) -> None:
 @pytest.mark.skipif("nemotron_v3" not in PAIRS, reason="not in this release")
 @pytest.mark.parametrize("width", [None, 1, 100_000])
 def test_reasoning_that_must_be_the_answer(width: int | None) -> None:
-    options = {"force_nonempty_content": True}
     for output, content in (
         ("All of it.", "All of it."),
         ("Hm.</think>Yes.", "Yes."),
@@ -42,6 +41,6 @@ def test_reasoning_that_must_be_the_answer(width: int | None) -> None:
             width,
             reasoning="nemotron_v3",
             prompt="open",
-            chat_template_kwargs=options,
+            chat_template_kwargs={"force_nonempty_content": True},
         )
         assert reading.content == content

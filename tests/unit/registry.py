@@ -64,11 +64,10 @@ def push(
     for arch in archs:
         platform = {"architecture": GOARCH[arch], "os": "linux"}
         unpacked = [layout.digest(layer) for layer in layers]
-        settings = {"User": "2000:0", "Labels": dict(labels)}
         config = layout.dump(
             {
                 **platform,
-                "config": settings,
+                "config": {"User": "2000:0", "Labels": dict(labels)},
                 "history": [{"created_by": arch}],
                 "rootfs": {"type": "layers", "diff_ids": unpacked},
             }

@@ -42,8 +42,7 @@ def test_a_file_holds_a_group_and_its_tools(tmp_path: Path) -> None:
     group = {"tools": {"read": tools}, "cases": {"a": case, "b": case}}
     (tmp_path / "two.json").write_text(json.dumps(group))
     (tmp_path / "own.json").write_text(json.dumps({**case, "tools": tools}))
-    names = [c.name for c in cases.load(root=tmp_path)]
-    assert names == ["own", "two/a", "two/b"]
+    assert [c.name for c in cases.load(root=tmp_path)] == ["own", "two/a", "two/b"]
     for patterns in (["two/b"], ["*/b"], [str(tmp_path / "own.json")]):
         (found,) = cases.load(patterns, root=tmp_path)
         assert found.tools[0].name == "read"
@@ -111,8 +110,7 @@ def test_required_calls_are_json_where_the_release_constrains_them() -> None:
     required = [c for c in ALL if c.tool_choice == "required"]
     assert len(required) >= 3
     for case in required:
-        said = json.loads(case.run("plain", json_calls=True).output)
-        assert said == [
+        assert json.loads(case.run("plain", json_calls=True).output) == [
             {"name": c.name, "parameters": c.arguments} for c in case.expected.calls
         ]
         assert case.run("plain").output.startswith("<tool_call>")

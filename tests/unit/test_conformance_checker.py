@@ -399,8 +399,7 @@ CUT_READ = Expected(
 def whole_chat(arguments: str) -> dict[str, Any]:
     """A response with a call, cut by its limit."""
     call = {"id": "1", "function": {"name": "read", "arguments": arguments}}
-    choice = {"message": {"tool_calls": [call]}, "finish_reason": "length"}
-    return {"choices": [choice]}
+    return {"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "length"}]}
 
 
 USE = {"type": "tool_use", "id": "1", "name": "read", "input": {"path": "/a"}}

@@ -425,8 +425,7 @@ def test_credentials_go_to_their_own_host_and_are_not_told(
         authorized.clear()
         with server(answer) as where:
             source = Index(Settings((f"http://{given}{where}/index",)))
-            link = source.link("pkg", NAME)
-            with source.get(link.url) as response:
+            with source.get(source.link("pkg", NAME).url) as response:
                 assert response.status_code == 403
         header = "Basic " + base64.b64encode(sent).decode()
         assert authorized == [header, header]

@@ -42,8 +42,7 @@ def test_attributes_of_the_user_change_no_diff(
     (home / place).write_text(attributes)
     (home / ".gitconfig").write_text(f"[core]\n\tattributesFile = {home}/attributes\n")
     patched_tree(load("v1.2.0"))
-    outcome = refresh(load("v1.2.0"))
-    assert outcome.lines == ["wrote v1.2.0/patched-files.sha256"]
+    assert refresh(load("v1.2.0")).lines == ["wrote v1.2.0/patched-files.sha256"]
     assert (project.folder / "0001-first.diff").read_bytes() == before
 
 

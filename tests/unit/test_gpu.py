@@ -289,8 +289,7 @@ def test_there_are_enough_prompts_of_each_sort() -> None:
     assert ASKED[0].name == "long/snake", "the first one is timed"
     for question in ASKED[:6]:
         body = question.body()
-        place = "input" if question.surface == "responses" else "messages"
-        (message,) = body[place]
+        (message,) = body["input" if question.surface == "responses" else "messages"]
         assert message["content"].startswith("Write snake.py") and body["tools"]
 
 

@@ -73,8 +73,7 @@ def test_one_layer_of_what_differs(
 ) -> None:
     """Pulled and unpacked by other programs, the image is the base with the patches."""
     made = build(released, base)
-    published = said(released.run("publish", goal))
-    assert published["digest"] == f"{goal}@{made['digest']}"
+    assert said(released.run("publish", goal))["digest"] == f"{goal}@{made['digest']}"
     root = pulled(f"{goal}:v1.2.0-mtp.1", tmp_path)
     site = root / SITE
     (info,) = site.glob("*.dist-info")
@@ -338,8 +337,7 @@ def test_publishing_needs_the_login_that_skopeo_has(
         argv = ["skopeo", "login", "--tls-verify=false", "-u", "somebody"]
         argv += ["--password-stdin", own]
         subprocess.run(argv, input=PASSWORD, text=True, check=True, capture_output=True)
-        run = released.run("publish", f"{own}/team/x")
-        assert PASSWORD not in run.stderr
+        assert PASSWORD not in released.run("publish", f"{own}/team/x").stderr
         assert said(released.run("reproduce", f"{own}/team/x:latest"))["same"]
 
 

@@ -223,8 +223,7 @@ def test_an_installer_takes_a_lock_that_lies_beside_the_wheels(
     beside.write_text(
         re.sub('sha256 = ".{8}', 'sha256 = "00000000', beside.read_text())
     )
-    refused = subprocess.run([*install, "-r", beside], capture_output=True)
-    assert refused.returncode != 0
+    assert subprocess.run([*install, "-r", beside], capture_output=True).returncode != 0
 
 
 def test_the_cpu_lock_takes_the_torch_of_the_index(
@@ -282,8 +281,7 @@ def test_a_wheel_with_odd_metadata_ends_in_a_message(
     index: PackageIndex, project: Project
 ) -> None:
     metadata = b"Requires-Dist: torch==2.5.\xff\n"
-    wheel = zipped({"vllm-1.3.0.dist-info/METADATA": metadata})
-    index.files[BEST] = wheel
+    index.files[BEST] = zipped({"vllm-1.3.0.dist-info/METADATA": metadata})
     project.run("pin", "v1.3.0")
     message = project.run("lock", "v1.3.0", status=1).stderr
     assert "no METADATA that can be read" in message

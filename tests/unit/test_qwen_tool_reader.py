@@ -397,8 +397,7 @@ def test_evidence(text: str, calls: list[tuple[str, dict[str, str]]]) -> None:
 
 def test_evidence_of_the_position_loses_no_text() -> None:
     # The code fence ends in the value, so the call was an example.
-    text = "E:\n```\n" + OPENED + "a\n```\nx" + ENDS
-    assert read(text, reasoning=True)[0] == []
+    assert read("E:\n```\n" + OPENED + "a\n```\nx" + ENDS, reasoning=True)[0] == []
     assert read(f"Now {LINE}</parameter></function>\nfoo", cut=True)[0] == []
     assert read(RUN + "\n<") == (runs("ls"), "<")
     assert read(RUN + "\n</think>", reasoning=True, cut=True) == ([], RUN + "\n")

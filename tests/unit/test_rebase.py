@@ -149,8 +149,7 @@ def proved(project: Project) -> Project:
 
 def test_drift_says_that_it_fits(proved: Project) -> None:
     proved.pin_next("top\n" + PARSER)
-    done = proved.run("drift", "v1.3.0").stdout.splitlines()
-    assert done == [
+    assert proved.run("drift", "v1.3.0").stdout.splitlines() == [
         "fits               five",
         "fits               twenty",
         "series of v1.2.0 on v1.3.0: it fits",

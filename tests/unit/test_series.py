@@ -80,9 +80,8 @@ EMPTY = "diff --git a/a.py b/a.py\nnew file mode 100644\n"
     ],
 )
 def test_a_diff_that_is_not_plain_is_refused(diff: str) -> None:
-    mail = HEADER.format(subject="x") + "\n" + diff
     with pytest.raises(PatchFormatError, match=r"^x\.diff: "):
-        parse(mail.encode(), "x.diff", "x.diff")
+        parse((HEADER.format(subject="x") + "\n" + diff).encode(), "x.diff", "x.diff")
 
 
 @pytest.mark.parametrize(
@@ -266,8 +265,7 @@ def test_refresh_takes_amended_new_dropped_and_reordered_commits(own: Project) -
     own.git("reset", "--quiet", "--hard", "HEAD~1")
     commit(own, "five\n", "FIVE\n", *AMEND)
     thirty(own, "Count to Thirty!")
-    done = own.run("refresh").stdout.splitlines()
-    assert done == [
+    assert own.run("refresh").stdout.splitlines() == [
         "changed core/five.diff",
         "added count-to-thirty.diff",
         "removed twenty.diff",

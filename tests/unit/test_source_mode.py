@@ -112,8 +112,7 @@ def test_a_module_is_the_same_bytes_in_another_folder(
 ) -> None:
     assert "--mode source" in compiled.run("build-wheel", status=1).stderr
     build = ("build-wheel", "--mode", "source", "--modules", "_C")
-    done = compiled.run(*build)
-    wheel = Path(done.stdout.split()[1])
+    wheel = Path(compiled.run(*build).stdout.split()[1])
     with zipfile.ZipFile(wheel) as made:
         module = made.read("vllm/_C.abi3.so")
         assert b"five" in made.read("vllm/parser.py")

@@ -111,8 +111,7 @@ def test_verify_refuses_what_is_no_patched_wheel(packaged: Project) -> None:
 def test_official_wheel_that_differs_from_the_source_is_refused(
     packaged: Project,
 ) -> None:
-    files = official_files("vllm") | {"vllm/parser.py": b"other\n"}
-    pin_official(packaged, files)
+    pin_official(packaged, official_files("vllm") | {"vllm/parser.py": b"other\n"})
     assert (
         "has another where the source has vllm/parser.py"
         in packaged.run("build-wheel", status=1).stderr
@@ -177,8 +176,7 @@ def test_zip64_is_used_where_it_is_needed(
     packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the limit of 2 GiB made small, as a wheel of that size would be too much for a test."""
-    wheel = build_wheel(packaged)
-    with archive.Wheel(wheel) as source:
+    with archive.Wheel(build_wheel(packaged)) as source:
         members = [
             archive.Member(name, 0o644, source=info)
             for name, info in source.members.items()

@@ -90,7 +90,6 @@ async def _ask(app: Any, workload: Workload, bursts: _Bursts, turns: bool) -> No
     asked = "hello [prompt:open]" if workload.reasoning else "hello"
     body = {"model": MODEL, "stream": True, "tool_choice": "auto", "tools": TOOLS}
     body["messages"] = [{"role": "user", "content": asked}]
-    path = "/v1/chat/completions"
-    status, answer = await post(app, path, body, turns=turns)
+    status, answer = await post(app, "/v1/chat/completions", body, turns=turns)
     if status != 200 or b"[DONE]" not in answer[-200:]:
         raise RuntimeError(f"{status}: the response ends with {answer[-200:]!r}")

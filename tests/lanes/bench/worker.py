@@ -45,8 +45,7 @@ def sample(asked: dict[str, Any]) -> dict[str, Any]:
     cell = asked["cell"]
     workload, ids, texts = _workload(cell["workload"], cell["tokens"])
     steps = workloads.steps_of(texts, ids, cell["width"])
-    many = cell["workload"].startswith("streams")
-    streams = workloads.STREAMS if many else 1
+    streams = workloads.STREAMS if cell["workload"].startswith("streams") else 1
     path = _path(cell["path"])
     gc.collect()
     gc.freeze()

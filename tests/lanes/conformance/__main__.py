@@ -158,8 +158,7 @@ def command(
     parsers = None
     if pair:
         first, second = pair.split("/")
-        words = ["--reasoning-parser", first, "--tool-call-parser", second]
-        parsers = {"qwen3": words}
+        parsers = {"qwen3": ["--reasoning-parser", first, "--tool-call-parser", second]}
     kind = "plugin" if plugin else "stock" if stock else "patched"
     again = f"{Path(sys.executable).name} -m conformance"
     adapters: list[tuple[TreeAdapter | UrlAdapter, Report]] = []

@@ -183,8 +183,7 @@ class UrlAdapter:
 
         with asyncio.Runner() as runner:
             client = httpx.AsyncClient(base_url=self.url, timeout=None)
-            health = runner.run(client.get("/health"))
-            scripted = health.headers.get("x-conformance")
+            scripted = runner.run(client.get("/health")).headers.get("x-conformance")
             constrains = scripted == "json-calls"
             judge = Judge(client, self.model, json_calls=constrains, limit=URL_LIMIT_S)
             for job in jobs:

@@ -275,8 +275,7 @@ class Case(_Strict):
             closed = bool(_CLOSED.search(self.output))
             calls = (*calls[:-1], calls[-1].model_copy(update={"closed": closed}))
         declared = None if self.request else tuple(tool.name for tool in self.tools)
-        known = {"calls": calls, "declared": declared}
-        expected = expected.model_copy(update=known)
+        expected = expected.model_copy(update={"calls": calls, "declared": declared})
         if start != "thought":
             as_json = self.output_as_json if json_calls else None
             output = as_json or self.output

@@ -131,8 +131,7 @@ def ways(
 
 def questions(checkpoint: Path) -> list[Question]:
     """All that a model is asked, the longest answers first."""
-    file = checkpoint / "answers.json"
-    answers = json.loads(file.read_text(encoding="utf-8"))
+    answers = json.loads((checkpoint / "answers.json").read_text(encoding="utf-8"))
     asked: list[Question] = []
     for name, case, run in taught():
         tokens = tuple(answers[name])

@@ -26,8 +26,7 @@ CASE = "examples/01-function-end-in-value/closed"
 def question() -> Question:
     """A request that the model knows the answer to."""
     known = next(each for each in taught() if each[0] == CASE)
-    asked = ways(*known, limit=200)
-    return next(each for each in asked if not each.streamed)
+    return next(each for each in ways(*known, limit=200) if not each.streamed)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

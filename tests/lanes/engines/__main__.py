@@ -92,8 +92,7 @@ def rust(release: Release, chosen: list[Case]) -> Found:
     with contextlib.closing(frontend), asyncio.Runner() as runner:
         judge = RustJudge(frontend)
         for case in chosen:
-            asked = judge.readings(chat, case, "plain", list(SCHEDULES))
-            yield case, runner.run(asked)
+            yield case, runner.run(judge.readings(chat, case, "plain", list(SCHEDULES)))
 
 
 def peer(name: str, chosen: list[Case]) -> Found:

@@ -39,11 +39,10 @@ def unpacked(name: str) -> Path:
     wheel = pinned()[name]
     place = paths.build_dir() / "engines" / wheel.file.removesuffix(".whl")
     if not place.is_dir():
-        archive = fetch.artifact(wheel)
         with (
             console.step(f"unpack {wheel.file}"),
             files.atomic_folder(place) as folder,
-            zipfile.ZipFile(archive) as opened,
+            zipfile.ZipFile(fetch.artifact(wheel)) as opened,
         ):
             names = [name for name in opened.namelist() if name.endswith(".py")]
             opened.extractall(folder, names)

@@ -77,8 +77,7 @@ def _members(patched: PatchedRelease) -> Iterator[tuple[str, bytes]]:
     ):
         for pattern in patterns:
             for place in folder.glob(pattern):
-                name = below + place.relative_to(folder).as_posix()
-                yield name, place.read_bytes()
+                yield below + place.relative_to(folder).as_posix(), place.read_bytes()
     for change in patched.changes:
         if inside_wheel(change.path) and change.content is not None:
             yield f"patched/{change.path}", change.content

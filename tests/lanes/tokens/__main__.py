@@ -33,12 +33,10 @@ def command(names: tuple[str, ...], only_stock: bool, seeds: int, keep: bool) ->
             for mode, by_k in found.items():
                 words = (f"k={k}: {table.words(one)}" for k, one in by_k.items())
                 print(f"{name} {kind}, async scheduling {mode}:", ", ".join(words))
-                wrong = any(one.get("wrong") for one in by_k.values())
-                if wrong and kind == "patched":
+                if any(one.get("wrong") for one in by_k.values()) and kind == "patched":
                     failed.append(f"{name}, async scheduling {mode}")
             if keep:
-                figures = {"async": found}
-                results.keep(table.LANE, SUITE_VERSION, name, kind, figures)
+                results.keep(table.LANE, SUITE_VERSION, name, kind, {"async": found})
     if failed:
         raise PatchsetError(f"wrong prefixes: {'; '.join(failed)}")
 

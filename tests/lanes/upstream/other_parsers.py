@@ -177,8 +177,7 @@ def _read(
 
     from harness import TOOLS, body_of
 
-    body = body_of("chat", "none", width is not None, TOOLS)
-    request = ChatCompletionRequest(**body)
+    request = ChatCompletionRequest(**body_of("chat", "none", width is not None, TOOLS))
     try:
         parser = (
             parser_cls(tokens, request.tools) if kind == "tool" else parser_cls(tokens)

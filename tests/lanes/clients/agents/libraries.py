@@ -240,8 +240,7 @@ class Smolagents(Client):
         if number < len(scenario.turns) - 1:
             calls = tuple(part for part in turn.parts if not isinstance(part, Say))
             return replace(turn, parts=calls)
-        final = Call("final_answer", {"answer": content(turn)})
-        return replace(turn, parts=(final,))
+        return replace(turn, parts=(Call("final_answer", {"answer": content(turn)}),))
 
 
 def autogen(run: Run) -> str:

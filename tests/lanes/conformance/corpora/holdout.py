@@ -121,8 +121,7 @@ def _call(rng: random.Random, *, omit: bool) -> Call:
         elif kind == "boolean":
             values[key] = rng.choice(("true", "false"))
         else:
-            text = _text(rng)
-            values[key] = text.strip("\n") or "x"
+            values[key] = _text(rng).strip("\n") or "x"
     return Call(name, values)
 
 
@@ -134,10 +133,9 @@ def ordinary(ways: Sequence[Spelling]) -> Iterator[Case]:
             calls = tuple(_call(rng, omit=omit) for _ in range(count))
             before = rng.choice(("", "On it.\n\n", "OK, one moment. ", "## Plan\n"))
             behind = rng.choice(("", "", "\n\nLet me know.", "\nDone ✓"))
-            output = between.join(way.write(call) for call in calls)
             yield Case(
                 f"{way.name} / {between!r} / {count} / {omit} / {before!r} / {behind!r}",
-                before + output + behind,
+                before + between.join(way.write(call) for call in calls) + behind,
                 calls,
                 tools=TOOLS,
                 content=" ".join([before, *[between] * (count - 1), behind]),

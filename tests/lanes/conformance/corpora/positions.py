@@ -73,9 +73,8 @@ EXAMPLES: dict[str, Callable[[Call], str]] = {
 
 def examples() -> Iterator[Case]:
     """Examples in the answer, with something behind them."""
-    calls = {"declared": RUN, "undeclared": UNDECLARED}
     for way, embed in EXAMPLES.items():
-        for kind, call in calls.items():
+        for kind, call in {"declared": RUN, "undeclared": UNDECLARED}.items():
             shown = f"To clean up, call this:\n\n{embed(call)}"
             yield _text(f"{way} / {kind} / prose behind", shown + ASK, call)
             for what, between in (("call", "\n\n"), ("prose and call", ASK + "\n\n")):

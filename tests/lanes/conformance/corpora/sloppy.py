@@ -30,10 +30,9 @@ def _case(name: str, text: str, call: Call, follows: str, **more: object) -> Cas
     between, calls = FOLLOWS[follows]
     if follows == "same tool":
         calls = (Call(call.name, WHOLE[call.name]),)
-    behind = spellings.joined(calls, spellings.CANONICAL, "\n")
     return Case(
         name=name,
-        output=text + between + behind,
+        output=text + between + spellings.joined(calls, spellings.CANONICAL, "\n"),
         calls=(call, *calls),
         content=between,
         **more,  # type: ignore[arg-type]

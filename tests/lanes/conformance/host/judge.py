@@ -159,12 +159,10 @@ class Judge:
                     at_least = f"at least {case.min_argument_deltas} expected"
                     detail = f"{reading.pieces} argument deltas, {at_least}"
                     reading.breaks("streams", detail)
-                other = whole if right else None
-                seen[widths] = judged(case, run, reading, other)
+                seen[widths] = judged(case, run, reading, whole if right else None)
                 key = f"{case.name}/{start}/{surface.NAME}/{name}"
                 if self.body and sdk.sampled(key):
-                    difference = sdk.difference(surface.NAME, self.body, reading)
-                    by_sdk[name] = difference
+                    by_sdk[name] = sdk.difference(surface.NAME, self.body, reading)
             found[name] = seen[widths]
         return {
             "case": case.name,

@@ -30,8 +30,7 @@ def said(
     case = known.get(match[1] if match else "") or next(iter(known.values()))
     start = headers.get("x-conformance-start") or case.starts[0]
     ids, texts = judge.pieces(case, case.run(start, json_calls=json_calls))
-    name = headers.get("x-conformance-schedule") or "w1"
-    widths = schedule.named(name, len(ids))
+    widths = schedule.named(headers.get("x-conformance-schedule") or "w1", len(ids))
     return judge.script(ids, texts, widths, case.end, case.stop_string)
 
 

@@ -209,8 +209,7 @@ def _drafts(
     """Depth, logits and right tokens of drafts, one depth after the other."""
     positions = rotary(model, hidden)
     for step in range(1, depth + 1):
-        shifted = F.pad(embedded[:, step:], (0, 0, 0, step))
-        hidden = mtp(hidden, shifted, positions)
+        hidden = mtp(hidden, F.pad(embedded[:, step:], (0, 0, 0, step)), positions)
         where = batch.answer[:, step + 1 :]
         logits = F.linear(hidden[:, : -step - 1][where], model.lm_head.weight.detach())
         yield step, logits, batch.ids[:, step + 1 :][where]
