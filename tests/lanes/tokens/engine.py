@@ -10,8 +10,10 @@ with what it must find.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -399,18 +401,15 @@ class Engine:
         """Each block is free or held, as often as the requests' tables say."""
         manager = self.scheduler.kv_cache_manager
         pool = manager.block_pool
-        held: dict[int, int] = {}
+        held = Counter[int]()
         for single in manager.coordinator.single_type_managers:
             for blocks in single.req_to_blocks.values():
-                for block in blocks:
-                    if not block.is_null:
-                        held[block.block_id] = held.get(block.block_id, 0) + 1
+                held.update(block.block_id for block in blocks if not block.is_null)
         for block in pool.blocks:
-            if block.is_null:
-                continue
-            if block.ref_cnt != held.get(block.block_id, 0):
+            uses = held[block.block_id]
+            if not block.is_null and block.ref_cnt != uses:
                 raise WrongCache(
-                    f"block {block.block_id}: {held.get(block.block_id, 0)} uses, counted {block.ref_cnt}"
+                    f"block {block.block_id}: {uses} uses, counted {block.ref_cnt}"
                 )
         free = {block.block_id for block in pool.free_block_queue.get_all_free_blocks()}
         if free & held.keys():
@@ -462,16 +461,15 @@ def _scheduler(setting: Setting) -> Scheduler:
         is_hybrid=True,
         skip_tokenizer_init=True,
     )
-    whole = object.__new__(settings.VllmConfig)
-    for name, value in _defaults(settings.VllmConfig).items():
-        object.__setattr__(whole, name, value)
-    for name, value in {
+    facts = {
         "model_config": model,
         "scheduler_config": chosen,
         "cache_config": cache,
         "speculative_config": speculative,
         "parallel_config": settings.ParallelConfig(),
-    }.items():
+    }
+    whole = object.__new__(settings.VllmConfig)
+    for name, value in {**_defaults(settings.VllmConfig), **facts}.items():
         object.__setattr__(whole, name, value)
     size, names = setting.block_size, ("attention", "mamba")
     full = FullAttentionSpec(
@@ -496,7 +494,10 @@ def _scheduler(setting: Setting) -> Scheduler:
     if "prefix_cache_retention_interval" in KVCacheConfig.__annotations__:
         kept["prefix_cache_retention_interval"] = cache.prefix_cache_retention_interval
     kind = AsyncScheduler if setting.ahead else Scheduler
-    _register(whole)
+    with contextlib.suppress(ImportError):  # of releases before it
+        from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
+
+        register_all_kvcache_specs(whole)
     return kind(
         vllm_config=whole,
         kv_cache_config=KVCacheConfig(
@@ -513,30 +514,14 @@ def _scheduler(setting: Setting) -> Scheduler:
 
 
 def _defaults(kind: Any) -> dict[str, Any]:
-    import dataclasses
-
     found = {}
     for entry in dataclasses.fields(kind):
-        default = entry.default
-        factory = entry.default_factory
-        if hasattr(default, "default_factory"):  # pydantic's own Field
-            factory, default = (
-                default.default_factory or dataclasses.MISSING,
-                default.default,
-            )
-        if factory is not dataclasses.MISSING:
+        # pydantic's own Field stands where the default does.
+        field = entry.default if hasattr(entry.default, "default_factory") else entry
+        found[entry.name] = field.default
+        if callable(field.default_factory):
             try:
-                found[entry.name] = factory()
+                found[entry.name] = field.default_factory()
             except RuntimeError:  # the device, where there is none
                 found[entry.name] = None
-        elif default is not dataclasses.MISSING:
-            found[entry.name] = default
     return found
-
-
-def _register(whole: Any) -> None:
-    try:
-        from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
-    except ImportError:
-        return
-    register_all_kvcache_specs(whole)
