@@ -38,8 +38,7 @@ class Application:
         def recorded(prompt: Any, *args: Any, **kwargs: Any) -> Any:
             plain = isinstance(prompt, dict)
             ids = prompt["prompt_token_ids"] if plain else prompt.prompt_token_ids
-            tokenizer = harness.tokenizer()
-            self.prompt = tokenizer.decode(list(ids), skip_special_tokens=False)
+            self.prompt = tokens.load().decode(list(ids), skip_special_tokens=False)
             return generate(prompt, *args, **kwargs)
 
         engine.generate = recorded
@@ -47,7 +46,7 @@ class Application:
     def post(self, path: str, body: dict[str, Any], *steps: str) -> tuple[int, str]:
         """Status and body of the answer; the model says ``steps``."""
         said = [(text, tuple(harness.ids(text))) for text in steps or ("yes",)]
-        end = ("", (harness.tokenizer().token_to_id(tokens.EOS),))
+        end = ("", (tokens.load().token_to_id(tokens.EOS),))
         self.prompt = ""
         status, answer = harness.post(
             self.app, path, {"model": MODEL, **body}, Script((*said, end), "stop")
@@ -81,7 +80,5 @@ class Application:
         return self.prompt.rpartition("<|im_start|>assistant\n")[0]
 
 
-@functools.cache
-def application() -> Application:
-    """The application, made once."""
-    return Application()
+#: The application, made once.
+application = functools.cache(Application)

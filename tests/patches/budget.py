@@ -81,10 +81,6 @@ def _added(prompt: list[int], output: list[int], params: Any) -> Any:
     )
 
 
-def _to_device(data: list[int], dtype: torch.dtype, device: Any) -> torch.Tensor:
-    return torch.tensor(data, dtype=dtype)
-
-
 def _holder(
     monkeypatch: Any, config: Any, prompt: list[int], params: Any, drafts: int
 ) -> Enforcer:
@@ -93,7 +89,10 @@ def _holder(
 
     # The tree's own wants pinned memory, which needs a device.
     monkeypatch.setattr(
-        thinking_budget_state, "async_tensor_h2d", _to_device, raising=False
+        thinking_budget_state,
+        "async_tensor_h2d",
+        lambda data, dtype, device: torch.tensor(data, dtype=dtype),
+        raising=False,
     )
     holder = ThinkingBudgetStateHolder(config, 1, drafts, _CPU, False)
     holder.sync_batch(_added(prompt, [], params))

@@ -18,10 +18,6 @@ from typing import Any
 import httpx
 from packaging.version import Version
 
-os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
 from conformance import tokens
 from conformance.case import STARTS, Case, Tool
 from conformance.host.engine import MODEL, SCRIPT, Script, build
@@ -81,12 +77,6 @@ def application(reasoning: str, parser: str, *options: str) -> Any:
 
 
 @functools.cache
-def tokenizer() -> Any:
-    """Qwen's, without a release's wrapping."""
-    return tokens.load()
-
-
-@functools.cache
 def wrapped_tokenizer() -> Any:
     """Qwen's, as a release holds it."""
     from transformers import AutoTokenizer
@@ -96,8 +86,7 @@ def wrapped_tokenizer() -> Any:
 
 def ids(text: str) -> list[int]:
     """Token ids of a text."""
-    encoded: list[int] = tokens.encode(tokenizer(), text)
-    return encoded
+    return tokens.encode(tokens.load(), text)
 
 
 def script(output: str, width: int, end: str = "stop", stop: str | None = None) -> Any:
@@ -105,9 +94,9 @@ def script(output: str, width: int, end: str = "stop", stop: str | None = None) 
     which adds no text.
     """
     said = ids(output)
-    texts = tokens.deltas(tokenizer(), said)
+    texts = tokens.deltas(tokens.load(), said)
     if end == "stop" and stop is None:
-        said, texts = [*said, tokenizer().token_to_id(tokens.EOS)], [*texts, ""]
+        said, texts = [*said, tokens.load().token_to_id(tokens.EOS)], [*texts, ""]
     bursts = [
         ("".join(texts[at : at + width]), tuple(said[at : at + width]))
         for at in range(0, len(said), width)
