@@ -135,7 +135,7 @@ def test_what_was_given_up_is_not_begun_at_a_greater_length() -> None:
 
 
 def test_an_upper_limit_above_a_promise_decides_nothing() -> None:
-    cell = cells.Cell("serving", "string", 256_000, 4).document()
+    cell = vars(cells.Cell("serving", "string", 256_000, 4))
     above, below = (
         {**cell, "ratios": {"stock": {"value": value, "high": value, "at_most": True}}}
         for value in (2.31, 0.4)
@@ -192,9 +192,7 @@ def test_a_plot_is_the_same_twice_and_shows_what_was_given_up(tmp_path: Path) ->
 
     def cell_of(tokens: int, cost: float, **more: int) -> dict[str, Any]:
         subjects = {"stock": {"us_per_token": [cost] * 3, **more}}
-        return {**cells.Cell("parser", "string", tokens, 4).document()} | {
-            "subjects": subjects
-        }
+        return vars(cells.Cell("parser", "string", tokens, 4)) | {"subjects": subjects}
 
     found = [cell_of(4_000, 9.0, bounded_at=4_000), cell_of(1_000, 2.0)]
     assert plot.points(found, "stock") == ([(1_000, 2.0)], True)

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 #: The parser alone, and a request from its body to the response's last byte.
 PATHS = ("parser", "serving")
@@ -27,10 +26,6 @@ class Cell:
     workload: str
     tokens: int
     width: int
-
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
 
     @property
     def family(self) -> tuple[str, str, int]:

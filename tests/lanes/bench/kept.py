@@ -14,7 +14,7 @@ from typing import Any
 from bench import SUITE_VERSION
 from bench.cells import LENGTHS
 from bench.report import compared
-from patchset import files, paths, results
+from patchset import files, results
 from patchset.release import Release
 from patchset.results import Cell
 
@@ -29,11 +29,6 @@ OTHERS, OTHERS_LENGTH = (1, 16), 4_000
 _SAME = ("suite", "files", "rounds", "cell-seconds", "machine")
 #: A cell that was not measured.
 _NONE: Cell = {"subjects": {}, "ratios": {}}
-
-
-def plot() -> Path:
-    """The plot of what was measured."""
-    return paths.project_root() / "docs" / "cost.svg"
 
 
 def read(release: str) -> Cell | None:

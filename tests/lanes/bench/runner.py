@@ -45,7 +45,7 @@ class Worker:
             self._log.unlink(missing_ok=True)
             environment = tree_environment(self._tree, PYTHONHASHSEED="0")
             self._child = Child(self.command, environment, self._log)
-        asked = {"cell": cell.document(), "budget": budget}
+        asked = {"cell": vars(cell), "budget": budget}
         # Besides the pass: importing vLLM, cutting the workload into tokens.
         sample: dict[str, Any] | None = self._child.ask(asked, 6 * budget + 300)
         if sample is None:
@@ -119,7 +119,7 @@ def document(cell: Cell, series: dict[str, Series]) -> dict[str, Any]:
         limit = {} if other.bounded_at is None else {"at_most": True}
         ratios[name] = {name: round(x, 4) for name, x in found.items()} | limit
     subjects = {name: one.document() for name, one in series.items()}
-    return {**cell.document(), "subjects": subjects, "ratios": ratios}
+    return {**vars(cell), "subjects": subjects, "ratios": ratios}
 
 
 def ratio(rounds: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
