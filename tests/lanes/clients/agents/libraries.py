@@ -76,10 +76,9 @@ def langchain(run: Run) -> str:
     )
     agent = create_agent(model, list(TOOLS), system_prompt=INSTRUCTIONS)
     question = {"messages": [{"role": "user", "content": PROMPT}]}
-    last = None
-    for state in agent.stream(question, {"recursion_limit": 100}, stream_mode="values"):
-        last = state["messages"][-1]
-    return str(last.text) if last is not None else ""
+    limit = {"recursion_limit": 100}
+    *_, last = agent.stream(question, limit, stream_mode="values")
+    return str(last["messages"][-1].text)
 
 
 def pydantic_ai(run: Run) -> str:
@@ -183,10 +182,8 @@ def qwen_agent(run: Run) -> str:
         function_list=[declared(name) for name in NAMED],
         system_message=INSTRUCTIONS,
     )
-    last: list[Any] = []
-    for messages in agent.run([{"role": "user", "content": PROMPT}]):
-        last = messages
-    return str(last[-1]["content"]) if last else ""
+    *_, last = agent.run([{"role": "user", "content": PROMPT}])
+    return str(last[-1]["content"])
 
 
 def smolagents(run: Run) -> str:
@@ -287,9 +284,7 @@ def agno(run: Run) -> str:
     agent = Agent(
         model=model, tools=list(TOOLS), instructions=INSTRUCTIONS, telemetry=False
     )
-    last: Any = None
-    for event in agent.run(PROMPT, stream=True, yield_run_output=True):
-        last = event
+    *_, last = agent.run(PROMPT, stream=True, yield_run_output=True)
     if str(last.status.value).lower() == "error":
         raise RuntimeError(str(last.content))
     return str(last.messages[-1].content or "")
@@ -390,8 +385,7 @@ def aider(run: Run) -> str:
 
     home = os.environ["HOME"]  # its histories would go into a repository around it
     options = [
-        "--edit-format",
-        "whole",
+        *("--edit-format", "whole", "--map-tokens", "0"),
         "--yes-always",
         "--no-git",
         "--no-check-update",
@@ -401,17 +395,11 @@ def aider(run: Run) -> str:
         "--no-auto-lint",
         "--no-show-release-notes",
         "--no-detect-urls",
-        "--map-tokens",
-        "0",
+        *("--chat-history-file", f"{home}/chat"),
+        *("--input-history-file", f"{home}/in"),
+        *("--model", f"openai/{MODEL}", "--message", PROMPT),
     ]
-    files = [
-        "--chat-history-file",
-        f"{home}/chat",
-        "--input-history-file",
-        f"{home}/in",
-    ]
-    model = ["--model", f"openai/{MODEL}", "--message", PROMPT]
-    if status := main([*options, *files, *model]):
+    if status := main(options):
         raise RuntimeError(f"it ended with status {status}")
     return ""
 
