@@ -68,7 +68,7 @@ def compile_all(
     "kernel target index".
 
     Raises:
-        Exception: Triton refuses one; the text says which and why.
+        AssertionError: Triton refuses one; the text says which and why.
     """
     import triton
     from triton.backends.compiler import GPUTarget
@@ -95,15 +95,11 @@ def compile_all(
                 try:
                     made = triton.compile(source, target=GPUTarget(*words))
                 except Exception as error:
-                    raise CompileError(
+                    raise AssertionError(
                         f"{what}: {type(error).__name__}: {str(error)[:600]}"
                     ) from error
                 code = made.asm.get("cubin") or made.asm.get("hsaco")
                 if not code:
-                    raise CompileError(f"{what}: no machine code")
+                    raise AssertionError(f"{what}: no machine code")
                 sizes[what] = len(code)
     return sizes
-
-
-class CompileError(Exception):
-    """A kernel does not compile for a target."""
