@@ -118,15 +118,13 @@ class Project:
 def git(folder: Path, *arguments: str) -> str:
     """Run git as a user would, who has an editor that changes nothing."""
     identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"]
-    done = subprocess.run(
+    return subprocess.check_output(
         ["git", *identity, "-c", "core.editor=true", *arguments],
         cwd=folder,
         env={**os.environ, "GIT_SEQUENCE_EDITOR": "true"},
-        capture_output=True,
+        stderr=subprocess.PIPE,
         text=True,
-        check=True,
     )
-    return done.stdout
 
 
 def diff_line(number: int, new: str, path: str = "pkg/parser.py") -> str:
@@ -359,18 +357,6 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         results, "file", lambda lane, release: tmp_path / f"{release}.json"
     )
     return tmp_path
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say in one line what was not tested for want of programs, and what brings them."""
-    skipped = terminalreporter.stats.get("skipped", [])
-    reasons = [str(report.longrepr[2]).partition(APT)[2] for report in skipped]
-    missing = [reason.partition(",")[0].split() for reason in reasons if reason]
-    if missing:
-        packages = sorted({name for names in missing for name in names})
-        terminalreporter.write_line(
-            f"{len(missing)} tests did not run: {APT}{' '.join(packages)}"
-        )
 
 
 @pytest.fixture
