@@ -5,7 +5,6 @@ something wrong; 2: usage; 3: could not run.
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,8 +14,7 @@ import click
 from conformance import case as cases
 from conformance import table
 from conformance.adapters import AdapterError, TreeAdapter, UrlAdapter, jobs_for
-from conformance.lines import LANES
-from conformance.report import Report, show, write_json
+from conformance.report import Report, show
 from patchset import run_command
 
 SURFACES = ("chat", "responses", "messages")
@@ -35,15 +33,6 @@ def resolve(name: str, trees: Path | None, kind: str) -> Path:
     raise AdapterError(
         f"no {kind} tree for {name!r} (give a folder, or --trees; nox -s apply -- RELEASE makes it)"
     )
-
-
-def serve(adapter: TreeAdapter, port: int, reasoning: str, names: list[str]) -> int:
-    """Serve a tree with scripted answers on a loopback port until interrupted."""
-    command = [sys.executable, "-m", "conformance.host.serve", "--port", str(port)]
-    command += ["--reasoning", reasoning]
-    command += [word for name in names for word in ("--case", name)]
-    done = subprocess.run(command, cwd=LANES, env=adapter.environment(), check=False)
-    return done.returncode
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -95,17 +84,9 @@ def serve(adapter: TreeAdapter, port: int, reasoning: str, names: list[str]) -> 
 @click.option("--full", is_flag=True, help="All two-way splits.")
 @click.option("--quick", is_flag=True, help="Only not streamed, k = 0 and k = 5.")
 @click.option("--jobs", default=2, show_default=True, help="Processes.")
-@click.option("--json", "file", type=Path, help="Write the results to this file.")
 @click.option("--results", "keep", is_flag=True, help="Keep the totals of each tree.")
 @click.option("--log", type=Path, help="What the releases write.")
 @click.option("--failures", default=10, show_default=True, help="Failures to print.")
-@click.option(
-    "--serve",
-    "port",
-    type=int,
-    metavar="PORT",
-    help="Serve the tree with scripted answers on this port, for --url.",
-)
 @click.option("--list", "only_list", is_flag=True, help="Print the cases.")
 def command(
     targets: tuple[str, ...],
@@ -124,11 +105,9 @@ def command(
     full: bool,
     quick: bool,
     jobs: int,
-    file: Path | None,
     keep: bool,
     log: Path | None,
     failures: int,
-    port: int | None,
     only_list: bool,
 ) -> int:
     """Judge the tool calls of vLLM trees (folders, or releases below --trees)."""
@@ -167,8 +146,6 @@ def command(
         adapter = TreeAdapter(
             tree, workers=jobs, log=log, plugin=plugin, parsers=parsers
         )
-        if port:
-            return serve(adapter, port, reasoning or "qwen3", list(patterns))
         repeat = f"{again} {shlex.quote(str(tree))}"
         repeat += f" --plugin {shlex.quote(str(plugin))}" if plugin else ""
         adapters.append((adapter, Report(str(tree), kind, repeat)))
@@ -186,8 +163,6 @@ def command(
         report.seconds, report.release = time.monotonic() - began, judge.release
         show(report, limit=failures)
     reports = [report for _, report in adapters]
-    if file:
-        write_json(file, reports)
     if keep:
         for report in reports:
             table.keep(report.document(), pair)

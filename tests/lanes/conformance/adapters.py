@@ -167,7 +167,7 @@ class UrlAdapter:
     """Judges a running OpenAI-compatible server.
 
     The server must say the case's output when it is asked ``[case:NAME]``: a model that
-    has learnt the cases by heart, or ``conformance TREE --serve PORT``, which also
+    has learnt the cases by heart, or ``conformance.host.serve``, which also
     obeys the schedule named in the header. Whatever else it says counts as wrong.
     """
 

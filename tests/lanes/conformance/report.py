@@ -1,12 +1,10 @@
-"""What a run found: counted by harm, printed, and written as JSON."""
+"""What a run found: counted by harm, and printed."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -15,7 +13,6 @@ from rich.table import Table
 
 from conformance.check import HARMS
 from conformance.schedule import COLUMNS, column
-from patchset import files
 
 TRAFFIC = ("ordinary", "adversarial")
 """Cases as every day brings them, and those that look for faults."""
@@ -98,19 +95,14 @@ class Report:
         return total["right"] == total["all"] and not any(self.by_sdk().values())
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """What is kept of it."""
         return {
-            "label": self.label,
             "kind": self.kind,
             "release": self.release,
-            "seconds": round(self.seconds, 1),
-            "streams": self.streams,
             "sdk": len(self.by_sdk()),
             "traffic": {
                 name: self.tally(ordinary=name == "ordinary") for name in TRAFFIC
             },
-            "differs": self.differing(),
-            "failures": self.failures(),
         }
 
 
@@ -124,12 +116,6 @@ def words(tally: Tally) -> str:
     """A tally in a line."""
     harms = ", ".join(f"{harm} {tally[harm]}" for harm in HARMS)
     return f"{tally['right']} of {tally['all']} right; {harms}"
-
-
-def write_json(path: Path, reports: list[Report]) -> None:
-    """All targets of a run in one file."""
-    document = {"format": 2, "targets": [r.document() for r in reports]}
-    files.write_text(path, json.dumps(document, ensure_ascii=False, indent=1))
 
 
 def show(report: Report, *, limit: int) -> None:
@@ -174,7 +160,7 @@ def show(report: Report, *, limit: int) -> None:
             console.print(f"  {escape(line)}", soft_wrap=True)
     if 0 < limit < len(failures):
         left = len(failures) - limit
-        console.print(f"\n… and {left} more (--failures N, --json FILE)")
+        console.print(f"\n… and {left} more (--failures N)")
 
 
 def _cell(tally: Tally) -> str:
