@@ -467,3 +467,16 @@ def until(condition: Callable[[], bool], seconds: float = 40) -> bool:
     while not condition() and time.monotonic() < end:
         time.sleep(0.1)
     return condition()
+
+
+def chat_answer(
+    *calls: tuple[str, str], finish: str = "tool_calls", **message: str
+) -> dict[str, Any]:
+    """A chat completion; its calls are names and argument texts."""
+    functions = ({"name": name, "arguments": text} for name, text in calls)
+    made = [
+        {"id": f"call-{number}", "type": "function", "function": function}
+        for number, function in enumerate(functions)
+    ]
+    choice = {"finish_reason": finish, "message": {**message, "tool_calls": made}}
+    return {"id": "chatcmpl-1", "choices": [choice]}

@@ -45,6 +45,14 @@ def server(answer: Answer) -> Iterator[str]:
         found.server_close()
 
 
+def begin(handler: BaseHTTPRequestHandler, status: int = 200, **headers: str) -> None:
+    """Send a status and headers; an underscore in a header's name is a hyphen."""
+    handler.send_response(status)
+    for name, value in headers.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+
+
 def reply(
     handler: BaseHTTPRequestHandler,
     body: bytes = b"",
@@ -52,12 +60,9 @@ def reply(
     status: int = 200,
     **headers: str,
 ) -> None:
-    """Send a whole response; an underscore in a header's name is a hyphen."""
-    handler.send_response(status)
-    found = {"Content_Type": kind, "Content_Length": str(len(body)), **headers}
-    for name, value in found.items():
-        handler.send_header(name.replace("_", "-"), value)
-    handler.end_headers()
+    """Send a whole response."""
+    size = str(len(body))
+    begin(handler, status, Content_Type=kind, Content_Length=size, **headers)
     handler.wfile.write(body)
 
 
@@ -125,12 +130,9 @@ class PackageIndex:
         if asked and self.ranges:
             first, _, last = asked.removeprefix("bytes=").partition("-")
             start, end = int(first), min(int(last) + 1, end) if last else end
-            more = {"Content-Range": f"bytes {start}-{end - 1}/{len(content)}"}
-        handler.send_response(206 if more else 200)
-        handler.send_header("Content-Length", str(end - start))
-        for name, value in more.items():
-            handler.send_header(name, value)
-        handler.end_headers()
+            more = {"Content_Range": f"bytes {start}-{end - 1}/{len(content)}"}
+        size = str(end - start)
+        begin(handler, 206 if more else 200, Content_Length=size, **more)
         end = min(end, start + self.cut.pop(0)) if self.cut else end
         for at in range(start, end, 65536):
             handler.wfile.write(content[at : min(at + 65536, end)])

@@ -12,6 +12,7 @@ import pytest
 from conformance import check, sdk
 from conformance.case import Call, Expected
 from conformance.surfaces import chat, messages, responses
+from conftest import chat_answer
 
 WANT = Expected(
     reasoning="Hm.",
@@ -377,13 +378,9 @@ def test_numbers_booleans_and_text_are_not_confused() -> None:
 
 
 def test_streamed_and_whole_must_agree() -> None:
-    calls = [
-        {"id": name, "function": {"name": name, "arguments": arguments}}
-        for name, arguments in (("f", '{"a": "x"}'), ("g", "{}"))
-    ]
-    message = {"reasoning": "Hm.", "content": "One.\nTwo.", "tool_calls": calls}
-    choice = {"finish_reason": "tool_calls", "message": message}
-    whole = chat.read_full(json.dumps({"choices": [choice]}).encode())
+    calls = (("f", '{"a": "x"}'), ("g", "{}"))
+    answer = chat_answer(*calls, reasoning="Hm.", content="One.\nTwo.")
+    whole = chat.read_full(json.dumps(answer).encode())
     streamed = chat.read_stream(chat_bytes(chat_events()))
     assert whole.broken == []
     assert check.same(streamed, whole) == []
@@ -394,14 +391,6 @@ def test_streamed_and_whole_must_agree() -> None:
 CUT_READ = Expected(
     calls=(Call(name="read", argument_text='{"path": "/a'),), finish_reason="length"
 )
-
-
-def whole_chat(arguments: str) -> dict[str, Any]:
-    """A response with a call, cut by its limit."""
-    call = {"id": "1", "function": {"name": "read", "arguments": arguments}}
-    return {"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "length"}]}
-
-
 USE = {"type": "tool_use", "id": "1", "name": "read", "input": {"path": "/a"}}
 
 
@@ -409,9 +398,9 @@ USE = {"type": "tool_use", "id": "1", "name": "read", "input": {"path": "/a"}}
     ("surface", "document", "harm"),
     [
         # Compared by its text, which may be no JSON.
-        (chat, whole_chat('{"path": "/a'), ""),
-        (chat, whole_chat('{"path": "/a"}'), "ran"),
-        (chat, whole_chat('{"path": "'), "text"),
+        (chat, chat_answer(("read", '{"path": "/a'), finish="length"), ""),
+        (chat, chat_answer(("read", '{"path": "/a"}'), finish="length"), "ran"),
+        (chat, chat_answer(("read", '{"path": "'), finish="length"), "text"),
         # A surface without a place for it leaves it out.
         (messages, {"content": [], "stop_reason": "max_tokens"}, ""),
         (messages, {"content": [USE], "stop_reason": "max_tokens"}, "ran"),

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from conftest import lay, until
+from conftest import chat_answer, lay, until
 from cpu import asking, checkpoints, environment, questions, server, tryout
 from cpu.questions import Question
 from cpu.server import Server, Serving
@@ -101,10 +101,7 @@ def judged(
     tokens: tuple[int, ...],
 ) -> asking.Verdict:
     """The verdict on a call of an engine that gave ``tokens``; 500 without any."""
-    function = {"name": "write", "arguments": json.dumps(arguments)}
-    call = {"id": "call-1", "type": "function", "function": function}
-    choice = {"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}
-    answer = {"id": "chatcmpl-1", "choices": [choice]}
+    answer = chat_answer(("write", json.dumps(arguments)))
     tap = tmp_path / "tap"
     tap.write_text(json.dumps({"id": "chatcmpl-1_0", "tokens": tokens}) + "\n")
     running = Server("", 1, tmp_path / "log", tap, None)  # type: ignore[arg-type]
@@ -162,9 +159,7 @@ def test_a_refused_request_is_wrong(asked: list[Question], tmp_path: Path) -> No
 def test_a_trial_takes_the_taught_call_alone(
     name: str, arguments: dict[str, str], finish: str, right: bool
 ) -> None:
-    function = {"name": name, "arguments": json.dumps(arguments)}
-    message = {"tool_calls": [{"id": "1", "function": function}]}
-    answer = {"choices": [{"message": message, "finish_reason": finish}]}
+    answer = chat_answer((name, json.dumps(arguments)), finish=finish)
     assert bool(tryout.faults(json.dumps(answer).encode())) != right
 
 

@@ -20,7 +20,7 @@ import pytest
 from uv import find_uv_bin
 
 from conftest import tar
-from package_index import Answer, PackageIndex, configured, reply, server
+from package_index import Answer, PackageIndex, begin, configured, reply, server
 from patchset import console, files
 from patchset.errors import NoSpaceError, NotFoundError, PatchsetError, UnavailableError
 from patchset.inputs import fetch, lock, pin, unpack
@@ -432,8 +432,7 @@ def test_credentials_go_to_their_own_host_and_are_not_told(
 
 
 def endless(handler: BaseHTTPRequestHandler) -> None:
-    handler.send_response(200)
-    handler.end_headers()
+    begin(handler)
     while True:
         handler.wfile.write(b"<a href=x></a>" * 10_000)
 

@@ -87,8 +87,8 @@ def compiled(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     sdist = make_sdist(project.downloads, tree)
     (project.folder / "release.toml").write_text(release_toml(sdist))
     contents = official_files("vllm")
-    for name in (f"{CUTLASS}/include/cutlass/version.h", f"{CUTLASS}/LICENSE"):
-        contents[name] = b"#define CUTLASS_MAJOR 4\n"
+    cutlass = (f"{CUTLASS}/include/cutlass/version.h", f"{CUTLASS}/LICENSE")
+    contents |= dict.fromkeys(cutlass, b"#define CUTLASS_MAJOR 4\n")
     pin_official(project, contents)
     lock = 'lock-version = "1.0"\ncreated-by = "a test"\npackages = []\n'
     (project.folder / "pylock.build-x86_64.toml").write_text(lock)
