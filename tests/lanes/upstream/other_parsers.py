@@ -75,15 +75,11 @@ def _compare(trees: list[Path]) -> int:
     different = [name for name in names if stock.get(name) != patched.get(name)]
     outputs = sum(len(found) for found in stock.values())
     for name in different:
-        print(f"differs: {name}")
-        for one, other in zip(
-            stock.get(name, ["no parser"]),
-            patched.get(name, ["no parser"]),
-            strict=False,
-        ):
-            if one != other:
-                print(f"  stock   {one[:400]}\n  patched {other[:400]}")
-                break
+        both = (found.get(name, ["no parser"]) for found in (stock, patched))
+        pairs = zip(*both, strict=False)
+        differing = (pair for pair in pairs if pair[0] != pair[1])
+        one, other = next(differing, ("less", "more"))
+        print(f"differs: {name}\n  stock   {one[:400]}\n  patched {other[:400]}")
     print(
         f"{len(names)} parsers, {outputs} results: {len(names) - len(different)} as in stock, {len(different)} not"
     )
