@@ -67,24 +67,27 @@ def test_download_is_verified_and_done_once(
     assert fetch.artifact(PINNED).read_bytes() == CONTENT
 
 
-def test_cut_connection_is_resumed(index: PackageIndex) -> None:
-    index.cut = [1_000_000, 500_000]
-    assert fetch.artifact(PINNED).read_bytes() == CONTENT
-    asked = [range_ for _, range_ in index.downloads()]
-    assert asked == [None, "bytes=1000000-", "bytes=1500000-"]
-
-
-@pytest.mark.parametrize("refused", [False, True])
-def test_a_server_that_does_not_go_on_is_asked_from_the_start(
-    index: PackageIndex, refused: bool
+@pytest.mark.parametrize(
+    ("cut", "ranges", "statuses", "asked"),
+    [
+        ([1_000_000, 500_000], True, [], ["bytes=1000000-", "bytes=1500000-"]),
+        # A server that knows no ranges, or refuses this one, is asked from the start.
+        ([1_000_000], False, [], ["bytes=1000000-"]),
+        # Statuses of page, file, page, file.
+        ([1_000_000], False, [200, 200, 200, 416], ["bytes=1000000-", None]),
+    ],
+    ids=["resumed", "no ranges", "refused"],
+)
+def test_a_cut_connection(
+    index: PackageIndex,
+    cut: list[int],
+    ranges: bool,
+    statuses: list[int],
+    asked: list[str | None],
 ) -> None:
-    """It knows no ranges, or refuses this one."""
-    index.cut, index.ranges = [1_000_000], False
-    if refused:
-        index.statuses = [200, 200, 200, 416]  # of page, file, page, file
+    index.cut, index.ranges, index.statuses = [*cut], ranges, [*statuses]
     assert fetch.artifact(PINNED).read_bytes() == CONTENT
-    asked = [range_ for _, range_ in index.downloads()]
-    assert asked == [None, "bytes=1000000-", None][: 2 + refused]
+    assert [range_ for _, range_ in index.downloads()] == [None, *asked]
 
 
 def test_server_errors_are_retried_and_bounded(
@@ -100,28 +103,33 @@ def test_server_errors_are_retried_and_bounded(
     assert not (downloads / NAME).exists()
 
 
-def test_wrong_content_names_both_hashes_and_is_not_kept(
-    index: PackageIndex, downloads: Path
+WRONG = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "said"),
+    [
+        (WRONG, PatchsetError, f"sha256 [0-9a-f]{{64}}, pinned is {PINNED.sha256}"),
+        (CONTENT + b"more", PatchsetError, "more than the pinned"),
+        (CONTENT[:-10], UnavailableError, "the server sent"),
+    ],
+    ids=["other", "longer", "shorter"],
+)
+def test_what_is_not_the_pinned_file_is_refused_and_not_kept(
+    index: PackageIndex,
+    downloads: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: bytes,
+    error: type[PatchsetError],
+    said: str,
 ) -> None:
-    index.files[NAME] = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
-    said = f"sha256 [0-9a-f]{{64}}, pinned is {PINNED.sha256}"
-    with pytest.raises(PatchsetError, match=said):
+    monkeypatch.setattr(fetch, "TRIES", 2)
+    index.files[NAME] = content
+    with pytest.raises(error, match=said):
         fetch.artifact(PINNED)
     assert {file.suffix for file in downloads.iterdir()} == {".lock"}
     index.files[NAME] = CONTENT
     assert fetch.artifact(PINNED).read_bytes() == CONTENT
-
-
-def test_longer_and_shorter_files_are_refused(
-    index: PackageIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fetch, "TRIES", 2)
-    index.files[NAME] = CONTENT + b"more"
-    with pytest.raises(PatchsetError, match="more than the pinned"):
-        fetch.artifact(PINNED)
-    index.files[NAME] = CONTENT[:-10]
-    with pytest.raises(UnavailableError, match="the server sent"):
-        fetch.artifact(PINNED)
 
 
 def test_nothing_is_left_of_an_interrupted_download(
@@ -361,26 +369,26 @@ def ask(page: object, kind: str = "application/vnd.pypi.simple.v1+json") -> list
         return [link._replace(url=link.url.replace(where, "HOST")) for link in links]
 
 
-def test_a_json_page_gives_names_sums_and_sizes() -> None:
-    entry = {
-        "filename": NAME,
-        "url": f"../../f/{NAME}",
-        "hashes": {"sha256": SHA},
-        "size": 7,
-    }
-    assert ask({"files": [entry]}) == [Link(NAME, f"http://HOST/f/{NAME}", SHA, 7)]
+WHOLE = {"filename": NAME, "url": f"../../f/{NAME}", "size": 7}
 
 
 @pytest.mark.parametrize(
-    "page",
+    ("files", "links"),
     [
-        {"files": [7, None, {"filename": NAME}, {"filename": NAME, "url": 7}]},
-        {"files": [{"filename": NAME, "url": NAME, "hashes": []}]},
-        {"files": {}},
+        (
+            [{**WHOLE, "hashes": {"sha256": SHA}}],
+            [Link(NAME, f"http://HOST/f/{NAME}", SHA, 7)],
+        ),
+        # Odd entries are left out.
+        ([7, None, {"filename": NAME}, {"filename": NAME, "url": 7}], []),
+        ([{**WHOLE, "hashes": []}], []),
+        ({}, []),
     ],
 )
-def test_odd_entries_are_left_out(page: object) -> None:
-    assert ask(page) == []
+def test_a_json_page_gives_names_sums_and_sizes(
+    files: object, links: list[Link]
+) -> None:
+    assert ask({"files": files}) == links
 
 
 @pytest.mark.parametrize(

@@ -47,41 +47,59 @@ run_command.run(click.Command("x", callback=main), [])
     assert until(lambda: not running(mark))
 
 
-@pytest.mark.parametrize(
-    ("script", "status"), [("exit 3", 3), ("kill -9 $$", 137), ("kill -15 $$", 143)]
-)
-def test_the_status_of_a_program_is_its_own(script: str, status: int) -> None:
-    with pytest.raises(process.ProgramError, match=f"ended with status {status}"):
-        process.run(["sh", "-c", script], prefix="p")
-    with pytest.raises(MissingToolError):
-        process.run(["no-such-program"], prefix="p")
-
-
 PIP = "print({!r}, flush=True); raise SystemExit('ERROR: No matching distribution')"
 NETWORK = (
     "WARNING: Retrying: [Errno -3] Temporary failure in name resolution",
     "npm error reason: getaddrinfo EAI_AGAIN registry.npmjs.org",
     "Err:1 http://deb.debian.org bookworm InRelease Could not resolve 'deb.debian.org'",
 )
+SHELL, PYTHON = ("sh", "-c"), (sys.executable, "-c")
 
 
 @pytest.mark.parametrize(
-    ("code", "error", "said"),
+    ("command", "error", "said"),
     [
-        ("exit(900 * 'a' + ' disk quota exceeded')", NoSpaceError, "aaa disk quota"),
-        (PIP.format(NETWORK[0]), UnavailableError, "no network.* name resolution"),
-        (PIP.format(NETWORK[1]), UnavailableError, "no network.*registry.npmjs.org"),
-        (PIP.format(NETWORK[2]), UnavailableError, "no network.*deb.debian.org"),
-        ("exit('[Errno 28] No space left on device')", NoSpaceError, "disk is full"),
-        ("exit('write x: no space left on device')", NoSpaceError, "disk is full"),
+        (("no-such-program",), MissingToolError, "no-such-program"),
+        ((*SHELL, "exit 3"), process.ProgramError, "ended with status 3"),
+        ((*SHELL, "kill -9 $$"), process.ProgramError, "ended with status 137"),
+        ((*SHELL, "kill -15 $$"), process.ProgramError, "ended with status 143"),
+        (
+            (*PYTHON, "raise SystemExit(900 * 'a' + ' disk quota exceeded')"),
+            NoSpaceError,
+            "aaa disk quota",
+        ),
+        (
+            (*PYTHON, PIP.format(NETWORK[0])),
+            UnavailableError,
+            "no network.* name resolution",
+        ),
+        (
+            (*PYTHON, PIP.format(NETWORK[1])),
+            UnavailableError,
+            "no network.*registry.npmjs.org",
+        ),
+        (
+            (*PYTHON, PIP.format(NETWORK[2])),
+            UnavailableError,
+            "no network.*deb.debian.org",
+        ),
+        (
+            (*SHELL, "echo '[Errno 28] No space left on device' >&2; exit 1"),
+            NoSpaceError,
+            "disk is full",
+        ),
+        (
+            (*SHELL, "echo 'write x: no space left on device' >&2; exit 1"),
+            NoSpaceError,
+            "disk is full",
+        ),
     ],
 )
 def test_a_program_that_fails_has_its_cause_in_the_error(
-    code: str, error: type[PatchsetError], said: str
+    command: tuple[str, ...], error: type[PatchsetError], said: str
 ) -> None:
-    program = [sys.executable, "-c", f"import sys; exit = sys.exit; {code}"]
     with pytest.raises(error, match=said):
-        process.run(program, prefix="p")
+        process.run(command, prefix="p")
 
 
 def test_an_output_that_is_shown_is_not_told_again() -> None:

@@ -56,47 +56,37 @@ MODE = DIFF.replace("--- a/", "old mode 100644\nnew mode 100755\n--- a/")
 RENAME = "diff --git a/a.py b/b.py\nsimilarity index 100%\nrename from a.py\n"
 BINARY = "diff --git a/a.py b/a.py\nGIT binary patch\nliteral 0\n"
 EMPTY = "diff --git a/a.py b/a.py\nnew file mode 100644\n"
+#: Texts of a mail, and what is put in their place.
+NO_MAILS = {
+    "counts too few old lines": (",7 +", ",6 +"),
+    "counts too few new lines": (",7 @@", ",6 @@"),
+    "counts too many lines": (",7 +", ",8 +"),
+    "leads out": ("pkg/parser.py", "../parser.py"),
+    "leads up": ("pkg/", "pkg/../"),
+    "git's own folder": ("pkg/", ".git/"),
+    "two names": (DIFF, DIFF.replace("b/pkg", "b/other", 1)),
+    "another name below": ("+++ b/pkg", "+++ b/other"),
+    "newline in a name": ("pkg/parser", '"pkg/a\\nb"'),
+    "a file twice": (DIFF, DIFF + DIFF),
+    "words behind": (DIFF, DIFF + "trailing words\n"),
+    "link": (DIFF, LINK),
+    "mode": (DIFF, MODE),
+    "rename": (DIFF, RENAME),
+    "binary": (DIFF, BINARY),
+    "empty file": (DIFF, EMPTY),
+    "no address": ("From: Somebody <somebody@localhost>", "From: somebody"),
+    "no subject": ("Subject: [PATCH] Count to five\n", ""),
+    "no diff": ("diff --git", "diff --not"),
+    "no text": ("From: Somebody", "From: Somebody\udcff"),
+    "no last newline": (DIFF, DIFF[:-1]),
+}
 
 
-@pytest.mark.parametrize(
-    "diff",
-    [
-        pytest.param(DIFF.replace(",7 +", ",6 +"), id="counts too few old lines"),
-        pytest.param(DIFF.replace(",7 @@", ",6 @@"), id="counts too few new lines"),
-        pytest.param(DIFF.replace(",7 +", ",8 +"), id="counts too many lines"),
-        pytest.param(DIFF.replace("pkg/parser.py", "../parser.py"), id="leads out"),
-        pytest.param(DIFF.replace("pkg/", "pkg/../"), id="leads up"),
-        pytest.param(DIFF.replace("pkg/", ".git/"), id="git's own folder"),
-        pytest.param(DIFF.replace("b/pkg", "b/other", 1), id="two names"),
-        pytest.param(DIFF.replace("+++ b/pkg", "+++ b/other"), id="another name below"),
-        pytest.param(DIFF.replace("pkg/parser", '"pkg/a\\nb"'), id="newline in a name"),
-        pytest.param(DIFF + DIFF, id="a file twice"),
-        pytest.param(DIFF + "trailing words\n", id="words behind"),
-        pytest.param(LINK, id="link"),
-        pytest.param(MODE, id="mode"),
-        pytest.param(RENAME, id="rename"),
-        pytest.param(BINARY, id="binary"),
-        pytest.param(EMPTY, id="empty file"),
-    ],
-)
-def test_a_diff_that_is_not_plain_is_refused(diff: str) -> None:
-    with pytest.raises(PatchFormatError, match=r"^x\.diff: "):
-        parse((HEADER.format(subject="x") + "\n" + diff).encode(), "x.diff", "x.diff")
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("From: Somebody <somebody@localhost>", "From: somebody"),
-        ("Subject: [PATCH] Count to five\n", ""),
-        ("diff --git", "diff --not"),
-        ("From: Somebody", "From: Somebody\udcff"),
-        (DIFF, DIFF[:-1]),
-    ],
-)
-def test_a_mail_that_is_none_is_refused(old: str, new: str) -> None:
+@pytest.mark.parametrize("name", NO_MAILS)
+def test_what_is_no_mail_of_a_plain_diff_is_refused(name: str) -> None:
+    old, new = NO_MAILS[name]
     raw = TEXT.replace(old, new).encode(errors="surrogateescape")
-    with pytest.raises(PatchFormatError):
+    with pytest.raises(PatchFormatError, match=r"^x\.diff: "):
         parse(raw, "x.diff", "x.diff")
 
 
