@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from conformance import case as cases
-from conformance import schedule
+from conformance import case as cases, schedule
 
 ALL = list(cases.load())
 GOOD = {

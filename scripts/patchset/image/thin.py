@@ -19,8 +19,7 @@ from patchset.errors import (
     PatchsetError,
     UsageError,
 )
-from patchset.image import labels, layout, sbom, skopeo
-from patchset.image import layer as layers
+from patchset.image import labels, layer as layers, layout, sbom, skopeo
 from patchset.image.layout import Part
 from patchset.image.skopeo import Reference
 from patchset.release import GOARCH, Arch, Release, Target

@@ -20,8 +20,7 @@ from typing import Any
 
 import click
 
-from conformance import case as cases
-from conformance import check, schedule, tokens
+from conformance import case as cases, check, schedule, tokens
 from conformance.adapters import AdapterError, TreeAdapter
 from conformance.case import Case
 from conformance.host.judge import pieces, script

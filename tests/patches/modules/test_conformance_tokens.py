@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from conformance import case as cases
-from conformance import tokens
+from conformance import case as cases, tokens
 
 
 @pytest.fixture(scope="module")

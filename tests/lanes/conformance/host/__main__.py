@@ -16,8 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from conformance import case as cases
-from conformance import lines
+from conformance import case as cases, lines
 
 
 def knows(release: str, since: str) -> bool:
