@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 LANES = Path(__file__).resolve().parents[1]
+#: Of a module that is run to its end.
+LIMIT_S = 3600
 
 
 class Child:
@@ -93,3 +95,23 @@ def tree_environment(tree: Path, **more: str) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         **more,
     }
+
+
+def told(tree: Path, *words: str, **more: str) -> Any:
+    """What a module prints last, as JSON, run with a tree's code.
+
+    Raises:
+        PatchsetError: it failed.
+    """
+    # The clients' own environments, which answer lines too, do not have it.
+    from patchset.errors import PatchsetError
+
+    command = [sys.executable, "-m", *words]
+    environment = tree_environment(tree, **more)
+    done = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, timeout=LIMIT_S
+    )
+    if done.returncode:
+        why = f"{words[0]} ended with status {done.returncode} on {tree}"
+        raise PatchsetError(why, "its output is above")
+    return json.loads(done.stdout.splitlines()[-1])

@@ -5,16 +5,13 @@ an accelerator.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
-from conformance.lines import tree_environment
+from conformance.lines import LANES, told
 from patchset import console, files, paths, process, release, run_command
 from patchset.errors import PatchsetError
 from patchset.release import Release
@@ -25,7 +22,6 @@ from patchset.series.stock_tree import stock_tree
 TRITON = {"2.13.0": "3.7.1", "2.14.0": "3.8.0"}
 #: Files whose kernels have a reference here.
 KNOWN = ("vllm/v1/worker/gpu/sample/thinking_budget.py",)
-_TIMEOUT = 600
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -66,8 +62,10 @@ def check(pinned: Release) -> list[str]:
     wrong: list[str] = []
     trees = {"stock": stock_tree(pinned), "patched": apply.patched_tree(pinned)}
     for name, tree in trees.items():
-        compiled = _worker(triton, tree, name, {})
-        ran = _worker(triton, tree, name, {"TRITON_INTERPRET": "1"})
+        path = os.pathsep.join(map(str, (triton, tree, LANES)))
+        more = {"PYTHONPATH": path, "TRITON_CACHE_DIR": str(triton.with_name("cache"))}
+        compiled = told(tree, "kernels.worker", name, **more)
+        ran = told(tree, "kernels.worker", name, TRITON_INTERPRET="1", **more)
         for found in (compiled, ran):
             if "wrong" in found:
                 wrong.append(f"{pinned.name} {name}: {found['wrong']}")
@@ -98,25 +96,6 @@ def _triton(pinned: Release) -> Path:
                 wanted = ("--target", folder, f"triton=={version}")
                 process.run([*pip, *wanted], prefix="pip")
     return place
-
-
-def _worker(
-    triton: Path, tree: Path, kind: str, more: dict[str, str]
-) -> dict[str, Any]:
-    cache = str(triton.with_name("cache"))
-    environment = tree_environment(tree, TRITON_CACHE_DIR=cache, **more)
-    environment["PYTHONPATH"] = f"{triton}{os.pathsep}{environment['PYTHONPATH']}"
-    done = subprocess.run(
-        [sys.executable, "-m", "kernels.worker", kind],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT,
-    )
-    if done.returncode != 0:
-        raise PatchsetError(f"kernels.worker failed on {tree}:\n{done.stderr[-3000:]}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
 
 
 if __name__ == "__main__":

@@ -6,14 +6,11 @@ Exit code 1: a patched tree has a wrong schedule.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from typing import Any
 
 import click
 
-from conformance.lines import tree_environment
+from conformance.lines import told
 from patchset import paths, release, results, run_command
 from patchset.errors import PatchsetError, UsageError
 from tokens import SUITE_VERSION, table
@@ -53,17 +50,7 @@ def schedules(name: str, kind: str, seeds: int) -> dict[str, Any]:
         raise UsageError(
             f"there is no {kind} tree of {name}", f"nox -s apply -- {name} makes it"
         )
-    done = subprocess.run(
-        [sys.executable, "-m", "tokens.schedules", str(seeds)],
-        env=tree_environment(tree),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    if done.returncode:
-        raise PatchsetError(
-            f"the schedules ended with status {done.returncode}", "the output is above"
-        )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = told(tree, "tokens.schedules", str(seeds))
     return found
 
 

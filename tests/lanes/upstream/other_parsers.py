@@ -15,10 +15,12 @@ import os
 import random
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from conformance.lines import LANES, told
+from patchset import run_command
 
 #: The parsers that the series changes, and the stock ones under the names that it gives
 #: them.
@@ -53,24 +55,16 @@ _IDS = re.compile(
 )
 
 
-def main() -> int:
-    """Compare two trees, or look at one; 0 when nothing differs, 1 when something
-    does.
-    """
-    trees = [Path(word) for word in sys.argv[1:]]
-    if len(trees) == 1:
-        sys.path.insert(0, str(Path(__file__).parents[2] / "patches"))
-        sys.path.insert(0, str(trees[0]))
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # what compares says it
-        json.dump(_report(), sys.stdout)
-        return 0
-    from patchset import run_command  # the one tree's dependencies need not have it
-
-    run_command.run_lane(lambda: _compare(trees))
+def main(trees: list[str]) -> None:
+    """Compare two trees, or report on the one on the path."""
+    if trees:
+        run_command.run_lane(lambda: _compare(*trees))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # what compares says it
+    json.dump(_report(), sys.stdout)
 
 
-def _compare(trees: list[Path]) -> int:
-    stock, patched = (_run(tree) for tree in trees)
+def _compare(*trees: str) -> int:
+    stock, patched = map(_run, map(Path, trees))
     names = sorted(set(stock) | set(patched))
     different = [name for name in names if stock.get(name) != patched.get(name)]
     outputs = sum(len(found) for found in stock.values())
@@ -87,16 +81,10 @@ def _compare(trees: list[Path]) -> int:
 
 
 def _run(tree: Path) -> dict[str, list[str]]:
-    command = [sys.executable, "-m", "upstream.other_parsers", str(tree.resolve())]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(__file__).parents[1]),
-        "VLLM_LOGGING_LEVEL": "ERROR",
-    }
-    done = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, check=True, timeout=1800
-    )
-    found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    proofs = LANES.with_name("patches")  # has the harness
+    path = os.pathsep.join(map(str, (tree.resolve(), LANES, proofs)))
+    more = {"PYTHONPATH": path, "VLLM_LOGGING_LEVEL": "ERROR"}
+    found: dict[str, list[str]] = told(tree, "upstream.other_parsers", **more)
     return found
 
 
@@ -200,4 +188,4 @@ def _read(
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main(sys.argv[1:])
