@@ -14,6 +14,18 @@ FOUND = ("unknown", '{"x": "1"}')
 DECLARED = ("read", '{"path": "/a"}')
 
 
+TEXTS = (
+    FENCED,
+    f"Write {UNKNOWN} here.",
+    UNKNOWN[: UNKNOWN.index("</parameter>")],
+    UNKNOWN + " is a call.",
+    f"Like this:\n{UNKNOWN}\nand so on.",
+    "See <function=unknown> for that.",
+    "See <tool_call>\n<function=> for that.",
+    "See <function=write for that.",
+)
+
+
 @pytest.mark.parametrize(
     ("text", "content", "calls"),
     [
@@ -22,29 +34,12 @@ DECLARED = ("read", '{"path": "/a"}')
         ("Write " + UNKNOWN.removesuffix("</tool_call>"), "Write", [FOUND]),
         (f"{UNKNOWN}\n{READ}", "", [FOUND, DECLARED]),
         (f"{UNKNOWN}\nand now\n{READ}", f"{UNKNOWN}\nand now", [DECLARED]),
+        *((text, text, []) for text in TEXTS),
     ],
 )
-def test_calls(text: str, content: str, calls: list[tuple[str, str]]) -> None:
+def test_calls_and_text(text: str, content: str, calls: list[tuple[str, str]]) -> None:
     for message in messages(text):
         assert message == Message("", content, calls)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        FENCED,
-        f"Write {UNKNOWN} here.",
-        UNKNOWN[: UNKNOWN.index("</parameter>")],
-        UNKNOWN + " is a call.",
-        f"Like this:\n{UNKNOWN}\nand so on.",
-        "See <function=unknown> for that.",
-        "See <tool_call>\n<function=> for that.",
-        "See <function=write for that.",
-    ],
-)
-def test_text(text: str) -> None:
-    for message in messages(text):
-        assert message == Message("", text)
 
 
 def test_request_without_tools_has_no_calls() -> None:

@@ -3,41 +3,26 @@
 
 from __future__ import annotations
 
+import json
 import os
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import httpx
-
-TREE = os.environ["VLLM_TREE"]
-TESTS = Path(__file__).parents[2] / "lanes"
+from conformance.lines import Child, tree_environment
 
 
 def test_a_plain_case_is_right_over_http() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    env = {**os.environ, "PYTHONPATH": f"{TREE}{os.pathsep}{TESTS}"}
-    serve = [sys.executable, "-m", "conformance.host.serve", "--port", str(port)]
-    serve += ["--reasoning", "qwen3", "--case", "escapes"]
-    server = subprocess.Popen(serve, cwd=TESTS, env=env)
+    environment = tree_environment(Path(os.environ["VLLM_TREE"]))
+    serve = [sys.executable, "-m", "conformance.host.serve", "--port", "0"]
+    server = Child([*serve, "--case", "escapes"], environment)
     try:
-        for _ in range(240):
-            try:
-                httpx.get(f"{url}/health")
-                break
-            except httpx.TransportError:
-                assert server.poll() is None
-                time.sleep(0.5)
+        url = json.loads(server.line(240))["url"]
         asked = [sys.executable, "-m", "conformance", "--url", url, "--start", "closed"]
         asked += ["--case", "escapes/quotes", "--schedule", "mtp3#0"]
         done = subprocess.run(
-            asked, cwd=TESTS, env=env, text=True, capture_output=True, timeout=300
+            asked, env=environment, text=True, capture_output=True, timeout=300
         )
         assert done.returncode == 0, done.stdout + done.stderr
     finally:
-        server.kill()
-        server.wait()
+        server.end()

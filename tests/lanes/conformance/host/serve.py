@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 from typing import Any
 
 import click
@@ -47,11 +48,12 @@ async def serve(reasoning: str, port: int, names: tuple[str, ...]) -> None:
         response.headers["x-conformance"] = "json-calls" if json_calls else "1"
         return response
 
-    url = f"http://127.0.0.1:{port}"
+    listening = socket.create_server(("127.0.0.1", port))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     print(json.dumps({"url": url, "cases": len(known)}), flush=True)
     served = BaseHTTPMiddleware(app, dispatch=scripted)
-    config = uvicorn.Config(served, port=port, log_level="warning", lifespan="off")
-    await uvicorn.Server(config).serve()
+    config = uvicorn.Config(served, log_level="warning", lifespan="off")
+    await uvicorn.Server(config).serve(sockets=[listening])
 
 
 @click.command()
