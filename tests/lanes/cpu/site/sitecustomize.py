@@ -18,27 +18,31 @@ of what passes through.
 """
 
 import importlib.metadata
-import importlib.util
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from importlib.machinery import PathFinder
 from typing import Any
 
+Run = Callable[[Any], None]
 
-def _define_torchvision_operators() -> None:
+
+def _shim(module: Any, run: Run) -> None:
     import torch
 
     builds = [importlib.metadata.version(name) for name in ("torch", "torchvision")]
-    if ["+cpu" in build for build in builds] != [True, False]:
-        return
-    operators = torch.library.Library("torchvision", "DEF")
-    operators.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    operators.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _kept.append(operators)
+    if ["+cpu" in build for build in builds] == [True, False]:
+        operators = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            taken = "Tensor dets, Tensor scores, float iou_threshold"
+            operators.define(f"{name}({taken}) -> Tensor")
+        module.operators_of_the_shim = operators  # they end with it
+    run(module)
 
 
-def _tap(module: Any) -> None:
+def _tap(module: Any, run: Run) -> None:
+    run(module)
     generate = module.AsyncLLM.generate
     place = os.environ["E2E_TAP"]  # open as long as the process
     lines = open(place, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, PTH123
@@ -87,7 +91,7 @@ _MENDS = (
 )
 
 
-def _exec_mended(module: Any) -> None:
+def _mend(module: Any, _: Run) -> None:
     source = module.__loader__.get_source(module.__name__)
     for wrong, right in _MENDS:
         if source.count(wrong) != 1:
@@ -96,42 +100,27 @@ def _exec_mended(module: Any) -> None:
     exec(compile(source, module.__file__, "exec"), module.__dict__)
 
 
+#: What is done, by the module that is imported, if a variable is set.
+_WATCHED = {
+    "torchvision": ("E2E_TORCHVISION_SHIM", _shim),
+    "vllm.v1.engine.async_llm": ("E2E_TAP", _tap),
+    "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention": ("E2E_CONV_MEND", _mend),
+}
+
+
 class _Hook:
     """Runs code right before, instead of or right after an import."""
 
-    at_work = False
-
-    @classmethod
-    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
-        if (
-            name == "torchvision"
-            and os.environ.get("E2E_TORCHVISION_SHIM")
-            and not _kept
-        ):
-            _define_torchvision_operators()
-        if cls.at_work or not os.environ.get(_WATCHED.get(name, "")):
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        variable, act = _WATCHED.get(name, ("", _shim))
+        if not os.environ.get(variable):
             return None
-        cls.at_work = True  # importlib asks this hook again
-        try:
-            spec: Any = importlib.util.find_spec(name)
-        finally:
-            cls.at_work = False
-        run = spec.loader.exec_module
-
-        def exec_module(module: Any) -> None:
-            if name == _CONVOLUTION:
-                _exec_mended(module)
-                return
-            run(module)
-            _tap(module)
-
-        spec.loader.exec_module = exec_module
+        spec: Any = PathFinder.find_spec(name, path)
+        if spec:
+            run = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: act(module, run)
         return spec
 
 
-_CONVOLUTION = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
-_WATCHED = {"vllm.v1.engine.async_llm": "E2E_TAP", _CONVOLUTION: "E2E_CONV_MEND"}
-
-
-_kept: list[Any] = []
 sys.meta_path.insert(0, _Hook)
