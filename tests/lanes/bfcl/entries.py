@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -119,14 +119,7 @@ def load(folder: Path) -> tuple[list[Entry], Any]:
 def _answered(entry: Entry, checker: Any) -> Entry:
     for calls in _answers(entry):
         if _fits(entry, calls) and entry.right(checker, calls):
-            return Entry(
-                entry.name,
-                entry.category,
-                entry.functions,
-                entry.truth,
-                entry.tools,
-                calls,
-            )
+            return replace(entry, calls=calls)
     return entry
 
 
