@@ -64,6 +64,21 @@ def call(name: str, *parameters: tuple[str, str]) -> str:
     return f"<tool_call>\n<function={name}>\n{values}</function>\n</tool_call>"
 
 
+#: Reasoning, text and calls behind a prompt that opens the reasoning, and what is read.
+MIXED = (
+    "Hm.</think>First.\n"
+    + call("read", ("path", "/a"))
+    + "\n"
+    + call("write", ("content", "x\n"))
+    + "\nThen."
+)
+MIXED_READ = (
+    "Hm.",
+    "First.\nThen.",
+    [("read", {"path": "/a"}), ("write", {"content": "x\n"})],
+)
+
+
 @functools.cache
 def application(reasoning: str, parser: str, *options: str) -> Any:
     """The release's application, made once.

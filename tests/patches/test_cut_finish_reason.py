@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import pytest
 
-from harness import arguments, ask, call
+from harness import ask, call
 
 CALL = call("read", ("path", "/a"))
 CUT = CALL + "\n<tool_call>\n<function=write>\n<parameter=content>\nx"
 
 
 @pytest.mark.parametrize("width", [None, 1, 100_000])
-def test_cut(width: int | None) -> None:
-    reading = ask(CUT, width, end="length")
+@pytest.mark.parametrize(
+    ("output", "end", "finish"),
+    [(CUT, "length", "length"), (CALL, "stop", "tool_calls")],
+    ids=["cut", "whole"],
+)
+def test_finish_reason(output: str, end: str, finish: str, width: int | None) -> None:
+    reading = ask(output, width, end=end)
     first = [(one.name, one.parsed) for one in reading.calls[:1]]
     assert first == [("read", {"path": "/a"})]
-    assert reading.finish == "length"
-
-
-@pytest.mark.parametrize("width", [None, 1, 100_000])
-def test_whole(width: int | None) -> None:
-    reading = ask(CALL, width)
-    assert arguments(reading) == [("read", {"path": "/a"})]
-    assert reading.finish == "tool_calls"
+    assert reading.finish == finish

@@ -7,19 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness import THINKING, WIDTHS, answer, call
-
-OUTPUT = (
-    "Hm.</think>First.\n"
-    + call("read", ("path", "/a"))
-    + "\n"
-    + call("write", ("content", "x\n"))
-    + "\nThen."
-)
+from harness import MIXED, MIXED_READ, THINKING, WIDTHS, answer
 
 
 @pytest.mark.parametrize("width", [None, *WIDTHS])
 def test_messages(width: int | None) -> None:
-    calls = [("read", {"path": "/a"}), ("write", {"content": "x\n"})]
-    found = answer(OUTPUT, width, surface="messages", **THINKING)
-    assert found == ("Hm.", "First.\nThen.", calls)
+    assert answer(MIXED, width, surface="messages", **THINKING) == MIXED_READ
