@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+import functools
+import itertools
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -21,13 +23,6 @@ TARGETS: dict[str, tuple[str, int | str, int]] = {
     "sm_120": ("cuda", 120, 32),
     "gfx942": ("hip", "gfx942", 64),
 }
-_TYPES = {
-    torch.int32: "*i32",
-    torch.int64: "*i64",
-    torch.float32: "*fp32",
-    torch.bfloat16: "*bf16",
-}
-
 
 Launch = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
@@ -70,36 +65,27 @@ def compile_all(
     Raises:
         AssertionError: Triton refuses one; the text says which and why.
     """
-    import triton
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
+    from triton.runtime import driver
 
     sizes = {}
-    for index, markers in kinds:
+    for (name, words), (index, markers) in itertools.product(targets.items(), kinds):
+        machine = SimpleNamespace(
+            get_current_target=functools.partial(GPUTarget, *words),
+            get_current_device=functools.partial(str, name),
+            get_current_stream=lambda device: None,
+        )
+        driver.set_active(machine)
         for kernel, given, named in launches(module, patched, index, markers):
-            signature: dict[str, str] = {}
-            constants: dict[tuple[int, ...], Any] = {}
-            aligned: dict[tuple[int, ...], Any] = {}
-            for number, name in enumerate(kernel.arg_names):
-                if name in named:
-                    signature[name] = "constexpr"
-                    constants[(number,)] = named[name]
-                elif isinstance(value := given[number], torch.Tensor):
-                    signature[name] = _TYPES[value.dtype]
-                    aligned[(number,)] = [["tt.divisibility", 16]]
-                else:
-                    signature[name] = "i32" if value < 2**31 else "i64"
-            for target, words in targets.items():
-                source = ASTSource(kernel, signature, constants, aligned)
-                what = f"{kernel.__name__} {target} {str(index).removeprefix('torch.')}"
-                try:
-                    made = triton.compile(source, target=GPUTarget(*words))
-                except Exception as error:
-                    raise AssertionError(
-                        f"{what}: {type(error).__name__}: {str(error)[:600]}"
-                    ) from error
-                code = made.asm.get("cubin") or made.asm.get("hsaco")
-                if not code:
-                    raise AssertionError(f"{what}: no machine code")
-                sizes[what] = len(code)
+            what = f"{kernel.__name__} {name} {str(index).removeprefix('torch.')}"
+            try:
+                made = kernel.warmup(*given, grid=(1,), **named)
+            except Exception as error:
+                raise AssertionError(
+                    f"{what}: {type(error).__name__}: {str(error)[:600]}"
+                ) from error
+            code = made.asm.get("cubin") or made.asm.get("hsaco")
+            if not code:
+                raise AssertionError(f"{what}: no machine code")
+            sizes[what] = len(code)
     return sizes
