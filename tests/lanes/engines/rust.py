@@ -74,17 +74,12 @@ class RustFrontend:
             "disable_log_stats": True,
         }
         handles = [listener.fileno() for listener in listeners]
-        options = zip(
-            ("--listen-fd", "--input-listener-fd", "--output-listener-fd"),
-            map(str, handles),
-            strict=True,
-        )
         command = [
-            str(binary),
-            "frontend",
-            *(word for pair in options for word in pair),
-            "--args-json",
-            json.dumps(arguments),
+            *(str(binary), "frontend"),
+            *("--listen-fd", str(handles[0])),
+            *("--input-listener-fd", str(handles[1])),
+            *("--output-listener-fd", str(handles[2])),
+            *("--args-json", json.dumps(arguments)),
         ]
         with log.open("w") as sink:
             self._process = subprocess.Popen(
@@ -107,18 +102,14 @@ class RustFrontend:
         self._push.connect(f"tcp://127.0.0.1:{outputs}")
         self._dealer.send(msgspec.msgpack.encode(READY))
         threading.Thread(target=self._serve, daemon=True).start()
-        self._wait(log)
-
-    def _wait(self, log: Path) -> None:
-        end = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < end and self._process.poll() is None:
-            try:
-                if httpx.get(f"{self.url}/health").status_code == 200:
-                    return
-            except httpx.HTTPError:
-                time.sleep(0.1)
-        self.close()
-        raise RuntimeError(f"the Rust frontend does not serve; see {log}")
+        try:  # the socket listens already, so that this waits
+            asked = httpx.get(f"{self.url}/health", timeout=START_LIMIT_S)
+            asked.raise_for_status()
+        except httpx.HTTPError as error:
+            self.close()
+            raise RuntimeError(
+                f"the Rust frontend does not serve; see {log}"
+            ) from error
 
     def _serve(self) -> None:
         """The engine: one output message a burst. It closes the sockets, which no
