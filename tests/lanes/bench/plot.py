@@ -8,7 +8,6 @@ from typing import Any
 
 from bench.kept import WIDTH, WORKLOAD
 from patchset import files
-from patchset.errors import MissingToolError
 
 #: The newest release of each kind of parser, and a colour that the colour-blind can
 #: tell from the others (Okabe and Ito's).
@@ -20,18 +19,11 @@ def draw(runs: dict[str, list[dict[str, Any]]], place: Path) -> Path:
     bytes.
 
     An arrow up ends the line of what was given up at a greater length.
-
-    Raises:
-        MissingToolError: matplotlib is not installed.
     """
-    try:
-        import matplotlib
-        from matplotlib import ticker
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingToolError(
-            "matplotlib is not installed", "nox -s bench installs it"
-        ) from error
+    import matplotlib
+    from matplotlib import ticker
+    from matplotlib.figure import Figure
+
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "releases"
     matplotlib.rcParams["svg.fonttype"] = "none"
