@@ -16,6 +16,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from conformance import case as cases, lines
 
 
@@ -37,12 +39,11 @@ def begin() -> Callable[[Any], Any]:
     from conformance.surfaces import surfaces
 
     runner, folder = asyncio.Runner(), str(tokens.model_folder())
-    apps = {
-        reasoning: runner.run(build(folder, reasoning, options))
-        for reasoning, options in json.loads(sys.argv[1]).items()
-    }
-    json_calls = constrains_to_json()
-    judges = {name: Judge.of(app, json_calls=json_calls) for name, app in apps.items()}
+    judges = {}
+    for reasoning, options in json.loads(sys.argv[1]).items():
+        app = httpx.ASGITransport(runner.run(build(folder, reasoning, options)))
+        client = httpx.AsyncClient(transport=app, base_url="http://tree", timeout=None)
+        judges[reasoning] = Judge(client, json_calls=constrains_to_json())
     # As the release's own server does once it is up: what was imported is not looked at
     # again by every collection.
     gc.collect()

@@ -68,14 +68,6 @@ class Judge:
         self.body = b""
         """The last response that is to be read."""
 
-    @classmethod
-    def of(cls, app: Any, *, json_calls: bool = False) -> Judge:
-        """The judge of an ASGI application in this process."""
-        client = httpx.AsyncClient(
-            transport=httpx.ASGITransport(app), base_url="http://tree", timeout=None
-        )
-        return cls(client, json_calls=json_calls)
-
     async def ask(
         self, surface: Any, case: Case, run: Run, said: Script, *, stream: bool
     ) -> Reading:
