@@ -7,7 +7,8 @@ from pathlib import Path
 from patchset import console, files, git, paths, process, proofs
 from patchset.errors import UnavailableError
 from patchset.inputs import index, pin
-from patchset.release import Release, read as read_pin
+from patchset.release import Release
+from patchset.release import read as read_pin
 from patchset.series.apply import (
     STOCK_REF,
     Stopped,

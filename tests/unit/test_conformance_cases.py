@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from conformance import case as cases, schedule
+from conformance import case as cases
+from conformance import schedule
 
 ALL = list(cases.load())
 GOOD = {

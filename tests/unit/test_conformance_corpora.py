@@ -5,13 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.corpora import (
-    CORPORA,
-    fragments,
-    ordinary,
-    sloppy,
-    spelling as spellings,
-)
+from conformance.corpora import CORPORA, fragments, ordinary, sloppy
+from conformance.corpora import spelling as spellings
 from conformance.corpora.case import Call, Case, arguments, required
 from conformance.corpora.reader import ReadCall, Reading, Value
 from conformance.corpora.verdict import Verdict, judge

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance import adapters, case as cases, report
+from conformance import adapters, report
+from conformance import case as cases
 from conformance.adapters import AdapterError, TreeAdapter
 from conformance.host.__main__ import knows
 from conftest import lay, running

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 
-from conformance import before_after, case as cases, documented
+from conformance import before_after, documented
+from conformance import case as cases
 
 
 def test_the_readme_shows_an_example_that_the_suite_accepts() -> None:

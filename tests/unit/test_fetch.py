@@ -23,7 +23,8 @@ from conftest import tar
 from package_index import Answer, PackageIndex, begin, configured, reply, server
 from patchset import console, files
 from patchset.errors import NoSpaceError, NotFoundError, PatchsetError, UnavailableError
-from patchset.inputs import fetch, index as pages, lock, pin, unpack
+from patchset.inputs import fetch, lock, pin, unpack
+from patchset.inputs import index as pages
 from patchset.inputs.index import Index, Link, Settings, pip_settings
 from patchset.release import Artifact
 

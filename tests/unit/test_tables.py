@@ -13,10 +13,12 @@ from click.testing import CliRunner
 
 from bench import kept
 from bfcl import table as bfcl
-from clients import SUITE_VERSION, table as clients
+from clients import SUITE_VERSION
+from clients import table as clients
 from conformance import table as conformance
 from conftest import HEADER, Project, diff_line, git
-from engines import SUITE_VERSION as ENGINES_VERSION, table as engines
+from engines import SUITE_VERSION as ENGINES_VERSION
+from engines import table as engines
 from patchset import results
 from patchset.errors import PatchsetError
 from patchset.release import load, releases

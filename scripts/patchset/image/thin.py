@@ -19,7 +19,8 @@ from patchset.errors import (
     PatchsetError,
     UsageError,
 )
-from patchset.image import labels, layer as layers, layout, sbom, skopeo
+from patchset.image import labels, layout, sbom, skopeo
+from patchset.image import layer as layers
 from patchset.image.layout import Part
 from patchset.image.skopeo import Reference
 from patchset.release import GOARCH, Arch, Release, Target

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from conformance import case as cases, table
+from conformance import case as cases
+from conformance import table
 from conformance.adapters import AdapterError, TreeAdapter, UrlAdapter, jobs_for
 from conformance.report import Report, show
 from patchset import run_command

@@ -20,7 +20,8 @@ from typing import Any
 
 import click
 
-from conformance import case as cases, check, schedule, tokens
+from conformance import case as cases
+from conformance import check, schedule, tokens
 from conformance.adapters import AdapterError, TreeAdapter
 from conformance.case import Case
 from conformance.host.judge import pieces, script

@@ -18,7 +18,8 @@ import tokens
 from bench import kept
 from bfcl import table as bfcl_table
 from clients import table as clients_table
-from conformance import corpora, table as conformance_table
+from conformance import corpora
+from conformance import table as conformance_table
 from engines import table as engines_table
 from gpu import check as receipts
 from patchset import console, files, paths, results, run_command

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from conformance import case as cases, tokens
+from conformance import case as cases
+from conformance import tokens
 
 
 @pytest.fixture(scope="module")

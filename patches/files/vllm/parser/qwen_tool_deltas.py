@@ -36,6 +36,8 @@ except ImportError:  # before v0.32.0
         DeltaToolCall,
         FunctionCall,
         iter_response_function_tool_info,
+    )
+    from vllm.parser.qwen_tool_compat import (
         make_tool_call_id as make_tool_call_id,
     )
 

@@ -6,7 +6,8 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from conformance.corpora import embeddings, spelling as spellings
+from conformance.corpora import embeddings
+from conformance.corpora import spelling as spellings
 from conformance.corpora.case import Call, Case
 
 CALLS = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from conformance.corpora import embeddings, spelling as spellings
+from conformance.corpora import embeddings
+from conformance.corpora import spelling as spellings
 from conformance.corpora.case import Call, Case
 from conformance.corpora.spelling import Spelling
 

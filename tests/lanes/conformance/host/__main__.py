@@ -18,7 +18,8 @@ from typing import Any
 
 import httpx
 
-from conformance import case as cases, lines
+from conformance import case as cases
+from conformance import lines
 
 
 def knows(release: str, since: str) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 
-from conformance import case as cases, check, schedule, sdk, tokens
+from conformance import case as cases
+from conformance import check, schedule, sdk, tokens
 from conformance.case import Case, Run
 from conformance.host.engine import MODEL, SCRIPT, Script
 from conformance.reading import Reading, failed, raised

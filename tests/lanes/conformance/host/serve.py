@@ -17,7 +17,8 @@ import click
 import uvicorn
 from starlette.middleware.base import BaseHTTPMiddleware
 
-from conformance import case as cases, schedule, tokens
+from conformance import case as cases
+from conformance import schedule, tokens
 from conformance.case import Case
 from conformance.host import engine, judge
 

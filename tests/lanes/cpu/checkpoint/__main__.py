@@ -15,7 +15,9 @@ from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5ForCausalLM
 
 from conformance.case import Case, Run
 from conformance.surfaces import chat
-from cpu.checkpoint import model as architecture, tokenizer as tokens, train
+from cpu.checkpoint import model as architecture
+from cpu.checkpoint import tokenizer as tokens
+from cpu.checkpoint import train
 from cpu.questions import taught
 
 _TEMPLATE = Path(__file__).parent / "chat_template.jinja"
