@@ -96,8 +96,7 @@ def measure(name: str, text: str, *words: str, own: bool = False, **needs: Any) 
     def run(session: nox.Session) -> None:
         install(session, tree=True, **needs)
         options, names = arguments(session)
-        # What asks a running server, or only lists, takes no tree of itself.
-        names = names if {"--url", "--list"}.isdisjoint(options) else []
+        names = [] if "--list" in options else names
         apply(session, names)
         python(session, name, *words, *(session.posargs if own else [*options, *names]))
 
@@ -164,7 +163,7 @@ def lock(session: nox.Session) -> None:
         python(session, "patchset", "lock", *session.posargs)
 
 
-asked = "Measure: judge releases, or a server: -- [RELEASE… --stock --url URL]."
+asked = "Measure: judge tool calls: -- [RELEASE… --stock]."
 measure("conformance", asked, "--trees", str(TREES))
 measure("bench", "Measure: the cost of parsing: -- [RELEASE… --quick].", groups="bench")
 measure("kernels", "Measure: compile and run kernels: -- [RELEASE…].")

@@ -13,7 +13,7 @@ import click
 
 from conformance import case as cases
 from conformance import table
-from conformance.adapters import AdapterError, TreeAdapter, UrlAdapter, jobs_for
+from conformance.adapters import AdapterError, TreeAdapter, jobs_for
 from conformance.report import Report, show
 from patchset import run_command
 
@@ -45,8 +45,6 @@ def resolve(name: str, trees: Path | None, kind: str) -> Path:
     metavar="WHEEL",
     help="Load this plugin; names mean stock trees.",
 )
-@click.option("--url", "urls", multiple=True, help="A running server.")
-@click.option("--model", default="scripted", help="Model to ask the server for.")
 @click.option(
     "--case", "patterns", multiple=True, help="Name, glob, group, or a case file."
 )
@@ -93,8 +91,6 @@ def command(
     trees: Path | None,
     stock: bool,
     plugin: Path | None,
-    urls: tuple[str, ...],
-    model: str,
     patterns: tuple[str, ...],
     surfaces: tuple[str, ...],
     reasoning: str | None,
@@ -120,8 +116,8 @@ def command(
         raise click.UsageError(
             f"no case {', '.join(patterns)}: name it GROUP/NAME; --list has all"
         )
-    if not targets and not urls:
-        raise click.UsageError("nothing to judge: give a tree or --url")
+    if not targets:
+        raise click.UsageError("nothing to judge: give a tree")
     pattern = r"w1|mtp5#.*" if quick else None
     if mtp is not None:
         pattern = "w1" if mtp == 0 else rf"mtp{mtp}#.*"
@@ -140,7 +136,7 @@ def command(
         parsers = {"qwen3": ["--reasoning-parser", first, "--tool-call-parser", second]}
     kind = "plugin" if plugin else "stock" if stock else "patched"
     again = f"{Path(sys.executable).name} -m conformance"
-    adapters: list[tuple[TreeAdapter | UrlAdapter, Report]] = []
+    reports: list[Report] = []
     for name in targets:
         tree = resolve(name, trees, "stock" if plugin else kind)
         adapter = TreeAdapter(
@@ -148,21 +144,14 @@ def command(
         )
         repeat = f"{again} {shlex.quote(str(tree))}"
         repeat += f" --plugin {shlex.quote(str(plugin))}" if plugin else ""
-        adapters.append((adapter, Report(str(tree), kind, repeat)))
-    for url in urls:
-        parser = reasoning or "qwen3"
-        repeat = f"{again} --url {shlex.quote(url)} --model {shlex.quote(model)}"
-        report = Report(url, "server", f"{repeat} --reasoning {parser}")
-        adapters.append((UrlAdapter(url, model, parser), report))
-    for judge, report in adapters:
-        began = time.monotonic()
-        for count, document in enumerate(judge.run(asked), 1):
+        report, began = Report(str(tree), kind, repeat), time.monotonic()
+        for count, document in enumerate(adapter.run(asked), 1):
             report.add(document)
             if sys.stderr.isatty():
                 print(f"\r{count}/{len(asked)}", end="\r", file=sys.stderr)
-        report.seconds, report.release = time.monotonic() - began, judge.release
+        report.seconds, report.release = time.monotonic() - began, adapter.release
         show(report, limit=failures)
-    reports = [report for _, report in adapters]
+        reports.append(report)
     if keep:
         for report in reports:
             table.keep(report.document(), pair)

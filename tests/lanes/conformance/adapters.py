@@ -1,21 +1,16 @@
-"""Adapters: what runs jobs. A source tree in processes of its own, or a server that
-is already running.
-"""
+"""Runs jobs on a source tree, in processes of its own."""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import os
 import queue
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
-
-import httpx
 
 from conformance.case import STARTS, Case, document
 from conformance.lines import Child, tree_environment
@@ -24,9 +19,6 @@ JOB_LIMIT_S = 900.0
 """A job (one case on one surface, all schedules) takes seconds; a host that is busy
 for so long hangs in the code under test.
 """
-
-URL_LIMIT_S = 300.0
-"""Bound of a response of a running server."""
 
 Job = dict[str, Any]
 Result = dict[str, Any]
@@ -161,35 +153,6 @@ def _dead(job: Job) -> Result:
         for start in job["starts"]
     ]
     return {"name": job["name"], "results": results}
-
-
-class UrlAdapter:
-    """Judges a running OpenAI-compatible server.
-
-    The server must say the case's output when it is asked ``[case:NAME]``: a model that
-    has learnt the cases by heart, or ``conformance.host.serve``, which also
-    obeys the schedule named in the header. Whatever else it says counts as wrong.
-    """
-
-    release = "?"
-
-    def __init__(self, url: str, model: str, reasoning: str) -> None:
-        self.url = url.rstrip("/").removesuffix("/v1")
-        self.model, self.reasoning = model, reasoning
-
-    def run(self, jobs: list[Job]) -> Iterator[Result]:
-        """Results in order."""
-        from conformance.host.judge import Judge, results
-
-        with asyncio.Runner() as runner:
-            client = httpx.AsyncClient(base_url=self.url, timeout=None)
-            scripted = runner.run(client.get("/health")).headers.get("x-conformance")
-            constrains = scripted == "json-calls"
-            judge = Judge(client, self.model, json_calls=constrains, limit=URL_LIMIT_S)
-            for job in jobs:
-                if not scripted:  # it cuts as it pleases
-                    job = {**job, "schedules": job["schedules"] or ["whole"]}
-                yield runner.run(results({self.reasoning: judge}, job))
 
 
 def jobs_for(

@@ -50,22 +50,10 @@ def script(
 
 
 class Judge:
-    """Asks a server, in this process or another.
+    """Asks a server. ``json_calls``: the release constrains required calls to JSON."""
 
-    ``json_calls``: the release constrains required calls to JSON. A response that takes
-    longer than ``limit`` seconds is a hang.
-    """
-
-    def __init__(
-        self,
-        client: httpx.AsyncClient,
-        model: str = MODEL,
-        *,
-        json_calls: bool = False,
-        limit: float = LIMIT_S,
-    ) -> None:
-        self.client, self.model, self.json_calls = client, model, json_calls
-        self.limit = limit
+    def __init__(self, client: httpx.AsyncClient, *, json_calls: bool = False) -> None:
+        self.client, self.json_calls = client, json_calls
         self.body = b""
         """The last response that is to be read."""
 
@@ -75,16 +63,10 @@ class Judge:
         """One request. Whatever goes wrong is a reading, never an exception."""
         SCRIPT.set(said)
         self.body = b""
-        request = surface.request(case, run.start, stream=stream, model=self.model)
-        widths = ",".join(str(len(ids)) for _, ids in said.bursts)
-        # For a scripted server in another process.
-        headers = {
-            "x-conformance-start": run.start.name,
-            "x-conformance-schedule": f"cuts:{widths}",
-        }
+        request = surface.request(case, run.start, stream=stream, model=MODEL)
         try:
-            asked = self.client.post(surface.PATH, json=request, headers=headers)
-            answer = await asyncio.wait_for(asked, self.limit)
+            asked = self.client.post(surface.PATH, json=request)
+            answer = await asyncio.wait_for(asked, LIMIT_S)
         except TimeoutError:
             return raised("hang", "no end of the response")
         except httpx.HTTPError as error:
