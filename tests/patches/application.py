@@ -4,8 +4,6 @@
 Requests go in by path, and the prompt can be read.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

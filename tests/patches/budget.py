@@ -6,8 +6,6 @@ The scripted model wants the same token at a position whatever came before it, s
 forced token is seen as what it is: a token that the script does not have there.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from importlib.util import find_spec

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proofs run against the vLLM tree that ``VLLM_TREE`` names, stock or patched."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ The application is the conformance suite's host; an output is cut into steps as 
 What differs between releases is asked of the code here, and in no test.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import json

@@ -3,8 +3,6 @@
 does not stream, or has text for the calls in the final response.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

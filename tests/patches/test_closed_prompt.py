@@ -3,8 +3,6 @@
 answer (E11).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from harness import THINKING, answer, call

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A counter's child is looked up once, not at every delta, and counts the same."""
 
-from __future__ import annotations
-
 from collections import Counter as Counts
 from collections.abc import Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 and comes back on the next turn (E10).
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 it has a call (E10).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from harness import ask, call

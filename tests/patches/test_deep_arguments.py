@@ -4,8 +4,6 @@
 They are JSON, so a release that serves malformed arguments may still fail on these.
 """
 
-from __future__ import annotations
-
 from application import application
 from harness import DEEP, chat_history
 

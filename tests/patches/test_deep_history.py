@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of deep-history: arguments that nobody can parse are the client's fault."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 one with ``tool_calls`` (E10).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from harness import ask, call

@@ -3,8 +3,6 @@
 place, and the prompt's beginning stays.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stream that the reader reads makes no engine for tool calls beside it."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest.mock import create_autospec
 

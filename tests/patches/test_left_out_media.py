@@ -3,8 +3,6 @@
 text-only model.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

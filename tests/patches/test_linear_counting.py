@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of linear-counting: no step of a chat stream copies the token ids before it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

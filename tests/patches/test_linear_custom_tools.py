@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A streamed custom tool costs what a function does, and its deltas are its input."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

@@ -3,8 +3,6 @@
 what is logged is the whole text.
 """
 
-from __future__ import annotations
-
 from unittest.mock import Mock
 
 import pytest

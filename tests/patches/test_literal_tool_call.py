@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of qwen3-coder-hook: a literal ``<tool_call>`` deletes nothing (D1)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

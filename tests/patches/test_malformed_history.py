@@ -3,8 +3,6 @@
 request (E9).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from harness import ask, chat_history

@@ -4,8 +4,6 @@
 So a later request resumes from the state that it asks for.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tokens.engine import Engine, Setting

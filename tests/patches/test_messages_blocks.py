@@ -3,8 +3,6 @@
 and all of it (E8).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from harness import MIXED, MIXED_READ, THINKING, WIDTHS, answer

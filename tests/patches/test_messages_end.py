@@ -3,8 +3,6 @@
 which is JSON like the others (E8).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from conformance.reading import sse

@@ -3,8 +3,6 @@
 is served, and stays where it stands.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 and the output is text.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from harness import ask, call

@@ -6,8 +6,6 @@ E2 (a step with two boundaries), E3 (a string argument streams), E6 (a call ends
 reasoning) and E7 (reasoning in the step that ends it).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from harness import (

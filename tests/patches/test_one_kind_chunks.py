@@ -3,8 +3,6 @@
 holds (D2, D10).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from harness import THINKING, WIDTHS, answer, call, chat_deltas

@@ -3,8 +3,6 @@
 (D2, D10).
 """
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

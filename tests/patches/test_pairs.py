@@ -3,8 +3,6 @@
 order, on every surface (D2, D10).
 """
 
-from __future__ import annotations
-
 import pytest
 from vllm.reasoning import _REASONING_PARSERS_TO_REGISTER
 

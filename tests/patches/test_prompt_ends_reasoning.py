@@ -3,8 +3,6 @@
 content (E11).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from harness import ask

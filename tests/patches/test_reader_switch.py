@@ -3,8 +3,6 @@
 own, and none when switched off.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

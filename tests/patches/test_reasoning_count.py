@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The usage counts the tokens before the reasoning's end, and reads nothing again."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from unittest.mock import create_autospec

@@ -3,8 +3,6 @@
 a step delivers (E12).
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

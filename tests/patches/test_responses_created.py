@@ -3,8 +3,6 @@
 calls are constrained by a schema (E12).
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

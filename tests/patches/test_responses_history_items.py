@@ -3,8 +3,6 @@
 leave out.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 and every call (E2, D2).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from harness import MIXED, MIXED_READ, THINKING, WIDTHS, answer

@@ -3,8 +3,6 @@
 before the reasoning's end.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

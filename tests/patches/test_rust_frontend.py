@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of rust-frontend: the launcher's choice between the two frontends."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

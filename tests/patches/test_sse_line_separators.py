@@ -3,8 +3,6 @@
 separator of Unicode loses nothing.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A nullable or untyped string goes out as it is generated (D11)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

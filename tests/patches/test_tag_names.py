@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quoted, padded and mangled names (D6)."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness import messages, strings, tool

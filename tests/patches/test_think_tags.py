@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Think tags are frame until the answer has text; then they reach the client."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness import Message, call, messages

@@ -6,8 +6,6 @@ For reasoning parser ``qwen3`` and requests that may call tools; for all others 
 budget is stock's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 template refuses the reference.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

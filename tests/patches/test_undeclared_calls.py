@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Undeclared names are text, but for a whole block at the end of the answer (D5)."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness import Message, call, messages

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of usage-details: the usage of a response holds numbers alone."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tag-like text in a value reaches the client, and opens no second call (D4)."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness import call, messages

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values become what the tool's JSON schema says (D9)."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

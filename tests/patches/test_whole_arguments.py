@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forgotten closers are forgiven; a call without any is cut, and no JSON (D3, D7)."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness import call, messages

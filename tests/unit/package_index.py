@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers on loopback: one that answers as told, and a package index of some files."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

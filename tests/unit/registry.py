@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A registry on loopback, and small images in it that have the made-up release."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

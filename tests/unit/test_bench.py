@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bench's own arithmetic, workloads and processes; needs no vLLM."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

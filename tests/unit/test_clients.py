@@ -1,7 +1,5 @@
 """The parts of the clients lane that need no client: what is said, and how it is judged."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

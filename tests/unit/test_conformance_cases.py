@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The conformance suite's cases and the schedules that cut them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The checker passes a right stream on each surface and reports a planted fault of every kind."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

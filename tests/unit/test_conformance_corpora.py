@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corpora and the judge of their readings."""
 
-from __future__ import annotations
-
 import pytest
 
 from conformance.corpora import CORPORA, fragments, ordinary, sloppy

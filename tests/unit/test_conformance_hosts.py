@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes that judge a tree, and the jobs that they are given."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

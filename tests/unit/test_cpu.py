@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU lane: questions, verdicts and metrics; the model, the server and the tap."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

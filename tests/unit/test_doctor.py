@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The doctor, in a process of its own, on environments that are patched, stock and broken."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The README's example, and the documents' command lines."""
 
-from __future__ import annotations
-
 import json
 
 from conformance import before_after, documented

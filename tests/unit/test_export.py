@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The combined patch, by patch and sha256sum alone."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

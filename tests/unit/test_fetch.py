@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Downloads and index pages, from servers that fail as real and hostile ones do; credentials."""
 
-from __future__ import annotations
-
 import base64
 import errno
 import hashlib

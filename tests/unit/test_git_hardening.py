@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nothing of the user's git configuration, and no repository inside an archive, changes what is made or runs a program."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

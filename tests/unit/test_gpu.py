@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The receipt's file, what hosts are told and what is kept; answers of real weights, and their pace."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thin images on bases in a real registry, and whole ones by buildah: built, published, pulled, built again."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small lanes: how they end, what they count, and what reaches their programs."""
 
-from __future__ import annotations
-
 import errno
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pins and locks made from a real index on loopback, with small wheels of the real layout."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plugin: its wheel, when vLLM loads it, and what the doctor says of it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

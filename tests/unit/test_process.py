@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that are run, and commands that are killed, interrupted, or meet a full disk."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

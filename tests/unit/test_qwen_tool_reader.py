@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reader of the tool-call format as it stands in ``patches/files``: it imports nothing of vLLM."""
 
-from __future__ import annotations
-
 import random
 import time
 import weakref

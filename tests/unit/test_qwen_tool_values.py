@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values by schema, and the bounds on what a request's schema can make the server compute."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

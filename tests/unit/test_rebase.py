@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """rebase and drift: a series merged into another release's source by git am -3."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

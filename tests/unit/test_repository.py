@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What documents, workflows and modules say of each other. No network."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patches as mails, and apply, refresh and lint on a small made-up release."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

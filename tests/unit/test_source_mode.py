@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wheels of mode source: modules compiled from a made-up tree, with the real compiler."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import zipfile

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of results, when they count as out of date, and tables of them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forged wheels: verify names every deviation."""
 
-from __future__ import annotations
-
 import json
 import struct
 import zipfile

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Overlay wheels: what is in them, and that they are repeatable."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import venv

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m bench``: measure releases, stock beside patched."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -2,8 +2,6 @@
 collects the response.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

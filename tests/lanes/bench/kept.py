@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of the bench, ``results/bench/<release>.json``, and the table of them."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parser of the vLLM tree on the path, opened and fed as its serving code does."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

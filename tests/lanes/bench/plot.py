@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the parser's cost against length, of several releases in one plot."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run as a table, and its cells against what the patches promise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rich.table import Table

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes the samples: of each cell, all subjects in turn (A B C A B C …)."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

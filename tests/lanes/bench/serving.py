@@ -5,8 +5,6 @@ From the request's body to the response's last byte, on the event loop's thread.
 engine's ``RequestOutput`` objects are part of what is measured, and the same for all.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ path.
 One JSON document a line in, one out.
 """
 
-from __future__ import annotations
-
 import functools
 import gc
 from typing import Any

@@ -4,8 +4,6 @@
 The same in every process: nothing here is random.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass

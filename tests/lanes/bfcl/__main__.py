@@ -3,8 +3,6 @@
 right; 1: one is not; 3: could not run.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import time

@@ -3,8 +3,6 @@
 of the package ``bfcl-eval``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

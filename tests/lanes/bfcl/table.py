@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Table of the bfcl lane: entries that BFCL's own checker finds right."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

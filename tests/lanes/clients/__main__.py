@@ -3,8 +3,6 @@
 Exit code 0: as it should be; 1: something wrong; 2: usage; 3 and more: could not run.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

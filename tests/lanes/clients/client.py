@@ -1,7 +1,5 @@
 """What a client is to the lane, and the tools that libraries are given."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 ones by hashed requirements.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -4,8 +4,6 @@ A run is judged by what is on the disk, by the calls and texts that the client g
 the calls that its next request repeats, and by the final answer.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Runs in the environment that holds the client, if it is a Python library.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

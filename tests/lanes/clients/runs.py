@@ -1,14 +1,12 @@
 """Makes runs of clients against one server, and judges each run as it ends."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -38,7 +36,7 @@ class Job:
     rest: float = 0.0
 
     @classmethod
-    def of(cls, result: dict[str, Any]) -> Job:
+    def of(cls, result: dict[str, Any]) -> Self:
         """The job that a result belongs to."""
         return cls(*(result[field] for field in cls.__dataclass_fields__))
 

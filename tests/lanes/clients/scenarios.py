@@ -5,8 +5,6 @@ calls to whichever of its tools does that. A quoted call is one of the client's 
 and leaves the file ``quoted.txt`` if anything runs it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -6,8 +6,6 @@ It answers with the scenarios' turns. Each run has a prefix of its own: ``POST
 /runs/NAME`` ends it and returns what was asked, said and sent.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import itertools

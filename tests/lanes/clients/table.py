@@ -1,7 +1,5 @@
 """Results as tables: client by scenario of one run, and what is kept of releases."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any

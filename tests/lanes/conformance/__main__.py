@@ -2,8 +2,6 @@
 something wrong; 2: usage; 3: could not run.
 """
 
-from __future__ import annotations
-
 import shlex
 import sys
 import time

@@ -1,7 +1,5 @@
 """Runs jobs on a source tree, in processes of its own."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -6,8 +6,6 @@ The README's example is what this prints, between its markers; ``--check`` says 
 it still is.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

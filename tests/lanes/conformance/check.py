@@ -4,8 +4,6 @@
 what is wrong in its form alone, which no SDK minds, is counted apart.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 that serve a model in the documents.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

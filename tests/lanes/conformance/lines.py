@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that answer each line of JSON with another."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@ The message is the one that OpenAI's or Anthropic's own SDK assembles; what is w
 the form of the response, whether an SDK minds or not, stands beside it.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any

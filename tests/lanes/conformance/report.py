@@ -1,7 +1,5 @@
 """What a run found: counted by harm, and printed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field

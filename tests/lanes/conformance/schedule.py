@@ -2,8 +2,6 @@
 whose sum is the token count.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import zlib

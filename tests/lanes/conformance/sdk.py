@@ -5,8 +5,6 @@ The suite's readers of streams are faster and say what is wrong; on a sample the
 held to these.
 """
 
-from __future__ import annotations
-
 import importlib
 import zlib
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Totals of the suite for each release, and the tables made of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any

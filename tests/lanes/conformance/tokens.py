@@ -6,8 +6,6 @@ three tokens, ``<tool_call>`` is one, and an emoji is up to four. The ranks file
 turned into a tokenizer once and cached by its content.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

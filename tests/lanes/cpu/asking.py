@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ask a server, and judge its answers: by the suite, and by the engine's tokens."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter

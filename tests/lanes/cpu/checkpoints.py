@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The small model, taught what it is asked."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

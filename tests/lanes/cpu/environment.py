@@ -5,8 +5,6 @@ Made by pip, so that an index or folder which pip is configured with is asked fo
 CPU build of torch. Where there is none, the plain build serves as well; it is larger.
 """
 
-from __future__ import annotations
-
 import ctypes.util
 import hashlib
 import sys

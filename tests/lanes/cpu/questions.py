@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server is asked: cases of the suite, which the model has learnt by heart."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

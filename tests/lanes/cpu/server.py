@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One ``vllm serve``: started on a free port, watched, stopped whatever happens."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

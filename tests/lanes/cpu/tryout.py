@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m cpu.tryout``: serve the small model and ask it for a tool call."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import time

@@ -7,8 +7,6 @@ cases are those that declare tools and leave the choice to the model, without a
 reasoning parser.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -3,8 +3,6 @@
 their servers do around them is left out.
 """
 
-from __future__ import annotations
-
 import sys
 import tomllib
 import zipfile

@@ -7,8 +7,6 @@ binary gets three listening sockets and its arguments as JSON; the engine regist
 one ZMQ socket, takes requests from it, and pushes token ids into the other.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

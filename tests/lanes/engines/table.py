@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Table of other engines' parsers on the conformance suite's cases."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from conformance.check import HARMS

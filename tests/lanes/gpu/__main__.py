@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m gpu``: make the receipt's file, run it here, check receipts."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

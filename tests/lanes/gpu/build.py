@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The receipt's file: the lane, the patched files and their sums, and the model."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Iterator

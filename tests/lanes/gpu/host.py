@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine and its Python: vLLM, GPU, driver, disk, and what to do without them."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The installed vLLM as a folder of its own, stock and patched."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast a server streams: tokens per second, and the time between chunks."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

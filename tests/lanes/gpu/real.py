@@ -5,8 +5,6 @@ Each prompt is asked on every surface, streamed and not, under greedy decoding. 
 answers of the same tokens must be the same message.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python3 receipt-v0.33.0.pyz``: serve stock and patched, and write a receipt."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The receipt: what it may say, its own sum, and its table."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One server of a receipt: started, asked, judged and timed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

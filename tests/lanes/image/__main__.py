@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m image IMAGE``: whether an image does what it is for, seen from inside."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An image as the server's environment: its programs run in buildah's container."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

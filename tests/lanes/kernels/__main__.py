@@ -3,8 +3,6 @@
 an accelerator.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles a module's kernels ahead of time, for accelerators that are not there."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from types import ModuleType, SimpleNamespace

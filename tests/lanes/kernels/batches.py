@@ -7,8 +7,6 @@ without tools; a step takes any of them in any order, each with drafts of which 
 model takes some.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

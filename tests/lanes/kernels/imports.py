@@ -4,8 +4,6 @@
 Its buffers live in memory that a device can see; plain tensors stand in for them.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterable
 from types import ModuleType

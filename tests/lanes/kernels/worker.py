@@ -5,8 +5,6 @@ Prints what was found as JSON. To run them ``TRITON_INTERPRET=1`` must be set, o
 device named.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

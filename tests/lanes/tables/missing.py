@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m tables.missing``: run what is not run, or out of date, of releases."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of what is pinned: releases and patches."""
 
-from __future__ import annotations
-
 import html
 import itertools
 

@@ -4,8 +4,6 @@
 Exit code 1: a patched tree has a wrong schedule.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

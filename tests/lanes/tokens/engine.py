@@ -8,8 +8,6 @@ would have computed there, so that what a request finds in its blocks can be com
 with what it must find.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import zlib

@@ -3,8 +3,6 @@
 prompts comes from the cache.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Table of the tokens lane: wrong schedules, and the share taken from the cache."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from patchset import results

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m upstream RELEASE``: what the release's own tests say about the series."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

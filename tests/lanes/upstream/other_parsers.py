@@ -7,8 +7,6 @@ compares what comes out, byte for byte. The outputs are drawn from the tags that
 parser's own source names, always the same ones.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

@@ -7,8 +7,6 @@ model hub; the suite's own one, made from Qwen's byte-pair ranks, is given inste
 Tests that start a server of their own are left out.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tokens lane's own check: what is exchanged behind the cache's back is found."""
 
-from __future__ import annotations
-
 import pytest
 
 from tokens.engine import VOCABULARY, Engine, Setting, WrongCache

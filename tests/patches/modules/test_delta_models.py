@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deltas of the Qwen parser are vLLM's own ones on the wire, byte for byte."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

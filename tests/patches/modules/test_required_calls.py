@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls in constrained JSON are read alike however the output is cut (E12)."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

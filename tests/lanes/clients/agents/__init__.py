@@ -1,7 +1,5 @@
 """The clients: how each is configured and started, and how its own tools are called."""
 
-from __future__ import annotations
-
 from clients.agents import libraries, node, programs
 from clients.client import Client
 

@@ -3,8 +3,6 @@
 All stream where they can, and are given the three tools of ``clients.client``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

@@ -1,7 +1,5 @@
 """The clients that are servers or scripts: opencode, and the Vercel AI SDK."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -6,8 +6,6 @@ many outputs were read as they were meant, how many were not, and in how many
 something ran that the output only quotes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 

@@ -3,8 +3,6 @@
 Exit code 0: the corpora were judged, whatever came out; 2: usage.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """The shape of a corpus: what a model said, and what it meant by it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

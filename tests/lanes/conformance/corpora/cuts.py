@@ -1,7 +1,5 @@
 """Outputs cut at every character: nothing that was cut may look whole."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Sequence

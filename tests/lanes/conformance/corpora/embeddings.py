@@ -5,8 +5,6 @@ follows.  The intended reading is always the same: the value arrives as it was
 written, and what it quotes does not run.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import textwrap

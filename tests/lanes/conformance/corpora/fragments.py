@@ -4,8 +4,6 @@ What an agent replaces in such a document is lines i to j of it, so a value may 
 in the middle of a quoted call and end in another.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 

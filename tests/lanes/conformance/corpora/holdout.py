@@ -4,8 +4,6 @@ Whoever changes the reader does not look in here: the figures of these corpora s
 how the rules do on what they have not seen.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import textwrap

@@ -4,8 +4,6 @@ Nothing in them is quoted, and stock v0.33.0 reads the calls of all of them but 
 of ``spelling.BEYOND``: no rule may lose one.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 

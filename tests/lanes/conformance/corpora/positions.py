@@ -4,8 +4,6 @@ What counts is harm: a call that the model only wrote about must not run, and on
 that it made must not be lost.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterator
 

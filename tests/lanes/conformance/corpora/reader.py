@@ -1,7 +1,5 @@
 """Reads outputs with a reader's module alone, without vLLM around it."""
 
-from __future__ import annotations
-
 import importlib
 import random
 import sys

@@ -1,7 +1,5 @@
 """Reads outputs through a release's own server application."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator, Iterable
 from pathlib import Path

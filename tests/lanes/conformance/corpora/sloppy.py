@@ -1,7 +1,5 @@
 """Calls that leave something out, are spelled loosely, or close twice."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Ways to spell a call's frame, as models of this family do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Judges a reading by harm."""
 
-from __future__ import annotations
-
 import enum
 import json
 import re

@@ -4,8 +4,6 @@ Started by the tree adapter with a release's sources on ``PYTHONPATH``; PARSERS 
 options of the applications by reasoning parser, as JSON.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -5,8 +5,6 @@ release's; only the engine core is missing, and ``generate`` yields the scripted
 So what is judged is everything between the engine and the client.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import contextvars

@@ -2,8 +2,6 @@
 comes back.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from typing import Any

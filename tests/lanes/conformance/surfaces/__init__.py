@@ -5,8 +5,6 @@ Each is a module with ``NAME``, ``PATH``, ``request``, ``read_full`` and
 ``read_stream``.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from conformance.case import Case, Start

@@ -1,7 +1,5 @@
 """``/v1/responses``."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any

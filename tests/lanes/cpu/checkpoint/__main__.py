@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m cpu.checkpoint FOLDER``: train the small model and write it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

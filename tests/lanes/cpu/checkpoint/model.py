@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The architecture: a small Qwen3.5 of transformers, and its MTP layer."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from transformers import Qwen3_5TextConfig

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A byte-level BPE tokenizer with Qwen's special tokens, trained on the answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training by heart: the model until it is certain, its MTP layer, then the blur."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
