@@ -70,8 +70,10 @@ def budget(*, built: bool = False) -> ModuleType:
     import vllm.triton_utils
 
     vllm.triton_utils.triton, vllm.triton_utils.tl = triton, tl
+    from vllm.utils import torch_utils
     from vllm.v1.worker.gpu import buffer_utils
 
+    torch_utils.PIN_MEMORY = False  # it was asked for before there was a platform
     buffer_utils.UvaBackedTensor = UvaBackedTensor
     buffer_utils.StagedWriteTensor = StagedWriteTensor
     return importlib.import_module(BUDGET)
