@@ -116,17 +116,22 @@ def outdated(row: Cell, suite: int, release: str) -> list[str]:
 
 
 def taken(rows: Iterable[Cell], suite: int, release: str) -> str:
-    """The day and the commit of the oldest of some rows, as a table's cell."""
+    """The oldest day of some rows, and the commits of that day, as a table's cell."""
     rows = list(rows)
     if not rows:
         return "–"
     changed = dict.fromkeys(
         what for row in rows for what in outdated(row, suite, release)
     )
-    oldest = min(rows, key=lambda row: str(row["date"]))
-    commit, dash, dirty = oldest["commit"].partition("-")
-    day = f"{oldest['date']} {commit[:SHORT]}{dash}{dirty}"
+    oldest = min(row["date"] for row in rows)
+    commits = (row["commit"] for row in rows if row["date"] == oldest)
+    day = f"{oldest} {', '.join(dict.fromkeys(map(_short, commits)))}"
     return f"{day} (earlier {' and '.join(changed)})" if changed else day
+
+
+def _short(commit: str) -> str:
+    digits, dash, dirty = commit.partition("-")
+    return f"{digits[:SHORT]}{dash}{dirty}"
 
 
 def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:

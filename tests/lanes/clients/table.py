@@ -121,6 +121,7 @@ def table(found: Iterable[Release]) -> str:
             for both in map(_in_both, run.values())
         ]
         rows.append([title, "all", *counts])
+    rows.append(["right on stock alone", "all", *map(_worse, run.values())])
     days = [
         results.taken(cells.values(), SUITE_VERSION, release)
         for release, cells in run.items()
@@ -138,6 +139,24 @@ def _in_both(cells: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     clients = {kind: cell["clients"] for kind, cell in cells.items()}
     names = set.intersection(*(set(mine) for mine in clients.values()))
     return {kind: [mine[name] for name in names] for kind, mine in clients.items()}
+
+
+def _worse(cells: dict[str, Any]) -> str:
+    """How many runs are wrong with the patches and right without."""
+    if set(results.KINDS) - cells.keys():
+        return results.NOT_RUN
+    stock, patched = (cells[kind]["clients"] for kind in results.KINDS)
+    return str(
+        sum(
+            len(_wrong(patched[name]) - _wrong(stock[name]))
+            for name in stock.keys() & patched.keys()
+        )
+    )
+
+
+def _wrong(runs: dict[str, Any]) -> set[str]:
+    """The scenarios of a client that did some harm."""
+    return {name for harm in TITLES for name in runs.get(harm, [])}
 
 
 def _count(clients: list[dict[str, Any]] | None, harm: str) -> str:

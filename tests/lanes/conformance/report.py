@@ -22,7 +22,7 @@ right as well."""
 
 @dataclass
 class Report:
-    """The results of one target (a release's tree, or a server)."""
+    """The results of one target (a release's tree)."""
 
     label: str
     kind: str

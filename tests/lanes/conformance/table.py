@@ -7,6 +7,7 @@ from typing import Any
 
 from conformance import SUITE_VERSION
 from conformance.check import HARMS
+from conformance.corpora import SUITE_VERSION as CORPORA_VERSION
 from conformance.report import TRAFFIC
 from conformance.schedule import COLUMNS
 from patchset import results
@@ -35,7 +36,7 @@ def table(found: Iterable[Release], pairs: bool = False) -> str:
     rows = []
     for release in found:
         for kind, run in results.read(LANE, release.name).items():
-            if run["suite"] != SUITE_VERSION or ("/" in kind) != pairs:
+            if ("/" in kind) != pairs:
                 continue
             for traffic in TRAFFIC:
                 columns = run[traffic]
@@ -71,7 +72,10 @@ def share(release: Release, kind: str, harms: tuple[str, ...]) -> str:
 
 
 def corpora_table(found: Iterable[Release]) -> str:
-    """Cases of each corpus: right / text / wrong / in which something quoted ran."""
+    """Cases of each corpus: right / text / wrong / in which something quoted ran.
+
+    In brackets the further cases that can be read in several ways.
+    """
     rows = []
     for release in found:
         run = results.read("corpora", release.name)
@@ -79,9 +83,13 @@ def corpora_table(found: Iterable[Release]) -> str:
             by_reader = {name: _corpora(cell) for name, cell in run.items()}
             for corpus in next(iter(by_reader.values())):
                 cells = (by_reader.get(each, {}).get(corpus) for each in READERS)
-                shown = (" / ".join(map(str, c)) if c else "–" for c in cells)
-                rows.append([release.name, corpus, *shown])
-            days = (run[each]["date"] if each in run else "–" for each in READERS)
+                rows.append([release.name, corpus, *map(_cell, cells)])
+            days = (
+                results.taken([run[each]], CORPORA_VERSION, release.name)
+                if each in run
+                else "–"
+                for each in READERS
+            )
             rows.append([release.name, "taken", *days])
     if not rows:
         return f"{results.NOT_RUN}\n"
@@ -93,11 +101,22 @@ def corpora_table(found: Iterable[Release]) -> str:
 READERS = ("stock", "patched", "reader")
 
 
+FIELDS = ("right", "text", "wrong", "quoted", "as_meant", "ambiguous")
+
+
 def _corpora(row: results.Cell) -> dict[str, list[int]]:
     """The numbers of each corpus, spellings taken together."""
     out: dict[str, list[int]] = {}
     for name, figures in row["corpora"].items():
-        sums = out.setdefault(name.partition(":")[0], [0] * 4)
-        for i, field in enumerate(("right", "text", "wrong", "quoted")):
+        sums = out.setdefault(name.partition(":")[0], [0] * len(FIELDS))
+        for i, field in enumerate(FIELDS):
             sums[i] += figures[field]
     return out
+
+
+def _cell(sums: list[int] | None) -> str:
+    if sums is None:
+        return "–"
+    *plain, meant, ambiguous = sums
+    words = " / ".join(map(str, plain))
+    return f"{words} ({meant} of {ambiguous})" if ambiguous else words

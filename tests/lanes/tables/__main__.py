@@ -65,23 +65,19 @@ def summary_table(found: list[Release]) -> str:
 
 
 def _taken(release: Release) -> str:
-    """The day and the commit of each patched row that the summary shows.
+    """The oldest day of the rows that the summary shows, and their commits.
 
     A row of an earlier series or suite says so.
     """
-    cells = {
-        "suite": (
-            "conformance",
-            results.read("conformance", release.name).get("patched"),
-        ),
-        "BFCL": ("bfcl", results.read("bfcl", release.name).get("patched")),
-        "cost": ("bench", kept.read(release.name)),
-    }
-    return ", ".join(
-        f"{name} {results.taken([cell], SUITES[lane], release.name)}"
-        for name, (lane, cell) in cells.items()
-        if cell
-    )
+    words = []
+    for name, lane in (("suite", "conformance"), ("BFCL", "bfcl")):
+        rows = results.read(lane, release.name)
+        shown = [rows[kind] for kind in results.KINDS if kind in rows]
+        words.append(f"{name} {results.taken(shown, SUITES[lane], release.name)}")
+    cost = kept.read(release.name)
+    shown = [cost] if cost else []
+    words.append(f"cost {results.taken(shown, SUITES['bench'], release.name)}")
+    return ", ".join(words)
 
 
 def _ordinary(run: results.Cell) -> str:

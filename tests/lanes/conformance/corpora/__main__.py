@@ -5,11 +5,9 @@ Exit code 0: the corpora were judged, whatever came out; 2: usage.
 
 import json
 import random
-import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from conformance.corpora.case import Case
 from conformance.corpora.reader import Reader, random_pieces, reading
 from conformance.corpora.served import SCHEDULES, served
 from conformance.corpora.verdict import Verdict, judge
+from patchset import paths, results
 
 READER = (
     Path(__file__).resolve().parents[4]
@@ -123,17 +122,11 @@ def _judge_tree(
 def _keep(file: Path, row: str, how: dict[str, Any], counts: dict[str, Count]) -> None:
     """Put the figures into a file, beside those of other names."""
     rows = json.loads(file.read_text()) if file.is_file() else {}
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # Named for its release, if it is one of results/.
+    of_release = (paths.patches_dir() / file.stem).is_dir()
+    kind = row if of_release else "stock"
     rows[row] = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": commit.stdout.strip(),
-        "suite": SUITE_VERSION,
+        **results.record(SUITE_VERSION, file.stem, kind),
         **how,
         "corpora": {name: count.figures() for name, count in counts.items()},
     }
