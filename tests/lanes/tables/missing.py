@@ -63,6 +63,8 @@ def commands(release: Release, trees: Path) -> Iterator[tuple[str, str, Command]
     yield "bench", "patched", ("bench", name, "--results")
     yield "clients", "patched", ("clients", *client)
     if release.default:
+        rows = ("--json", str(results.file("corpora", name)))
+        yield "corpora", "reader", ("conformance.corpora", *rows)
         yield "engines", "patched qwen3_coder", ("engines", *places, "--results")
     if name == checkpoints.RELEASE:
         words = ("--target", "cpu", "--all", "--seconds", "28800", "--results")
