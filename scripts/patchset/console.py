@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the user sees: progress and notes on standard error, results on standard
-output.
-"""
+"""What the user sees: progress on standard error, results on standard output."""
 
 import contextlib
 import time

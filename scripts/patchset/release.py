@@ -72,7 +72,7 @@ class Release(_Pinned):
         return paths.patches_dir() / self.name
 
     def built_version(self, target: Target) -> str:
-        """The version (PEP 440) of what is built: ``0.33.0+mtp.1``, ``….cpu``.
+        """The version (PEP 440): ``0.33.0+mtp.1``, or ``0.33.0+mtp.1.cpu``.
 
         vLLM takes itself for a CPU build when the version of the distribution ``vllm``
         has "cpu" in it.

@@ -5,31 +5,22 @@ holds (D2, D10).
 
 import pytest
 
-from harness import THINKING, WIDTHS, answer, call, chat_deltas
-
-CALLS = [("read", {"path": "/a"}), ("read", {"path": "/b"})]
-
-OUTPUT = (
-    "Hm.</think>First.\n"
-    + call("read", ("path", "/a"))
-    + "\n"
-    + call("read", ("path", "/b"))
-    + "\nThen."
-)
+from harness import MIXED, MIXED_READ, THINKING, WIDTHS, answer, chat_deltas
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_chat(width: int) -> None:
-    for delta in chat_deltas(OUTPUT, width, **THINKING):
+    for delta in chat_deltas(MIXED, width, **THINKING):
         assert len(delta) == 1
         assert len(delta.get("tool_calls") or [{}]) == 1
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_text_after_the_calls(width: int) -> None:
-    assert answer(OUTPUT, width, **THINKING) == ("Hm.", "First.\nThen.", CALLS)
+    assert answer(MIXED, width, **THINKING) == MIXED_READ
 
 
 def test_one_call_only_where_the_request_says_so() -> None:
-    found = answer(OUTPUT, 100_000, parallel_tool_calls=False, **THINKING)
-    assert found == ("Hm.", "First.\nThen.", CALLS[:1])
+    found = answer(MIXED, 100_000, parallel_tool_calls=False, **THINKING)
+    reasoning, content, calls = MIXED_READ
+    assert found == (reasoning, content, calls[:1])

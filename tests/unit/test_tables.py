@@ -163,7 +163,7 @@ def test_clients_stand_beside_each_other_and_gaps_are_said(rows: Path) -> None:
     assert "| qwen code | chat | 1/4 → 3/4 | *not run* → *not run* |" in text
     assert "| codex | responses | *not run* → *not run* | *not run* → 1/4 |" in text
     assert "| ran something unasked | all | 2 → 1 | *not run* → 2 |" in text
-    assert "| right on stock alone | all | 1 | *not run* |" in text
+    assert "| right on stock only | all | 1 | *not run* |" in text
     late = f"2026-01-02 {'c' * 9}-dirty (earlier series)"
     assert f"| taken | all | {day()} | {late} |" in text
 

@@ -171,9 +171,7 @@ def _host_sources() -> list[str]:
 
 
 def sources_from(targets: str) -> list[str]:
-    """Return the sources of Debian's own archives in ``apt-get indextargets``
-    output.
-    """
+    """Return the sources of Debian's own archives among ``apt-get indextargets``."""
     suite = rf"{SUITE}(?:-updates|-security)?"
     line = rf"(?m)^(\S+/debian(?:-security)?)/* ({suite}) main Packages$"
     found = dict.fromkeys(

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publish an image by skopeo and cosign; build a published thin image again and
-compare.
+"""Publish an image by skopeo and cosign; reproduce a published thin image.
 
 Everything goes by digest first, and the tags come last: an interruption leaves nothing
 that can be pulled by tag, and the next run goes on.

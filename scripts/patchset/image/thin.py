@@ -160,9 +160,7 @@ def _as_oci(entry: dict[str, Any]) -> dict[str, Any]:
 def _check(
     reference: Reference, base: Part, patched: PatchedRelease, target: Target
 ) -> None:
-    """Refuse a base whose files are not the release's where the patches replace
-    them.
-    """
+    """Refuse a base in which a file to be replaced is not the release's."""
     release = patched.pin
     site, info = layers.SITES[target], layers.stock_info(release, target)
     stock = {

@@ -49,9 +49,7 @@ class Settings(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A file that an index offers; ``sha256`` and ``size`` as it states them, or
-    None.
-    """
+    """A file that an index offers; ``sha256`` and ``size`` if it states them."""
 
     name: str
     url: str

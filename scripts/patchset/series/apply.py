@@ -70,9 +70,7 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
 
 
 def refuse_work(release: Release) -> None:
-    """Refuse to go on without work in the patched tree that its stamp does not
-    explain.
-    """
+    """Refuse a patched tree with work in it that its stamp does not explain."""
     tree = tree_of(release)
     try:
         work = _work(tree, read_stamp(tree) or {})
@@ -241,9 +239,7 @@ def waiting(release: Release, what: str, how: str) -> ConflictError:
 def _conflict(
     series: Series, work: Path, stop: Stopped, *, kept: bool
 ) -> PatchsetError:
-    """The error for a patch at which ``am`` stopped in a tree that is ``kept`` or
-    not.
-    """
+    """The error for a patch at which ``am`` stopped; ``kept``: the tree is, too."""
     patch, release = series.patches[stop.number], series.release
     what = f"{patch.name} ({stop.number + 1}. in the series of {release.name})"
     diff = patch.diff.encode()

@@ -18,8 +18,7 @@ BRANCH = "main"
 
 
 def stock_tree(release: Release) -> Path:
-    """The stock tree of a release, made if it is not there:
-    ``build/trees/<release>/stock``.
+    """The stock tree ``build/trees/<release>/stock``, made if it is not there.
 
     A git repository whose only commit holds the source as the pin names it; its commit
     id depends on the source alone.

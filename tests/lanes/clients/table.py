@@ -121,7 +121,7 @@ def table(found: Iterable[Release]) -> str:
             for both in map(_in_both, run.values())
         ]
         rows.append([title, "all", *counts])
-    rows.append(["right on stock alone", "all", *map(_worse, run.values())])
+    rows.append(["right on stock only", "all", *map(_worse, run.values())])
     days = [
         results.taken(cells.values(), SUITE_VERSION, release)
         for release, cells in run.items()

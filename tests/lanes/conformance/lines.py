@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 LANES = Path(__file__).resolve().parents[1]
-#: Of a module that is run to its end.
+#: Bound of a module that is run to its end, in seconds.
 LIMIT_S = 3600
 
 
@@ -99,16 +99,20 @@ def told(tree: Path, *words: str, **more: str) -> Any:
     """What a module prints last, as JSON, run with a tree's code.
 
     Raises:
-        PatchsetError: it failed.
+        PatchsetError: it failed, or did not end in an hour.
     """
     # The clients' own environments, which answer lines too, do not have it.
     from patchset.errors import PatchsetError
 
     command = [sys.executable, "-m", *words]
     environment = tree_environment(tree, **more)
-    done = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, timeout=LIMIT_S
-    )
+    try:
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, timeout=LIMIT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        why = f"{words[0]} did not end in {LIMIT_S} s on {tree}"
+        raise PatchsetError(why, "its output is above") from error
     if done.returncode:
         why = f"{words[0]} ended with status {done.returncode} on {tree}"
         raise PatchsetError(why, "its output is above")

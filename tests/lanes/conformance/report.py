@@ -22,7 +22,7 @@ right as well."""
 
 @dataclass
 class Report:
-    """The results of one target (a release's tree)."""
+    """The results of one tree."""
 
     label: str
     kind: str

@@ -43,7 +43,7 @@ def question() -> Question:
 def command(mtp: int, keep: bool) -> None:
     """Serve a small Qwen3.5 model with MTP on the CPU, and ask it for a tool call.
 
-    The model is taught its hundred answers: it knows those, and nothing else.
+    The model is taught about a hundred answers: it knows those, and nothing else.
     """
     pinned = release.load(checkpoints.RELEASE)
     python = environment.environment(pinned)

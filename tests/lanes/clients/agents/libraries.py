@@ -74,9 +74,10 @@ def langchain(run: Run) -> str:
     )
     agent = create_agent(model, list(TOOLS), system_prompt=INSTRUCTIONS)
     question = {"messages": [{"role": "user", "content": PROMPT}]}
-    limit = {"recursion_limit": 100}
-    *_, last = agent.stream(question, limit, stream_mode="values")
-    return str(last["messages"][-1].text)
+    last = None
+    for state in agent.stream(question, {"recursion_limit": 100}, stream_mode="values"):
+        last = state["messages"][-1]
+    return str(last.text) if last is not None else ""
 
 
 def pydantic_ai(run: Run) -> str:
@@ -180,8 +181,10 @@ def qwen_agent(run: Run) -> str:
         function_list=[declared(name) for name in NAMED],
         system_message=INSTRUCTIONS,
     )
-    *_, last = agent.run([{"role": "user", "content": PROMPT}])
-    return str(last[-1]["content"])
+    last: list[Any] = []
+    for messages in agent.run([{"role": "user", "content": PROMPT}]):
+        last = messages
+    return str(last[-1]["content"]) if last else ""
 
 
 def smolagents(run: Run) -> str:
@@ -235,7 +238,8 @@ class Smolagents(Client):
         if number < len(scenario.turns) - 1:
             calls = tuple(part for part in turn.parts if not isinstance(part, Say))
             return replace(turn, parts=calls)
-        return replace(turn, parts=(Call("final_answer", {"answer": content(turn)}),))
+        final = Call("final_answer", {"answer": content(turn)})
+        return replace(turn, parts=(final,))
 
 
 def autogen(run: Run) -> str:
@@ -282,7 +286,9 @@ def agno(run: Run) -> str:
     agent = Agent(
         model=model, tools=list(TOOLS), instructions=INSTRUCTIONS, telemetry=False
     )
-    *_, last = agent.run(PROMPT, stream=True, yield_run_output=True)
+    last: Any = None
+    for event in agent.run(PROMPT, stream=True, yield_run_output=True):
+        last = event
     if str(last.status.value).lower() == "error":
         raise RuntimeError(str(last.content))
     return str(last.messages[-1].content or "")
@@ -383,7 +389,8 @@ def aider(run: Run) -> str:
 
     home = os.environ["HOME"]  # its histories would go into a repository around it
     options = [
-        *("--edit-format", "whole", "--map-tokens", "0"),
+        "--edit-format",
+        "whole",
         "--yes-always",
         "--no-git",
         "--no-check-update",
@@ -393,11 +400,17 @@ def aider(run: Run) -> str:
         "--no-auto-lint",
         "--no-show-release-notes",
         "--no-detect-urls",
-        *("--chat-history-file", f"{home}/chat"),
-        *("--input-history-file", f"{home}/in"),
-        *("--model", f"openai/{MODEL}", "--message", PROMPT),
+        "--map-tokens",
+        "0",
     ]
-    if status := main(options):
+    files = [
+        "--chat-history-file",
+        f"{home}/chat",
+        "--input-history-file",
+        f"{home}/in",
+    ]
+    model = ["--model", f"openai/{MODEL}", "--message", PROMPT]
+    if status := main([*options, *files, *model]):
         raise RuntimeError(f"it ended with status {status}")
     return ""
 

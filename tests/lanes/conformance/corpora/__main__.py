@@ -122,7 +122,7 @@ def _judge_tree(
 def _keep(file: Path, row: str, how: dict[str, Any], counts: dict[str, Count]) -> None:
     """Put the figures into a file, beside those of other names."""
     rows = json.loads(file.read_text()) if file.is_file() else {}
-    # Named for its release, if it is one of results/.
+    # A file of results/corpora is named after its release.
     of_release = (paths.patches_dir() / file.stem).is_dir()
     kind = row if of_release else "stock"
     rows[row] = {

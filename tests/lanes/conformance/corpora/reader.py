@@ -1,6 +1,6 @@
 """Reads outputs with a reader's module alone, without vLLM around it."""
 
-import importlib
+import importlib.util
 import random
 import sys
 from collections.abc import Iterable, Sequence
@@ -57,8 +57,13 @@ class Reader:
     """A module that reads outputs, loaded from its file."""
 
     def __init__(self, path: Path) -> None:
-        sys.path.insert(0, str(path.parent))
-        self._make = importlib.import_module(path.stem).QwenToolReader
+        spec = importlib.util.spec_from_file_location("corpora_reader", path)
+        if spec is None or spec.loader is None:
+            raise ValueError(f"{path} is no Python module")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        self._make = module.QwenToolReader
 
     def events(self, case: Case, pieces: Iterable[str]) -> list[tuple[str, str]]:
         """The events of an output, those that continue one another joined."""
