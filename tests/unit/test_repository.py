@@ -120,8 +120,9 @@ def test_tags_are_those_of_the_default_release(name: str) -> None:
 
 #: What brings nox and the programs that sessions use onto a fresh runner.
 PREPARING = re.compile(
-    r"pipx install nox|python3 -m pip install --user nox|\.ci/run|"
-    r"(?:sudo )?apt-get update && (?:sudo )?apt-get install -y [a-z -]+"
+    r"python -m pip install nox|python3 -m venv \.venv && \.venv/bin/pip install nox|"
+    r'git config --global --add safe\.directory "\$GITHUB_WORKSPACE"|\.ci/run|'
+    r"(?:sudo )?apt-get update && (?:sudo )?apt-get install -y [a-z0-9 -]+"
 )
 
 
@@ -129,6 +130,7 @@ PREPARING = re.compile(
 def test_steps_are_sessions(workflow: Path, sessions: set[str]) -> None:
     text = workflow.read_text()
     steps = re.findall(r"(?m)^\s*(?:- )?run: (.*)$", text)
+    steps = [step.removeprefix(".venv/bin/") for step in steps]
     named = [step.split()[2] for step in steps if step.startswith("nox -s ")]
     assert (named or workflow.name == "scan.yml") and set(named) <= sessions
     for step in steps:
