@@ -17,6 +17,7 @@ nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_external_run = True
 nox.options.sessions = ["lint", "tests", "proofs"]
+# Whether nox has uv does not matter here; it would say so in each session.
 logging.getLogger("nox").addFilter(lambda line: "uv binary" not in str(line.msg))
 # One environment for all sessions.
 nox.sessions.SessionRunner.envdir = property(
@@ -192,9 +193,9 @@ def upstream_tests(session: nox.Session) -> None:
     install(session, tree=True)
     options, names = arguments(session)
     apply(session, names)
-    python(session, "upstream", *options, *names)
     for name in [] if HELP else names:
         python(session, "upstream.other_parsers", *both(name))
+    python(session, "upstream", *options, *names)
 
 
 whole = "Measure: serve a small model with MTP on the CPU: -- [--all]."
