@@ -29,7 +29,7 @@ nox.Session.run = partialmethod(nox.Session.run, interrupt_timeout=60.0)
 TREES = Path(os.environ.get("PATCHSET_BUILD_DIR") or "build").resolve() / "trees"
 LANES = {"PYTHONPATH": str(Path("tests/lanes").resolve())}
 HELP = not {"-h", "--help"}.isdisjoint(sys.argv)
-RELEASE_NAME = re.compile(r"v\d+(\.\d+)+|\d+(\.\d+){2,}")
+RELEASE_NAME = re.compile(r"(v\d+(\.\d+)+|\d+(\.\d+){2,})((rc|\.post)\d+)?")
 BFCL = ("--no-deps", "--require-hashes", "-r", "tests/lanes/bfcl/requirements.txt")
 
 

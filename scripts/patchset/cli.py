@@ -67,7 +67,7 @@ def lint_command() -> None:
 
     faults = lint()
     console.result(*faults)
-    console.note(f"lint: {len(faults)} faults" if faults else "lint: patches/ is well")
+    console.note(f"lint: faults: {len(faults)}" if faults else "lint: no faults")
     sys.exit(EXIT_FAILED if faults else 0)
 
 
@@ -129,7 +129,9 @@ def export_command(release: str | None) -> None:
 
 @cli.command("rebase")
 @click.argument("release")
-@click.option("--from", "old", metavar="RELEASE", help="The series; else the nearest.")
+@click.option(
+    "--from", "old", metavar="RELEASE", help="Release to port from; else the nearest."
+)
 def rebase_command(release: str, old: str | None) -> None:
     """Port a series to RELEASE, newer or older: pin it, and write patches/RELEASE.
 
@@ -148,12 +150,17 @@ def rebase_command(release: str, old: str | None) -> None:
 @cli.command("drift")
 @click.argument("target", required=False, metavar="[RELEASE|GIT-REF]")
 @click.option(
-    "--series", "name", metavar="RELEASE", help="The series; else the default."
+    "--series",
+    "name",
+    metavar="RELEASE",
+    help="Release whose series to try; else the default.",
 )
 @click.option(
-    "--remote", metavar="URL|DIR", help="The repository of a git ref; else upstream's."
+    "--remote",
+    metavar="URL|DIR",
+    help="Repository that has the git ref; else upstream's.",
 )
-@click.option("--no-proofs", is_flag=True, help="Run no proofs; seconds.")
+@click.option("--no-proofs", is_flag=True, help="Skip the proofs.")
 def drift_command(
     target: str | None, name: str | None, remote: str | None, no_proofs: bool
 ) -> None:
@@ -248,8 +255,8 @@ def lock_command(release: str | None, target: Use, arch: Arch, upgrade: bool) ->
 def fetch_command(release: str | None, targets: tuple[Target, ...], arch: Arch) -> None:
     """Download the source of RELEASE, and wheels by --target, and verify their sha256.
 
-    They come from the package indexes that pip is configured for. One that lies in
-    build/downloads, or in PATCHSET_DOWNLOADS, is taken from there.
+    They come from the package indexes that pip is configured for. Files in
+    build/downloads, or in PATCHSET_DOWNLOADS, are used as they are.
     """
     from patchset.inputs import fetch
 
@@ -308,7 +315,9 @@ def build_wheel_command(
         archs = cuda_archs or "9.0"
         wheel = source.build(patched, target, arch, names, archs=archs, jobs=jobs)
     elif modules or cuda_archs or jobs:
-        raise UsageError("--modules, --cuda-archs and --jobs are for --mode source")
+        raise UsageError(
+            "--modules, --cuda-archs and --jobs are for --mode source", "add it"
+        )
     else:
         wheel = overlay.build(patched, target, arch)
     console.result(
@@ -437,8 +446,8 @@ def build_image_command(release: str | None, target: Target, base: str | None) -
 
 @cli.command(
     "publish",
-    epilog="Logins are skopeo's: skopeo login REGISTRY, or REGISTRY_AUTH_FILE. Only a "
-    "registry on this machine is spoken to over http.",
+    epilog="Logins are skopeo's: skopeo login REGISTRY, or REGISTRY_AUTH_FILE. Plain "
+    "HTTP is used only for a registry on this machine.",
 )
 @click.argument("repository", metavar="REGISTRY/NAME")
 @release_argument

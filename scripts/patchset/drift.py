@@ -7,7 +7,7 @@ from pathlib import Path
 from patchset import console, files, git, paths, process, proofs
 from patchset.errors import UnavailableError
 from patchset.inputs import index, pin
-from patchset.release import Release
+from patchset.release import VERSION, Release
 from patchset.release import read as read_pin
 from patchset.series.apply import (
     STOCK_REF,
@@ -25,7 +25,7 @@ from patchset.series.stock_tree import stock_tree
 #: Where a branch, tag or commit is looked up unless a remote is named.
 UPSTREAM = "https://github.com/vllm-project/vllm"
 
-_RELEASE = re.compile(r"v?\d+(\.\d+)+")
+_RELEASE = re.compile(f"v?{VERSION}")
 
 
 def drift(
@@ -123,8 +123,10 @@ def _newest() -> str:
     offered = pin.sdists(index.Index().files(pin.PROJECT))
     final = [v for v in offered if not (v.is_prerelease or v.is_postrelease)]
     if not final:
-        what = f"the package index has no source archive of {pin.PROJECT}"
-        raise UnavailableError(what)
+        raise UnavailableError(
+            f"the package index has no source archive of {pin.PROJECT}",
+            "check pip's index: pip config list",
+        )
     return f"v{max(final)}"
 
 
@@ -146,7 +148,7 @@ def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
             git.run(stock, *fetch)
         except git.GitError as error:
             raise UnavailableError(
-                f"{remote} does not give {target}: {error.stderr.strip()[-300:]}",
+                f"cannot fetch {target} from {remote}: {error.stderr.strip()[-300:]}",
                 "--remote names another repository: an address, or a folder",
             ) from error
     git.run(stock, "reset", "--quiet", "--hard", "FETCH_HEAD")

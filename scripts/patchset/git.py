@@ -144,9 +144,12 @@ def _start(
         )
     except (FileNotFoundError, NotADirectoryError) as error:
         if not folder.is_dir():
-            raise PatchsetError(f"{folder} is not a folder") from error
-        hint = "install it: apt-get install git"
-        raise MissingToolError("git is not installed", hint) from error
+            raise PatchsetError(
+                f"{folder} is not a folder", "run the command again, which makes it"
+            ) from error
+        raise MissingToolError(
+            "git is not installed", "install it: apt-get install git"
+        ) from error
     with child:
         try:
             out, err = child.communicate(stdin, TIMEOUT)

@@ -71,7 +71,9 @@ def run(
     argv = ["setpriv", "--pdeathsig", "TERM", "--", *map(str, arguments)]
     for program in ("setpriv", str(arguments[0])):
         if shutil.which(program, path=(env or os.environ).get("PATH")) is None:
-            raise MissingToolError(f"{program} is not installed")
+            raise MissingToolError(
+                f"{program} is not installed", "install it; setpriv is in util-linux"
+            )
     child = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,

@@ -23,8 +23,9 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 FileName = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)
 ]
-#: Copies such as v0.33.0.bak are no releases.
-_NAME = re.compile(r"v\d+(\.\d+)+((rc|\.post)\d+)?")
+#: A release's version, as a pattern; a folder v0.33.0.bak is not a release.
+VERSION = r"\d+(?:\.\d+)+(?:(?:rc|\.post)\d+)?"
+_NAME = re.compile(f"v{VERSION}")
 
 
 class _Pinned(BaseModel):
@@ -50,8 +51,8 @@ class Release(_Pinned):
     ``commit`` is abbreviated as the sdist embeds it; ``torch`` is the version that the
     official CUDA wheel requires; ``image`` the official image's reference; ``revision``
     the n of ``+mtp.n``; ``source_date_epoch`` (seconds since 1970) stamps everything
-    that is built. Of a *maintained* release every lane has results; a *frozen* one is
-    run when a shared file changes.
+    that is built. Of a *maintained* release every lane has results; a *frozen* one
+    keeps its proofs and the conformance suite.
     """
 
     name: str
@@ -156,6 +157,7 @@ def read(file: Path) -> Release:
         raise PatchsetError(f"{file}: {where}", "fix the file by hand") from error
     if release.name != f"v{release.version}":
         raise PatchsetError(
-            f"{file}: version {release.version} is in the folder {release.name}"
+            f"{file}: version {release.version} is in the folder {release.name}",
+            "rename the folder, or correct the version",
         )
     return release

@@ -353,7 +353,7 @@ def test_a_broken_sparse_map_is_said_with_the_archives_name(
 
 def test_a_fifo_is_no_archive(target: Path) -> None:
     os.mkfifo(target / "pipe.tar.gz")
-    with pytest.raises(PatchsetError, match="no regular file"):
+    with pytest.raises(PatchsetError, match="not a regular file"):
         unpack.sdist(target / "pipe.tar.gz", target)
 
 
@@ -393,7 +393,7 @@ def test_a_json_page_gives_names_sums_and_sizes(
     "page", [[], "text", {"meta": {}}, b"{", b"[" * 100_000, b"\xff"]
 )
 def test_what_is_no_index_page_is_no_answer(page: object) -> None:
-    with pytest.raises(UnavailableError, match="is no index page"):
+    with pytest.raises(UnavailableError, match="is not an index page"):
         ask(page)
 
 
@@ -408,7 +408,7 @@ def test_an_html_page_is_read_by_its_anchors() -> None:
         Link("pkg-1.1.tar.gz", "http://HOST/index/pkg/pkg-1.1.tar.gz"),
         Link("pkg-1.4.tar.gz", "http://HOST/index/pkg/pkg%2D1.4.tar.gz"),
     ]
-    with pytest.raises(UnavailableError, match="is no index page"):
+    with pytest.raises(UnavailableError, match="is not an index page"):
         ask(b'<a href="http://[/pkg-1.3.tar.gz">bad</a>', "text/html")
 
 

@@ -21,6 +21,7 @@ LAYER = "application/vnd.oci.image.layer.v1.tar"
 DIGEST = "sha256:[0-9a-f]{64}"
 #: Bound of a manifest and of a configuration in bytes, as in skopeo.
 MAX_BYTES = 4 << 20
+_BROKEN = "its publisher has to repair it; take another image"
 _ARCHS: dict[str, Arch] = {name: arch for arch, name in GOARCH.items()}
 
 #: Fetches a manifest or a configuration: digests of the manifest and of the blob.
@@ -130,7 +131,9 @@ def read(top: bytes, what: str, fetch: Fetch) -> Image:
         content = _verified(fetch(entry.digest, entry.digest), entry.digest, what)
         parts[arch] = _part(content, f"{what}, linux/{GOARCH[arch]}", fetch)
         if parts[arch].arch != arch:
-            raise PatchsetError(f"{what}: a manifest is not for linux/{GOARCH[arch]}")
+            raise PatchsetError(
+                f"{what}: a manifest is not for linux/{GOARCH[arch]}", _BROKEN
+            )
     return Image(
         digest(top),
         tuple(parts[arch] for arch in sorted(parts, key=GOARCH.__getitem__)),
@@ -143,7 +146,9 @@ def _part(content: bytes, what: str, fetch: Fetch) -> Part:
     settings = _verified(fetch(own, wanted), wanted, what)
     config = _checked(_Config, settings, what)
     if len(config.diff_ids) != len(manifest.layers):
-        raise PatchsetError(f"{what}: manifest and configuration differ in layers")
+        raise PatchsetError(
+            f"{what}: manifest and configuration differ in layers", _BROKEN
+        )
     return Part(
         _ARCHS[config.architecture],
         own,
@@ -200,6 +205,6 @@ def _checked(model: type[_Model], content: bytes, what: str) -> _Model:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the manifest"
         raise PatchsetError(
-            f"{what} is no image that can be used: {where}: {first['msg']}",
+            f"{what} is not a usable image: {where}: {first['msg']}",
             "choose another image",
         ) from error

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registries, asked by skopeo: references, manifests, copies.
 
-Logins are skopeo's own (``skopeo login``, ``REGISTRY_AUTH_FILE``). Only a registry on
-this machine may be spoken to over plain http.
+Logins are skopeo's own (``skopeo login``, ``REGISTRY_AUTH_FILE``). Plain HTTP is
+used only for a registry on this machine.
 """
 
 import re
@@ -146,7 +146,7 @@ def _inspect(reference: Reference, *more: str) -> bytes:
     if _NOT_THERE.search(cause):
         raise NotFoundError(f"there is no image {reference}", "check name and tag")
     raise UnavailableError(
-        f"{reference.host} gives no {reference}: {cause}",
+        f"cannot get {reference}: {cause}",
         "check the network and the login: skopeo login " + reference.host,
     )
 

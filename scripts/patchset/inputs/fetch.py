@@ -109,4 +109,7 @@ def _append(
                 file.write(piece)
                 advance(len(piece))
     if (have := part.stat().st_size) < size:
-        raise UnavailableError(f"the server sent {have} of {size} bytes")
+        raise UnavailableError(
+            f"the server sent {have} of {size} bytes",
+            "run the command again: it goes on where this one stopped",
+        )

@@ -192,14 +192,18 @@ class Index:
             for piece in response.iter_bytes():
                 content += piece
                 if len(content) > MAX_PAGE:
-                    raise UnavailableError(f"{url} sends more than {MAX_PAGE} bytes")
+                    raise UnavailableError(
+                        f"{url} sends more than {MAX_PAGE} bytes", _ASKED
+                    )
             kind = response.headers.get("Content-Type", "")
             where = str(response.url)
         try:
             links = (_from_json if "json" in kind else _from_html)(content)
             found = [link._replace(url=urljoin(where, link.url)) for link in links]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise UnavailableError(f"{where} is no index page: {error!r}") from error
+            raise UnavailableError(
+                f"{where} is not an index page: {error!r}", _ASKED
+            ) from error
         return [link for link in found if _HTTP.match(link.url)]
 
 

@@ -49,8 +49,10 @@ def make(name: str) -> Path:
     folder = paths.patches_dir() / full_name(name)
     file = folder / "release.toml"
     if file.exists():
-        what = f"{folder.name} is pinned already, by {file}"
-        raise UsageError(what, "delete that file to pin the release again")
+        raise UsageError(
+            f"{folder.name} is pinned already, by {file}",
+            "delete that file to pin the release again",
+        )
     content = text(name)
     if not (folder / "series").exists():
         files.write_text(folder / "series", "")
@@ -86,7 +88,10 @@ def text(name: str) -> str:
             if wheel := _wheel(offered[target], version, arch):
                 inputs[f"wheels.{target}.{arch}"] = _pinned(project, wheel)
     if len(inputs) == 1:
-        raise UnavailableError(f"the package index has no Linux wheel of {version}")
+        raise UnavailableError(
+            f"the package index has no Linux wheel of {version}",
+            "check pip's index (pip config list), or pin it by hand: docs/rebasing.md",
+        )
     commit, torch, epoch = read_sdist(fetch.artifact(inputs["sdist"]))
     fields = {
         "version": str(version),

@@ -318,7 +318,9 @@ def changes_between(repository: Path, before: str, after: str) -> list[Change]:
     for meta, path in zip(listing[::2], listing[1::2], strict=False):
         _, mode, old, new, status = meta.removeprefix(":").split(" ")
         if mode not in ("100644", "100755", "000000"):
-            raise PatchsetError(f"{path} is not a plain file")
+            raise PatchsetError(
+                f"{path} is not a plain file", "take its change out of the commit"
+            )
         stock = None if status == "A" else git.run(repository, "cat-file", "blob", old)
         content = (
             None if status == "D" else git.run(repository, "cat-file", "blob", new)

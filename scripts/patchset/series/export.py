@@ -116,7 +116,7 @@ def _take(found: Exported, commit: str, patch: Patch) -> list[str]:
             (c.path, c.content) for c in changed if c.content is not None
         )
         bad = [change.path for change in changed if change.stock is not None]
-        return [f"{short}: {path} is no module of our own" for path in bad]
+        return [f"{short}: {path} is not a module of ours" for path in bad]
     faults = [f"{short} ({patch.subject}): {fault}" for fault in patch.faults()]
     if patch.entry in found.commits:
         faults.append(f"{short}: a second commit for {patch.entry}; squash them")
@@ -140,7 +140,10 @@ def _of_mail(raw: bytes, where: str) -> Patch:
     if entry != "files" and (
         not ENTRY_LINE.fullmatch(entry) or entry.startswith(FILES)
     ):
-        raise PatchFormatError(f"{where}: {entry[:80]!r} names no diff of a series")
+        raise PatchFormatError(
+            f"{where}: {entry[:80]!r} names no diff of a series",
+            f"amend its commit: {ENTRY}: NAME.diff",
+        )
     trailers = tuple(pair for pair in patch.trailers if pair[0] != ENTRY)
     return replace(patch, entry=entry, trailers=trailers)
 

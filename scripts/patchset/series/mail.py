@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from patchset.errors import PatchsetError
+from patchset.release import VERSION
 
 #: A path inside vLLM's tree: plain characters, no leading dot.
 PATH = r"[0-9A-Za-z_][0-9A-Za-z_.+@-]*(?:/[0-9A-Za-z_.+@-]+)*"
 
-_RELEASE = r"v\d+(\.\d+)+"
 #: The trailers of a patch: what each holds, as a pattern and in words. There may be
 #: several proofs.
 _TRAILERS = {
     "Upstream-Status": (
-        rf"not submitted|pending|submitted #\d+|merged in {_RELEASE}|inappropriate \(.+\)",
+        rf"not submitted|pending|submitted #\d+|merged in v{VERSION}|inappropriate \(.+\)",
         "not submitted, submitted #n, merged in vX, or inappropriate (why)",
     ),
     "Drop-When": (r".*", "a condition that can be checked"),
@@ -39,7 +39,7 @@ _HEAD = re.compile(
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@(?: .*)?")
 _NO_NEWLINE = r"\ No newline at end of file"
 #: What ends the name of a diff of which there are several, each for some releases.
-_OLDEST = re.compile(r"-v\d+(\.\d+)+$")
+_OLDEST = re.compile(f"-v{VERSION}$")
 
 
 class PatchFormatError(PatchsetError):

@@ -80,7 +80,10 @@ def entries(release: Release) -> list[str]:
     )
     if found != sorted(found, key=lambda entry: not entry.startswith(FILES)):
         place = release.folder / SERIES
-        raise PatchsetError(f"{place}: a diff comes before a module of files/")
+        raise PatchsetError(
+            f"{place}: a diff comes before a module of files/",
+            "move the lines of files/ to the top",
+        )
     return found
 
 

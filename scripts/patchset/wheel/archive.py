@@ -33,6 +33,11 @@ _REGULAR = 0o100000
 class WheelError(PatchsetError):
     """A file is not a wheel, or not one that can be trusted."""
 
+    def __init__(
+        self, message: str, hint: str = "build it again, or download it again"
+    ) -> None:
+        super().__init__(message, hint)
+
 
 @dataclass(frozen=True)
 class Member:

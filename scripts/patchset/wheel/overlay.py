@@ -43,7 +43,6 @@ def build(patched: PatchedRelease, target: Target, arch: Arch) -> Path:
     check_series(patched, "overlay")
     pinned = patched.pin.wheel(target, arch)
     official = fetch.artifact(pinned)
-    _ = patched.changes  # the patched tree is made before the wheel's place is locked
     folder = paths.build_dir() / "wheels" / patched.pin.name / target
     with Wheel(official) as stock:
         return write(folder, stock, patched, target, pinned)
@@ -149,7 +148,10 @@ def _changed(
                 console.note(f"  {path} is not part of a wheel; left out")
             continue
         if path == metadata.VERSION_FILE:
-            raise PatchsetError(f"the series changes {path}, which holds our version")
+            raise PatchsetError(
+                f"the series changes {path}, which holds our version",
+                "take the change out of the patch",
+            )
         # The patch was made for the source's file; the wheel must have that same file.
         there = stock.read(path) if path in stock.members else None
         if there != change.stock:

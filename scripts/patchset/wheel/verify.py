@@ -40,7 +40,7 @@ def verify(file: Path, *, allow_compiled: bool = False) -> Report:
     With ``allow_compiled``, modules of the official wheel may have other content.
     """
     if not file.is_file():  # a fifo would be waited for
-        raise UsageError(f"{file} is no regular file", "name a wheel")
+        raise UsageError(f"{file} is not a regular file", "name a wheel")
     with (
         console.step(f"verify {file.name}"),
         files.scratch(paths.build_dir()) as folder,
@@ -110,7 +110,7 @@ def _fault(name: str, right: Wheel, wheel: Wheel) -> str | None:
     if name not in wheel.members:
         return "missing"
     if wheel.mode(name) != right.mode(name):
-        return "has other permissions, or is no plain file"
+        return "has other permissions, or is not a plain file"
     try:
         same = wheel.read(name) == right.read(name)
     except WheelError:
