@@ -247,7 +247,7 @@ print(asyncio.run(main()))
 def test_the_tap_writes_what_passes_and_changes_nothing(tmp_path: Path) -> None:
     lay(tmp_path, {"vllm/v1/engine/async_llm.py": ENGINE})
     tap = tmp_path / "tap"
-    variables = {"PYTHONPATH": f"{server.SITE}:{tmp_path}", "E2E_TAP": str(tap)}
+    variables = {"PYTHONPATH": f"{server.SITE}:{tmp_path}", "CPU_LANE_TAP": str(tap)}
     command = [sys.executable, "-c", TAPPED]
     said = subprocess.check_output(command, env=variables, text=True)
     assert said == "[[5], [6, 7], []]\n"

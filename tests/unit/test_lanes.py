@@ -181,7 +181,7 @@ def test_a_program_of_the_image_gets_the_lanes_variables_and_its_own_words(
 ) -> None:
     stand_in("buildah", 'printf "%s\\n" "$@"')
     monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "build folder"))
-    monkeypatch.setenv("E2E_TAP", "/a b/$HOME")
+    monkeypatch.setenv("CPU_LANE_TAP", "/a b/$HOME")
     monkeypatch.setenv("PYTHONPATH", "/x")
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     script = container.vllm("a container", tmp_path)
@@ -189,7 +189,7 @@ def test_a_program_of_the_image_gets_the_lanes_variables_and_its_own_words(
     words = said.splitlines()
     assert words[-6:] == ["a container", "--", "vllm", "serve", "a model", "$y"]
     assert words[words.index("--env") + 1] == "PYTHONPATH=/x"
-    assert "E2E_TAP=/a b/$HOME" in words
+    assert "CPU_LANE_TAP=/a b/$HOME" in words
     assert not any(word.startswith("OMP_WAIT_POLICY") for word in words)
     assert f"{build_dir()}:{build_dir()}:rw" in words
 

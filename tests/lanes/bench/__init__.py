@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What parsing costs: stock beside patched, and beside other parsers of the same
-format.
-"""
+"""What parsing costs: stock beside patched."""
 
 #: Raised by hand when figures can change.
 SUITE_VERSION = 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m bfcl [RELEASE…]``: run the lane. Exit code 0: patched releases are all
+"""``python -m bfcl [RELEASE…]``: run the lane. Exit status 0: patched releases are all
 right; 1: one is not; 3: could not run.
 """
 
@@ -20,7 +20,7 @@ from patchset import files, paths, release, results, run_command
 #: As a client that does not stream, and with 0 to 5 drafted tokens a step. Widths are
 #: drawn by the entry's name.
 COLUMNS = ("not streamed", "k=0", "k=1", "k=2", "k=3", "k=4", "k=5")
-TEMPLATE = "v0.33.0/stock/examples/tool_chat_template_qwen3coder.jinja"
+TEMPLATE = "stock/examples/tool_chat_template_qwen3coder.jinja"
 
 
 def schedules(entry: Entry) -> dict[str, str]:
@@ -83,7 +83,7 @@ def command(
 ) -> bool:
     """Replay BFCL's published answers on each RELEASE, or the default one.
 
-    BFCL's own checker judges the calls. Exit code 0: patched releases are all right;
+    BFCL's own checker judges the calls. Exit status 0: patched releases are all right;
     1: one is not; 3: could not run.
     """
     pinned = [release.load(name).name for name in names or [None]]
@@ -91,7 +91,7 @@ def command(
     entries, checker = load(folder)
     possible = {entry.name: entry for entry in entries if entry.calls is not None}
     apart = sorted({entry.name for entry in entries} - set(possible))
-    template = Template(trees / TEMPLATE)
+    template = Template(trees / release.load().name / TEMPLATE)
     jobs_of = [job(entry, template) for entry in possible.values()]
     wrong_of: dict[str, Any] = {}
     for name, kind in itertools.product(pinned, results.KINDS):

@@ -1,6 +1,6 @@
 """``python -m clients [NAME…]``: let clients work, and judge what they leave.
 
-Exit code 0: as it should be; 1: something wrong; 2: usage; 3 and more: could not run.
+Exit status 0: as it should be; 1: something wrong; 2: usage; 3 and more: could not run.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""``python -m conformance [TREE …]``: run the suite. Exit code 0: all right; 1:
+"""``python -m conformance [TREE …]``: run the suite. Exit status 0: all right; 1:
 something wrong; 2: usage; 3: could not run.
 """
 

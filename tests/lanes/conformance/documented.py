@@ -71,8 +71,10 @@ def main() -> None:
             print(f"{place}: vllm serve {shlex.join(command)}", flush=True)
             # What the release does not take ends here, below its own line.
             parsed = parser.parse_args(command)
-            assert parsed.tool_call_parser == "qwen3_coder"
-            assert parsed.enable_auto_tool_choice
+            if parsed.tool_call_parser != "qwen3_coder" or (
+                not parsed.enable_auto_tool_choice
+            ):
+                sys.exit(f"{place}: this line serves no calls of qwen3_coder")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def tree_environment(tree: Path, **more: str) -> dict[str, str]:
     }
 
 
-def told(tree: Path, *words: str, **more: str) -> Any:
+def run_json(tree: Path, *words: str, **more: str) -> Any:
     """What a module prints last, as JSON, run with a tree's code.
 
     Raises:

@@ -56,8 +56,8 @@ def on_cpu(*command: str, path: str = "") -> Serving:
     """
     variables = {
         "PYTHONPATH": os.pathsep.join(filter(None, (str(SITE), path))),
-        "E2E_CONV_MEND": "1",
-        "E2E_TORCHVISION_SHIM": "1",
+        "CPU_LANE_CONV_MEND": "1",
+        "CPU_LANE_TORCHVISION_SHIM": "1",
         "VLLM_TARGET_DEVICE": "cpu",
         "VLLM_CPU_KVCACHE_SPACE": "2",
     }
@@ -137,7 +137,7 @@ def running(
         port: int = probe.getsockname()[1]
     variables = os.environ | {
         "PYTHONPATH": str(SITE),
-        "E2E_TAP": str(tap),
+        "CPU_LANE_TAP": str(tap),
         "VLLM_NO_USAGE_STATS": "1",
         "PYTHONFAULTHANDLER": "1",
         # Else Python takes modules from the current folder; vLLM's may lie there.

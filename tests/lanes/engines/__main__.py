@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m engines [NAME…]``: read the suite's cases with other parsers, beside the
-patched one. Exit code 3: could not run.
+patched one. Exit status 3: could not run.
 
 Judged is the message that a chat client assembles, not the form of its deltas; the
 cases are those that declare tools and leave the choice to the model, without a

@@ -52,7 +52,7 @@ def command(image: str) -> None:
             _compilers(name, target)
         if target == "cpu":
             _serve(name)
-    console.result(f"{image}: well")
+    console.result(f"{image}: all checks passed")
 
 
 def _doctor(name: str) -> None:

@@ -20,9 +20,9 @@ _PATIENCE = 600
 #: What the lane tells a server through its environment.
 _PASSED = (
     "PYTHONPATH",
-    "E2E_TAP",
-    "E2E_CONV_MEND",
-    "E2E_TORCHVISION_SHIM",
+    "CPU_LANE_TAP",
+    "CPU_LANE_CONV_MEND",
+    "CPU_LANE_TORCHVISION_SHIM",
     "VLLM_TARGET_DEVICE",
     "VLLM_CPU_KVCACHE_SPACE",
     "VLLM_NO_USAGE_STATS",

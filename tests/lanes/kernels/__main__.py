@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from conformance.lines import LANES, told
+from conformance.lines import LANES, run_json
 from patchset import console, files, paths, process, release, run_command
 from patchset.errors import PatchsetError
 from patchset.release import Release
@@ -62,8 +62,8 @@ def check(pinned: Release) -> list[str]:
     for name, tree in trees.items():
         path = os.pathsep.join(map(str, (triton, tree, LANES)))
         more = {"PYTHONPATH": path, "TRITON_CACHE_DIR": str(triton.with_name("cache"))}
-        compiled = told(tree, "kernels.worker", name, **more)
-        ran = told(tree, "kernels.worker", name, TRITON_INTERPRET="1", **more)
+        compiled = run_json(tree, "kernels.worker", name, **more)
+        ran = run_json(tree, "kernels.worker", name, TRITON_INTERPRET="1", **more)
         for found in (compiled, ran):
             if "wrong" in found:
                 wrong.append(f"{pinned.name} {name}: {found['wrong']}")

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m tokens RELEASE…``: ask the cache of releases, stock and patched.
 
-Exit code 1: a patched tree has a wrong schedule.
+Exit status 1: a patched tree has a wrong schedule.
 """
 
 from typing import Any
 
 import click
 
-from conformance.lines import told
+from conformance.lines import run_json
 from patchset import paths, release, results, run_command
 from patchset.errors import PatchsetError, UsageError
 from tokens import SUITE_VERSION, table
@@ -48,7 +48,7 @@ def schedules(name: str, kind: str, seeds: int) -> dict[str, Any]:
         raise UsageError(
             f"there is no {kind} tree of {name}", f"nox -s apply -- {name} makes it"
         )
-    found: dict[str, Any] = told(tree, "tokens.schedules", str(seeds))
+    found: dict[str, Any] = run_json(tree, "tokens.schedules", str(seeds))
     return found
 
 

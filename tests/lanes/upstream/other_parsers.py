@@ -17,11 +17,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conformance.lines import LANES, told
+from conformance.lines import LANES, run_json
 from patchset import run_command
 
-#: The parsers that the series changes, and the stock ones under the names that it gives
-#: them.
+#: The parsers that the series changes.
 OURS = {"qwen3_coder", "qwen3_xml", "step3p5"}
 #: Outputs of each parser, and how many words each has at most.
 OUTPUTS, WORDS = 24, 14
@@ -82,7 +81,7 @@ def _run(tree: Path) -> dict[str, list[str]]:
     proofs = LANES.with_name("patches")  # has the harness
     path = os.pathsep.join(map(str, (tree.resolve(), LANES, proofs)))
     more = {"PYTHONPATH": path, "VLLM_LOGGING_LEVEL": "ERROR"}
-    found: dict[str, list[str]] = told(tree, "upstream.other_parsers", **more)
+    found: dict[str, list[str]] = run_json(tree, "upstream.other_parsers", **more)
     return found
 
 

@@ -1,6 +1,6 @@
 """``python -m conformance.corpora``: how often a reader reads what the model meant.
 
-Exit code 0: the corpora were judged, whatever came out; 2: usage.
+Exit status 0: the corpora were judged, whatever came out; 2: usage.
 """
 
 import json
