@@ -116,7 +116,7 @@ FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a program": (lambda w: field(w, 38, "<L", 0o100755 << 16), MODES),
     "a link": (
         lambda w: field(w, 38, "<L", 0o120777 << 16),
-        f"{MODES}, or is no plain",
+        f"{MODES}, or is not a plain",
     ),
     "a locked member": (lambda w: field(w, 8, "<H", 1), PARSER),
     "an unknown method": (lambda w: field(w, 10, "<H", 99), PARSER),
