@@ -255,8 +255,8 @@ def lock_command(release: str | None, target: Use, arch: Arch, upgrade: bool) ->
 def fetch_command(release: str | None, targets: tuple[Target, ...], arch: Arch) -> None:
     """Download the source of RELEASE, and wheels by --target, and verify their sha256.
 
-    They come from the package indexes that pip is configured for. Files in
-    build/downloads, or in PATCHSET_DOWNLOADS, are used as they are.
+    They come from the package indexes that pip is configured for. Files that are
+    already in build/downloads, or in PATCHSET_DOWNLOADS, are verified and kept.
     """
     from patchset.inputs import fetch
 
@@ -316,7 +316,8 @@ def build_wheel_command(
         wheel = source.build(patched, target, arch, names, archs=archs, jobs=jobs)
     elif modules or cuda_archs or jobs:
         raise UsageError(
-            "--modules, --cuda-archs and --jobs are for --mode source", "add it"
+            "--modules, --cuda-archs and --jobs are for --mode source",
+            "add --mode source",
         )
     else:
         wheel = overlay.build(patched, target, arch)

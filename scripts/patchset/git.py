@@ -145,7 +145,7 @@ def _start(
     except (FileNotFoundError, NotADirectoryError) as error:
         if not folder.is_dir():
             raise PatchsetError(
-                f"{folder} is not a folder", "run the command again, which makes it"
+                f"{folder} is not a folder", "run the command again"
             ) from error
         raise MissingToolError(
             "git is not installed", "install it: apt-get install git"

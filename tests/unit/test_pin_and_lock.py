@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -207,8 +208,9 @@ def test_an_installer_takes_a_lock_that_lies_beside_the_wheels(
     for file in (locked, *lock.gather(lock.read(pinned, "cuda", "x86_64"))):
         shutil.copy(file, tmp_path)
     beside = tmp_path / locked.name
-    # uv asks of the Python that runs the tests what the lock asks of the image's.
-    beside.write_text(beside.read_text().replace('"==3.11.*"', '">=3.11"'))
+    # The image's Python is 3.11; uv checks the one that runs the tests.
+    running = f"=={sys.version_info.major}.{sys.version_info.minor}.*"
+    beside.write_text(beside.read_text().replace("==3.11.*", running))
     install = [
         find_uv_bin(),
         "pip",

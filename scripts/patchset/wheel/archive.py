@@ -34,7 +34,9 @@ class WheelError(PatchsetError):
     """A file is not a wheel, or not one that can be trusted."""
 
     def __init__(
-        self, message: str, hint: str = "build it again, or download it again"
+        self,
+        message: str,
+        hint: str = "name an official wheel of vLLM, or one that this tool built",
     ) -> None:
         super().__init__(message, hint)
 

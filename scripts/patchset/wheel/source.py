@@ -58,7 +58,7 @@ def build(
     """
     release = patched.pin
     if target != "cuda":
-        raise UsageError("modules are compiled for cuda only", "--target cuda")
+        raise UsageError("modules are compiled for cuda only", "use --target cuda")
     overlay.check_series(patched, "source")
     packages = lock.read(release, "build", arch)
     tree = patched_tree(release)

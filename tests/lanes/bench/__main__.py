@@ -102,7 +102,7 @@ def command(
     budget: float,
     keep: bool,
 ) -> None:
-    """Measure what parsing costs in each RELEASE (all maintained ones if none is named).
+    """Measure what parsing costs in each RELEASE, by default all maintained ones.
 
     The stock tree beside the patched one, in turn; times are of the thread, in
     microseconds a token. What counts are ratios within a round.

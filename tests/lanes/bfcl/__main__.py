@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m bfcl [RELEASE…]``: run the lane. Exit status 0: patched releases are all
-right; 1: one is not; 3: could not run.
+"""``python -m bfcl [RELEASE…]``: replay BFCL's published answers.
+
+Exit status 0: patched releases are all right; 1: one is not; 3: could not run.
 """
 
 import itertools

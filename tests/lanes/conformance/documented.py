@@ -71,10 +71,11 @@ def main() -> None:
             print(f"{place}: vllm serve {shlex.join(command)}", flush=True)
             # What the release does not take ends here, below its own line.
             parsed = parser.parse_args(command)
-            if parsed.tool_call_parser != "qwen3_coder" or (
-                not parsed.enable_auto_tool_choice
+            if not (
+                parsed.enable_auto_tool_choice
+                and parsed.tool_call_parser == "qwen3_coder"
             ):
-                sys.exit(f"{place}: this line serves no calls of qwen3_coder")
+                sys.exit(f"{place}: the line does not enable qwen3_coder's tool calls")
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def tree_environment(tree: Path, **more: str) -> dict[str, str]:
 
 
 def run_json(tree: Path, *words: str, **more: str) -> Any:
-    """What a module prints last, as JSON, run with a tree's code.
+    """Run a module with a tree's code; return what it prints last, as JSON.
 
     Raises:
         PatchsetError: it failed, or did not end in an hour.

@@ -13,7 +13,7 @@ import clients
 import conformance
 import engines
 import tokens
-from bench import kept
+from bench import kept, plot
 from bfcl import table as bfcl_table
 from clients import table as clients_table
 from conformance import corpora
@@ -37,8 +37,6 @@ SUITES = {
 }
 
 
-#: A release of each kind of stock parser, the newest (README.md, Which release).
-SUMMARY = ("v0.33.0", "v0.32.0", "v0.23.0")
 HARMS = {
     "ran something unasked": ("ran",),
     "calls wrong or lost": ("bytes", "lost"),
@@ -49,7 +47,7 @@ def summary_table(found: list[Release]) -> str:
     """What a user feels of a release of each kind: stock → patched."""
     rows = []
     for release in found:
-        if release.name in SUMMARY:
+        if release.name in plot.RELEASES:
             harms = [
                 " → ".join(
                     conformance_table.share(release, kind, harm)

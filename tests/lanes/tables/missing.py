@@ -96,8 +96,8 @@ def command(
     """Run the lanes whose results are missing or out of date.
 
     Of each RELEASE, or of all; of frozen ones the suite alone. Hours; what is done is
-    kept, so that the same command goes on after an interruption. Exit status 1: something
-    is left.
+    kept, so that the same command goes on after an interruption. Exit status 1:
+    something is left.
     """
     chosen = [load(name) for name in names] or list(releases())
     trees = trees or paths.build_dir() / "trees"

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loaded by the server's processes, and by nothing of the product: shim, mend and tap.
 
-``CPU_LANE_TORCHVISION_SHIM=1``: where torch is a CPU build and torchvision is not, defines
-the two operators which the CUDA build of torchvision registers fakes for, so that it
-imports. vLLM's Qwen3.5 model file imports torchvision for images only.
+``CPU_LANE_TORCHVISION_SHIM=1``: where torch is a CPU build and torchvision is not,
+defines the two operators which the CUDA build of torchvision registers fakes for, so
+that it imports. vLLM's Qwen3.5 model file imports torchvision for images only.
 
-``CPU_LANE_CONV_MEND=1``: mends v0.32.0's gated-delta-net convolution on CPUs, which stops
-the engine whenever a step verifies fewer drafts than k: at ``max_tokens``, at the
+``CPU_LANE_CONV_MEND=1``: mends v0.32.0's gated-delta-net convolution on CPUs, which
+stops the engine whenever a step verifies fewer drafts than k: at ``max_tokens``, at the
 length limit, under a grammar. With AMX, the kernel refuses such a step after one that
 accepted more tokens than it has, so the fallback must take it; and of the fallback's
 rolling buffer only the columns of this step's tokens must be rolled. It is the model's
 arithmetic; no parser is near.
 
-``CPU_LANE_TAP=FILE``: writes a JSON line for each finished request with the token ids that
-the engine gave the serving code. It watches ``AsyncLLM.generate`` and changes nothing
-of what passes through.
+``CPU_LANE_TAP=FILE``: writes a JSON line for each finished request with the token ids
+that the engine gave the serving code. It watches ``AsyncLLM.generate`` and changes
+nothing of what passes through.
 """
 
 import importlib.metadata
