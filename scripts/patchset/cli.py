@@ -100,10 +100,11 @@ def refresh_command(release: str | None, everything: bool) -> None:
     """
     from patchset.series.refresh import refresh
 
-    _refreshed(refresh(load(release), everything=everything))
+    pinned = load(release)
+    _refreshed(refresh(pinned, everything=everything), pinned.name)
 
 
-def _refreshed(outcome: Outcome) -> None:
+def _refreshed(outcome: Outcome, release: str) -> None:
     """Show what a refresh did; exit status 3 if a series does not apply."""
     console.result(*outcome.lines)
     if not outcome.lines:
@@ -112,6 +113,8 @@ def _refreshed(outcome: Outcome) -> None:
         console.show_error(error)
     if outcome.broken:
         sys.exit(EXIT_CONFLICT)
+    if outcome.lines:
+        console.note(f"next: nox -s proofs -- {release}")
 
 
 @cli.command("export")
@@ -143,8 +146,7 @@ def rebase_command(release: str, old: str | None) -> None:
     """
     from patchset.series.rebase import rebase
 
-    _refreshed(rebase(release, old))
-    console.note(f"next: nox -s proofs -- {release}")
+    _refreshed(rebase(release, old), release)
 
 
 @cli.command("drift")
@@ -386,11 +388,15 @@ def doctor_command(python: Path, quiet: bool) -> None:
     from patchset import doctor
 
     program = [str(python.absolute()), doctor.__file__]
-    program += ["--patches", str(paths.patches_dir()), *(["--quiet"] if quiet else [])]
-    done = subprocess.run(program, check=False, capture_output=True, text=True)
-    console.result(*done.stdout.splitlines())
-    if done.stderr:
-        console.note(done.stderr.strip()[-2000:])
+    program += ["--patches", str(paths.patches_dir())]
+    done = subprocess.run(program, check=False, capture_output=True)
+    out, err = (words.decode(errors="replace") for words in (done.stdout, done.stderr))
+    if not (out or err):
+        raise UsageError(f"{python} runs no program of Python", "name bin/python")
+    wrong = (line for line in out.splitlines() if line.startswith("WRONG"))
+    console.result(*(wrong if quiet else out.splitlines()))
+    if err:
+        console.note(err.strip()[-2000:])
     sys.exit(done.returncode)
 
 

@@ -10,7 +10,7 @@ from patchset.inputs import index, pin
 from patchset.release import VERSION, Release
 from patchset.release import read as read_pin
 from patchset.series.apply import (
-    STOCK_REF,
+    ENTRY,
     Stopped,
     clone,
     patched_tree,
@@ -20,7 +20,7 @@ from patchset.series.apply import (
 from patchset.series.mail import Patch
 from patchset.series.read import Series, read
 from patchset.series.rebase import port, port_base, unmerged
-from patchset.series.stock_tree import stock_tree
+from patchset.series.stock_tree import STOCK_REF, stock_tree
 
 #: Where a branch, tag or commit is looked up unless a remote is named.
 UPSTREAM = "https://github.com/vllm-project/vllm"
@@ -79,7 +79,8 @@ def _try(
             _, entry = stopped_message(work)
             conflicts[entry] = ", ".join(unmerged(work)) or "see git am"
             step = "--skip"
-    there = proofs.commits_of(work)
+    form = f"--format=%(trailers:key={ENTRY},valueonly,separator=%x20)"
+    there = git.text(work, "log", form, f"{STOCK_REF}..HEAD").split()
     faults, merged = [], []
     for patch in series.patches:
         if patch.entry in conflicts:

@@ -22,8 +22,10 @@ from queue import SimpleQueue
 from patchset import console, files, git, paths
 from patchset.errors import UsageError
 from patchset.release import Release
-from patchset.series.apply import ENTRY, STOCK_REF, patched_tree
+from patchset.series.apply import patched_tree
+from patchset.series.export import exported
 from patchset.series.read import read, taken_proofs
+from patchset.series.stock_tree import STOCK_REF
 
 #: Bound of one run, in seconds; an import of vLLM takes five to twenty.
 TIMEOUT = 600
@@ -82,12 +84,14 @@ def prove(release: Release, *, only: Sequence[str] = ()) -> list[Verdict]:
         raise UsageError(f"no patch is called {', '.join(sorted(unknown))}", known)
     chosen = [patch for patch in patches if not only or patch.name in only]
     tree = patched_tree(release)
-    commits = commits_of(tree)
+    commits = exported(tree).commits.values()
     runs, every = [], []
-    for patch in chosen:
+    for patch, commit in zip(patches, commits, strict=True):
+        if patch not in chosen:
+            continue
         proofs = [(patch.name, proof) for proof in patch.proofs]
         every += proofs
-        runs.append(Run(proofs, "without it", "red", f"{commits[patch.entry]}^"))
+        runs.append(Run(proofs, "without it", "red", f"{commit}^"))
     if chosen:  # first, because it takes longest
         runs.insert(0, Run(every, "whole series", "green", "HEAD"))
     taken = [(Path(path).stem, path) for path in taken_proofs(release)]
@@ -111,7 +115,7 @@ def show(tree: Path, release: str, runs: Sequence[Run]) -> list[Verdict]:
     ):
         for number in range(min(AT_ONCE, len(runs))):
             place = folder / str(number)
-            git.run(folder, "clone", "--quiet", "--local", str(tree), place.name)
+            git.run(folder, "clone", "--quiet", str(tree), place.name)
             free.put(place)
         try:
             begun = [pool.submit(_run, free, tree, release, run) for run in runs]
@@ -124,14 +128,6 @@ def show(tree: Path, release: str, runs: Sequence[Run]) -> list[Verdict]:
             pool.shutdown(cancel_futures=True)
             raise
     return found
-
-
-def commits_of(tree: Path) -> dict[str, str]:
-    """The commit of each patch of a patched tree, by its line in the series."""
-    form = f"--format=%H %(trailers:key={ENTRY},valueonly,separator=%x20)"
-    lines = git.text(tree, "log", form, f"{STOCK_REF}..HEAD").split("\n")
-    pairs = (line.split(" ", 1) for line in lines if " " in line)
-    return {entry.strip(): commit for commit, entry in pairs}
 
 
 def _run(free: SimpleQueue[Path], tree: Path, release: str, run: Run) -> list[Verdict]:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, cast
 from packaging.version import Version
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from patchset import paths
+from patchset import files, paths
 from patchset.errors import PatchsetError, UsageError
 
 Target = Literal["cuda", "cpu"]
@@ -26,6 +26,8 @@ FileName = Annotated[
 #: A release's version, as a pattern; a folder v0.33.0.bak is not a release.
 VERSION = r"\d+(?:\.\d+)+(?:(?:rc|\.post)\d+)?"
 _NAME = re.compile(f"v{VERSION}")
+#: Largest pin, in bytes.
+MAX_PIN = 100_000
 
 
 class _Pinned(BaseModel):
@@ -135,7 +137,7 @@ def load(name: str | None = None) -> Release:
         raise UsageError(
             f"unknown release {name}",
             f"known: {', '.join(known) or 'none'}; "
-            "nox -s pin -- v0.34.0 adds a release of vLLM",
+            f"nox -s pin -- {name} adds it, if vLLM has it",
         )
     return read(paths.patches_dir() / name / "release.toml")
 
@@ -143,7 +145,7 @@ def load(name: str | None = None) -> Release:
 def read(file: Path) -> Release:
     """Read and check one ``release.toml``."""
     try:
-        fields = tomllib.loads(file.read_text(encoding="utf-8"))
+        fields = tomllib.loads(files.read_regular(file, MAX_PIN).decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PatchsetError(
             f"{file} cannot be read: {error}", "fix the file by hand"

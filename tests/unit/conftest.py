@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -174,6 +175,19 @@ def replaced(file: Path, old: str, new: str) -> None:
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
+
+
+def saved_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, file: Path
+) -> None:
+    """Have somebody save a file into a tree while it is made again."""
+    add_files = module.add_files
+
+    def saved(*arguments: Any) -> None:
+        file.write_text("an hour of work\n")
+        add_files(*arguments)
+
+    monkeypatch.setattr(module, "add_files", saved)
 
 
 def make_sdist(folder: Path, contents: dict[str, str], version: str = "1.2.0") -> Path:

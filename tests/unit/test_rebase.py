@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from conftest import HEADER, OWN_MODULE, PARSER, Project, diff_line, git, lay, replaced
+from conftest import (
+    HEADER,
+    OWN_MODULE,
+    PARSER,
+    Project,
+    diff_line,
+    git,
+    lay,
+    replaced,
+    saved_meanwhile,
+)
+from patchset.series import rebase
 
 PROOF = '''\
 """A proof that looks at the tree."""
@@ -73,6 +84,20 @@ def test_what_upstream_has_is_dropped_and_its_proof_must_pass_on_stock(
     assert own.run("lint").stdout == ""
 
 
+def test_rebase_begins_over_no_diffs_and_no_work(
+    own: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = own.pin_next(PARSER)
+    lay(made.folder, {"mine.diff": "an hour of work\n"})
+    refused = own.run("rebase", "v1.3.0", status=2).stderr
+    assert "diffs that are in no series: mine.diff" in refused
+    (made.folder / "mine.diff").unlink()
+    own.run("apply", "v1.3.0")
+    saved_meanwhile(monkeypatch, rebase, made.patched / "notes")
+    assert "holds work" in own.run("rebase", "v1.3.0", status=1).stderr
+    assert (made.patched / "notes").read_text() == "an hour of work\n"
+
+
 @pytest.mark.parametrize("by", ["refresh", "rebase"])
 def test_a_conflict_is_resolved_and_the_rest_follows(stopped: Project, by: str) -> None:
     assert "holds work" in stopped.run("apply", "v1.3.0", status=1).stderr
@@ -117,6 +142,10 @@ def test_what_was_edited_below_patches_meanwhile_is_never_overwritten(
     said = stopped.run("refresh", "v1.3.0", status=1).stderr
     assert "v1.3.0/series was edited since" in said
     (folder / "series").write_text("")
+    (folder / "stock-must-pass").write_text("tests/patches/test_one.py\n")
+    said = stopped.run("refresh", "v1.3.0", status=1).stderr
+    assert "stock-must-pass was edited since" in said
+    (folder / "stock-must-pass").unlink()
     stopped.run("refresh", "v1.3.0")
     assert pin.read_text().endswith("# a note\n")
     assert (folder / "mine.diff").read_text() == work
@@ -204,7 +233,18 @@ def test_proofs_are_red_without_and_green_with(proved: Project) -> None:
     assert done.stdout == "4 passed, 0 failed\n"
     assert "five (test_five), without it: red" in done.stderr
     assert "(3/3)" in done.stderr
-    assert proved.run("prove", "--patch", "five").stdout == "2 passed, 0 failed\n"
+    one = ("prove", "--patch", "twenty")
+    assert proved.run(*one).stdout == "2 passed, 0 failed\n"
+    # As docs/patching.md says for a new patch.
+    edited = proved.patched / "pkg/parser.py"
+    replaced(edited, "twenty\n", "twenty\ntwenty-one\n")
+    message = HEADER.format(subject="more").partition("[PATCH] ")[2]
+    proved.git("commit", "--quiet", "-a", "-m", message)
+    (proved.root / "tests/patches/test_one.py").write_text(
+        PROOF.format(word="twenty-one")
+    )
+    assert "added more.diff" in proved.run("refresh").stdout
+    assert proved.run("prove", "--patch", "more").stdout == "2 passed, 0 failed\n"
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,27 @@
 import itertools
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from conftest import HEADER, OWN_MODULE, PARSER, Project, diff_line, lay, replaced
+from conftest import (
+    HEADER,
+    OWN_MODULE,
+    PARSER,
+    Project,
+    diff_line,
+    git,
+    lay,
+    replaced,
+    saved_meanwhile,
+)
 from patchset import files
 from patchset.errors import PatchsetError
 from patchset.release import load
+from patchset.series import apply, refresh
 from patchset.series.apply import changes, patched_tree
 from patchset.series.mail import PatchFormatError, parse
 
@@ -97,7 +109,12 @@ def test_what_is_no_mail_of_a_plain_diff_is_refused(name: str) -> None:
         ("Proof: tests/", "Proof: ../tests/", "Proof: '../tests"),
         ("Drop-When", "Reviewed-By: me\nDrop-When", "trailer Reviewed-By is unknown"),
         ("Drop-When", "Drop-When: never\nDrop-When", "Drop-When is there twice"),
-        ("A test needs it.", "From here on.", "begins with 'From '"),
+        ("A test needs it.", "From here on.", "line 'From here on.' for"),
+        ("A test needs it.", "Why.\nIndex: x", "line 'Index: x' for"),
+        ("A test needs it.", "Why.\ndiff -u x", "line 'diff -u x' for"),
+        ("A test needs it.", "Why.\n--- a/x", "line '--- a/x' for"),
+        ("A test needs it.", "subject: Why", "line 'subject: Why' for"),
+        ("Somebody <somebody@localhost>", '"', "five.diff: "),
     ],
 )
 def test_lint_and_apply_name_a_fault_of_the_message(
@@ -225,6 +242,7 @@ ACTS = {
     "no stamp": "rm .git/patchset.json",
     "odd stamp": """echo '{"head": [1], "stock": null}' > .git/patchset.json""",
     "detached": "git checkout --quiet --detach",
+    "own am": "git format-patch -1 && git am 0*; rm 0*",
 }
 
 
@@ -246,6 +264,52 @@ def test_apply_deletes_no_work_that_its_stamp_does_not_explain(
     (own.folder / "patched-files.sha256").unlink()
     patched_tree(load("v1.2.0"), discard=True)
     assert "\nthirty\n" in (tree / "pkg/parser.py").read_text()
+
+
+@pytest.mark.parametrize("act", ["commit", "branch", "stash", "no stamp"])
+def test_a_stock_tree_is_not_made_again_over_work(own: Project, act: str) -> None:
+    own.run("apply")
+    tree = own.patched.with_name("stock")
+    for name in ("user.name", "user.email"):
+        git(tree, "config", name, "a@b")
+    subprocess.run(ACTS[act], shell=True, cwd=tree, check=True)
+    replaced(own.folder / "release.toml", "revision = 1", "revision = 2")
+    said = own.run("apply", status=1).stderr
+    assert f"the stock tree {tree} was changed" in said
+    shutil.rmtree(tree)
+    own.run("apply")
+
+
+def test_a_file_saved_while_the_tree_is_made_again_is_kept(
+    own: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own.run("apply")
+    notes = own.patched / "notes"
+    own.add_patch("new.diff", diff_line(30, "thirty"))
+    (own.folder / "patched-files.sha256").unlink()
+    saved_meanwhile(monkeypatch, apply, notes)
+    assert "holds work that no diff has: notes" in own.run("apply", status=1).stderr
+    assert notes.read_text() == "an hour of work\n"
+    own.run("apply", "--discard")
+
+
+def test_diffs_are_written_from_the_branch_main_alone(own: Project) -> None:
+    own.run("apply")
+    own.git("switch", "--quiet", "--create", "mine")
+    commit(own, "twenty\n", "TWENTY\n", *AMEND)
+    assert "is on mine, and diffs" in own.run("refresh", status=1).stderr
+    own.git("switch", "--quiet", "-C", "main")
+    assert "changed twenty.diff" in own.run("refresh").stdout
+
+
+def test_a_diff_that_could_not_be_read_again_is_not_written(
+    own: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refresh, "MAX_FILE", 1000)
+    own.run("apply")
+    commit(own, "twenty\n", "twenty" * 200 + "\n", *AMEND)
+    said = own.run("refresh", status=1).stderr
+    assert "twenty.diff: more than 1000 bytes" in said and "split" in said
 
 
 def test_refresh_takes_amended_new_dropped_and_reordered_commits(own: Project) -> None:
@@ -271,8 +335,9 @@ def test_refresh_takes_amended_new_dropped_and_reordered_commits(own: Project) -
 def test_refresh_refuses_a_tree_of_another_version_of_the_tool(own: Project) -> None:
     own.run("apply")
     stamp = patched_tree(load("v1.2.0")) / ".git" / "patchset.json"
-    stamp.write_text(json.dumps({"head": "0" * 40, "stock": "0" * 40}))
-    assert "another version of this tool" in own.run("refresh", status=1).stderr
+    for text in (json.dumps({"head": "0" * 40, "stock": "0" * 40}), "lost"):
+        stamp.write_text(text)
+        assert "another version of this tool" in own.run("refresh", status=1).stderr
 
 
 def test_refresh_refuses_what_cannot_be_a_patch_and_writes_nothing(
@@ -284,6 +349,7 @@ def test_refresh_refuses_what_cannot_be_a_patch_and_writes_nothing(
     commit(own, "line 30\n", "thirty\n", "-m", "No reason")
     said = own.run("refresh", status=1).stderr
     assert "no trailer Proof" in said and "gives no reason" in said
+    assert "git rebase -i refs/patchset/stock" in said
     own.git("commit", "--quiet", "--amend", "--allow-empty", "-m", "x", "--", ".")
     own.git("reset", "--quiet", "--hard", "HEAD~1")
     own.git("commit", "--quiet", "--allow-empty", "-m", "nothing")
@@ -364,7 +430,9 @@ def test_a_series_that_is_none_is_refused(own: Project, series: str, said: str) 
     assert said in own.run("lint", status=1).stdout
 
 
-@pytest.mark.parametrize("place", ["series", "twenty.diff", "patched-files.sha256"])
+@pytest.mark.parametrize(
+    "place", ["series", "twenty.diff", "patched-files.sha256", "release.toml"]
+)
 def test_a_pipe_or_a_link_is_no_file(own: Project, place: str, tmp_path: Path) -> None:
     file = own.folder / place
     outside = tmp_path / "outside"
@@ -423,3 +491,19 @@ def test_refresh_that_dies_while_it_writes_ends_right(
     own.run("apply")
     assert subjects(own)[:3] == ["Thirty", "twenty", "core/five"]
     assert "+TWENTY" in (own.folder / "twenty.diff").read_text()
+
+
+def test_what_is_amended_after_refresh_died_is_taken(
+    own: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own.run("apply")
+    commit(own, "twenty\n", "TWENTY\n", *AMEND)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(refresh, "generate", die)
+        own.run("refresh", status=130)
+    commit(own, "TWENTY\n", "TWENTIETH\n", *AMEND)
+    assert "changed twenty.diff" in own.run("refresh").stdout

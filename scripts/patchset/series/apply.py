@@ -2,6 +2,7 @@
 """The patched tree: the stock commit, one of our own modules, then ``git am``."""
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,16 +23,17 @@ from patchset.series import patched_files
 from patchset.series.mail import Patch
 from patchset.series.patched_files import Change
 from patchset.series.read import FILES, Series, read
-from patchset.series.stock_tree import BRANCH, read_stamp, stock_tree, write_stamp
+from patchset.series.stock_tree import (
+    BRANCH,
+    STOCK_REF,
+    read_stamp,
+    stock_tree,
+    work_in,
+    write_stamp,
+)
 
 #: The trailer that ties a commit of a tree to its line in the series.
 ENTRY = "Patch-Entry"
-
-#: The reference in a patched tree that marks where the series begins.
-STOCK_REF = "refs/patchset/stock"
-
-#: What running the tree's code and tests leaves.
-_CACHES = re.compile(r"(^|/| )(__pycache__|\.(pytest|mypy|ruff)_cache)(/|$)|\.pyc$")
 
 
 def tree_of(release: Release) -> Path:
@@ -63,20 +65,16 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
         if not discard:
             refuse_work(release)
         same = stamp is not None and wanted.items() <= stamp.items()
-        if discard or not same or stopped_at(tree) is not None:
+        if discard or not same:
             with console.step(f"apply {len(series.patches)} patches to {release.name}"):
-                _build(series, tree, stock, wanted)
+                _build(series, tree, stock, wanted, discard=discard)
     return tree
 
 
 def refuse_work(release: Release) -> None:
     """Refuse a patched tree with work in it that its stamp does not explain."""
     tree = tree_of(release)
-    try:
-        work = _work(tree, read_stamp(tree) or {})
-    except git.GitError as error:
-        work = f"git cannot read it ({error.stderr.strip()[-200:]})"
-    if work:
+    if work := work_in(tree, read_stamp(tree) or {}):
         raise PatchsetError(
             f"the patched tree {tree} holds work that no diff has: {work}",
             f"commit it on {BRANCH} and keep it with nox -s refresh -- "
@@ -85,33 +83,14 @@ def refuse_work(release: Release) -> None:
         )
 
 
-def _work(tree: Path, stamp: Mapping[str, Any]) -> str:
-    """The work in a tree that its stamp does not explain, in words; else ""."""
-    head, stock = stamp.get("head"), stamp.get("stock")
-    if not head or not tree.exists():
-        return "it has no stamp of the tool's" if tree.exists() else ""
-    if git.text(tree, "rev-parse", "HEAD") != head:
-        return "commits"
-    if (branch := git.text(tree, "rev-parse", "--abbrev-ref", "HEAD")) != BRANCH:
-        return f"it is on {branch}, not on {BRANCH}"
-    listed = git.text(tree, "for-each-ref", "--format=%(refname) %(objectname)")
-    known = {f"refs/heads/{BRANCH} {head}", f"{STOCK_REF} {stock}", ""}
-    if others := sorted(set(listed.split("\n")) - known):
-        return ", ".join(line.split(" ")[0] for line in others[:5])
-    # An ``am`` that stopped is the tool's own: without edits it holds nothing.
-    for name in ("worktrees", "rebase-merge", "MERGE_HEAD", "CHERRY_PICK_HEAD"):
-        place = tree / ".git" / name
-        if place.is_file() or (place.is_dir() and any(place.iterdir())):
-            return f".git/{name}"
-    # Lower case: assume-unchanged; S: skip-worktree. git status shows neither.
-    for line in git.text(tree, "ls-files", "-v").split("\n"):
-        if line and (line[0].islower() or line[0] == "S"):
-            return f"{line[2:]}, which is hidden from git status"
-    changed = git.text(tree, "status", "--porcelain", "--ignored").splitlines()
-    return ", ".join([line[3:] for line in changed if not _CACHES.search(line)][:5])
-
-
-def _build(series: Series, tree: Path, stock: Path, stamp: Mapping[str, Any]) -> None:
+def _build(
+    series: Series,
+    tree: Path,
+    stock: Path,
+    stamp: Mapping[str, Any],
+    *,
+    discard: bool,
+) -> None:
     """Make the tree again; after a conflict it has git's stopped ``am``."""
     failure: PatchsetError | None = None
     with files.atomic_folder(tree) as temp:
@@ -122,19 +101,22 @@ def _build(series: Series, tree: Path, stock: Path, stamp: Mapping[str, Any]) ->
         except Stopped as stop:
             failure = _conflict(series, temp, stop, kept=True)
             own = len(series.files)
-            stamp = {**stamp, "applied": series.entries[: own + stop.number]}
+            applied = series.entries[: own + stop.number]
+            stamp = {**stamp, "applied": applied, "stopped": True}
         else:
             sums = patched_files.sums_of(changes_between(temp, STOCK_REF, "HEAD"))
             patched_files.check(series.release, sums)
         head = git.text(temp, "rev-parse", "HEAD")
         write_stamp(temp, {**stamp, "head": head})
+        if not discard:  # somebody may have worked there meanwhile
+            refuse_work(series.release)
     if failure is not None:
         raise failure
 
 
 def clone(stock: Path, folder: Path) -> None:
-    """Make a tree on top of a stock tree; objects are hard links."""
-    git.run(folder, "clone", "--quiet", "--local", "--no-tags", str(stock), ".")
+    """Make a tree on top of a stock tree; objects are hard links where they can be."""
+    git.run(folder, "clone", "--quiet", "--no-tags", str(stock), ".")
     git.run(folder, "remote", "remove", "origin")
     git.run(folder, "update-ref", STOCK_REF, "HEAD")
 
@@ -286,7 +268,7 @@ def borrow(tree: Path, other: Path, commit: str) -> None:
     """Make a tree on a commit of another one, with its objects and without files."""
     git.run(tree, "init", "--quiet", f"--initial-branch={BRANCH}", ".")
     alternates = tree / ".git/objects/info/alternates"
-    alternates.write_text(f"{other.absolute() / '.git/objects'}\n", encoding="utf-8")
+    alternates.write_bytes(os.fsencode(other.absolute() / ".git/objects") + b"\n")
     for name in ("HEAD", STOCK_REF):
         git.run(tree, "update-ref", name, git.text(other, "rev-parse", commit))
     git.run(tree, "read-tree", "HEAD")

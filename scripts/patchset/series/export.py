@@ -11,7 +11,6 @@ from patchset.release import Release
 from patchset.series import patched_files
 from patchset.series.apply import (
     ENTRY,
-    STOCK_REF,
     borrow,
     changes,
     changes_between,
@@ -19,6 +18,7 @@ from patchset.series.apply import (
 )
 from patchset.series.mail import Patch, PatchFormatError, parse
 from patchset.series.read import ENTRY_LINE, FILES, read
+from patchset.series.stock_tree import STOCK_REF
 
 #: What the user's configuration, or git's next version, could change.
 _DIFF = (
@@ -101,8 +101,9 @@ def exported(tree: Path) -> Exported:
     if faults:
         raise PatchsetError(
             "these commits cannot become patches:\n  " + "\n  ".join(faults),
-            "git commit --amend, or git rebase -i; a message is a subject, a reason and "
-            "the trailers Upstream-Status, Drop-When and Proof (docs/patching.md)",
+            f"git commit --amend for the last, git rebase -i {STOCK_REF} for any; a "
+            "message is a subject, a reason and the trailers Upstream-Status, Drop-When "
+            "and Proof (docs/patching.md)",
         )
     return found
 

@@ -28,6 +28,11 @@ _TRAILERS = {
 
 _DIFF = re.compile(r"^diff --git ", re.MULTILINE)
 _MESSAGE_END = re.compile(r"^(?:---$|diff --git )", re.MULTILINE)
+#: Lines that end a message for git am, or that it takes for a mail's head.
+_CUTS = re.compile(
+    r"^(?:From |Index: |diff -|--- \S|---\s*$).*|\A(?i:From|Subject|Date):.*",
+    re.MULTILINE,
+)
 _TRAILER = re.compile(r"([A-Z][A-Za-z]*(?:-[A-Za-z]+)*): (.*\S)")
 #: The head of a file's change, and that of a hunk with the lines that it counts.
 _HEAD = re.compile(
@@ -89,8 +94,8 @@ class Patch:
         """The faults of its message and trailers."""
         if not self.body:
             yield "the message gives no reason"
-        if re.search(r"^From ", self.body, re.MULTILINE):
-            yield "a line of the message begins with 'From ', which ends a mail"
+        if cut := _CUTS.search(self.body):
+            yield f"git takes the message's line {cut[0][:80]!r} for something else"
         if re.search(r"^\+(<{7}|>{7})( |$)", self.diff, re.MULTILINE):
             yield "the diff adds a conflict marker"
         for name, (pattern, allowed) in _TRAILERS.items():
@@ -132,7 +137,8 @@ def parse(raw: bytes, where: object, entry: str) -> Patch:
             raise ValueError("no diff follows the message")
         body, trailers = _message(rest[: end.start()].strip("\n"))
         diff, paths = plain(rest[start.start() :].rstrip("\n"))
-    except ValueError as error:
+    # The parser of the standard library stumbles over odd addresses.
+    except (ValueError, LookupError, AttributeError, TypeError, NameError) as error:
         raise PatchFormatError(
             f"{where}: {error}",
             "docs/patching.md shows a whole patch; git checkout brings a lost one back",

@@ -23,7 +23,7 @@ from patchset.series.apply import (
     waiting,
 )
 from patchset.series.export import mails_of
-from patchset.series.read import SERIES, Series, content_of, entries, read
+from patchset.series.read import SERIES, TAKEN, Series, content_of, entries, read
 from patchset.series.refresh import Outcome, refresh
 from patchset.series.stock_tree import read_stamp, stock_tree, write_stamp
 
@@ -70,12 +70,18 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
         raise UsageError(
             f"{new.name} has a series already",
             f"nox -s drift -- {new.name} --series {source.name} tries another; to "
-            f"replace it, empty {new.folder / SERIES}",
+            f"replace it, empty {new.folder / SERIES} and delete its diffs",
+        )
+    if lost := sorted(file.name for file in new.folder.glob("*.diff")):
+        raise UsageError(
+            f"{new.folder} has diffs that are in no series: {', '.join(lost[:5])}",
+            "delete them, or move them elsewhere, then run the same command again",
         )
     refuse_work(new)
     series = read(source)
     stock, patched = stock_tree(new), patched_tree(source)
-    listed = (new.folder / SERIES, *new.folder.glob("*.diff"))
+    listed = [new.folder / SERIES]
+    listed += [taken] if (taken := new.folder / TAKEN).exists() else []
     inputs = {file.name: git.blob_id(content_of(file)) for file in listed}
     conflict: ConflictError | None = None
     with (
@@ -87,7 +93,7 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
         stamp: dict[str, Any] = {
             "stock": git.text(stock, "rev-parse", "HEAD"),
             "inputs": inputs,
-            "applied": [name for name in inputs if name != SERIES],
+            "applied": [],
             "head": git.text(temp, "rev-parse", "HEAD"),
             "port": {
                 "from": source.name,
@@ -102,6 +108,7 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
             places = ", ".join(unmerged(temp)) or stop.words.strip()[-500:]
             what = f"{subject!r} conflicts with the source of {new.name}: {places}"
             conflict = waiting(new, what, "git status")
+        refuse_work(new)  # somebody may have worked there meanwhile
     if conflict is not None:
         raise conflict
 

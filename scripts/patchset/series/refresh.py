@@ -11,7 +11,6 @@ from patchset.errors import ConflictError, PatchsetError
 from patchset.release import Release, load, releases
 from patchset.series import patched_files
 from patchset.series.apply import (
-    STOCK_REF,
     changes_between,
     computed,
     stopped_at,
@@ -21,6 +20,7 @@ from patchset.series.export import Exported, exported
 from patchset.series.mail import Patch, parse, patch_name
 from patchset.series.read import (
     FILES,
+    MAX_FILE,
     SERIES,
     SHARED,
     TAKEN,
@@ -32,7 +32,13 @@ from patchset.series.read import (
     shared_diffs,
     taken_proofs,
 )
-from patchset.series.stock_tree import read_stamp, write_stamp
+from patchset.series.stock_tree import (
+    BRANCH,
+    STOCK_REF,
+    other_branch,
+    read_stamp,
+    write_stamp,
+)
 
 
 @dataclass
@@ -56,10 +62,10 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
     outcome = Outcome()
     tree = tree_of(release)
     with files.lock(tree):
-        stamp = read_stamp(tree)
-        if stamp and not {"applied", "inputs", "head"} <= stamp.keys():
+        stamp = read_stamp(tree) or {}
+        if tree.exists() and not {"applied", "inputs", "head"} <= stamp.keys():
             raise PatchsetError(
-                f"{tree} was made by another version of this tool",
+                f"{tree} has no stamp, or one of another version of this tool",
                 f"keep its commits (git format-patch), then nox -s apply -- "
                 f"{release.name} --discard",
             )
@@ -73,7 +79,7 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
             or not shared.isdisjoint(entries(other))
         ]
         generate(chosen, outcome)
-        if stamp and made:
+        if made:
             if release.name not in outcome.broken:
                 wanted = changes_between(tree, STOCK_REF, "HEAD")
                 patched_files.check(release, patched_files.sums_of(wanted))
@@ -98,18 +104,14 @@ def generate(chosen: Sequence[Release], outcome: Outcome) -> None:
             except ConflictError as error:
                 outcome.broken[release.name] = error
             else:
-                if _write(place, patched_files.text(sums)):
-                    outcome.lines.append(f"wrote {release.name}/{place.name}")
-
-
-def _write(place: Path, text: str) -> bool:
-    """Make a file say ``text``, or not be there; whether that changed anything."""
-    before = place.read_text(encoding="utf-8") if place.is_file() else ""
-    if text and text != before:
-        files.write_text(place, text)
-    elif not text:
-        place.unlink(missing_ok=True)
-    return text != before
+                text = patched_files.text(sums)
+                if text == (place.read_text("utf-8") if place.is_file() else ""):
+                    continue
+                if text:
+                    files.write_text(place, text)
+                else:
+                    place.unlink()
+                outcome.lines.append(f"wrote {release.name}/{place.name}")
 
 
 def _save(
@@ -122,10 +124,13 @@ def _save(
     if git.text(tree, "status", "--porcelain"):
         hint = "git commit --amend, or a commit of their own"
         raise PatchsetError(f"{tree} has changes that are not committed", hint)
+    if branch := other_branch(tree):
+        what = f"{tree} is on {branch}, and diffs are written from {BRANCH} alone"
+        hint = f"git switch -C {BRANCH} makes {BRANCH} what is checked out"
+        raise PatchsetError(what, hint)
     port = stamp.get("port")
-    complete = len(stamp["applied"]) == len(stamp["inputs"]) - 1  # but for SERIES
     same = git.text(tree, "rev-parse", "HEAD") == stamp["head"]
-    if same and complete and not port:
+    if same and not port and not stamp.get("stopped"):
         return None
     found = exported(tree)
     if not found.patches:
@@ -139,9 +144,15 @@ def _save(
     text[SERIES] = "".join(f"{line}\n" for line in lines)
     old = entries(release)
     gone = set(stamp["applied"]) - text.keys()
-    outcome.written |= _store(release, text, gone, stamp["inputs"])
     if port:
-        outcome.lines += _ported(release, tree, stamp, made)
+        text[TAKEN], outcome.lines = _ported(release, tree, stamp, made)
+    if large := [name for name in text if len(text[name].encode()) > MAX_FILE]:
+        what = f"{', '.join(large)}: more than {MAX_FILE} bytes"
+        raise PatchsetError(what, "split the commit: git rebase -i")
+    outcome.written |= _store(release, text, gone, stamp["inputs"])
+    # A run that is killed from here on finds that the files are its own.
+    made_of = {name: git.blob_id(words.encode()) for name, words in text.items()}
+    write_stamp(tree, {**stamp, "inputs": {**stamp["inputs"], **made_of}})
     outcome.lines += [
         f"{'changed' if entry in old else 'added'} {entry}"
         for entry in sorted(outcome.written)
@@ -188,7 +199,8 @@ def _store(
     for entry in (*text, *gone):
         file = entry_file(release, entry)
         there = git.blob_id(content_of(file)) if file.exists() else None
-        made = git.blob_id(text[entry].encode()) if entry in text else None
+        kept = text.get(entry) or entry == SERIES
+        made = git.blob_id(text[entry].encode()) if kept else None
         shared = entry.startswith((FILES, *SHARED))
         if made is None and shared and any(entry in entries(other) for other in among):
             continue
@@ -207,15 +219,15 @@ def _store(
             files.write_text(entry_file(release, entry), text[entry])
     for file in deleted:
         file.unlink(missing_ok=True)
-    return written - {SERIES}
+    return written - {SERIES, TAKEN}
 
 
 def _ported(
     release: Release, tree: Path, stamp: Mapping[str, Any], made: Series
-) -> list[str]:
-    """Git's comparison with the series that was ported; lists the proofs that are left.
+) -> tuple[str, list[str]]:
+    """The proofs that the stock tree must pass, and git's comparison of both series.
 
-    The proofs of a patch that is gone must pass on the stock tree from now on.
+    They are those of the patches that are gone.
     """
     old = read(load(stamp["port"]["from"]))
     names = {patch.name for patch in made.patches}
@@ -224,13 +236,12 @@ def _ported(
     proofs |= {*taken_proofs(release), *taken_proofs(old.release)}
     proofs -= {proof for patch in made.patches for proof in patch.proofs}
     text = "".join(f"{proof}\n" for proof in sorted(proofs))
-    _write(release.folder / TAKEN, text)
     ranges = (stamp["port"]["range"], f"{stamp['head']}..HEAD")
     # A patch that was merged into much else is still the same one.
     options = ("--no-color", "--no-patch", "--creation-factor=99")
-    compared = git.text(tree, "range-diff", *options, *ranges)
-    lines = [*compared.split("\n"), f"git -C {tree} range-diff {' '.join(ranges)}"]
-    return lines + [
+    compared = git.attempt(tree, "range-diff", *options, *ranges).stdout.splitlines()
+    lines = [*compared, f"git -C {tree} range-diff {' '.join(ranges)}"]
+    return text, lines + [
         f"{patch.name} is dropped: its proofs must pass on the stock tree ({TAKEN}); "
         "take them out there if it was dropped for another reason"
         for patch in dropped

@@ -2,6 +2,7 @@
 """The stock tree: a release's untouched source as a git repository of one commit."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,12 @@ _STAMP = "patchset.json"
 
 BRANCH = "main"
 
+#: The reference in a tree that marks where a series begins.
+STOCK_REF = "refs/patchset/stock"
+
+#: What running the tree's code and tests leaves.
+_CACHES = re.compile(r"(^|/| )(__pycache__|\.(pytest|mypy|ruff)_cache)(/|$)|\.pyc$")
+
 
 def stock_tree(release: Release) -> Path:
     """The stock tree ``build/trees/<release>/stock``, made if it is not there.
@@ -27,17 +34,13 @@ def stock_tree(release: Release) -> Path:
     tree = paths.trees_dir(release.name) / "stock"
     with files.lock(tree):
         stamp = read_stamp(tree) or {}
-        head = stamp.pop("head", None)
-        if head and stamp == source:
-            if (
-                git.text(tree, "status", "--porcelain", "--ignored")
-                or git.text(tree, "rev-parse", "HEAD") != head
-            ):
-                raise PatchsetError(
-                    f"the stock tree {tree} was changed",
-                    "the stock tree is the reference: edit the patched one, and delete "
-                    f"{tree} to have it made again",
-                )
+        if work := work_in(tree, stamp):
+            raise PatchsetError(
+                f"the stock tree {tree} was changed: {work}",
+                "it is the reference, and the patched tree is the one to edit: keep "
+                f"what you need elsewhere, and delete {tree} to have it made again",
+            )
+        if tree.exists() and source.items() <= stamp.items():
             return tree
         from patchset.inputs import fetch, unpack  # half a second, and only here
 
@@ -53,6 +56,47 @@ def stock_tree(release: Release) -> Path:
                 git.run(temp, *commit, message, epoch=release.source_date_epoch)
             write_stamp(temp, source | {"head": git.text(temp, "rev-parse", "HEAD")})
     return tree
+
+
+def work_in(tree: Path, stamp: Mapping[str, Any]) -> str:
+    """The work in a tree that its stamp does not explain, in words; else ""."""
+    try:
+        return _work(tree, stamp) if tree.exists() else ""
+    except git.GitError as error:
+        return f"git cannot read it ({error.stderr.strip()[-200:]})"
+
+
+def _work(tree: Path, stamp: Mapping[str, Any]) -> str:
+    head, stock = stamp.get("head"), stamp.get("stock")
+    if not head:
+        return "it has no stamp of the tool's"
+    if git.text(tree, "rev-parse", "HEAD") != head:
+        return "commits"
+    if branch := other_branch(tree):
+        return f"it is on {branch}, not on {BRANCH}"
+    listed = git.text(tree, "for-each-ref", "--format=%(refname) %(objectname)")
+    known = {f"refs/heads/{BRANCH} {head}", f"{STOCK_REF} {stock}", ""}
+    if others := sorted(set(listed.split("\n")) - known):
+        return ", ".join(line.split(" ")[0] for line in others[:5])
+    places = ["worktrees", "rebase-merge", "MERGE_HEAD", "CHERRY_PICK_HEAD"]
+    # Without edits, the tool's own stop holds nothing.
+    places += [] if stamp.get("stopped") else ["rebase-apply"]
+    for name in places:
+        place = tree / ".git" / name
+        if place.is_file() or (place.is_dir() and any(place.iterdir())):
+            return f".git/{name}"
+    # Lower case: assume-unchanged; S: skip-worktree. git status shows neither.
+    for line in git.text(tree, "ls-files", "-v").split("\n"):
+        if line and (line[0].islower() or line[0] == "S"):
+            return f"{line[2:]}, which is hidden from git status"
+    changed = git.text(tree, "status", "--porcelain", "--ignored").splitlines()
+    return ", ".join([line[3:] for line in changed if not _CACHES.search(line)][:5])
+
+
+def other_branch(tree: Path) -> str:
+    """The branch that a tree is on, if it is not the tool's; else ""."""
+    branch = git.text(tree, "rev-parse", "--abbrev-ref", "HEAD")
+    return "" if branch == BRANCH else branch
 
 
 def read_stamp(tree: Path) -> dict[str, Any] | None:
