@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import tarfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
@@ -58,11 +59,10 @@ def test_download_is_verified_and_done_once(
     assert file.read_bytes() == CONTENT
     fetch.artifact(PINNED)
     assert len(index.downloads()) == 1
-    with pytest.raises(PatchsetError, match="pinned is 0000"):
-        fetch.artifact(PINNED.model_copy(update={"sha256": "0" * 64}))
-    assert file.read_bytes() == CONTENT, "a wrong pin costs no good download"
-    file.write_bytes(CONTENT[:-5] + b"zzzzz")
-    assert fetch.artifact(PINNED).read_bytes() == CONTENT
+    file.write_bytes(b"somebody's own file of that name")
+    with pytest.raises(PatchsetError, match="is not the pinned file"):
+        fetch.artifact(PINNED)
+    assert file.read_bytes() == b"somebody's own file of that name"
 
 
 @pytest.mark.parametrize(
@@ -185,6 +185,19 @@ def test_a_first_index_of_no_use_does_not_keep_another_from_being_asked(
     assert dead or len(index.requests) == 2, "asking again changes nothing"
 
 
+@pytest.mark.parametrize("status", [404, 500])
+def test_another_index_that_has_the_file_is_asked_for_it(
+    index: PackageIndex, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    other = PackageIndex({NAME: CONTENT})
+    index.statuses = [200, status, 200, status]
+    with server(other.answer) as where:
+        monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"http://{where}/index")
+        pip_settings.cache_clear()
+        assert fetch.artifact(PINNED).read_bytes() == CONTENT
+    assert len(index.downloads()) == len(other.downloads()) == 1
+
+
 def test_settings_of_pip_count_in_its_own_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,14 +211,24 @@ def test_settings_of_pip_count_in_its_own_order(
     monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "180")
     pip_settings.cache_clear()
+    monkeypatch.setenv("PIP_QUIET", "1")
     assert pip_settings().timeout == 180
     assert pip_settings().index_urls[0] == "https://a.example/index"
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "1e400")
+    pip_settings.cache_clear()
+    assert pip_settings().timeout == 3600
     monkeypatch.delenv("PIP_DEFAULT_TIMEOUT")
     for broken in ("[global]\ntimeout = soon\n", "[global\n"):
         config.write_text(broken)
         pip_settings.cache_clear()
         with pytest.raises(PatchsetError, match="pip does not show its configuration"):
             pip_settings()
+    config.unlink()
+    os.mkfifo(config)
+    monkeypatch.setattr(pages, "PIP_TIME", 3)
+    pip_settings.cache_clear()
+    with pytest.raises(PatchsetError, match="timed out after 3 seconds"):
+        pip_settings()
     pip_settings.cache_clear()
 
 
@@ -408,6 +431,7 @@ def test_an_html_page_is_read_by_its_anchors() -> None:
         Link("pkg-1.1.tar.gz", "http://HOST/index/pkg/pkg-1.1.tar.gz"),
         Link("pkg-1.4.tar.gz", "http://HOST/index/pkg/pkg%2D1.4.tar.gz"),
     ]
+    assert ask(b"<a " * 60_000, "text/html") == []
     with pytest.raises(UnavailableError, match="is not an index page"):
         ask(b'<a href="http://[/pkg-1.3.tar.gz">bad</a>', "text/html")
 
@@ -431,7 +455,7 @@ def test_credentials_go_to_their_own_host_and_are_not_told(
         authorized.clear()
         with server(answer) as where:
             source = Index(Settings((f"http://{given}{where}/index",)))
-            with source.get(source.link("pkg", NAME).url) as response:
+            with source.get(source.links("pkg", NAME)[0].url) as response:
                 assert response.status_code == 403
         header = "Basic " + base64.b64encode(sent).decode()
         assert authorized == [header, header]
@@ -443,6 +467,13 @@ def endless(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(b"<a href=x></a>" * 10_000)
 
 
+def drips(handler: BaseHTTPRequestHandler) -> None:
+    begin(handler)
+    while True:
+        handler.wfile.write(b" ")
+        time.sleep(0.1)
+
+
 def leads_to(goal: str) -> Answer:
     return lambda handler: reply(handler, status=302, Location=goal)
 
@@ -452,14 +483,15 @@ def settings(url: str) -> Settings:
 
 
 @pytest.mark.parametrize(
-    "answer", [endless, leads_to("file:///etc/passwd"), leads_to("ftp://x/y")]
+    "answer", [endless, drips, leads_to("file:///etc/passwd"), leads_to("ftp://x/y")]
 )
 def test_an_index_that_never_ends_or_leads_elsewhere(
     answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "MAX_PAGE", 1 << 20)
+    monkeypatch.setattr(pages, "PAGE_TIME", 1)
     with server(answer) as where, pytest.raises(UnavailableError):
-        Index(settings(f"http://{where}/index")).link("pkg", "pkg-1.tar.gz")
+        Index(settings(f"http://{where}/index")).links("pkg", "pkg-1.tar.gz")
 
 
 def test_credentials_stay_out_of_messages(capfd: pytest.CaptureFixture[str]) -> None:
@@ -479,7 +511,7 @@ def test_credentials_stay_out_of_messages(capfd: pytest.CaptureFixture[str]) -> 
         pytest.raises(UnavailableError) as other,
         server(lambda handler: handler.send_error(403)) as where,
     ):
-        Index(settings(f"http://me:hunter2@{where}/index")).link("pkg", "pkg-1.tar.gz")
+        Index(settings(f"http://me:hunter2@{where}/index")).links("pkg", "pkg-1.tar.gz")
     said = capfd.readouterr()
     assert "hunter2" not in said.out + said.err + str(other.value)
 

@@ -4,12 +4,13 @@
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from patchset import console, files, paths
 from patchset.errors import NotFoundError, PatchsetError, UnavailableError
-from patchset.inputs.index import Index
+from patchset.inputs.index import Index, Link
 from patchset.release import Artifact
 
 #: How often an interrupted download is resumed, and the first pause in seconds, which
@@ -32,8 +33,10 @@ def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> 
                 if advance is not None:
                     advance(pinned.size)
                 return place
-            # It is kept until then: the pin may be what is wrong.
-            console.note(f"{place} is not the pinned file; fetching that")
+            raise PatchsetError(
+                f"{place} is not the pinned file",
+                "delete it, and it is downloaded; or correct the pin",
+            )
         files.need_space({place.parent: pinned.size})
         with contextlib.ExitStack() as shown:
             if advance is None:
@@ -49,18 +52,22 @@ def _download(pinned: Artifact, part: Path, advance: Callable[[int], None]) -> N
     """Fill ``part`` with the pinned content, resuming after a failure."""
     index = Index()
     failure = ""
+    links: list[Link] = []
+    tried: Counter[str] = Counter()
     for attempt in range(TRIES):
         if attempt:
             pause = FIRST_PAUSE * 2 ** (attempt - 1)
             console.note(f"  {failure}; again in {pause:.0f} s ({attempt} of {TRIES})")
             time.sleep(pause)
         try:
-            link = index.link(pinned.project, pinned.file)
-            _append(index, link.url, part, pinned.size, advance)
+            links = index.links(pinned.project, pinned.file)
+            url = min((link.url for link in links), key=lambda url: tried[url])
+            tried[url] += 1
+            _append(index, url, part, pinned.size, advance)
             break
-        except NotFoundError:
-            raise
         except UnavailableError as error:
+            if isinstance(error, NotFoundError) and len(tried) >= len(links):
+                raise
             failure = error.message
     else:
         raise UnavailableError(

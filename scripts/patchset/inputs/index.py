@@ -7,10 +7,12 @@ import functools
 import html
 import json
 import netrc
+import os
 import re
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
@@ -24,13 +26,15 @@ from patchset.errors import NotFoundError, PatchsetError, UnavailableError
 DEFAULT_INDEX = "https://pypi.org/simple"
 #: Largest index page in bytes; PyPI's largest has about 30 MB.
 MAX_PAGE = 128 << 20
+#: Longest time for one, and for pip to show its configuration, in seconds.
+PAGE_TIME, PIP_TIME = 300, 60
 
 _ACCEPT = (
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, "
     "text/html;q=0.1"
 )
 _HTTP = re.compile(r"https?://")
-_ANCHOR = re.compile(r"""<a\s[^>]*href\s*=\s*["']([^"'#]+)""", re.IGNORECASE)
+_ANCHOR = re.compile(r"""<a\s[^<>]*href\s*=\s*["']([^"'#]+)""", re.IGNORECASE)
 _ASKED = (
     "'pip config list' shows the indexes, of which those of http and https are asked; a "
     "file in build/downloads needs none"
@@ -61,14 +65,22 @@ class Link(NamedTuple):
 def pip_settings() -> Settings:
     """Read pip's configuration files and ``PIP_*`` variables by ``pip config list``."""
     command = [sys.executable, "-m", "pip", "--no-color", "config", "list"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-    )
-    if done.returncode:
-        raise PatchsetError(
-            f"pip does not show its configuration: {done.stderr.strip()[-300:]}",
-            "fix it; 'pip config debug' names the files and variables it is read from",
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PIP_QUIET": "0"},
+            timeout=PIP_TIME,
         )
+    except subprocess.SubprocessError as error:
+        words = (getattr(error, "stderr", "") or "").strip()[-300:] or error
+        raise PatchsetError(
+            f"pip does not show its configuration: {words}",
+            "fix it; 'pip config debug' names the files and variables it is read from",
+        ) from error
     said: dict[str, str] = {}
     for section in ("global", "download", ":env:"):  # the later ones count
         setting = rf"(?m)^{section}\.(?:default-)?([a-z-]+)=(.+)$"
@@ -85,7 +97,7 @@ def pip_settings() -> Settings:
         said.get("cert") or None,
         said.get("client-cert") or None,
         said.get("proxy") or None,
-        float(said.get("timeout") or 60.0),
+        min(float(said.get("timeout") or 60.0), 3600.0),
     )
 
 
@@ -169,16 +181,15 @@ class Index:
             )
         return found
 
-    def link(self, project: str, name: str) -> Link:
-        """Find one file of a project.
+    def links(self, project: str, name: str) -> list[Link]:
+        """Find one file of a project, on each index that has it.
 
         Raises:
             NotFoundError: every configured index answered, and none has it.
             UnavailableError: none has it, and one of them did not answer.
         """
-        for link in self.files(project):
-            if link.name == name:
-                return link
+        if found := [link for link in self.files(project) if link.name == name]:
+            return found
         kind = UnavailableError if self.silent else NotFoundError
         raise kind(f"no configured package index has {name} of {project}", _ASKED)
 
@@ -188,12 +199,14 @@ class Index:
             if response.status_code in (404, 410):
                 return []
             response.raise_for_status()
-            content = bytearray()
+            content, end = bytearray(), time.monotonic() + PAGE_TIME
             for piece in response.iter_bytes():
                 content += piece
-                if len(content) > MAX_PAGE:
+                if len(content) > MAX_PAGE or time.monotonic() > end:
                     raise UnavailableError(
-                        f"{url} sends more than {MAX_PAGE} bytes", _ASKED
+                        f"{url} sends more than {MAX_PAGE} bytes, or takes more than "
+                        f"{PAGE_TIME} s",
+                        _ASKED,
                     )
             kind = response.headers.get("Content-Type", "")
             where = str(response.url)
