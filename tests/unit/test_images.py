@@ -19,7 +19,18 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 import registry
-from conftest import APT, SITE, Project, StandIn, lay, running, site_files, tar, until
+from conftest import (
+    APT,
+    SITE,
+    Project,
+    StandIn,
+    lay,
+    replaced,
+    running,
+    site_files,
+    tar,
+    until,
+)
 from patchset import files, paths, process
 from patchset.errors import MissingToolError, NoSpaceError, PatchsetError, UsageError
 from patchset.image import buildah, debian, labels, layout, sbom, skopeo
@@ -120,6 +131,15 @@ def test_publishing_twice_never_moves_the_fixed_tag(
     refused = released.run("publish", goal, status=1).stderr
     assert "never moves" in refused and "v1.2.0-mtp.1" in refused
     assert digest(f"{goal}:latest") == made["digest"]
+    toml = released.folder / "release.toml"
+    replaced(toml, "revision = 1", "revision = 10")
+    build(released, base)
+    newer = said(released.run("publish", goal))
+    replaced(toml, "revision = 10", "revision = 9")
+    build(released, base)
+    refused = released.run("publish", goal, status=1).stderr
+    assert "is 1.2.0+mtp.10, newer than 1.2.0+mtp.9" in refused
+    assert f"{goal}@{digest(f'{goal}:latest')}" == newer["digest"]
 
 
 def test_the_image_is_built_again_from_its_labels(
@@ -308,6 +328,7 @@ def test_cosign_signs_by_digest_before_anything_has_a_tag(
     """A program in cosign's place notes its words, and fails at first."""
     made = build(released, base)
     assert "cosign is not" in released.run("publish", goal, "--sign", status=5).stderr
+    assert digest(f"{goal}@{made['digest']}") is None, "nothing is pushed"
     stand_in("cosign", "exit 1")
     released.run("publish", goal, "--sign", status=1)
     assert digest(f"{goal}:v1.2.0") is None

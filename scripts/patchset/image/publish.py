@@ -5,11 +5,15 @@ Everything goes by digest first, and the tags come last: an interruption leaves 
 that can be pulled by tag, and the next run goes on.
 """
 
+import contextlib
+import shutil
 from collections.abc import Mapping
 from typing import cast, get_args
 
+from packaging.version import InvalidVersion, Version
+
 from patchset import console, files, paths, process
-from patchset.errors import PatchsetError, UsageError
+from patchset.errors import MissingToolError, PatchsetError, UsageError
 from patchset.image import labels, layout, sbom, skopeo, thin
 from patchset.image.layout import Image, Part
 from patchset.image.skopeo import Reference
@@ -47,6 +51,10 @@ def publish(
             f"no image of {patched.pin.name} for {target} was built here",
             f"nox -s build-image -- {patched.pin.name} --target {target} makes one",
         )
+    if sign and shutil.which("cosign") is None:
+        raise MissingToolError(
+            "cosign is not installed", "install it, or publish without --sign"
+        )
     image = layout.load(folder / "image")
     for part in image.parts:
         if found := _differing(part.labels, labels.inputs(patched, target)):
@@ -54,13 +62,6 @@ def publish(
                 f"{folder} was not made from this checkout: {found[0]}",
                 "build the image again",
             )
-    with console.step(f"push {image.digest} to {goal}"):
-        for part in image.parts:
-            if labels.BASE_DIGEST in part.labels:
-                digest = part.labels[labels.BASE_DIGEST]
-                base = skopeo.parse(part.labels[labels.BASE_NAME])
-                skopeo.copy(base.at(digest), goal.at(digest))
-        skopeo.copy("oci:image", goal.at(image.digest), cwd=folder)
     fixed, *_ = names = tags(patched.pin, target)
     there = {name: skopeo.digest(goal.tagged(name)) for name in names}
     if there[fixed] not in (None, image.digest):
@@ -69,6 +70,16 @@ def publish(
             "a published tag never moves: raise revision in release.toml; "
             "nox -s reproduce says what differs",
         )
+    for name in names:
+        if there[name] not in (None, image.digest):
+            _refuse_newer(goal.tagged(name), patched.pin.built_version(target))
+    with console.step(f"push {image.digest} to {goal}"):
+        for part in image.parts:
+            if labels.BASE_DIGEST in part.labels:
+                digest = part.labels[labels.BASE_DIGEST]
+                base = skopeo.parse(part.labels[labels.BASE_NAME])
+                skopeo.copy(base.at(digest), goal.at(digest))
+        skopeo.copy("oci:image", goal.at(image.digest), cwd=folder)
     if sign:
         bill = ["--type", "cyclonedx", "--predicate", str(folder / sbom.FILE)]
         for words in (["sign", "--recursive"], ["attest", *bill]):
@@ -78,6 +89,18 @@ def publish(
         if there[name] != image.digest:
             skopeo.copy(goal.at(image.digest), goal.tagged(name))
     return goal.at(image.digest)
+
+
+def _refuse_newer(tag: Reference, version: str) -> None:
+    """Refuse to move a tag back to an older version, as from an old checkout."""
+    for part in skopeo.look(tag).parts:
+        said = part.labels.get(labels.VERSION, "")
+        with contextlib.suppress(InvalidVersion):
+            if Version(said) > Version(version):
+                raise PatchsetError(
+                    f"{tag} is {said}, newer than {version}",
+                    "git pull, and build the image again; skopeo copy moves a tag by hand",
+                )
 
 
 def reproduce(reference: Reference) -> tuple[str, list[str]]:
