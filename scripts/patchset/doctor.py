@@ -16,8 +16,10 @@ import argparse
 import hashlib
 import importlib.util
 import json
+import marshal
 import os
 import re
+import struct
 import sys
 from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
@@ -111,6 +113,29 @@ def check_shadows(site: Path, files: Iterable[str]) -> Iterator[Check]:
             yield "shadow", WRONG, text
 
 
+def check_bytecode(site: Path, files: Iterable[str]) -> Iterator[Check]:
+    """Find compiled files that Python takes though they are of another source."""
+    for file in (site / path for path in files if path.endswith(".py")):
+        place = Path(importlib.util.cache_from_source(str(file)))
+        source, code = _read(file), _read(place) or b""
+        if source is None or code[:4] != importlib.util.MAGIC_NUMBER:
+            continue
+        flags, time, size = struct.unpack("<LLL", code[4:16])
+        status = file.stat()
+        changed = (time, size) != (int(status.st_mtime), status.st_size)
+        if flags & 2:  # PEP 552: checked by the source's hash
+            changed = code[8:16] != importlib.util.source_hash(source)
+        if flags != 1 and changed:
+            continue  # Python compiles again
+        try:
+            right = compile(source, str(file), "exec", dont_inherit=True)
+            same = marshal.loads(code[16:]) == right  # noqa: S302 - not run
+        except (ValueError, EOFError, TypeError, SyntaxError):
+            same = False
+        if not same:
+            yield "bytecode", WRONG, f"{place} is not of {file.name}: delete it"
+
+
 def check_rust_frontend(site: Path) -> Iterator[Check]:
     """vllm-rs parses tool calls itself, in code that no Python diff reaches."""
     value = os.environ.get("VLLM_USE_RUST_FRONTEND", "0").strip()
@@ -143,10 +168,13 @@ def find(name: str) -> list[Path]:
 
 def _read(file: Path) -> bytes | None:
     """The start of a regular file; None for anything else, such as a fifo."""
-    if not file.is_file():
+    try:
+        if not file.is_file():
+            return None
+        with file.open("rb") as opened:
+            return opened.read(_LIMIT)
+    except OSError:
         return None
-    with file.open("rb") as opened:
-        return opened.read(_LIMIT)
 
 
 def _text(file: Path) -> str:
@@ -169,12 +197,12 @@ def _release(info: Path) -> str:
 
 
 def read_manifest(info: Path) -> Series | None:
-    """What a wheel says of itself; None if it names no files, or another release."""
+    """What a wheel says of itself; None without files, patches or the same release."""
     try:
         made = json.loads(_text(info / MANIFEST))
         sums = {path: both["patched"] for path, both in made["files"].items()}
         patches = {patch["name"]: set(patch["files"]) for patch in made["patches"]}
-        known = sums and made["release"] == _release(info)
+        known = sums and patches and made["release"] == _release(info)
         return Series(str(made["series-sha256"]), sums, patches) if known else None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
@@ -215,16 +243,19 @@ def main(arguments: list[str] | None = None) -> int:
     plugins = find(PLUGIN)
     site = info.parent
     if series:
-        checks = [*check_patches(info, series), *check_shadows(site, series.sums)]
+        paths = series.sums
+        checks = [*check_patches(info, series)]
     elif plugins:
-        files = wrapped(plugins[-1]).get(_release(info), {})
-        checks = [*check_plugin(info, plugins[-1]), *check_shadows(site, files)]
+        paths = {**wrapped(plugins[-1]).get(_release(info), {})}
+        checks = [*check_plugin(info, plugins[-1])]
     else:
         print(f"{info}: a stock vLLM, as far as can be told here", file=sys.stderr)
         return STOCK
+    checks += [*check_shadows(site, paths), *check_bytecode(site, paths)]
     checks += check_rust_frontend(site)
     for check, status, text in checks:
         if status == WRONG or not options.quiet:
+            text = "".join(c if c.isprintable() else "?" for c in text)
             print(f"{status.upper() if status == WRONG else status:5} {check}: {text}")
     return int(any(status == WRONG for _, status, _ in checks))
 

@@ -3,6 +3,7 @@
 
 import json
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -115,6 +116,23 @@ def test_what_python_imports_instead(site: Path, name: str) -> None:
     assert f"shadow: Python imports {place}" in wrong(site)
 
 
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "UNCHECKED_HASH", "CHECKED_HASH"])
+def test_bytecode_that_is_of_another_source(site: Path, kind: str) -> None:
+    mode = py_compile.PycInvalidationMode[kind]
+    reader = site / "vllm/reader.py"
+    times = reader.stat().st_atime_ns, reader.stat().st_mtime_ns
+    reader.write_text("READ = 2\n")
+    os.utime(reader, ns=times)
+    made = py_compile.compile(str(reader), invalidation_mode=mode)
+    reader.write_text("READ = 1\n")
+    os.utime(reader, ns=times)
+    taken = kind != "CHECKED_HASH"  # Python sees that the source is another
+    found = wrong(site, status=int(taken))
+    assert (f"bytecode: {made} is not of reader.py" in found) == taken
+    py_compile.compile(str(reader), invalidation_mode=mode)
+    assert wrong(site, status=0) == ""
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -123,6 +141,7 @@ def test_what_python_imports_instead(site: Path, name: str) -> None:
         {"files": {}},
         {"files": []},
         {"patches": 3},
+        {"patches": []},
         {"patches": [{"name": "x", "files": 3}]},
         "[]",
         "{",
@@ -138,6 +157,20 @@ def test_a_manifest_that_is_of_nothing_is_not_believed(
     (site / MANIFEST).write_text(change)
     done = run_doctor(site)
     assert done.returncode == doctor.STOCK and "Traceback" not in done.stderr
+
+
+def test_what_a_manifest_says_is_shown_as_plain_text(site: Path) -> None:
+    made = json.loads((site / MANIFEST).read_text())
+    made["files"] |= {"vllm/" + "x" * 5000: {"patched": "0"}}
+    made["series-sha256"] = "\x1b[2J\udcff"
+    (site / MANIFEST).write_text(json.dumps(made))
+    found = wrong(site)
+    assert "x is not the patched file" in found and "(series ?[2J?)" in found
+
+
+def test_a_program_that_is_not_python(packaged: Project) -> None:
+    said = packaged.run("doctor", "--python", "/bin/true", status=2).stderr
+    assert "/bin/true runs no program of Python" in said
 
 
 @pytest.mark.parametrize("name", ["vllm/parser.py", "vllm/_C.abi3.so", MANIFEST])
