@@ -52,7 +52,10 @@ def run_lane(
 def _ending(
     failed: int, again: str, errors: tuple[type[Exception], ...]
 ) -> Iterator[None]:
-    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signs = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup
+        signs.pop()
+    for sign in signs:
         signal.signal(sign, signal.default_int_handler)
     try:
         yield

@@ -45,6 +45,12 @@ run_command.run(click.Command("x", callback=main), [])
     assert until(lambda: not running(mark))
 
 
+def test_a_run_under_nohup_goes_on_without_its_terminal(project: Project) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    project.run("lint")
+    assert signal.signal(signal.SIGHUP, before) is signal.SIG_IGN
+
+
 PIP = "print({!r}, flush=True); raise SystemExit('ERROR: No matching distribution')"
 NETWORK = (
     "WARNING: Retrying: [Errno -3] Temporary failure in name resolution",

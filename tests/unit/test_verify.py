@@ -84,6 +84,24 @@ def claimed(wheel: Path, name: str) -> None:
     noted(wheel, mode="source", compiled={name: overlay.sha256(b"evil")})
 
 
+def unnamed(wheel: Path) -> None:
+    field(wheel, 8, "<H", 0x800)  # names are UTF-8
+    field(wheel, 46, "<B", 0xFF)
+
+
+def far(wheel: Path) -> None:
+    """Give parser.py an offset of 2**64 - 1, by an extra field of zip64."""
+    data = bytearray(wheel.read_bytes())
+    start = data.rindex(b"vllm/parser.py") - 46
+    extra = struct.pack("<HHQ", 1, 8, 2**64 - 1)
+    struct.pack_into("<H", data, start + 30, len(extra))
+    struct.pack_into("<L", data, start + 42, 0xFFFFFFFF)
+    (size,) = struct.unpack_from("<L", data, len(data) - 10)
+    struct.pack_into("<L", data, len(data) - 10, size + len(extra))
+    end = start + 46 + len("vllm/parser.py")
+    wheel.write_bytes(data[:end] + extra + data[end:])
+
+
 def damaged(wheel: Path) -> None:
     """Flip one bit of a large member, as it is compressed in the archive."""
     data = bytearray(wheel.read_bytes())
@@ -120,6 +138,8 @@ FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a locked member": (lambda w: field(w, 8, "<H", 1), PARSER),
     "an unknown method": (lambda w: field(w, 10, "<H", 99), PARSER),
+    "a name that is no text": (unnamed, "is not a readable wheel"),
+    "beyond the end": (far, PARSER),
     "a damaged member": (damaged, "vllm/_C.abi3.so: has other content"),
     "one name twice": (twice, MODES),
     "a cut name": (cut, f"vllm/evil: {STRANGE}"),

@@ -2,6 +2,7 @@
 """Wheel files (PEP 427), whose members are carried over without recompression."""
 
 import copy
+import lzma
 import struct
 import time
 import zipfile
@@ -15,7 +16,7 @@ from patchset.errors import PatchsetError
 
 #: Bounds of a wheel that is read. vLLM 0.33.0's has 5 802 members and 837 MB unpacked.
 MAX_MEMBERS = 100_000
-MAX_BYTES = 16 << 30
+MAX_BYTES = 4 << 30
 
 #: The exceptions of reading a damaged archive.
 _DAMAGE = (
@@ -24,6 +25,9 @@ _DAMAGE = (
     struct.error,
     EOFError,
     OSError,
+    ValueError,
+    OverflowError,
+    lzma.LZMAError,
     NotImplementedError,
     RuntimeError,
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 from patchset import files, paths
 from patchset.errors import PatchsetError
 from patchset.release import load
+from patchset.series.read import content_of
 from patchset.wheel import archive, record
 from patchset.wheel.archive import Member
 
@@ -69,14 +70,14 @@ def package() -> dict[str, bytes]:
     """The package's files by their names in the wheel."""
     own = paths.patches_dir() / "plugin" / PACKAGE
     contents = {
-        f"{PACKAGE}/{file.name}": file.read_bytes()
+        f"{PACKAGE}/{file.name}": content_of(file)
         for file in own.iterdir()
         if file.suffix in (".py", ".sha256")
     }
     for module in _MODULES:
         name = f"qwen_tool_{module}.py"
         file = paths.patches_dir() / "files/vllm/parser" / name
-        text = _IMPORT.sub(rf"{PACKAGE}.\1", file.read_text(encoding="utf-8"))
+        text = _IMPORT.sub(rf"{PACKAGE}.\1", content_of(file).decode())
         if "vllm.parser.qwen_tool_" in text:
             raise PatchsetError(
                 f"{name} imports a module that the plugin does not have",

@@ -112,7 +112,8 @@ def _fault(name: str, right: Wheel, wheel: Wheel) -> str | None:
     if wheel.mode(name) != right.mode(name):
         return "has other permissions, or is not a plain file"
     try:
-        same = wheel.read(name) == right.read(name)
+        sizes = {w.members[name].file_size for w in (wheel, right)}
+        same = len(sizes) == 1 and wheel.read(name) == right.read(name)
     except WheelError:
         same = False
     return None if same else "has other content"
