@@ -91,7 +91,7 @@ def command(name: str, text: str, *words: str, **needs: Any) -> None:
     nox.session(run, name=name)
 
 
-def measure(name: str, text: str, *words: str, own: bool = False, **needs: Any) -> None:
+def measure(name: str, text: str, *, own: bool = False, **needs: Any) -> None:
     """Make a session of a lane; ``own``: it is given the arguments as they are."""
 
     def run(session: nox.Session) -> None:
@@ -99,7 +99,7 @@ def measure(name: str, text: str, *words: str, own: bool = False, **needs: Any) 
         options, names = arguments(session)
         names = [] if "--list" in options else names
         apply(session, names)
-        python(session, name, *words, *(session.posargs if own else [*options, *names]))
+        python(session, name, *(session.posargs if own else [*options, *names]))
 
     run.__doc__ = text
     nox.session(run, name=name)
@@ -165,7 +165,7 @@ def lock(session: nox.Session) -> None:
 
 
 asked = "Measure: judge tool calls: -- [RELEASE… --stock]."
-measure("conformance", asked, "--trees", str(TREES))
+measure("conformance", asked)
 measure("bench", "Measure: the cost of parsing: -- [RELEASE… --quick].", groups="bench")
 measure("kernels", "Measure: compile and run kernels: -- [RELEASE…].")
 agents = "Measure: let agents write files: -- [NAME… --release RELEASE --stock]."
@@ -179,11 +179,11 @@ def engines(session: nox.Session) -> None:
     install(session, "engines", tree=True)
     options, names = arguments(session)
     apply(session, names)
-    words = ["engines", "--trees", str(TREES), *session.posargs]
+    words = ["engines", *session.posargs]
     if "bfcl" in options:
         session.install(*BFCL)
         options.remove("bfcl")
-        words = ["bfcl", "--trees", str(TREES), *options, *names]
+        words = ["bfcl", *options, *names]
     python(session, *words)
 
 
@@ -226,7 +226,7 @@ def results(session: nox.Session) -> None:
     session.install(*BFCL)
     options, names = arguments(session)
     apply(session, [] if "--list" in options else names)
-    python(session, "tables.missing", "--trees", str(TREES), *options, *names)
+    python(session, "tables.missing", *options, *names)
     python(session, "tables")
 
 

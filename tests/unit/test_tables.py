@@ -247,7 +247,7 @@ def test_what_is_missing_or_out_of_date_is_left(rows: Path) -> None:
     assert not missing.is_missing("conformance", release, "patched")
     results.keep("conformance", version - 1, NEW, "patched", {})
     assert missing.is_missing("conformance", release, "patched")
-    lanes = {lane for lane, _, _ in missing.commands(release, Path("trees"))}
+    lanes = {lane for lane, _, _ in missing.commands(release)}
     assert lanes == set(SUITES), "v0.33.0 has no CPU wheel"
     asked = CliRunner().invoke(missing.command, [NEW, "--lane", "bfcl", "--list"])
     assert asked.exit_code == 1 and "--stock v0.33.0 --results" in asked.output

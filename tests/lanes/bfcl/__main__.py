@@ -8,7 +8,6 @@ import itertools
 import json
 import time
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import click
@@ -76,30 +75,28 @@ def judge(entry: Entry, checker: Any, read: dict[str, Any] | None) -> bool:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, metavar="[RELEASE]...")
 @click.option("--stock", is_flag=True, help="The stock tree as well.")
-@click.option("--trees", type=Path, help="Folder of RELEASE/{stock,patched}.")
 @click.option("--jobs", default=2, show_default=True, help="Processes.")
 @click.option("--results", "keep", is_flag=True, help="Keep totals in results/bfcl.")
-def command(
-    names: tuple[str, ...], stock: bool, trees: Path | None, jobs: int, keep: bool
-) -> bool:
+def command(names: tuple[str, ...], stock: bool, jobs: int, keep: bool) -> bool:
     """Replay BFCL's published answers on each RELEASE, or the default one.
 
     BFCL's own checker judges the calls. Exit status 0: patched releases are all right;
     1: one is not; 3: could not run.
     """
     pinned = [release.load(name).name for name in names or [None]]
-    trees, folder = trees or paths.build_dir() / "trees", paths.build_dir() / "bfcl"
+    folder = paths.build_dir() / "bfcl"
     entries, checker = load(folder)
     possible = {entry.name: entry for entry in entries if entry.calls is not None}
     apart = sorted({entry.name for entry in entries} - set(possible))
-    template = Template(trees / release.load().name / TEMPLATE)
+    template = Template(paths.trees_dir(release.load().name) / TEMPLATE)
     jobs_of = [job(entry, template) for entry in possible.values()]
     wrong_of: dict[str, Any] = {}
     for name, kind in itertools.product(pinned, results.KINDS):
         if kind == "stock" and not stock:
             continue
         began = time.monotonic()
-        adapter = TreeAdapter(trees / name / kind, workers=jobs, parsers={"none": []})
+        tree = paths.trees_dir(name) / kind
+        adapter = TreeAdapter(tree, workers=jobs, parsers={"none": []})
         wrong = {}
         for result in adapter.run(jobs_of):
             entry, read = possible[result["name"]], result.get("readings", {})

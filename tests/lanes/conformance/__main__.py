@@ -13,29 +13,28 @@ from conformance import case as cases
 from conformance import table
 from conformance.adapters import AdapterError, TreeAdapter, jobs_for
 from conformance.report import Report, show
-from patchset import run_command
+from patchset import paths, run_command
 
 SURFACES = ("chat", "responses", "messages")
 
 
-def resolve(name: str, trees: Path | None, kind: str) -> Path:
+def resolve(name: str, kind: str) -> Path:
     """The tree that a command-line word means: a folder, or a release.
 
     Raises AdapterError when there is none.
     """
     if Path(name).is_dir():
         return Path(name)
-    release = f"v{name.removeprefix('v')}"
-    if trees and (trees / release / kind / "vllm").is_dir():
-        return trees / release / kind
+    tree = paths.trees_dir(f"v{name.removeprefix('v')}") / kind
+    if (tree / "vllm").is_dir():
+        return tree
     raise AdapterError(
-        f"no {kind} tree for {name!r} (give a folder, or --trees; nox -s apply -- RELEASE makes it)"
+        f"no {kind} tree for {name!r} (give a folder; nox -s apply -- RELEASE makes it)"
     )
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("targets", nargs=-1, metavar="[TREE]...")
-@click.option("--trees", type=Path, help="Folder with RELEASE/{stock,patched}.")
 @click.option("--stock", is_flag=True, help="Names mean stock trees.")
 @click.option(
     "--plugin",
@@ -86,7 +85,6 @@ def resolve(name: str, trees: Path | None, kind: str) -> Path:
 @click.option("--list", "only_list", is_flag=True, help="Print the cases.")
 def command(
     targets: tuple[str, ...],
-    trees: Path | None,
     stock: bool,
     plugin: Path | None,
     patterns: tuple[str, ...],
@@ -104,7 +102,7 @@ def command(
     failures: int,
     only_list: bool,
 ) -> int:
-    """Judge the tool calls of vLLM trees (folders, or releases below --trees)."""
+    """Judge the tool calls of vLLM trees (folders, or releases)."""
     chosen = list(cases.load(patterns))
     if only_list:
         for case in chosen:
@@ -136,7 +134,7 @@ def command(
     again = f"{Path(sys.executable).name} -m conformance"
     reports: list[Report] = []
     for name in targets:
-        tree = resolve(name, trees, "stock" if plugin else kind)
+        tree = resolve(name, "stock" if plugin else kind)
         adapter = TreeAdapter(
             tree, workers=jobs, log=log, plugin=plugin, parsers=parsers
         )

@@ -147,26 +147,26 @@ def judged(found: Iterable[tuple[Case, dict[str, Reading]]]) -> dict[str, Any]:
 
 
 def subjects(
-    release: Release, trees: Path, workers: int, chosen: list[Case]
+    release: Release, workers: int, chosen: list[Case]
 ) -> dict[str, tuple[str, str, Found]]:
     """By name: the cell of the results, what the table calls it, and what it reads."""
-    vllm, stock = f"vLLM {release.name}", trees / release.name / "stock"
+    vllm, trees = f"vLLM {release.name}", paths.trees_dir(release.name)
     wheels = {name: wheel.file.split("-")[1] for name, wheel in pinned().items()}
     return {
         "patched": (
             "patched qwen3_coder",
             f"{vllm}, patched",
-            tree(trees / release.name / "patched", "qwen3_coder", workers, chosen),
+            tree(trees / "patched", "qwen3_coder", workers, chosen),
         ),
         "stock": (
             "stock qwen3_coder",
             f"{vllm}, `qwen3_coder`",
-            tree(stock, "qwen3_coder", workers, chosen),
+            tree(trees / "stock", "qwen3_coder", workers, chosen),
         ),
         "qwen3_xml": (
             "stock qwen3_xml",
             f"{vllm}, `qwen3_xml`",
-            tree(stock, "qwen3_xml", workers, chosen),
+            tree(trees / "stock", "qwen3_xml", workers, chosen),
         ),
         "rust": ("stock rust", f"{vllm}, Rust frontend", rust(release, chosen)),
         "sglang": (
@@ -186,14 +186,12 @@ def subjects(
 @click.argument("names", nargs=-1, type=click.Choice(NAMES), metavar="[NAME]...")
 @click.option("--release", "pinned_as", help="Of vLLM; without one, the default one.")
 @click.option("--case", "patterns", multiple=True, help="Name, glob or group.")
-@click.option("--trees", type=Path, help="Folder of RELEASE/{stock,patched}.")
 @click.option("--jobs", default=2, show_default=True, help="Processes for a tree.")
 @click.option("--results", "keep", is_flag=True, help="Keep totals in results/engines.")
 def command(
     names: tuple[str, ...],
     pinned_as: str | None,
     patterns: tuple[str, ...],
-    trees: Path | None,
     jobs: int,
     keep: bool,
 ) -> None:
@@ -214,8 +212,8 @@ def command(
         and case.tool_choice == "auto"
         and case.class_ != "implementation-defined"
     ]
-    release, trees = load(pinned_as), trees or paths.build_dir() / "trees"
-    for name, (cell, label, found) in subjects(release, trees, jobs, chosen).items():
+    release = load(pinned_as)
+    for name, (cell, label, found) in subjects(release, jobs, chosen).items():
         if name not in wanted:
             continue
         counted = judged(found)

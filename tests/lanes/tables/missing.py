@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
@@ -32,40 +31,35 @@ PAIRS = (
 )
 
 
-def commands(release: Release, trees: Path) -> Iterator[tuple[str, str, Command]]:
+def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
     """Lane, row, and the module with the arguments that make it, of a release."""
     name = release.name
-    places = ("--trees", str(trees))
     frozen = release.tier == "frozen"
     for kind in ("patched",) if frozen and name not in FROZEN_STOCK else results.KINDS:
         stock = ("--stock",) if kind == "stock" else ()
-        yield "conformance", kind, ("conformance", *places, name, *stock, "--results")
+        yield "conformance", kind, ("conformance", name, *stock, "--results")
         if frozen:
             continue
-        tree = ("--tree", str(trees / name / kind), "--sample", SAMPLE, "--row", kind)
+        tree = ("--tree", str(paths.trees_dir(name) / kind), "--sample", SAMPLE)
         rows = ("--json", str(results.file("corpora", name)))
-        yield "corpora", kind, ("conformance.corpora", *tree, *rows)
+        yield "corpora", kind, ("conformance.corpora", *tree, "--row", kind, *rows)
         for pair in PAIRS if release.default else ():
-            words = ("conformance", *places, name, *stock, "--pair", pair)
+            words = ("conformance", name, *stock, "--pair", pair)
             yield "conformance", f"{kind} {pair}", (*words, "--results")
     if (paths.patches_dir() / "plugin" / plugin.PACKAGE / f"{name}.sha256").is_file():
         wheel = ("--plugin", str(plugin.build()))
-        yield (
-            "conformance",
-            "plugin",
-            ("conformance", *places, name, *wheel, "--results"),
-        )
+        yield "conformance", "plugin", ("conformance", name, *wheel, "--results")
     if frozen:
         return
     client = ("--release", name, "--stock", "--results")
     yield "tokens", "patched", ("tokens", name, "--results")
-    yield "bfcl", "patched", ("bfcl", *places, "--stock", name, "--results")
+    yield "bfcl", "patched", ("bfcl", "--stock", name, "--results")
     yield "bench", "patched", ("bench", name, "--results")
     yield "clients", "patched", ("clients", *client)
     if release.default:
         rows = ("--json", str(results.file("corpora", name)))
         yield "corpora", "reader", ("conformance.corpora", *rows)
-        yield "engines", "patched qwen3_coder", ("engines", *places, "--results")
+        yield "engines", "patched qwen3_coder", ("engines", "--results")
     if name == checkpoints.RELEASE:
         words = ("--target", "cpu", "--all", "--seconds", "28800", "--results")
         yield "receipts", "cpu", ("gpu", name, *words)
@@ -89,10 +83,7 @@ def is_missing(lane: str, release: Release, row: str) -> bool:
 @click.option(
     "--list", "only_list", is_flag=True, help="Run nothing; say what is left."
 )
-@click.option("--trees", type=Path, help="Folder of RELEASE/{stock,patched}.")
-def command(
-    names: tuple[str, ...], lanes: tuple[str, ...], only_list: bool, trees: Path | None
-) -> None:
+def command(names: tuple[str, ...], lanes: tuple[str, ...], only_list: bool) -> None:
     """Run the lanes whose results are missing or out of date.
 
     Of each RELEASE, or of all; of frozen ones the suite alone. Hours; what is done is
@@ -100,11 +91,10 @@ def command(
     something is left.
     """
     chosen = [load(name) for name in names] or list(releases())
-    trees = trees or paths.build_dir() / "trees"
     left = [
         (lane, release, row, words)
         for release in chosen
-        for lane, row, words in commands(release, trees)
+        for lane, row, words in commands(release)
         if lane in (lanes or (lane,)) and is_missing(lane, release, row)
     ]
     began = time.monotonic()
