@@ -168,7 +168,7 @@ asked = "Measure: judge tool calls: -- [RELEASE… --stock]."
 measure("conformance", asked)
 measure("bench", "Measure: the cost of parsing: -- [RELEASE… --quick].", groups="bench")
 measure("kernels", "Measure: compile and run kernels: -- [RELEASE…].")
-agents = "Measure: let agents write files: -- [NAME… --release RELEASE --stock]."
+agents = "Measure: let agents write files: -- [NAME… --release RELEASE --both]."
 measure("clients", agents, own=True)
 measure("tokens", "Measure: ask scheduler and cache for prefixes: -- [RELEASE…].")
 

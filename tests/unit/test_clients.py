@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts of the clients lane that need no client: what is said, and how it is judged."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checker passes a right stream on each surface and reports a planted fault of every kind."""
 
 import copy

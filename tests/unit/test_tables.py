@@ -250,7 +250,7 @@ def test_what_is_missing_or_out_of_date_is_left(rows: Path) -> None:
     lanes = {lane for lane, _, _ in missing.commands(release)}
     assert lanes == set(SUITES), "v0.33.0 has no CPU wheel"
     asked = CliRunner().invoke(missing.command, [NEW, "--lane", "bfcl", "--list"])
-    assert asked.exit_code == 1 and "--stock v0.33.0 --results" in asked.output
+    assert asked.exit_code == 1 and "--both v0.33.0 --results" in asked.output
 
 
 def test_a_patchs_words_are_shown_and_not_rendered(project: Project) -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Posts a JSON body to an ASGI application in this process, without sockets, and
 collects the response.
 """

@@ -74,10 +74,10 @@ def judge(entry: Entry, checker: Any, read: dict[str, Any] | None) -> bool:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, metavar="[RELEASE]...")
-@click.option("--stock", is_flag=True, help="The stock tree as well.")
+@click.option("--both", is_flag=True, help="The stock tree as well.")
 @click.option("--jobs", default=2, show_default=True, help="Processes.")
 @click.option("--results", "keep", is_flag=True, help="Keep totals in results/bfcl.")
-def command(names: tuple[str, ...], stock: bool, jobs: int, keep: bool) -> bool:
+def command(names: tuple[str, ...], both: bool, jobs: int, keep: bool) -> bool:
     """Replay BFCL's published answers on each RELEASE, or the default one.
 
     BFCL's own checker judges the calls. Exit status 0: patched releases are all right;
@@ -92,7 +92,7 @@ def command(names: tuple[str, ...], stock: bool, jobs: int, keep: bool) -> bool:
     jobs_of = [job(entry, template) for entry in possible.values()]
     wrong_of: dict[str, Any] = {}
     for name, kind in itertools.product(pinned, results.KINDS):
-        if kind == "stock" and not stock:
+        if kind == "stock" and not both:
             continue
         began = time.monotonic()
         tree = paths.trees_dir(name) / kind

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m clients [NAME…]``: let clients work, and judge what they leave.
 
 Exit status 0: as it should be; 1: something wrong; 2: usage; 3 and more: could not run.
@@ -31,8 +32,8 @@ INSIDE = "CLIENTS_NAMESPACE"
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, metavar="[NAME]...", type=click.Choice([*CLIENTS]))
 @click.option("--release", "name", help="Without one: the default release.")
-@click.option("--stock", is_flag=True, help="The stock tree as well.")
-@click.option("--only-stock", is_flag=True, help="The stock tree and no other.")
+@click.option("--stock", is_flag=True, help="The stock tree instead.")
+@click.option("--both", is_flag=True, help="The stock tree as well.")
 @click.option("--k", default=3, show_default=True, help="Up to k+1 tokens a step.")
 @click.option(
     "--scenario",
@@ -49,7 +50,7 @@ def command(
     names: tuple[str, ...],
     name: str | None,
     stock: bool,
-    only_stock: bool,
+    both: bool,
     k: int,
     chosen: tuple[str, ...],
     rest: float,
@@ -71,7 +72,7 @@ def command(
         for scenario in chosen or scenarios.ALL
         if CLIENTS[client].plays(scenario)
     ]
-    kinds = ["stock"] if only_stock else ["stock", "patched"] if stock else ["patched"]
+    kinds = results.KINDS if both else ["stock"] if stock else ["patched"]
     found = {kind: _runs(pinned, kind, wanted, jobs, again) for kind in kinds}
     print(table.markdown(pinned, found))
     if keep:

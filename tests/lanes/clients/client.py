@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a client is to the lane, and the tools that libraries are given."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Installs the pinned clients below a folder: npm's by package-lock.json, the Python
 ones by hashed requirements.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Says whether a run came out right, and if not, what harm was done, and by whom.
 
 A run is judged by what is on the disk, by the calls and texts that the client got, by

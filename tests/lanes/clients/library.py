@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m clients.library NAME``: makes a client's runs, one JSON document a line.
 
 Runs in the environment that holds the client, if it is a Python library.

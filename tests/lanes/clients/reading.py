@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a client's request holds, on each surface: the tools, and its history's
 calls.
 """

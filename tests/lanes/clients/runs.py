@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes runs of clients against one server, and judges each run as it ends."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the scripted model says, turn by turn, and what must come of it.
 
 A scenario is written without knowing the client: ``Write``, ``Edit`` and ``Shell`` are

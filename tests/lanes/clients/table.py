@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results as tables: client by scenario of one run, and what is kept of releases."""
 
 from collections import Counter

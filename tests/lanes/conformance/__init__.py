@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conformance suite for Qwen3-Coder tool calls: cases, schedules, adapters and the
 checker.
 """

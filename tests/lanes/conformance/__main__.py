@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m conformance [TREE …]``: run the suite. Exit status 0: all right; 1:
 something wrong; 2: usage; 3: could not run.
 """
@@ -35,12 +36,12 @@ def resolve(name: str, kind: str) -> Path:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("targets", nargs=-1, metavar="[TREE]...")
-@click.option("--stock", is_flag=True, help="Names mean stock trees.")
+@click.option("--stock", is_flag=True, help="The stock tree instead.")
 @click.option(
     "--plugin",
     type=Path,
     metavar="WHEEL",
-    help="Load this plugin; names mean stock trees.",
+    help="Load this plugin into the stock tree instead.",
 )
 @click.option(
     "--case", "patterns", multiple=True, help="Name, glob, group, or a case file."

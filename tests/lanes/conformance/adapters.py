@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs jobs on a source tree, in processes of its own."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The case format: data that says what a model said and what the client must read.
 
 A case never depends on the code under test: ``expected`` is written by hand, or by the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Judges a reading by harm: what differs from what a case expects, and how bad that is.
 
 ``right`` is a response whose message, as the SDK assembles it, is the expected one;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a client reads from a response, whatever the surface.
 
 The message is the one that OpenAI's or Anthropic's own SDK assembles; what is wrong in

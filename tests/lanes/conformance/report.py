@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run found: counted by harm, and printed."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules: how a token sequence is cut into bursts. A schedule is a list of widths
 whose sum is the token count.
 """

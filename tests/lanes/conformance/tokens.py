@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Qwen's real byte-pair tokenizer, built from the ranks that the ``dashscope`` package
 carries.
 

@@ -51,9 +51,9 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
         yield "conformance", "plugin", ("conformance", name, *wheel, "--results")
     if frozen:
         return
-    client = ("--release", name, "--stock", "--results")
+    client = ("--release", name, "--both", "--results")
     yield "tokens", "patched", ("tokens", name, "--results")
-    yield "bfcl", "patched", ("bfcl", "--stock", name, "--results")
+    yield "bfcl", "patched", ("bfcl", "--both", name, "--results")
     yield "bench", "patched", ("bench", name, "--results")
     yield "clients", "patched", ("clients", *client)
     if release.default:

@@ -16,14 +16,14 @@ from tokens import SUITE_VERSION, table
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, required=True, metavar="RELEASE...")
-@click.option("--stock", "only_stock", is_flag=True, help="Ask the stock tree alone.")
+@click.option("--stock", is_flag=True, help="The stock tree instead.")
 @click.option("--seeds", default=12, show_default=True, help="Schedules of each kind.")
 @click.option("--results", "keep", is_flag=True, help="Keep totals in results/tokens.")
-def command(names: tuple[str, ...], only_stock: bool, seeds: int, keep: bool) -> None:
+def command(names: tuple[str, ...], stock: bool, seeds: int, keep: bool) -> None:
     """Ask scheduler and KV cache of each RELEASE for wrong prefixes."""
     failed = []
     for name in (release.load(each).name for each in names):
-        for kind in results.KINDS[: 1 if only_stock else None]:
+        for kind in results.KINDS[: 1 if stock else None]:
             found = schedules(name, kind, seeds)
             for mode, by_k in found.items():
                 words = (f"k={k}: {table.words(one)}" for k, one in by_k.items())

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tokenizer is Qwen's, and text comes out as the incremental detokenizer gives
 it.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clients: how each is configured and started, and how its own tools are called."""
 
 from clients.agents import libraries, node, programs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clients that are Python libraries, each used as its documentation shows.
 
 All stream where they can, and are given the three tools of ``clients.client``.

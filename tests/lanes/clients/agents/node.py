@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clients that are servers or scripts: opencode, and the Vercel AI SDK."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clients that are programs of their own, each started as its documentation
 says.
 """

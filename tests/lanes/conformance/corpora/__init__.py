@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seeded corpora: outputs with the reading that the model meant.
 
 The cases of ``conformance/cases`` say what the format is; these say how often a

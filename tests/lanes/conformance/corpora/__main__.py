@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m conformance.corpora``: how often a reader reads what the model meant.
 
 Exit status 0: the corpora were judged, whatever came out; 2: usage.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shape of a corpus: what a model said, and what it meant by it."""
 
 from collections.abc import Mapping

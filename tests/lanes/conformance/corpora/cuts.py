@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outputs cut at every character: nothing that was cut may look whole."""
 
 import itertools

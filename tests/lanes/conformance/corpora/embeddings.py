@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values that quote a call, in the ways in which files and messages hold one.
 
 Value × way of embedding × place of the parameter × what the quote names × what

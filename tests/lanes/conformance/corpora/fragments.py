@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Edits whose strings are a few lines of a document that quotes calls.
 
 What an agent replaces in such a document is lines i to j of it, so a value may begin

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Corpora that the reader's rules were not written with in mind.
 
 Whoever changes the reader does not look in here: the figures of these corpora say

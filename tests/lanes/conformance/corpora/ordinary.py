@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ordinary outputs: one to three calls, in the spellings that models use.
 
 Nothing in them is quoted, and stock v0.33.0 reads the calls of all of them but those

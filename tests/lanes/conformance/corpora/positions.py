@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls by where they stand: in the reasoning, in examples of the answer, in prose.
 
 What counts is harm: a call that the model only wrote about must not run, and one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads outputs with a reader's module alone, without vLLM around it."""
 
 import importlib.util

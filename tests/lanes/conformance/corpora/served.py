@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads outputs through a release's own server application."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that leave something out, are spelled loosely, or close twice."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ways to spell a call's frame, as models of this family do."""
 
 from collections.abc import Iterable

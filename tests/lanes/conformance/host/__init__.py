@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tree adapter's inner half: runs in a process of its own, with a release's
 sources on its path.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m conformance.host PARSERS``: answers jobs, one JSON document a line.
 
 Started by the tree adapter with a release's sources on ``PYTHONPATH``; PARSERS are the

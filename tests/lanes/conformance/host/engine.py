@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A release's own server application, with a scripted engine in place of the model.
 
 The configuration, the input side, the renderer and the whole HTTP application are the

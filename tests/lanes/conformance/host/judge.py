@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs one case from one start on one surface, at every schedule, and judges what
 comes back.
 """

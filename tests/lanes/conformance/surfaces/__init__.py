@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The API surfaces: how a case becomes a request, and how a response becomes a
 reading.
 
