@@ -188,4 +188,4 @@ def command(names: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    run_command.run(command)
+    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0)
