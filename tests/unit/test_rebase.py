@@ -145,8 +145,9 @@ def test_what_was_edited_below_patches_meanwhile_is_never_overwritten(
     (folder / "stock-must-pass").write_text("tests/patches/test_one.py\n")
     said = stopped.run("refresh", "v1.3.0", status=1).stderr
     assert "stock-must-pass was edited since" in said
-    (folder / "stock-must-pass").unlink()
+    (folder / "stock-must-pass").write_text("tests/patches/test_two.py\n")
     stopped.run("refresh", "v1.3.0")
+    assert "test_two" in (folder / "stock-must-pass").read_text()
     assert pin.read_text().endswith("# a note\n")
     assert (folder / "mine.diff").read_text() == work
     assert "twenty score" in (folder / "twenty.diff").read_text()

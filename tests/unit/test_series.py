@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from conftest import (
 from patchset import files
 from patchset.errors import PatchsetError
 from patchset.release import load
-from patchset.series import apply, refresh
+from patchset.series import apply, refresh, stock_tree
 from patchset.series.apply import changes, patched_tree
 from patchset.series.mail import PatchFormatError, parse
 
@@ -194,7 +195,7 @@ def test_an_aborted_am_removes_no_patch(own: Project) -> None:
     assert (own.folder / "twenty.diff").is_file()
     own.run("apply", "--discard", status=3)
     own.git("am", "--skip")
-    own.run("refresh")
+    assert "left out of the series: bad.diff" in own.run("refresh").stdout
     assert "bad.diff is in no series" in own.run("lint", status=1).stdout
     assert (own.folder / "bad.diff").is_file(), "it was never applied"
 
@@ -293,13 +294,38 @@ def test_a_file_saved_while_the_tree_is_made_again_is_kept(
     own.run("apply", "--discard")
 
 
+def test_a_file_saved_while_the_stock_tree_is_made_is_kept(
+    own: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = own.patched.with_name("stock") / "notes"
+    shutil.rmtree(notes.parent)
+    write_stamp = stock_tree.write_stamp
+
+    def saved(*arguments: Any) -> None:
+        lay(notes.parent, {notes.name: "an hour of work"})
+        write_stamp(*arguments)
+
+    monkeypatch.setattr(stock_tree, "write_stamp", saved)
+    assert "it has no stamp" in own.run("apply", status=1).stderr
+    assert notes.read_text() == "an hour of work"
+
+
 def test_diffs_are_written_from_the_branch_main_alone(own: Project) -> None:
     own.run("apply")
     own.git("switch", "--quiet", "--create", "mine")
     commit(own, "twenty\n", "TWENTY\n", *AMEND)
     assert "is on mine, and diffs" in own.run("refresh", status=1).stderr
-    own.git("switch", "--quiet", "-C", "main")
+    own.git("switch", "--quiet", "main")
+    own.git("reset", "--quiet", "--hard", "mine")
+    own.git("tag", "main")
     assert "changed twenty.diff" in own.run("refresh").stdout
+
+
+def test_refresh_waits_for_the_end_of_a_rebase(own: Project) -> None:
+    own.run("apply")
+    with pytest.raises(subprocess.CalledProcessError):
+        own.git("rebase", "--quiet", "--exec", "false", "HEAD^")
+    assert "git rebase is not finished" in own.run("refresh", status=1).stderr
 
 
 def test_a_diff_that_could_not_be_read_again_is_not_written(
@@ -497,6 +523,7 @@ def test_what_is_amended_after_refresh_died_is_taken(
     own: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own.run("apply")
+    before = (own.folder / "twenty.diff").read_text()
     commit(own, "twenty\n", "TWENTY\n", *AMEND)
 
     def die(*_: object) -> None:
@@ -505,5 +532,16 @@ def test_what_is_amended_after_refresh_died_is_taken(
     with monkeypatch.context() as patched:
         patched.setattr(refresh, "generate", die)
         own.run("refresh", status=130)
+    killed = (own.folder / "twenty.diff").read_text()
+    own.git("reset", "--quiet", "--hard", "HEAD@{1}")
+    assert "not as pinned" in own.run("prove", status=1).stderr, "another diff"
+    own.git("reset", "--quiet", "--hard", "HEAD@{1}")
+    (own.folder / "twenty.diff").write_text(before)  # as git checkout does
+    assert "changed twenty.diff" in own.run("refresh").stdout
+    assert (own.folder / "twenty.diff").read_text() == killed
     commit(own, "TWENTY\n", "TWENTIETH\n", *AMEND)
+    with monkeypatch.context() as patched:
+        patched.setattr(refresh, "generate", die)
+        own.run("refresh", status=130)
+    commit(own, "TWENTIETH\n", "THIRTY\n", *AMEND)
     assert "changed twenty.diff" in own.run("refresh").stdout

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commits of a patched tree written back below ``patches/``, and what is generated."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from patchset.series import patched_files
 from patchset.series.apply import (
     changes_between,
     computed,
-    stopped_at,
     tree_of,
 )
 from patchset.series.export import Exported, exported
@@ -118,15 +117,16 @@ def _save(
     release: Release, tree: Path, stamp: Mapping[str, Any], outcome: Outcome
 ) -> Series | None:
     """Write the tree's commits into ``patches/``; None without work in the tree."""
-    if stopped_at(tree) is not None:
-        hint = "git am --continue, --skip or --abort"
-        raise PatchsetError(f"{tree}: git am is not finished", hint)
+    for what, place in (("am", "rebase-apply"), ("rebase", "rebase-merge")):
+        if (tree / ".git" / place).exists():
+            hint = f"git {what} --continue, --skip or --abort"
+            raise PatchsetError(f"{tree}: git {what} is not finished", hint)
     if git.text(tree, "status", "--porcelain"):
         hint = "git commit --amend, or a commit of their own"
         raise PatchsetError(f"{tree} has changes that are not committed", hint)
     if branch := other_branch(tree):
         what = f"{tree} is on {branch}, and diffs are written from {BRANCH} alone"
-        hint = f"git switch -C {BRANCH} makes {BRANCH} what is checked out"
+        hint = f"git switch {BRANCH}, then git merge --ff-only or git cherry-pick"
         raise PatchsetError(what, hint)
     port = stamp.get("port")
     same = git.text(tree, "rev-parse", "HEAD") == stamp["head"]
@@ -144,20 +144,30 @@ def _save(
     text[SERIES] = "".join(f"{line}\n" for line in lines)
     old = entries(release)
     gone = set(stamp["applied"]) - text.keys()
+    ours = {*stamp["inputs"].items(), *stamp.get("written", {}).items()}
     if port:
-        text[TAKEN], outcome.lines = _ported(release, tree, stamp, made)
+        taken, outcome.lines = _ported(release, tree, stamp, made)
+        now = taken_proofs(release)
+        if now and taken.issuperset(now):  # an edit of it that is kept
+            ours.add((TAKEN, git.blob_id(content_of(release.folder / TAKEN))))
+        if taken:
+            text[TAKEN] = "".join(f"{proof}\n" for proof in sorted(taken))
+        elif now:
+            gone.add(TAKEN)
     if large := [name for name in text if len(text[name].encode()) > MAX_FILE]:
         what = f"{', '.join(large)}: more than {MAX_FILE} bytes"
         raise PatchsetError(what, "split the commit: git rebase -i")
-    outcome.written |= _store(release, text, gone, stamp["inputs"])
-    # A run that is killed from here on finds that the files are its own.
+    outcome.written |= _store(release, text, gone, ours)
+    # The run after one that is killed from here on knows these files as its own.
     made_of = {name: git.blob_id(words.encode()) for name, words in text.items()}
-    write_stamp(tree, {**stamp, "inputs": {**stamp["inputs"], **made_of}})
+    write_stamp(tree, {**stamp, "written": made_of})
     outcome.lines += [
         f"{'changed' if entry in old else 'added'} {entry}"
         for entry in sorted(outcome.written)
     ]
     outcome.lines += [f"removed {entry}" for entry in sorted(gone)]
+    left = [entry for entry in old if entry not in text and entry not in gone]
+    outcome.lines += [f"left out of the series: {entry}" for entry in left]
     return made
 
 
@@ -187,9 +197,11 @@ def _store(
     release: Release,
     text: Mapping[str, str],
     gone: Iterable[str],
-    inputs: Mapping[str, str],
+    ours: Set[tuple[str, str]],
 ) -> set[str]:
     """Write and delete files of a series; the entries that were written.
+
+    ``ours`` has the entries with git's names of contents that may be replaced.
 
     Raises:
         PatchsetError: one of them was edited since the tree was made; nothing is done.
@@ -199,16 +211,17 @@ def _store(
     for entry in (*text, *gone):
         file = entry_file(release, entry)
         there = git.blob_id(content_of(file)) if file.exists() else None
-        kept = text.get(entry) or entry == SERIES
-        made = git.blob_id(text[entry].encode()) if kept else None
+        made = git.blob_id(text[entry].encode()) if entry in text else None
         shared = entry.startswith((FILES, *SHARED))
         if made is None and shared and any(entry in entries(other) for other in among):
             continue
-        if there not in (None, made, inputs.get(entry)):
+        if there not in (None, made) and (entry, there) not in ours:
             raise PatchsetError(
                 f"{file} was edited since the tree was made, and differs from it",
-                f"a tree without work: nox -s apply -- {release.name} --discard; else move "
-                "the file aside, run the same command again, then edit the tree",
+                f"a tree without work: nox -s apply -- {release.name} --discard; else keep "
+                "your edit elsewhere, put back what was there (git checkout; of a new "
+                "release an empty series alone), run the same command again, then edit "
+                "the tree",
             )
         if made is None:
             deleted.append(file)
@@ -224,7 +237,7 @@ def _store(
 
 def _ported(
     release: Release, tree: Path, stamp: Mapping[str, Any], made: Series
-) -> tuple[str, list[str]]:
+) -> tuple[set[str], list[str]]:
     """The proofs that the stock tree must pass, and git's comparison of both series.
 
     They are those of the patches that are gone.
@@ -235,13 +248,12 @@ def _ported(
     proofs = {p for patch in dropped for p in patch.proofs}
     proofs |= {*taken_proofs(release), *taken_proofs(old.release)}
     proofs -= {proof for patch in made.patches for proof in patch.proofs}
-    text = "".join(f"{proof}\n" for proof in sorted(proofs))
     ranges = (stamp["port"]["range"], f"{stamp['head']}..HEAD")
     # A patch that was merged into much else is still the same one.
     options = ("--no-color", "--no-patch", "--creation-factor=99")
     compared = git.attempt(tree, "range-diff", *options, *ranges).stdout.splitlines()
     lines = [*compared, f"git -C {tree} range-diff {' '.join(ranges)}"]
-    return text, lines + [
+    return proofs, lines + [
         f"{patch.name} is dropped: its proofs must pass on the stock tree ({TAKEN}); "
         "take them out there if it was dropped for another reason"
         for patch in dropped

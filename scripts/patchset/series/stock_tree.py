@@ -33,14 +33,8 @@ def stock_tree(release: Release) -> Path:
     source = {"sdist": release.sdist.file, "sha256": release.sdist.sha256}
     tree = paths.trees_dir(release.name) / "stock"
     with files.lock(tree):
-        stamp = read_stamp(tree) or {}
-        if work := work_in(tree, stamp):
-            raise PatchsetError(
-                f"the stock tree {tree} was changed: {work}",
-                "it is the reference, and the patched tree is the one to edit: keep "
-                f"what you need elsewhere, and delete {tree} to have it made again",
-            )
-        if tree.exists() and source.items() <= stamp.items():
+        stamp = _refuse_changes(tree)
+        if source.items() <= stamp.items():
             return tree
         from patchset.inputs import fetch, unpack  # half a second, and only here
 
@@ -55,7 +49,20 @@ def stock_tree(release: Release) -> Path:
                 message = f"stock {release.name}"
                 git.run(temp, *commit, message, epoch=release.source_date_epoch)
             write_stamp(temp, source | {"head": git.text(temp, "rev-parse", "HEAD")})
+            _refuse_changes(tree)  # somebody may have worked there meanwhile
     return tree
+
+
+def _refuse_changes(tree: Path) -> dict[str, Any]:
+    """Refuse a stock tree that is not as it was made; else its stamp."""
+    stamp = read_stamp(tree) or {}
+    if work := work_in(tree, stamp):
+        raise PatchsetError(
+            f"the stock tree {tree} was changed: {work}",
+            "it is the reference, and the patched tree is the one to edit: take that "
+            f"out, or keep what you need elsewhere and delete {tree}",
+        )
+    return stamp
 
 
 def work_in(tree: Path, stamp: Mapping[str, Any]) -> str:
@@ -95,7 +102,8 @@ def _work(tree: Path, stamp: Mapping[str, Any]) -> str:
 
 def other_branch(tree: Path) -> str:
     """The branch that a tree is on, if it is not the tool's; else ""."""
-    branch = git.text(tree, "rev-parse", "--abbrev-ref", "HEAD")
+    head = git.attempt(tree, "symbolic-ref", "--quiet", "HEAD").stdout.strip()
+    branch = head.removeprefix("refs/heads/") or "no branch"
     return "" if branch == BRANCH else branch
 
 
