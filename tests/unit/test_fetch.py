@@ -185,17 +185,44 @@ def test_a_first_index_of_no_use_does_not_keep_another_from_being_asked(
     assert dead or len(index.requests) == 2, "asking again changes nothing"
 
 
-@pytest.mark.parametrize("status", [404, 500])
-def test_another_index_that_has_the_file_is_asked_for_it(
-    index: PackageIndex, monkeypatch: pytest.MonkeyPatch, status: int
-) -> None:
-    other = PackageIndex({NAME: CONTENT})
-    index.statuses = [200, status, 200, status]
-    with server(other.answer) as where:
+@pytest.fixture
+def other(
+    index: PackageIndex, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[PackageIndex]:
+    """A second index that has the pinned file."""
+    made = PackageIndex({NAME: CONTENT})
+    with server(made.answer) as where:
         monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"http://{where}/index")
         pip_settings.cache_clear()
-        assert fetch.artifact(PINNED).read_bytes() == CONTENT
+        yield made
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_another_index_that_has_the_file_is_asked_for_it(
+    index: PackageIndex, other: PackageIndex, status: int
+) -> None:
+    index.statuses = [200, status]
+    assert fetch.artifact(PINNED).read_bytes() == CONTENT
     assert len(index.downloads()) == len(other.downloads()) == 1
+    fetch.artifact(PINNED).unlink()
+    index.statuses = [200, 404]
+    other.statuses = [200, 404]
+    with pytest.raises(NotFoundError, match="answers 404"):
+        fetch.artifact(PINNED)
+
+
+def test_a_cut_connection_is_resumed_where_it_was_cut(
+    index: PackageIndex, other: PackageIndex
+) -> None:
+    index.cut = [1_000_000]
+    other.files[NAME] = WRONG
+    assert fetch.artifact(PINNED).read_bytes() == CONTENT
+    assert other.downloads() == []
+    fetch.artifact(PINNED).unlink()
+    other.hashes = True  # it says that its file is another one
+    index.statuses = [200, 500]
+    assert fetch.artifact(PINNED).read_bytes() == CONTENT
+    assert other.downloads() == []
 
 
 def test_settings_of_pip_count_in_its_own_order(

@@ -4,13 +4,12 @@
 import contextlib
 import os
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from patchset import console, files, paths
 from patchset.errors import NotFoundError, PatchsetError, UnavailableError
-from patchset.inputs.index import Index, Link
+from patchset.inputs.index import Index
 from patchset.release import Artifact
 
 #: How often an interrupted download is resumed, and the first pause in seconds, which
@@ -52,8 +51,6 @@ def _download(pinned: Artifact, part: Path, advance: Callable[[int], None]) -> N
     """Fill ``part`` with the pinned content, resuming after a failure."""
     index = Index()
     failure = ""
-    links: list[Link] = []
-    tried: Counter[str] = Counter()
     for attempt in range(TRIES):
         if attempt:
             pause = FIRST_PAUSE * 2 ** (attempt - 1)
@@ -61,13 +58,13 @@ def _download(pinned: Artifact, part: Path, advance: Callable[[int], None]) -> N
             time.sleep(pause)
         try:
             links = index.links(pinned.project, pinned.file)
-            url = min((link.url for link in links), key=lambda url: tried[url])
-            tried[url] += 1
-            _append(index, url, part, pinned.size, advance)
+            right = [link for link in links if link.sha256 in (None, pinned.sha256)]
+            urls = dict.fromkeys(link.url for link in right or links)
+            _append_first(index, urls, part, pinned.size, advance)
             break
+        except NotFoundError:
+            raise
         except UnavailableError as error:
-            if isinstance(error, NotFoundError) and len(tried) >= len(links):
-                raise
             failure = error.message
     else:
         raise UnavailableError(
@@ -82,6 +79,29 @@ def _download(pinned: Artifact, part: Path, advance: Callable[[int], None]) -> N
             "it was not kept; a pinned hash never changes: if the file was replaced "
             "upstream, look into it",
         )
+
+
+def _append_first(
+    index: Index,
+    urls: Iterable[str],
+    part: Path,
+    size: int,
+    advance: Callable[[int], None],
+) -> None:
+    """Append what is missing, from the first address that gives anything."""
+    failure: UnavailableError = NotFoundError(
+        f"no package index has {part.name}", "'pip config list' shows which are asked"
+    )
+    for url in urls:
+        before = part.stat().st_size
+        try:
+            return _append(index, url, part, size, advance)
+        except UnavailableError as error:
+            if isinstance(failure, NotFoundError):
+                failure = error
+            if part.stat().st_size != before:
+                break  # it is resumed there
+    raise failure
 
 
 def _append(
