@@ -468,17 +468,15 @@ def publish_command(
     """Publish the image of RELEASE that build-image made last.
 
     Tags: <release>-mtp.<n>, which is never moved; <release> and, for the default
-    release, latest, which are. An interrupted push goes on when the command is run
+    release, latest, which are, unless they are of a newer version. An interrupted push goes on when the command is run
     again.
     """
     from patchset.image import publish, skopeo
     from patchset.series.apply import PatchedRelease
 
     goal, patched = skopeo.parse(repository), PatchedRelease(load(release))
-    done = publish.publish(goal, patched, target, sign=sign)
-    for name in publish.tags(patched.pin, target):
-        console.result(f"tag     {goal.tagged(name)}")
-    console.result(f"digest  {done}")
+    done, tags = publish.publish(goal, patched, target, sign=sign)
+    console.result(*(f"tag     {tag}" for tag in tags), f"digest  {done}")
 
 
 @cli.command("reproduce")

@@ -35,9 +35,10 @@ def tags(release: Release, target: Target) -> list[str]:
 
 def publish(
     goal: Reference, patched: PatchedRelease, target: Target, *, sign: bool = False
-) -> Reference:
-    """Publish the image that was built last, under its tags; return it by digest.
+) -> tuple[Reference, list[Reference]]:
+    """Publish the image that was built last; return it by digest, and its tags.
 
+    A tag of a newer version stays, as when an old checkout publishes.
     ``sign`` has cosign sign it before it has any, and attach the bill of materials.
     """
     if goal.tag or goal.digest:
@@ -70,9 +71,13 @@ def publish(
             "a published tag never moves: raise revision in release.toml; "
             "nox -s reproduce says what differs",
         )
-    for name in names:
-        if there[name] not in (None, image.digest):
-            _refuse_newer(goal.tagged(name), patched.pin.built_version(target))
+    version = Version(patched.pin.built_version(target))
+    for name in [name for name in names if there[name] not in (None, image.digest)]:
+        if (theirs := _version(goal.tagged(name))) and theirs > version:
+            console.note(
+                f"{goal.tagged(name)} stays: it is {theirs}, newer than {version}"
+            )
+            names.remove(name)
     with console.step(f"push {image.digest} to {goal}"):
         for part in image.parts:
             if labels.BASE_DIGEST in part.labels:
@@ -88,19 +93,16 @@ def publish(
     for name in names:
         if there[name] != image.digest:
             skopeo.copy(goal.at(image.digest), goal.tagged(name))
-    return goal.at(image.digest)
+    return goal.at(image.digest), [goal.tagged(name) for name in names]
 
 
-def _refuse_newer(tag: Reference, version: str) -> None:
-    """Refuse to move a tag back to an older version, as from an old checkout."""
-    for part in skopeo.look(tag).parts:
-        said = part.labels.get(labels.VERSION, "")
-        with contextlib.suppress(InvalidVersion):
-            if Version(said) > Version(version):
-                raise PatchsetError(
-                    f"{tag} is {said}, newer than {version}",
-                    "git pull, and build the image again; skopeo copy moves a tag by hand",
-                )
+def _version(tag: Reference) -> Version | None:
+    """The version of a published image of ours; None for anything else."""
+    with contextlib.suppress(PatchsetError, InvalidVersion):
+        for part in skopeo.look(tag).parts:
+            if labels.RELEASE in part.labels:
+                return Version(part.labels.get(labels.VERSION, ""))
+    return None
 
 
 def reproduce(reference: Reference) -> tuple[str, list[str]]:
