@@ -16,14 +16,13 @@ import argparse
 import hashlib
 import importlib.util
 import json
-import marshal
 import os
 import re
-import struct
 import sys
 from collections.abc import Iterable, Iterator
-from importlib.machinery import PathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import NamedTuple
 
 OK, NOTE, WRONG = "ok", "note", "wrong"
@@ -116,24 +115,25 @@ def check_shadows(site: Path, files: Iterable[str]) -> Iterator[Check]:
 def check_bytecode(site: Path, files: Iterable[str]) -> Iterator[Check]:
     """Find compiled files that Python takes though they are of another source."""
     for file in (site / path for path in files if path.endswith(".py")):
-        place = Path(importlib.util.cache_from_source(str(file)))
-        source, code = _read(file), _read(place) or b""
-        if source is None or code[:4] != importlib.util.MAGIC_NUMBER:
+        loader = SourceFileLoader(file.stem, str(file))
+        cached = Path(importlib.util.cache_from_source(str(file)))
+        source = _read(file)
+        if source is None or not cached.is_file():
             continue
-        flags, time, size = struct.unpack("<LLL", code[4:16])
-        status = file.stat()
-        changed = (time, size) != (int(status.st_mtime), status.st_size)
-        if flags & 2:  # PEP 552: checked by the source's hash
-            changed = code[8:16] != importlib.util.source_hash(source)
-        if flags != 1 and changed:
-            continue  # Python compiles again
         try:
-            right = compile(source, str(file), "exec", dont_inherit=True)
-            same = marshal.loads(code[16:]) == right  # noqa: S302 - not run
-        except (ValueError, EOFError, TypeError, SyntaxError):
+            taken = _instructions(loader.get_code(file.stem))
+            same = taken == _instructions(loader.source_to_code(source, str(file)))
+        except (EOFError, TypeError, ValueError, SyntaxError):
             same = False
         if not same:
-            yield "bytecode", WRONG, f"{place} is not of {file.name}: delete it"
+            yield "bytecode", WRONG, f"{cached} is not of {file.name}: delete it"
+
+
+def _instructions(code: object) -> object:
+    """What a compiled file does, without its table of lines."""
+    if not isinstance(code, CodeType):
+        return code
+    return code.co_code, code.co_names, [*map(_instructions, code.co_consts)]
 
 
 def check_rust_frontend(site: Path) -> Iterator[Check]:
@@ -242,6 +242,7 @@ def main(arguments: list[str] | None = None) -> int:
         series = recognise(info, options.patches)
     plugins = find(PLUGIN)
     site = info.parent
+    sys.dont_write_bytecode = True
     if series:
         paths = series.sums
         checks = [*check_patches(info, series)]

@@ -2,9 +2,11 @@
 """The doctor, in a process of its own, on environments that are patched, stock and broken."""
 
 import json
+import marshal
 import os
 import py_compile
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -157,6 +159,20 @@ def test_a_manifest_that_is_of_nothing_is_not_believed(
     (site / MANIFEST).write_text(change)
     done = run_doctor(site)
     assert done.returncode == doctor.STOCK and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("flags", [None, 2])
+def test_bytecode_that_is_cut_or_has_odd_flags(site: Path, flags: int | None) -> None:
+    """Python makes the first again, and takes the second."""
+    made = Path(str(py_compile.compile(str(site / "vllm/reader.py"))))
+    if flags is None:
+        made.write_bytes(made.read_bytes()[:7])
+    else:
+        other = marshal.dumps(compile("READ = 2", "reader.py", "exec"))
+        made.write_bytes(made.read_bytes()[:16] + other)
+        struct.pack_into("<L", data := bytearray(made.read_bytes()), 4, flags)
+        made.write_bytes(data)
+    assert ("bytecode" in wrong(site, status=int(bool(flags)))) == bool(flags)
 
 
 def test_what_a_manifest_says_is_shown_as_plain_text(site: Path) -> None:
