@@ -154,6 +154,8 @@ def test_what_was_edited_below_patches_meanwhile_is_never_overwritten(
 
 
 def test_a_rebase_is_begun_again_and_not_from_two_releases(stopped: Project) -> None:
+    pinned = "0" * 64 + "  pkg/parser.py\n"  # of the series that it is to replace
+    (stopped.folder / "patched-files.sha256").write_text(pinned)
     stopped.git("am", "--abort")
     assert "no patch any more" in stopped.run("refresh", "v1.3.0", status=1).stderr
     other = ("rebase", "v1.3.0", "--from", "v1.3.0")

@@ -104,8 +104,9 @@ def _build(
             applied = series.entries[: own + stop.number]
             stamp = {**stamp, "applied": applied, "stopped": True}
         else:
-            sums = patched_files.sums_of(changes_between(temp, STOCK_REF, "HEAD"))
-            patched_files.check(series.release, sums)
+            made = changes_between(temp, STOCK_REF, "HEAD")
+            if series.entries:  # without any, a rebase is to replace the series
+                patched_files.check(series.release, patched_files.sums_of(made))
         head = git.text(temp, "rev-parse", "HEAD")
         write_stamp(temp, {**stamp, "head": head})
         if not discard:  # somebody may have worked there meanwhile
