@@ -392,7 +392,9 @@ def doctor_command(python: Path, quiet: bool) -> None:
     done = subprocess.run(program, check=False, capture_output=True)
     out, err = (words.decode(errors="replace") for words in (done.stdout, done.stderr))
     if not (out or err):
-        raise UsageError(f"{python} runs no program of Python", "name bin/python")
+        raise UsageError(
+            f"{python} is not a Python interpreter", "name the environment's bin/python"
+        )
     wrong = (line for line in out.splitlines() if line.startswith("WRONG"))
     console.result(*(wrong if quiet else out.splitlines()))
     if err:
@@ -468,8 +470,8 @@ def publish_command(
     """Publish the image of RELEASE that build-image made last.
 
     Tags: <release>-mtp.<n>, which is never moved; <release> and, for the default
-    release, latest, which are, unless they are of a newer version. An interrupted push goes on when the command is run
-    again.
+    release, latest, which are, but never to an older version. An interrupted push goes
+    on when the command is run again.
     """
     from patchset.image import publish, skopeo
     from patchset.series.apply import PatchedRelease

@@ -52,9 +52,9 @@ def run_lane(
 def _ending(
     failed: int, again: str, errors: tuple[type[Exception], ...]
 ) -> Iterator[None]:
-    signs = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup
-        signs.pop()
+    signs = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+        signs.append(signal.SIGHUP)
     for sign in signs:
         signal.signal(sign, signal.default_int_handler)
     try:

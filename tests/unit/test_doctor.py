@@ -186,7 +186,7 @@ def test_what_a_manifest_says_is_shown_as_plain_text(site: Path) -> None:
 
 def test_a_program_that_is_not_python(packaged: Project) -> None:
     said = packaged.run("doctor", "--python", "/bin/true", status=2).stderr
-    assert "/bin/true runs no program of Python" in said
+    assert "/bin/true is not a Python interpreter" in said
 
 
 @pytest.mark.parametrize("name", ["vllm/parser.py", "vllm/_C.abi3.so", MANIFEST])

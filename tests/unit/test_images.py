@@ -138,7 +138,7 @@ def test_publishing_twice_never_moves_the_fixed_tag(
     replaced(toml, "revision = 10", "revision = 9")
     build(released, base)
     done = released.run("publish", goal)
-    assert "is 1.2.0+mtp.10, newer than 1.2.0+mtp.9" in done.stderr
+    assert "is not moved: 1.2.0+mtp.10 is newer than 1.2.0+mtp.9" in done.stderr
     assert f"{goal}:v1.2.0-mtp.9" in done.stdout and "latest" not in done.stdout
     assert f"{goal}@{digest(f'{goal}:latest')}" == newer["digest"]
 

@@ -110,11 +110,11 @@ def test_what_is_no_mail_of_a_plain_diff_is_refused(name: str) -> None:
         ("Proof: tests/", "Proof: ../tests/", "Proof: '../tests"),
         ("Drop-When", "Reviewed-By: me\nDrop-When", "trailer Reviewed-By is unknown"),
         ("Drop-When", "Drop-When: never\nDrop-When", "Drop-When is there twice"),
-        ("A test needs it.", "From here on.", "line 'From here on.' for"),
-        ("A test needs it.", "Why.\nIndex: x", "line 'Index: x' for"),
-        ("A test needs it.", "Why.\ndiff -u x", "line 'diff -u x' for"),
-        ("A test needs it.", "Why.\n--- a/x", "line '--- a/x' for"),
-        ("A test needs it.", "subject: Why", "line 'subject: Why' for"),
+        ("A test needs it.", "From here on.", "take 'From here on.' for"),
+        ("A test needs it.", "Why.\nIndex: x", "take 'Index: x' for"),
+        ("A test needs it.", "Why.\ndiff -u x", "take 'diff -u x' for"),
+        ("A test needs it.", "Why.\n--- a/x", "take '--- a/x' for"),
+        ("A test needs it.", "subject: Why", "take 'subject: Why' for"),
         ("Somebody <somebody@localhost>", '"', "five.diff: "),
     ],
 )
@@ -314,7 +314,7 @@ def test_diffs_are_written_from_the_branch_main_alone(own: Project) -> None:
     own.run("apply")
     own.git("switch", "--quiet", "--create", "mine")
     commit(own, "twenty\n", "TWENTY\n", *AMEND)
-    assert "is on mine, and diffs" in own.run("refresh", status=1).stderr
+    assert "is on mine; only main" in own.run("refresh", status=1).stderr
     own.git("switch", "--quiet", "main")
     own.git("reset", "--quiet", "--hard", "mine")
     own.git("tag", "main")

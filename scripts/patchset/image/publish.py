@@ -75,7 +75,7 @@ def publish(
     for name in [name for name in names if there[name] not in (None, image.digest)]:
         if (theirs := _version(goal.tagged(name))) and theirs > version:
             console.note(
-                f"{goal.tagged(name)} stays: it is {theirs}, newer than {version}"
+                f"{goal.tagged(name)} is not moved: {theirs} is newer than {version}"
             )
             names.remove(name)
     with console.step(f"push {image.digest} to {goal}"):

@@ -34,7 +34,7 @@ def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> 
                 return place
             raise PatchsetError(
                 f"{place} is not the pinned file",
-                "delete it, and it is downloaded; or correct the pin",
+                "delete it to have it downloaded, or correct the pin",
             )
         files.need_space({place.parent: pinned.size})
         with contextlib.ExitStack() as shown:

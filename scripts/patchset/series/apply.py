@@ -105,7 +105,7 @@ def _build(
             stamp = {**stamp, "applied": applied, "stopped": True}
         else:
             made = changes_between(temp, STOCK_REF, "HEAD")
-            if series.entries:  # without any, a rebase is to replace the series
+            if series.entries:  # an empty one is to be replaced by a rebase
                 patched_files.check(series.release, patched_files.sums_of(made))
         head = git.text(temp, "rev-parse", "HEAD")
         write_stamp(temp, {**stamp, "head": head})

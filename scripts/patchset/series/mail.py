@@ -28,7 +28,7 @@ _TRAILERS = {
 
 _DIFF = re.compile(r"^diff --git ", re.MULTILINE)
 _MESSAGE_END = re.compile(r"^(?:---$|diff --git )", re.MULTILINE)
-#: Lines that end a message for git am, or that it takes for a mail's head.
+#: Lines at which git am ends a message, or which it reads as headers.
 _CUTS = re.compile(
     r"^(?:From |Index: |diff -|--- \S|---\s*$).*|\A(?i:From|Subject|Date):.*",
     re.MULTILINE,
@@ -95,7 +95,7 @@ class Patch:
         if not self.body:
             yield "the message gives no reason"
         if cut := _CUTS.search(self.body):
-            yield f"git takes the message's line {cut[0][:80]!r} for something else"
+            yield f"git am does not take {cut[0][:80]!r} for a line of the message"
         if re.search(r"^\+(<{7}|>{7})( |$)", self.diff, re.MULTILINE):
             yield "the diff adds a conflict marker"
         for name, (pattern, allowed) in _TRAILERS.items():
@@ -137,7 +137,7 @@ def parse(raw: bytes, where: object, entry: str) -> Patch:
             raise ValueError("no diff follows the message")
         body, trailers = _message(rest[: end.start()].strip("\n"))
         diff, paths = plain(rest[start.start() :].rstrip("\n"))
-    # The parser of the standard library stumbles over odd addresses.
+    # The standard library's parser raises all of these for malformed addresses.
     except (ValueError, LookupError, AttributeError, TypeError, NameError) as error:
         raise PatchFormatError(
             f"{where}: {error}",

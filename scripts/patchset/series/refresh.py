@@ -125,7 +125,7 @@ def _save(
         hint = "git commit --amend, or a commit of their own"
         raise PatchsetError(f"{tree} has changes that are not committed", hint)
     if branch := other_branch(tree):
-        what = f"{tree} is on {branch}, and diffs are written from {BRANCH} alone"
+        what = f"{tree} is on {branch}; only {BRANCH} is written back"
         hint = f"git switch {BRANCH}, then git merge --ff-only or git cherry-pick"
         raise PatchsetError(what, hint)
     port = stamp.get("port")
