@@ -371,7 +371,6 @@ class _HeldEnd(_Held):
     """A closing sequence, or a part of one, that is literal; else a value's end."""
 
     weight: _Weight
-    ends_call: bool  # or the value alone
 
 
 @dataclass(slots=True)
@@ -381,6 +380,76 @@ class _Quote:
     name: str | None  # its function; None for a parameter alone
     in_tool_call: bool = False  # <tool_call> began it
     in_parameter: bool = False  # one of its own parameters is open
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class _Closer:
+    """A ``</parameter>`` in a value, and what decides on it.
+
+    Attributes:
+        mirrors: It is spelled as the parameter's opening tag.
+        yields: A second one follows, which alone is spelled so.
+        behind: Index of the token behind it, and behind those that repeat it.
+        following: What that is; ``FUNCTION_END`` for the rest of a closing sequence.
+        end: Index behind the closing sequence.
+        is_last: Nothing follows the closing sequence.
+        has_key: A parameter follows,
+        is_due: whose key the call still lacks.
+        quote: What is quoted there,
+        takes: and may have that parameter.
+        held: What is held to be the value's end.
+        in_held_call: The call itself is held.
+        begins_line: The value begins on a line of its own.
+        is_forgiven: What follows forgives the call's missing closing tags.
+    """
+
+    token: Token
+    mirrors: bool
+    yields: bool
+    behind: int
+    following: Kind
+    end: int
+    is_last: bool
+    has_key: bool
+    is_due: bool
+    quote: _Quote | None
+    takes: bool
+    held: _HeldEnd | None
+    in_held_call: bool
+    begins_line: bool
+    is_forgiven: bool
+
+    @property
+    def claims(self) -> bool:
+        """Whether a quoted parameter claims the tag."""
+        return self.quote is not None and self.quote.in_parameter
+
+    @property
+    def in_block(self) -> bool:
+        return self.quote is not None and self.quote.name is not None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is held."""
+        return self.held is None and not self.in_held_call
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether it begins a closing sequence that no block claims."""
+        is_claimed = self.claims and self.in_block
+        is_own = not is_claimed or (self.is_free and self.is_last)
+        return is_own and self.following is Kind.FUNCTION_END
+
+    @property
+    def closes_parameter(self) -> bool:
+        """Whether it mirrors its opener before a parameter of the outer call."""
+        is_outer = self.held is None or self.held.weight is _Weight.PART
+        return self.has_key and self.mirrors and not self.takes and is_outer
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing is quoted or held where the tag stands."""
+        return self.quote is None and self.held is None
 
 
 class NeedMore(Exception):
@@ -820,14 +889,12 @@ class QwenToolReader:
         self._at = end
         return self._end_call() if ends_call else _CALL
 
-    def _hold_end(
-        self, token: Token, end: int, weight: _Weight, ends_call: bool = True
-    ) -> State:
+    def _hold_end(self, token: Token, end: int, weight: _Weight) -> State:
         """Hold what may end the value, from the tag to the token at *end*."""
         self._decide(self._held_end, is_right=True)
         gap = self._tag_gap
         self._emit(EventType.VALUE, gap)
-        self._held_end = _HeldEnd(self._lines, end, end, weight, ends_call)
+        self._held_end = _HeldEnd(self._lines, end, end, weight)
         self._events = self._held_end.events
         self._reach(self._held_end, end)
         return self._literal(token._replace(gap=token.gap[len(gap) :]), end)
@@ -839,13 +906,12 @@ class QwenToolReader:
         held.lines.add(self._peek(end).gap)
         held.back = held.seen = end
 
-    def _accept_end(self) -> State:
+    def _accept_end(self, *, ends_call: bool = True) -> State:
         """What is held ends the value; read on behind it."""
         held = self._held_end
         assert held is not None
-        self._rereads += not held.ends_call
         self._decide(held, is_right=False)
-        return self._leave_value(held.back, held.ends_call)
+        return self._leave_value(held.back, ends_call)
 
     def _mirrors(self, indent: str | None) -> bool:
         """Whether a closing tag is spelled as the parameter's opening tag."""
@@ -897,67 +963,69 @@ class QwenToolReader:
         """Whether a required key may still come, which a call does not decide."""
         return bool(self._missing) and self._rereads <= _MAX_REREADS
 
-    def _takes(self, name: str, key: str) -> bool:
-        """Whether a call of this name may have such a parameter."""
+    def _takes(self, quote: _Quote | None, key: str) -> bool:
+        """Whether the key may be of the call that a quoted block holds."""
+        if quote is None or (name := quote.name) is None:
+            return False
         return name not in self._tool_names or key in self._parameters_of(name)
 
-    def _is_foreign(self, key: str) -> bool:
-        """Whether another tool declares the key, and the call's does not."""
-        is_declared = key in self._declared
-        return not is_declared and any(self._takes(n, key) for n in self._tool_names)
-
     def _parameter_end(self, token: Token) -> State:
-        """Decide on a ``</parameter>``."""
+        """Decide on a ``</parameter>``: the first rule that applies."""
+        closer = self._closer(token)
+        return next(act for applies, act in _RULES if applies(closer))(self, closer)
+
+    def _closer(self, token: Token) -> _Closer:
+        """The facts of a ``</parameter>``, which the rules ask for."""
         quote = self._quotes[-1] if self._quotes else None
         claims = quote is not None and quote.in_parameter
-        mirrors = self._mirrors(self._tag_indent)
+        mirrors, yields = self._mirrors(self._tag_indent), False
         behind = self._at
         following, end = self._following(behind)
         for _ in range(0 if claims else _MAX_REPEATS):
             if following is not Kind.PARAMETER_END:
                 break
-            if not mirrors and self._mirrors(split_gap(self._tokens[behind].gap)[1]):
-                # The second one is the value's.
-                return self._literal(token, self._at)
+            gap = self._tokens[behind].gap
+            if yields := not mirrors and self._mirrors(split_gap(gap)[1]):
+                break
             behind = end
             following, end = self._following(behind)
+        is_last = False
         if following is Kind.FUNCTION_END:
             self._accept_calls_of_lines(end)
-        held = self._held_end
-        is_free = held is None and self._held_calls is None
-        in_block = quote is not None and quote.name is not None
-        key = self._key_at(behind)
-        takes = in_block and self._takes(quote.name, key)
-        if following is Kind.PARAMETER and self._is_due(key) and not (claims and takes):
-            if held is not None and not held.ends_call and key not in self._missing:
-                return self._accept_end()
-            return self._end_value(behind)
-        if following is Kind.FUNCTION_END:
             is_last = self._following(end)[0] is Kind.END
-            if not (claims and in_block) or (is_free and is_last):
-                weight = _Weight.MIRRORED if mirrors else _Weight.SPELLED
-                if claims and not is_last:
-                    weight = _Weight.CLAIMED
-                return self._closing_sequence(token, end, weight)
-        if claims:
-            quote.in_parameter = False
-            if quote.name is None:
-                self._quotes.pop()
-        elif (
-            following is Kind.PARAMETER
-            and mirrors
-            and not takes
-            and (held is None or held.weight is _Weight.PART)
-        ):
-            if is_free and self._waits() and self._is_foreign(key):
-                return self._hold_end(token, behind, _Weight.MIRRORED, False)
-            return self._end_value(behind)
-        elif quote is None and held is None:
-            if self._ends_call(following):
-                return self._end_value(behind, ends_call=True)
-            if is_free and mirrors and self._indent is not None:
-                return self._hold_end(token, behind, _Weight.PART)
-        return self._literal(token, behind)
+        key = self._key_at(behind) if following is Kind.PARAMETER else None
+        return _Closer(
+            token=token,
+            mirrors=mirrors,
+            yields=yields,
+            behind=behind,
+            following=following,
+            end=end,
+            is_last=is_last,
+            has_key=key is not None,
+            is_due=key is not None and self._is_due(key),
+            quote=quote,
+            takes=key is not None and self._takes(quote, key),
+            held=self._held_end,
+            in_held_call=self._held_calls is not None,
+            begins_line=self._indent is not None,
+            is_forgiven=self._ends_call(following),
+        )
+
+    def _end_quoted(self, closer: _Closer) -> State:
+        """The tag is a quoted parameter's own."""
+        assert closer.quote is not None
+        closer.quote.in_parameter = False
+        if closer.quote.name is None:
+            self._quotes.pop()
+        return self._literal(closer.token, closer.behind)
+
+    def _end_sequence(self, closer: _Closer) -> State:
+        """The tag begins a closing sequence."""
+        weight = _Weight.MIRRORED if closer.mirrors else _Weight.SPELLED
+        if closer.claims and not closer.is_last:
+            weight = _Weight.CLAIMED
+        return self._closing_sequence(closer.token, closer.end, weight)
 
     def _closing_sequence(self, token: Token, end: int, weight: _Weight) -> State:
         """Decide on a closing sequence that no quoted block claims."""
@@ -973,9 +1041,7 @@ class QwenToolReader:
         elif held.back == self._at - 1 and held.weight >= max(weight, _Weight.SPELLED):
             self._reach(held, end)
             self._literal(token, end)
-        elif held.ends_call and (
-            weight is _Weight.MIRRORED or held.weight < _Weight.MIRRORED
-        ):
+        elif weight is _Weight.MIRRORED or held.weight < _Weight.MIRRORED:
             self._hold_end(token, end, weight)
         else:
             self._literal(token, end)
@@ -1032,8 +1098,7 @@ class QwenToolReader:
         elif self._tag_indent is not None:
             if self._is_due(self._key_at(self._at - 1)):
                 if (held := self._held_end) is not None and held.back == self._at - 1:
-                    held.ends_call = False
-                    return self._accept_end()
+                    return self._accept_end(ends_call=False)
                 return self._end_value(self._at - 1)
             if quote is None:
                 self._quotes.append(_Quote(None, in_parameter=True))
@@ -1050,3 +1115,33 @@ _JSON_CALL: State = QwenToolReader._json_call
 _VALUE_START: State = QwenToolReader._value_start
 _VALUE: State = QwenToolReader._value
 _CALL_STATES = (_CALL, _VALUE_START, _VALUE)
+
+# Of a value's end, in the order of docs/format.md; the first that applies decides.
+_RULES: tuple[
+    tuple[Callable[[_Closer], bool], Callable[[QwenToolReader, _Closer], State]], ...
+] = (
+    # 1. Given twice is given once.
+    (lambda c: c.yields, lambda r, c: r._literal(c.token, c.behind)),
+    # 2. The next parameter is due.
+    (
+        lambda c: c.is_due and not (c.claims and c.takes),
+        lambda r, c: r._end_value(c.behind),
+    ),
+    # 3. A closing sequence.
+    (lambda c: c.is_sequence, QwenToolReader._end_sequence),
+    # 4. A quoted block claims its own tags.
+    (lambda c: c.claims, QwenToolReader._end_quoted),
+    # 5. The closer mirrors its opener.
+    (lambda c: c.closes_parameter, lambda r, c: r._end_value(c.behind)),
+    # 6. Forgotten tags.
+    (
+        lambda c: c.is_bare and c.is_forgiven,
+        lambda r, c: r._end_value(c.behind, ends_call=True),
+    ),
+    (
+        lambda c: c.is_bare and c.is_free and c.mirrors and c.begins_line,
+        lambda r, c: r._hold_end(c.token, c.behind, _Weight.PART),
+    ),
+    # Else it is text.
+    (lambda c: True, lambda r, c: r._literal(c.token, c.behind)),
+)
