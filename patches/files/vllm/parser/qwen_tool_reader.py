@@ -81,7 +81,9 @@ class Kind(enum.Enum):
     THINK_END = THINK_END
     OPENING = "opening"  # of a call, with another tag of the frame behind it
     JSON_OPENING = "json"  # <tool_call>, with an object behind it
+    GARBLED_OPENING = "garbled"  # of a call, up to its name, with anything behind it
     PARAMETER = "parameter"
+    OTHER_PARAMETER = "other"  # as other formats write it
     PARAMETER_END = "</parameter>"
     FUNCTION_END = FUNCTION_END
     TOOL_CALL_END = TOOL_CALL_END
@@ -98,7 +100,7 @@ class Token(NamedTuple):
 
 
 _THINK_TAGS = (Kind.THINK_START, Kind.THINK_END)
-_OPENINGS = (Kind.OPENING, Kind.JSON_OPENING)
+_OPENINGS = (Kind.OPENING, Kind.JSON_OPENING, Kind.GARBLED_OPENING)
 _CALL_ENDS = (Kind.FUNCTION_END, Kind.TOOL_CALL_END)
 _CLOSING = (Kind.PARAMETER_END, *_CALL_ENDS)
 
@@ -108,11 +110,14 @@ _NAME = r"(?=[ \t\r\"']*[^<>\n \t\r\"'])[^<>\n]{1,128}"
 _TAG = (
     r"</(?:parameter|function|tool_call)>"
     rf"|<parameter=(?P<parameter>{_NAME})>"
+    r"|<parameter(?P<other>)(?:[ \t][^<>\n]{0,128})?>"
     rf"|(?:<tool_call>{_GAP})?<function=(?P<opening>{_NAME})>"
     rf"(?={_GAP}(?:<parameter={_NAME}>|</function>|</tool_call>))"
     rf"|<tool_call>{_GAP}(?P<json>)(?=\{{)"
 )
 _TAGS = {True: re.compile(rf"</?think>|{_TAG}"), False: re.compile(_TAG)}
+# Only where no tag matches.
+_GARBLED = re.compile(rf"<tool_call>{_GAP}<function=(?P<garbled>[^\s<>]{{1,128}})")
 # What a tag may begin with; the standard library's search is the faster one.
 _BEGINNING = std_re.compile(r"</?(?:pa|fu|to|th|[pft]?\Z)")
 _CUT_CLOSING_TAGS = frozenset(
@@ -139,6 +144,8 @@ class Lexer:
             is_cut = match is not None and match.partial
             if is_cut and (not final or text[at:] in _CUT_CLOSING_TAGS):
                 break
+            if match is None:
+                match = _GARBLED.match(text, at)
             if is_cut or match is None:
                 at += 1
                 continue
@@ -209,21 +216,95 @@ def is_beside(gap: str) -> bool:
 
 def read_json_call(text: str) -> tuple[str, dict[str, str]] | None:
     """Name and values, as text, of a call that is written as a JSON object."""
-    try:
-        call = json.loads(text)
-        name, arguments = call.pop("name"), call.pop("arguments", {})
-        if isinstance(arguments, str):
-            arguments = json.loads(arguments)
-        if call or not isinstance(name, str):
-            return None
-        return name, {
-            key: value
-            if isinstance(value, str)
-            else json.dumps(value, ensure_ascii=False)
-            for key, value in arguments.items()
-        }
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    call = _read_object(text)
+    if call is None:
         return None
+    name, arguments = call.pop("name", None), call.pop("arguments", {})
+    if isinstance(arguments, str):
+        arguments = _read_object(arguments)
+    if call or not isinstance(name, str) or not isinstance(arguments, dict):
+        return None
+    return name, _texts(arguments)
+
+
+def read_garbled_call(
+    body: str, declared: Collection[str]
+) -> tuple[dict[str, str], bool]:
+    """What can be read of a call whose tags are garbled.
+
+    Args:
+        body: What stands between its function's name and its closing tags.
+        declared: Parameter names of the function.
+
+    Returns:
+        Values, as text, and whether that is all that the body says.
+    """
+    body = body.strip().removeprefix(">").strip()
+    if body.startswith("{"):
+        found = _read_object(body)
+        is_call = bool(found) and all(key in declared for key in found or ())
+        return (_texts(found or {}), True) if is_call else ({}, False)
+    values: dict[str, str] = {}
+    *pieces, rest = body.split(Kind.PARAMETER_END.value)
+    is_all = not rest.strip()
+    for piece in pieces:
+        match = _GARBLED_PARAMETER.match(piece)
+        key = trim_name(match[1]) if match else ""
+        if match and key and (match[2] == ">" or key in declared):
+            value = piece[match.end() :]
+            values[key] = value.removeprefix("\n").removesuffix("\n")
+        else:
+            is_all = is_all and not piece.strip()
+    return values, is_all
+
+
+_GARBLED_PARAMETER = re.compile(r"\s*+<parameter=([^<>\n=]{1,128})([=>])")
+
+
+def _read_object(text: str) -> dict[str, object] | None:
+    try:
+        found = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _texts(values: dict[str, object]) -> dict[str, str]:
+    return {
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for key, value in values.items()
+    }
+
+
+class _Object:
+    """Follows the strings and brackets of an object in JSON.
+
+    Attributes:
+        in_string: Whether a string is open.
+        is_whole: Whether the object has ended,
+        is_alone: and there is nothing but white space behind it.
+    """
+
+    _MARKS = re.compile(r"\\.|[\"\[\]{}]", re.DOTALL)
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self.in_string = False
+        self.is_whole = False
+        self.is_alone = True
+
+    def add(self, text: str) -> None:
+        for match in () if self.is_whole else self._MARKS.finditer(text):
+            mark = match[0]
+            if mark == '"':
+                self.in_string = not self.in_string
+            elif not self.in_string and len(mark) == 1:
+                self._depth += 1 if mark in "[{" else -1
+                if self._depth <= 0:
+                    self.is_whole = True
+                    text = text[match.end() :]
+                    break
+        self.is_alone = not self.is_whole or not text.strip()
 
 
 # ── Lines of the answer ───────────────────────────────────────────────
@@ -380,6 +461,7 @@ class _Quote:
     name: str | None  # its function; None for a parameter alone
     in_tool_call: bool = False  # <tool_call> began it
     in_parameter: bool = False  # one of its own parameters is open
+    in_line: bool = False  # and began in the middle of a line
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -504,6 +586,8 @@ class QwenToolReader:
         self._given: set[str] = set()
         self._indent: str | None = None  # of its closing tag; None: on any line
         self._quotes: list[_Quote] = []  # that are open
+        self._object = _Object()  # that a held call is, or holds
+        self._in_garbled = False  # a parameter of a garbled call is open
         self._tag_gap = ""  # the value's white space before a tag, if that ends it
         self._tag_indent: str | None = None  # of a tag that is first on its line
 
@@ -636,9 +720,14 @@ class QwenToolReader:
             return None
         is_declared = token.name in self._tool_names
         in_reasoning, position = self.in_reasoning, Position.OTHER
-        if not in_reasoning and token.kind is Kind.OPENING:
+        if token.kind is Kind.GARBLED_OPENING:
+            position = self._lines.position(token.text)
+            if position is not Position.PLAIN:
+                return None
+        elif not in_reasoning and token.kind is Kind.OPENING:
             position = self._lines.position(token.text if is_declared else "")
-        if is_declared and position is Position.PLAIN:
+        is_plain = is_declared and token.kind is Kind.OPENING
+        if is_plain and position is Position.PLAIN:
             self._close_gap(token.gap)
             return self._open_frame(token)
         if not is_declared and position is Position.PROSE:
@@ -654,7 +743,7 @@ class QwenToolReader:
 
     def _may_be_held(self, token: Token) -> bool:
         """Whether the token opens a call in any other position."""
-        if token.kind is not Kind.OPENING:
+        if token.kind not in (Kind.OPENING, Kind.GARBLED_OPENING):
             return token.kind is Kind.JSON_OPENING
         is_declared = token.name in self._tool_names
         if token.text.startswith(TOOL_CALL_START):
@@ -746,26 +835,74 @@ class QwenToolReader:
 
     def _json_call(self, token: Token) -> State:
         """A call that is written as a JSON object."""
-        if token.kind is Kind.END:
-            return self._end_in_call(token)
-        if token.kind is not Kind.TOOL_CALL_END:
-            return _JSON_CALL
-        held = self._held_calls
-        assert held is not None
-        tokens = self._tokens[held.opening : self._at - 1]
-        call = read_json_call("".join(token.gap + token.text for token in tokens))
+        if (state := self._leave_object(token)) is not None:
+            return state
+        if token.kind is not Kind.TOOL_CALL_END or self._object.in_string:
+            self._object.add(token.gap + token.text)
+            return _JSON_CALL if self._object.is_alone else self._quote_calls(self._at)
+        call = read_json_call(self._held_text())
         if call is None or call[0] not in self._tool_names:
             return self._quote_calls(self._at)
-        self._emit(EventType.CALL, call[0])
-        for key, value in call[1].items():
+        return self._end_read_call(*call)
+
+    def _garbled_call(self, token: Token) -> State:
+        """A call whose tags are garbled."""
+        body = self._object
+        if (state := self._leave_object(token)) is not None:
+            return state
+        held = self._held_calls
+        assert held is not None
+        if token.kind not in _CALL_ENDS or body.in_string:
+            if token.kind in (Kind.PARAMETER, Kind.PARAMETER_END):
+                self._in_garbled = token.kind is Kind.PARAMETER
+            is_first = held.opening == self._at - 1
+            text = token.text.removeprefix(">") if is_first else token.text
+            if is_first and not text.lstrip().startswith("{"):
+                body.is_whole = True  # no object
+            if not body.is_whole:
+                body.add(text)
+            return _GARBLED_CALL
+        name = self._tokens[held.opening - 1].name
+        is_declared = name in self._tool_names
+        declared = self._parameters_of(name) if is_declared else ()
+        required = self._required_of(name) if is_declared else ()
+        values, is_all = read_garbled_call(self._held_text(), declared)
+        self._at = self._sequence_end(self._at - 1)
+        if not is_all and all(key in values for key in required):
+            # It would run without what could not be read.
+            return self._quote_calls(self._at)
+        return self._end_read_call(name, values)
+
+    def _leave_object(self, token: Token) -> State | None:
+        """Leave a held call that never ends, for it hides nothing."""
+        if token.kind is Kind.END:
+            return self._end_in_call(token)
+        starts_line = split_gap(token.gap)[1] is not None
+        is_quoted = self._in_garbled or (self._object.in_string and not starts_line)
+        is_opening = token.kind in _OPENINGS and not is_quoted
+        if is_opening or self._hold_is_over(token):
+            return self._quote_calls(self._at - 1)
+        return None
+
+    def _held_text(self) -> str:
+        """The text of the held call so far."""
+        assert self._held_calls is not None
+        tokens = self._tokens[self._held_calls.opening : self._at - 1]
+        return "".join(token.gap + token.text for token in tokens)
+
+    def _end_read_call(self, name: str, values: dict[str, str]) -> State:
+        """End a call that was read at once."""
+        self._emit(EventType.CALL, name)
+        for key, value in values.items():
             self._emit(EventType.PARAMETER, key)
             self._emit(EventType.VALUE, value)
             self._emit(EventType.VALUE_END)
         return self._end_call()
 
     def _open_frame(self, token: Token) -> State:
-        if token.kind is Kind.JSON_OPENING:
-            return _JSON_CALL
+        if token.kind is not Kind.OPENING:
+            self._object, self._in_garbled = _Object(), False
+            return _JSON_CALL if token.kind is Kind.JSON_OPENING else _GARBLED_CALL
         name = token.name
         is_declared = name in self._tool_names
         self._declared = self._parameters_of(name) if is_declared else ()
@@ -864,7 +1001,7 @@ class QwenToolReader:
             return self._parameter_end(token)
         if kind in _CLOSING:
             return self._end_tag(token)
-        if kind is Kind.PARAMETER:
+        if kind in (Kind.PARAMETER, Kind.OTHER_PARAMETER):
             return self._parameter_in_value(token)
         if kind is Kind.OPENING:
             return self._opening_in_value(token)
@@ -976,6 +1113,9 @@ class QwenToolReader:
 
     def _closer(self, token: Token) -> _Closer:
         """The facts of a ``</parameter>``, which the rules ask for."""
+        if self._tag_indent is not None:
+            while self._quotes and self._quotes[-1].in_line:
+                self._quotes.pop()
         quote = self._quotes[-1] if self._quotes else None
         claims = quote is not None and quote.in_parameter
         mirrors, yields = self._mirrors(self._tag_indent), False
@@ -985,7 +1125,10 @@ class QwenToolReader:
             if following is not Kind.PARAMETER_END:
                 break
             gap = self._tokens[behind].gap
-            if yields := not mirrors and self._mirrors(split_gap(gap)[1]):
+            is_spelled_so = self._mirrors(split_gap(gap)[1])
+            if yields := self._state is _VALUE_START or (
+                not mirrors and is_spelled_so
+            ):
                 break
             behind = end
             following, end = self._following(behind)
@@ -1015,7 +1158,7 @@ class QwenToolReader:
     def _end_quoted(self, closer: _Closer) -> State:
         """The tag is a quoted parameter's own."""
         assert closer.quote is not None
-        closer.quote.in_parameter = False
+        closer.quote.in_parameter = closer.quote.in_line = False
         if closer.quote.name is None:
             self._quotes.pop()
         return self._literal(closer.token, closer.behind)
@@ -1082,7 +1225,8 @@ class QwenToolReader:
         """Decide on the opening of a call inside the value."""
         held = self._held_end
         is_call = token.name in self._tool_names and not self._quotes
-        if held is not None and is_call and not self._waits():
+        is_part = held is not None and held.weight is _Weight.PART
+        if held is not None and is_call and not is_part and not self._waits():
             lines = held.lines_to(self._tokens, self._at - 1)
             if lines.position(token.text) is Position.PLAIN:
                 return self._accept_end()
@@ -1091,12 +1235,16 @@ class QwenToolReader:
         return self._literal(token, self._at)
 
     def _parameter_in_value(self, token: Token) -> State:
-        """Decide on a ``<parameter=KEY>`` inside the value."""
+        """Decide on a ``<parameter=KEY>`` inside the value, or what looks like it."""
         quote = self._quotes[-1] if self._quotes else None
+        starts_line = self._tag_indent is not None
         if quote is not None and quote.name is not None:
+            gap = self._peek(self._at).gap
             quote.in_parameter = True
-        elif self._tag_indent is not None:
-            if self._is_due(self._key_at(self._at - 1)):
+            quote.in_line = not starts_line and not gap.startswith("\n")
+        elif starts_line:
+            is_own = token.kind is Kind.PARAMETER
+            if is_own and self._is_due(self._key_at(self._at - 1)):
                 if (held := self._held_end) is not None and held.back == self._at - 1:
                     return self._accept_end(ends_call=False)
                 return self._end_value(self._at - 1)
@@ -1112,6 +1260,7 @@ _AFTER_CALL: State = QwenToolReader._after_call
 _AFTER_HELD_CALL: State = QwenToolReader._after_held_call
 _CALL: State = QwenToolReader._call
 _JSON_CALL: State = QwenToolReader._json_call
+_GARBLED_CALL: State = QwenToolReader._garbled_call
 _VALUE_START: State = QwenToolReader._value_start
 _VALUE: State = QwenToolReader._value
 _CALL_STATES = (_CALL, _VALUE_START, _VALUE)
