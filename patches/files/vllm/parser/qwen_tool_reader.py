@@ -30,9 +30,10 @@ from __future__ import annotations
 
 import copy
 import enum
+import itertools
 import json
 import re as std_re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -152,13 +153,13 @@ class Lexer:
             self._add_text(tokens, text[start:at])
             tag, named = match.group(), match.lastgroup
             name = trim_name(match[named]) if named else ""
-            tokens.append(Token(Kind(named or tag), self._take_gap(), tag, name))
+            tokens.append(Token(Kind(named or tag), self.take_gap(), tag, name))
             start = at = match.end()
         end = len(text) if beginning is None else at
         self._add_text(tokens, text[start:end])
         self.rest = text[end:]
         if final:
-            tokens.append(Token(Kind.END, self._take_gap(), self.rest))
+            tokens.append(Token(Kind.END, self.take_gap(), self.rest))
         return tokens
 
     def plain(self, text: str) -> str | None:
@@ -172,7 +173,7 @@ class Lexer:
                 return None
             self.rest = ""
         body = text.rstrip()
-        before = self._take_gap() if body and self._gap else ""
+        before = self.take_gap() if body and self._gap else ""
         if len(body) < len(text):
             self._gap.append(text[len(body) :])
         return before + body
@@ -181,11 +182,14 @@ class Lexer:
         if body := text.strip():
             before, _, text = text.partition(body)
             self._gap.append(before)
-            tokens.append(Token(Kind.TEXT, self._take_gap(), body))
+            tokens.append(Token(Kind.TEXT, self.take_gap(), body))
         if text:
             self._gap.append(text)
 
-    def _take_gap(self) -> str:
+    def add_gap(self, gap: str) -> None:
+        self._gap.append(gap)
+
+    def take_gap(self) -> str:
         gap = "".join(self._gap)
         self._gap.clear()
         return gap
@@ -261,9 +265,21 @@ def read_garbled_call(
 _GARBLED_PARAMETER = re.compile(r"\s*+<parameter=([^<>\n=]{1,128})([=>])")
 
 
+# An escape of JSON, or a backslash that begins none.
+_BACKSLASH = re.compile(r"(?P<kept>\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{4}))|\\'?")
+
+
 def _read_object(text: str) -> dict[str, object] | None:
+    """An object in JSON, in whose strings raw control characters and backslashes
+    that begin no escape are themselves.
+    """
+
+    def mend(match: re.Match[str]) -> str:
+        return match["kept"] or ("'" if match[0] == "\\'" else "\\\\")
+
     try:
-        found = json.loads(text, strict=False)
+        found = json.loads(_BACKSLASH.sub(mend, text), strict=False)
+        json.dumps(found, ensure_ascii=False).encode()  # not with a lone surrogate
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
@@ -315,6 +331,7 @@ class Position(enum.Enum):
 
     PLAIN = enum.auto()  # on a line of its own, or behind another call
     PROSE = enum.auto()  # behind the prose of its line
+    BARE = enum.auto()  # plain, but without <tool_call>
     OTHER = enum.auto()  # in a fence, or quoted, listed or indented
 
 
@@ -428,7 +445,8 @@ class _HeldCalls(_Held):
         opening: Index of the token behind the last call's opening.
         in_reasoning: Whether they begin in the reasoning,
         reasoning_ended: and it ended behind them.
-        position: Where they begin; behind prose only their line must end.
+        position: Where they begin; behind prose only their line must end, and bare
+            ones are read as if they counted.
     """
 
     start: int
@@ -557,7 +575,7 @@ class QwenToolReader:
         tool_names: Collection[str] = (),
         parameters_of: Callable[[str], Collection[str]] = lambda name: (),
         *,
-        required_of: Callable[[str], Collection[str]] = lambda name: (),
+        required_of: Callable[[str], Sequence[str]] = lambda name: (),
         reasoning: bool = False,
         think_tags: bool = True,
         undeclared_calls: bool = True,
@@ -582,7 +600,8 @@ class QwenToolReader:
         self._gap: str | None = None  # longest around the calls since the text
         self._lines = _Lines()
         self._declared: Collection[str] = ()
-        self._missing: set[str] = set()  # required keys that were not given
+        self._required: Sequence[str] = ()
+        self._first_missing = 0  # of these; those before it were given
         self._given: set[str] = set()
         self._indent: str | None = None  # of its closing tag; None: on any line
         self._quotes: list[_Quote] = []  # that are open
@@ -590,6 +609,11 @@ class QwenToolReader:
         self._in_garbled = False  # a parameter of a garbled call is open
         self._tag_gap = ""  # the value's white space before a tag, if that ends it
         self._tag_indent: str | None = None  # of a tag that is first on its line
+
+    @property
+    def in_call(self) -> bool:
+        """Whether a call is open, counted or held."""
+        return self._state in (*_CALL_STATES, _JSON_CALL, _GARBLED_CALL)
 
     @property
     def in_reasoning(self) -> bool:
@@ -617,10 +641,18 @@ class QwenToolReader:
         self._later.clear()
         return self._read()
 
-    def finish(self, cut: bool = False) -> list[Event]:
-        """Decide what is held; where the output is *cut*, its end decides nothing."""
+    def finish(self, cut: bool = False, *, stopped: bool = False) -> list[Event]:
+        """Decide what is held at the output's end.
+
+        Args:
+            cut: The output is cut: its end decides nothing.
+            stopped: The closing tag that was fed last was a stop string, which
+                cuts the output too unless it ends a call.
+        """
+        if cut and self._at == len(self._tokens) and not self._later:
+            self._drop_opening()
         self._tokens += self._lexer.feed("".join(self._later), final=True)
-        if cut:
+        if cut or (stopped and not self._is_stopped_call()):
             self._accept_calls_of_lines(self._at)
             if self._held_calls is not None:
                 is_over = self._held_calls.reasoning_ended
@@ -629,6 +661,28 @@ class QwenToolReader:
             elif self._state in _CALL_STATES:
                 self._state = self._cut_call(self._tokens[self._at])
         return self._read()
+
+    def _is_stopped_call(self) -> bool:
+        """Whether the closing tags at the end are those of the call."""
+        if self._state not in (_VALUE_START, _VALUE):
+            return True
+        kinds = [token.kind for token in self._tokens[self._at : -1]]
+        begins = kinds[:1] == [Kind.PARAMETER_END] and not self._quotes
+        return begins and all(kind in _CLOSING for kind in kinds)
+
+    def _drop_opening(self) -> None:
+        """Drop the opening of a call in which a cut output ends: it is frame."""
+        rest = self._lexer.rest
+        if self._state not in (_ANSWER, _AFTER_CALL) or not self._tool_names:
+            return
+        if rest.startswith((TOOL_CALL_START, "<function=")):
+            gap = self._lexer.take_gap()
+            lines = self._lines.copy()
+            lines.add(gap)
+            if lines.position(rest) is Position.PLAIN:
+                self._lexer.rest = ""
+            else:
+                self._lexer.add_gap(gap)
 
     def _read(self) -> list[Event]:
         """Read on, as far as the tokens can be decided."""
@@ -726,10 +780,11 @@ class QwenToolReader:
                 return None
         elif not in_reasoning and token.kind is Kind.OPENING:
             position = self._lines.position(token.text if is_declared else "")
-        is_plain = is_declared and token.kind is Kind.OPENING
-        if is_plain and position is Position.PLAIN:
-            self._close_gap(token.gap)
-            return self._open_frame(token)
+        if is_declared and token.kind is Kind.OPENING and position is Position.PLAIN:
+            if token.text.startswith(TOOL_CALL_START):
+                self._close_gap(token.gap)
+                return self._open_frame(token)
+            position = Position.BARE
         if not is_declared and position is Position.PROSE:
             position = Position.OTHER
         if position is not Position.PROSE and not self._may_be_held(token):
@@ -754,8 +809,11 @@ class QwenToolReader:
         """Deliver what the held reading, if any, says if it is right, else drop it."""
         if held is None:
             return
-        self._held_calls = self._held_end = None
-        self._events = self._delivered
+        if held is self._held_calls:
+            self._held_calls = None
+        self._held_end = None
+        calls = self._held_calls
+        self._events = self._delivered if calls is None else calls.events
         if is_right:
             self._events += held.events
 
@@ -767,13 +825,23 @@ class QwenToolReader:
         self._decide(held, is_right=True)
         self._lines.end_call()
 
+    def _is_bare(self, held: _HeldCalls) -> bool:
+        """Whether the last held call has neither ``<tool_call>`` nor its end."""
+        opening, last = self._tokens[held.opening - 1], self._tokens[held.back - 1]
+        is_opened = opening.text.startswith(TOOL_CALL_START)
+        return not is_opened and last.kind is not Kind.TOOL_CALL_END
+
     def _accept_calls_of_lines(self, at: int) -> None:
         """Accept a call behind prose if its line ends before the token at *at*."""
         held = self._held_calls
         if held is not None and held.position is Position.PROSE:
             self._peek(at)
             lines = held.lines_to(self._tokens, at)
-            if lines.ended > self._lines.ended:
+            if lines.ended == self._lines.ended:
+                return
+            if self._is_bare(held):
+                held.position = Position.BARE
+            else:
                 self._accept_calls(held)
                 if self._state is _AFTER_HELD_CALL:
                     self._state = _AFTER_CALL
@@ -811,8 +879,18 @@ class QwenToolReader:
             return _AFTER_CALL
         if kind in _CALL_ENDS:
             held.back = self._at  # given twice
-            return _AFTER_HELD_CALL
-        if held.in_reasoning:
+            return self._behind_held_call(held)
+        is_next = kind is Kind.OPENING and is_beside(token.gap)
+        is_next_declared = is_next and token.name in self._tool_names
+        if held.position is Position.PROSE and is_next_declared and self._is_bare(held):
+            held.position = Position.BARE
+        if held.position is Position.BARE:
+            if not is_next_declared:
+                return self._quote_calls(held.back)
+            if token.text.startswith(TOOL_CALL_START):
+                self._accept_calls(held)
+                return self._after_call(token)
+        elif held.in_reasoning:
             if kind is Kind.THINK_END and not held.reasoning_ended:
                 held.reasoning_ended = True
                 return _AFTER_HELD_CALL
@@ -821,8 +899,8 @@ class QwenToolReader:
             is_declared = token.name in self._tool_names
             if is_declared and lines.position() is Position.PLAIN:
                 return self._quote_calls(held.back)
-        elif kind is Kind.OPENING and is_beside(token.gap):
-            if token.name in self._tool_names:
+        elif is_next:
+            if is_next_declared:
                 self._accept_calls(held)
                 return self._after_call(token)
         elif held.position is Position.PLAIN:
@@ -906,7 +984,8 @@ class QwenToolReader:
         name = token.name
         is_declared = name in self._tool_names
         self._declared = self._parameters_of(name) if is_declared else ()
-        self._missing = set(self._required_of(name)) if is_declared else set()
+        self._required = self._required_of(name) if is_declared else ()
+        self._first_missing = 0
         self._given.clear()
         self._emit(EventType.CALL, name)
         return _CALL
@@ -915,9 +994,15 @@ class QwenToolReader:
         self._emit(EventType.CALL_END)
         if (held := self._held_calls) is not None:
             held.back = self._at
-            return _AFTER_HELD_CALL
+            return self._behind_held_call(held)
         self._lines.end_call()
         return _AFTER_CALL
+
+    def _behind_held_call(self, held: _HeldCalls) -> State:
+        if held.position is Position.BARE and not self._is_bare(held):
+            self._accept_calls(held)
+            return _AFTER_CALL
+        return _AFTER_HELD_CALL
 
     def _cut_call(self, token: Token) -> State:
         """The output ends within the call, before *token* was decided."""
@@ -933,14 +1018,14 @@ class QwenToolReader:
     def _end_in_call(self, token: Token) -> State:
         """The model ends its output within a call."""
         self._rereads += 1
-        if (held := self._held_calls) is not None:
-            # Text; what follows its opening is read again.
-            is_last = self._rereads > _MAX_REREADS
-            return self._quote_calls(self._at - 1 if is_last else held.opening)
-        held_end = self._held_end
-        if held_end is None or (held_end.weight is _Weight.PART and self._quotes):
+        end = self._held_end
+        if end is not None and not (end.weight is _Weight.PART and self._quotes):
+            return self._accept_end()
+        if (held := self._held_calls) is None:
             return self._cut_call(token)
-        return self._accept_end()
+        # Text; what follows its opening is read again.
+        is_last = self._rereads > _MAX_REREADS
+        return self._quote_calls(self._at - 1 if is_last else held.opening)
 
     def _call(self, token: Token) -> State:
         """Between two tags of the frame."""
@@ -958,7 +1043,6 @@ class QwenToolReader:
     def _begin_parameter(self, token: Token) -> State:
         key, value = self._split_key(token)
         self._given.add(key)
-        self._missing.discard(key)
         self._quotes.clear()
         self._emit(EventType.PARAMETER, key)
         self._indent = split_gap(token.gap)[1] or ""
@@ -1050,6 +1134,11 @@ class QwenToolReader:
         self._decide(held, is_right=False)
         return self._leave_value(held.back, ends_call)
 
+    def _in_held_call(self) -> bool:
+        """Whether the call ends at its first closing sequence, as held ones do."""
+        held = self._held_calls
+        return held is not None and held.position is not Position.BARE
+
     def _mirrors(self, indent: str | None) -> bool:
         """Whether a closing tag is spelled as the parameter's opening tag."""
         return self._indent is None or indent == self._indent
@@ -1093,12 +1182,18 @@ class QwenToolReader:
     def _ends_call(self, following: Kind) -> bool:
         """Whether what follows forgives a missing ``</function>``."""
         held = self._held_calls
-        is_plain = held is None or held.position is Position.PROSE
+        is_plain = held is None or held.position in (Position.PROSE, Position.BARE)
         return following is Kind.OPENING or (following is Kind.END and is_plain)
 
     def _waits(self) -> bool:
         """Whether a required key may still come, which a call does not decide."""
-        return bool(self._missing) and self._rereads <= _MAX_REREADS
+        if self._rereads > _MAX_REREADS:
+            return False
+        for key in itertools.islice(self._required, self._first_missing, None):
+            if key not in self._given:
+                return True
+            self._first_missing += 1
+        return False
 
     def _takes(self, quote: _Quote | None, key: str) -> bool:
         """Whether the key may be of the call that a quoted block holds."""
@@ -1150,7 +1245,7 @@ class QwenToolReader:
             quote=quote,
             takes=key is not None and self._takes(quote, key),
             held=self._held_end,
-            in_held_call=self._held_calls is not None,
+            in_held_call=self._in_held_call(),
             begins_line=self._indent is not None,
             is_forgiven=self._ends_call(following),
         )
@@ -1177,7 +1272,7 @@ class QwenToolReader:
         decides = is_call or following is Kind.END
         self._quotes.clear()
         held = self._held_end
-        if self._held_calls is not None or (held is None and decides):
+        if self._in_held_call() or (held is None and decides):
             return self._end_value(end, ends_call=True)
         if held is None:
             self._hold_end(token, end, weight)
@@ -1209,7 +1304,7 @@ class QwenToolReader:
                 return self._end_value(end, ends_call=True)
             is_whole = is_function and self._tokens[end - 1].kind is Kind.TOOL_CALL_END
             mirrors = self._indent is not None and self._indent == self._tag_indent
-            if is_whole and mirrors and self._held_calls is None:
+            if is_whole and mirrors and not self._in_held_call():
                 return self._hold_end(token, end, _Weight.PART)
         elif quote is not None and quote.name is not None:
             if not quote.in_tool_call:
