@@ -43,7 +43,7 @@ class Report:
         out: dict[str, Tally] = {}
         for result in self.results:
             if all(result[name] == value for name, value in chosen.items()):
-                for name, harm in _harms(result):
+                for name, harm in harms_of(result):
                     counts = out.setdefault(column(name), Tally())
                     counts["all"] += 1
                     counts["right"] += harm in ("", "form")
@@ -105,7 +105,7 @@ class Report:
         }
 
 
-def _harms(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def harms_of(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Schedules with the harm of their response."""
     yield from ((name, "") for name in result["right"])
     yield from ((name, wrong[0]) for name, wrong in result["wrong"].items())

@@ -7,12 +7,16 @@ many outputs were read as they were meant, how many were not, and in how many
 something ran that the output only quotes.
 """
 
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatch
 from functools import partial
 
+from conformance import case as cases
 from conformance.corpora import (
     cuts,
     embeddings,
+    fixtures,
     fragments,
     holdout,
     ordinary,
@@ -20,7 +24,7 @@ from conformance.corpora import (
     sloppy,
     spelling,
 )
-from conformance.corpora.case import Case
+from conformance.corpora.case import Case, suite
 
 SUITE_VERSION = 1
 """Raised whenever a verdict can change."""
@@ -51,3 +55,31 @@ CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
     "ended": partial(cuts.cut, (spelling.CANONICAL,), ended=True),
     **{f"holdout-{name}": build for name, build in holdout.CORPORA.items()},
 }
+
+
+def load(patterns: Iterable[str], sample: int = 0) -> Iterator[cases.Case]:
+    """Cases by name, ``corpora/CORPUS/CASE``, or globs of names.
+
+    Args:
+        sample: At most so many of each corpus, always the same ones; 0: all.
+
+    """
+    wanted = [p for p in patterns if p.startswith("corpora")]
+    every: dict[str, Callable[[], Iterable[Case | cases.Case]]] = {
+        **CORPORA,
+        "canitoolcall": fixtures.canitoolcall,
+    }
+    for corpus, build in every.items():
+        named = f"corpora/{corpus}"
+        if not any(
+            p.startswith(f"{named}/") or fnmatch(named, p) or p == "corpora"
+            for p in wanted
+        ):
+            continue
+        found = [
+            suite(case, corpus) if isinstance(case, Case) else case for case in build()
+        ]
+        found = [case for case in found if cases.named(case, wanted)]
+        if sample and len(found) > sample:
+            found = random.Random(corpus).sample(found, sample)
+        yield from found

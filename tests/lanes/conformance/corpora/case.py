@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shape of a corpus: what a model said, and what it meant by it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from conformance import case as cases
 
 STRING = {"type": "string"}
 INTEGER = {"type": "integer"}
@@ -111,3 +113,34 @@ def arguments(case: Case, call: Call) -> dict[str, Any]:
         else:
             values[key] = text
     return values
+
+
+def suite(case: Case, corpus: str) -> cases.Case:
+    """The case as the suite has it."""
+
+    def calls(some: Iterable[Call]) -> list[dict[str, Any]]:
+        return [{"name": one.name, "arguments": arguments(case, one)} for one in some]
+
+    finish = "length" if case.cut else "tool_calls" if case.calls else "stop"
+    document = {
+        "description": case.ambiguous or "a case of a corpus",
+        "class": "implementation-defined" if case.ambiguous else "must",
+        "source": "corpora",
+        "tools": [
+            {"name": name, "parameters": dict(schema)}
+            for name, schema in case.tools.items()
+        ],
+        "starts": ["open" if case.in_reasoning else "closed"],
+        "output": case.output,
+        "end": "length" if case.cut else "stop",
+        "expected": {
+            "reasoning": case.reasoning,
+            "content": case.content,
+            "calls": calls(case.calls),
+            "quoted": calls(case.quoted),
+            "loose": True,
+            "whole": case.whole if case.cut or case.ended else None,
+            "finish_reason": None if case.ended else finish,
+        },
+    }
+    return cases.parse(document, f"corpora/{corpus}/{case.name}")
