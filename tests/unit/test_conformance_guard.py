@@ -16,10 +16,11 @@ OTHER = ["runs", "f", '{"a": "y"}']
 REFUSED = ["refused", "f", "{}"]
 
 
-def _case(*calls: str, open_: bool = False) -> Any:
+def _case(*calls: str, open_: bool = False, end: str = "stop") -> Any:
+    finish = "tool_calls" if calls else "stop"
     expected = {
         "calls": [{"name": "f", "arguments": {"a": value}} for value in calls],
-        "finish_reason": "tool_calls" if calls else "stop",
+        "finish_reason": finish if end == "stop" else end,
     }
     document = {
         "description": "a case of a test",
@@ -27,6 +28,7 @@ def _case(*calls: str, open_: bool = False) -> Any:
         "class": "implementation-defined" if open_ else "must",
         "tools": [{"name": "f", "parameters": {}}],
         "output": "",
+        "end": end,
         "expected": expected,
     }
     return parse(document, "group/name")
@@ -50,7 +52,7 @@ def test_a_worse_harm_is_listed_and_no_other(stock: str, patched: str) -> None:
     worse, count = guard.compare([_case()], [_result(stock)], [_result(patched)])
     is_worse = order.index(patched) < order.index(stock)
     assert [one.patched for one in worse] == [patched] * is_worse
-    assert count["better"] == (order.index(patched) > order.index(stock))
+    assert count["suite"]["better"] == (order.index(patched) > order.index(stock))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,14 @@ def test_without_one_right_reading_a_client_s_doing_counts(
     case = _case(*meant, open_=True)
     worse, _ = guard.compare([case], [_result(acts=stock)], [_result(acts=patched)])
     assert [one.patched for one in worse] == [harm] * bool(harm)
+
+
+def test_what_is_left_out_of_a_cut_output_is_not_lost() -> None:
+    for stock, patched, harms in (([RAN], [], []), ([], [RAN], ["ran"])):
+        case = _case(open_=True, end="length")
+        before, after = _result(acts=stock), _result(acts=patched)
+        worse, _ = guard.compare([case], [before], [after])
+        assert [one.patched for one in worse] == harms
 
 
 def test_a_reason_is_a_heading_of_the_format() -> None:

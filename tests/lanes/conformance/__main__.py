@@ -14,8 +14,9 @@ from conformance import case as cases
 from conformance import corpora, table
 from conformance.adapters import AdapterError, Job, TreeAdapter, jobs_for
 from conformance.guard import SCHEDULES, compare, kept
-from conformance.report import Report, show
+from conformance.report import Report, group, show
 from patchset import paths, run_command
+from patchset.release import load
 
 SURFACES = ("chat", "responses", "messages")
 
@@ -52,8 +53,7 @@ def resolve(name: str, kind: str) -> Path:
     "surfaces",
     multiple=True,
     type=click.Choice(SURFACES),
-    default=SURFACES,
-    help="Without one: all three.",
+    help="Without one: all three; of corpora chat alone.",
 )
 @click.option(
     "--reasoning",
@@ -112,8 +112,7 @@ def command(
 ) -> int:
     """Judge the tool calls of vLLM trees (folders, or releases)."""
     chosen = list(cases.load(patterns))
-    generated = patterns or ("corpora",) if guard else patterns
-    chosen += corpora.load(generated, sample)
+    chosen += corpora.load(patterns or (("corpora",) if guard else ()), sample)
     if only_list:
         for case in chosen:
             print(f"{case.name:60} {case.class_:24} {case.source}")
@@ -127,21 +126,23 @@ def command(
     pattern = SCHEDULES if guard else r"w1|mtp5#.*" if quick else None
     if mtp is not None:
         pattern = "w1" if mtp == 0 else rf"mtp{mtp}#.*"
-    asked = jobs_for(
-        chosen,
-        surfaces=list(surfaces),
-        reasoning="qwen3" if pair else reasoning,
-        start=start,
-        pattern=pattern,
-        schedules=list(schedules) or None,
-        full=full,
-    )
+    asked: list[Job] = []
+    for generated in (False, True):
+        asked += jobs_for(
+            [case for case in chosen if (group(case.name) != "suite") == generated],
+            surfaces=list(surfaces or (SURFACES[:1] if generated else SURFACES)),
+            reasoning="qwen3" if pair else reasoning,
+            start=start,
+            pattern=pattern or ("w1|mtp[1-5]#0" if generated else None),
+            schedules=list(schedules) or None,
+            full=full,
+        )
     parsers = None
     if pair:
         first, second = pair.split("/")
         parsers = {"qwen3": ["--reasoning-parser", first, "--tool-call-parser", second]}
     if guard:
-        return _guard(targets, asked, chosen, jobs, parsers, log, failures)
+        return _guard(targets, asked, chosen, jobs, parsers, log, failures, keep)
     kind = "plugin" if plugin else "stock" if stock else "patched"
     again = f"{Path(sys.executable).name} -m conformance"
     reports: list[Report] = []
@@ -162,7 +163,10 @@ def command(
         reports.append(report)
     if keep:
         for report in reports:
-            table.keep(report.document(), pair)
+            if report.by_corpus():
+                table.keep_corpora(report, load(report.release).name, sample)
+            else:
+                table.keep(report.document(), pair)
         return 0
     return 0 if all(report.is_right() for report in reports) else 1
 
@@ -175,6 +179,7 @@ def _guard(
     parsers: dict[str, list[str]] | None,
     log: Path | None,
     failures: int,
+    keep: bool,
 ) -> int:
     """Ask both trees, of a release or as named, and print what is worse."""
     if len(targets) == 1:
@@ -189,15 +194,18 @@ def _guard(
             results.append(kept(adapter, asked))
         else:
             results.append([r for f in adapter.run(asked) for r in f["results"]])
-    worse, count = compare(chosen, *results)
+    worse, counts = compare(chosen, *results)
     for one in worse[: failures or None]:
         print(one)
-    left = count["worse"] - count["reasoned"]
-    print(
-        f"{count['cases']} cases: {left} worse than stock, {count['reasoned']} more "
-        f"for a reason, {count['better']} better"
-    )
-    return 1 if left else 0
+    for name, count in counts.items():
+        print(
+            f"{name}: {count['worse']} of {count['cases']} cases worse than stock, "
+            f"{count['reasoned']} of them for a reason; {count['better']} better"
+        )
+    if keep:
+        table.keep_guard(load(adapter.release).name, counts)
+        return 0
+    return 1 if any(not one.reason for one in worse) else 0
 
 
 if __name__ == "__main__":

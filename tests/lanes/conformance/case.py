@@ -98,6 +98,13 @@ class Call(_Strict):
     arguments that were cut.
     """
 
+    def __init__(
+        self, name: str, arguments: dict[str, Any] | None = None, **more: Any
+    ) -> None:
+        if arguments is not None:
+            more["arguments"] = arguments
+        super().__init__(**{"name": name, **more})
+
     name: str
     arguments: dict[str, Any] = Field(default_factory=dict)
     argument_text: str | None = None
@@ -127,12 +134,18 @@ class Call(_Strict):
             return self
         raise ValueError("the argument text of a call that is cut is not valid JSON")
 
+    def texts(self) -> dict[str, str]:
+        """The arguments as a model writes them."""
+        return {
+            key: value if isinstance(value, str) else json.dumps(value)
+            for key, value in self.arguments.items()
+        }
+
     def rendered(self) -> str:
         """The call as the chat template writes it."""
         text = f"<tool_call>\n<function={self.name}>\n"
-        for name, value in self.arguments.items():
-            shown = value if isinstance(value, str) else json.dumps(value)
-            text += f"<parameter={name}>\n{shown}\n</parameter>\n"
+        for name, value in self.texts().items():
+            text += f"<parameter={name}>\n{value}\n</parameter>\n"
         return text + "</function>\n</tool_call>"
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 from conformance.adapters import Job, Result, TreeAdapter
 from conformance.case import Case
 from conformance.check import HARMS, Act, canonical
-from conformance.report import harms_of
+from conformance.report import group, harms_of
 from patchset import files, paths
 
 SCHEDULES = r"w1|mtp[35]#0"
@@ -82,9 +82,10 @@ def _digest(text: str) -> str:
 
 
 def compare(
-    cases: Iterable[Case], stock: list[dict[str, Any]], patched: list[dict[str, Any]]
-) -> tuple[list[Worse], Counter[str]]:
-    """Cases that are worse, and the number of ``worse``, ``better`` and all ``cases``.
+    cases: Iterable[Case], stock: list[Result], patched: list[Result]
+) -> tuple[list[Worse], dict[str, Counter[str]]]:
+    """Cases that are worse; and of the suite and each corpus the number of ``cases``,
+    how many are ``worse``, of these ``reasoned``, and how many are ``better``.
 
     Args:
         stock: The results of the host for the stock tree.
@@ -108,18 +109,20 @@ def compare(
             elif _rank(new) > _rank(old):
                 better.add(case.name)
     reasons = json.loads(REASONS.read_text(encoding="utf-8"))
-    worse = []
+    worse, counts = [], dict[str, Counter[str]]()
     for name, found in by_case.items():
+        count = counts.setdefault(group(name), Counter())
+        count["cases"] += 1
         if not found:
+            count["better"] += name in better
             continue
         _, old, new, why = min(found, key=lambda one: _rank(one[2]))
         reason = next((r for g, r in reasons.items() if _is(name, g)), "")
         worse.append(Worse(name, old, new, [one[0] for one in found], why, reason))
+        count["worse"] += 1
+        count["reasoned"] += bool(reason)
     worse.sort(key=lambda one: (bool(one.reason), _rank(one.patched), one.case))
-    names = {one.case for one in worse}
-    count = Counter(cases=len(by_case), worse=len(worse), better=len(better - names))
-    count["reasoned"] = sum(bool(one.reason) for one in worse)
-    return worse, count
+    return worse, counts
 
 
 def _is(name: str, pattern: str) -> bool:
@@ -164,6 +167,8 @@ def _open(case: Case, stock: list[Act], patched: list[Act]) -> tuple[str, str]:
     refused = any(act[0] == "refused" for act in patched)
     if new - old:
         return "", "ran"
+    if case.end != "stop":  # the client is told that the output was cut
+        return "", ""
     if old - new:
         return "", "refused" if refused else "lost"
     silent = any(act[0] == "refused" for act in stock) and not refused

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatch
 from functools import partial
 
-from conformance import case as cases
+from conformance.case import Case, named
 from conformance.corpora import (
     cuts,
     embeddings,
@@ -24,9 +24,8 @@ from conformance.corpora import (
     sloppy,
     spelling,
 )
-from conformance.corpora.case import Case, suite
 
-SUITE_VERSION = 1
+SUITE_VERSION = 2
 """Raised whenever a verdict can change."""
 
 CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
@@ -52,12 +51,13 @@ CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
     "reasoning": positions.reasoning,
     "prose": positions.prose,
     "cuts": partial(cuts.cut, cuts.SPELLINGS, ended=False),
+    "canitoolcall": fixtures.canitoolcall,
     "ended": partial(cuts.cut, (spelling.CANONICAL,), ended=True),
     **{f"holdout-{name}": build for name, build in holdout.CORPORA.items()},
 }
 
 
-def load(patterns: Iterable[str], sample: int = 0) -> Iterator[cases.Case]:
+def load(patterns: Iterable[str], sample: int = 0) -> Iterator[Case]:
     """Cases by name, ``corpora/CORPUS/CASE``, or globs of names.
 
     Args:
@@ -65,21 +65,17 @@ def load(patterns: Iterable[str], sample: int = 0) -> Iterator[cases.Case]:
 
     """
     wanted = [p for p in patterns if p.startswith("corpora")]
-    every: dict[str, Callable[[], Iterable[Case | cases.Case]]] = {
-        **CORPORA,
-        "canitoolcall": fixtures.canitoolcall,
-    }
-    for corpus, build in every.items():
-        named = f"corpora/{corpus}"
+    for corpus, build in CORPORA.items():
+        folder = f"corpora/{corpus}"
         if not any(
-            p.startswith(f"{named}/") or fnmatch(named, p) or p == "corpora"
+            p == "corpora" or p.startswith(f"{folder}/") or fnmatch(folder, p)
             for p in wanted
         ):
             continue
-        found = [
-            suite(case, corpus) if isinstance(case, Case) else case for case in build()
-        ]
-        found = [case for case in found if cases.named(case, wanted)]
+        found = list(build())
         if sample and len(found) > sample:
             found = random.Random(corpus).sample(found, sample)
-        yield from found
+        for case in found:
+            case = case.model_copy(update={"name": f"{folder}/{case.name}"})
+            if named(case, wanted):
+                yield case

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from conformance import case as cases
+from conformance.case import Case, parse
 
 FIXTURES = "_data/fixtures/qwen3-xml"
 #: What the prompt ends with, and the start that has it.
@@ -18,7 +18,7 @@ STARTS = {
 }
 
 
-def canitoolcall() -> Iterator[cases.Case]:
+def canitoolcall() -> Iterator[Case]:
     """Its outputs, with the message that it expects; none if it is not installed."""
     found = importlib.util.find_spec("canitoolcall")
     if found is None or found.origin is None:
@@ -28,7 +28,7 @@ def canitoolcall() -> Iterator[cases.Case]:
             yield _case(json.loads(line))
 
 
-def _case(fixture: dict[str, Any]) -> cases.Case:
+def _case(fixture: dict[str, Any]) -> Case:
     want = fixture.get("expected")
     cut = "truncated" in fixture["tags"]
     calls = want["tool_calls"] if want else []
@@ -53,6 +53,4 @@ def _case(fixture: dict[str, Any]) -> cases.Case:
             "finish_reason": finish,
         },
     }
-    return cases.parse(
-        document, f"corpora/canitoolcall/{fixture['id'].partition('/')[2]}"
-    )
+    return parse(document, fixture["id"].partition("/")[2])
