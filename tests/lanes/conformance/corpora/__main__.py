@@ -14,7 +14,7 @@ import click
 
 from conformance import check, corpora
 from conformance.case import Case
-from conformance.corpora.reader import Reader, random_pieces, reading
+from conformance.corpora.reader import Reader, random_pieces
 from conformance.report import Report
 from conformance.table import keep_corpora
 from patchset import paths, run_command
@@ -30,16 +30,16 @@ def judged(reader: Reader, case: Case, cuts: int) -> dict[str, Any]:
     found: list[check.Found]
     varies = 0
     try:
-        events = reader.events(case, [case.output])
+        read = reader.read(case, [case.output])
     except Exception as error:  # the code under test may raise anything
         found = [("lost", f"{type(error).__name__}: {error}")]
     else:
         want = case.expected.model_copy(update={"tools": case.tools})
-        found = check.problems(reading(events, case), want)
+        found = check.problems(read[0], want)
         rng = random.Random(f"0/{case.name}")
         for _ in range(cuts):
             pieces = random_pieces(case.output, rng)
-            if reader.events(case, pieces) != events:
+            if reader.read(case, pieces) != read:
                 varies += 1
                 found.append(("form", f"otherwise in the pieces {pieces}"))
     right = check.worst(found) in ("", "form")
