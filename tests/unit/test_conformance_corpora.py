@@ -4,10 +4,10 @@
 import pytest
 
 from conformance import check, corpora
+from conformance.__main__ import READER
 from conformance.case import Call, Case
 from conformance.corpora import CORPORA, fragments, ordinary, sloppy
 from conformance.corpora import spelling as spellings
-from conformance.corpora.__main__ import READER
 from conformance.corpora.case import make
 from conformance.corpora.reader import Reader
 from conformance.reading import ReadCall, Reading

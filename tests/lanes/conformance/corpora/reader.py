@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from conformance import check
 from conformance.case import Case
 from conformance.reading import ReadCall, Reading
 
@@ -83,6 +84,38 @@ def _added(writer: Any, kind: str, text: str) -> str:
         "CALL_END": lambda: writer.end(),
     }.get(kind, str)()
     return added
+
+
+def alone(reader: Reader, cases: Iterable[Case], cuts: int) -> Iterator[dict[str, Any]]:
+    """The result of each case, as a tree's host gives it: of the output whole, and of
+    ``cuts`` random cuts, which are wrong if they are read otherwise.
+    """
+    for case in cases:
+        rng, wrong, differs = random.Random(f"0/{case.name}"), {}, False
+        try:
+            read = reader.read(case, [case.output])
+            found = check.problems(read[0], case.run(case.starts[0]).expected)
+            for cut in range(cuts):
+                pieces = random_pieces(case.output, rng)
+                if reader.read(case, pieces) != read:
+                    wrong[f"split {cut}"] = [
+                        "lost",
+                        f"otherwise in the pieces {pieces}",
+                    ]
+        except Exception as error:  # the code under test may raise anything
+            found = [("lost", f"{type(error).__name__}: {error}")]
+        if case.class_ == "implementation-defined":
+            differs, found = check.worst(found) not in ("", "form"), []
+        if found:
+            wrong["full"] = [check.worst(found), *(why for _, why in found)]
+        ways = ["full", *(f"split {cut}" for cut in range(cuts))]
+        result = {
+            **{"case": case.name, "class": case.class_, "start": case.starts[0]},
+            **{"surface": "reader", "reasoning": "none", "ordinary": False},
+            **{"right": [way for way in ways if way not in wrong], "wrong": wrong},
+            **{"differs": differs, "sdk": {}, "streams": len(ways)},
+        }
+        yield {"name": case.name, "results": [result]}
 
 
 def random_pieces(text: str, rng: random.Random) -> list[str]:
