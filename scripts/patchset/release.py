@@ -134,7 +134,8 @@ def load(name: str | None = None) -> Release:
         return defaults[0]
     full = "v" + name.removeprefix("v")
     if full not in (known := release_names()):
-        near = [one for one in known if f"{one}.".startswith(f"{full.lower()}.")]
+        bare = f"v{name.lower().removeprefix('v')}."
+        near = [one for one in known if f"{one}.".startswith(bare)]
         near += [one.name for one in releases() if name == "latest" and one.default]
         hint = f"did you mean {near[-1]}? " if near else ""
         raise UsageError(
