@@ -11,6 +11,7 @@ from patchset.errors import ConflictError, PatchsetError
 from patchset.release import Release, load, releases
 from patchset.series import patched_files
 from patchset.series.apply import (
+    ENTRY,
     changes_between,
     computed,
     tree_of,
@@ -146,6 +147,7 @@ def _save(
     gone = set(stamp["applied"]) - text.keys()
     ours = {*stamp["inputs"].items(), *stamp.get("written", {}).items()}
     if port:
+        _show_moved(release, tree, stamp)
         taken, outcome.lines = _ported(release, tree, stamp, made)
         now = taken_proofs(release)
         if now and taken.issuperset(now):  # an edit of it that is kept
@@ -169,6 +171,34 @@ def _save(
     left = [entry for entry in old if entry not in text and entry not in gone]
     outcome.lines += [f"left out of the series: {entry}" for entry in left]
     return made
+
+
+def _show_moved(release: Release, tree: Path, stamp: Mapping[str, Any]) -> None:
+    """Stop once at patches that git has put on other files than they were for."""
+    port = stamp["port"]
+    found = moved(tree, read(load(port["from"])))
+    if found and not port.get("shown"):
+        write_stamp(tree, {**stamp, "port": {**port, "shown": True}})
+        raise ConflictError(
+            "these patches change other files than before, as git takes a file that is "
+            "gone for one that has its lines:\n  " + "\n  ".join(found),
+            f"look at each: git -C {tree} log -p {STOCK_REF}..; amend what is wrong; "
+            f"then nox -s refresh -- {release.name} takes the tree as it is",
+        )
+
+
+def moved(tree: Path, series: Series) -> list[str]:
+    """Patches of a series that change other files in a tree's commits, with both."""
+    form = f"--format=%x00%(trailers:key={ENTRY},valueonly,separator=%x20)"
+    names = ("log", "--no-renames", "--name-only", form, f"{STOCK_REF}..HEAD")
+    commits = git.text(tree, *names).split("\0")[1:]
+    now = {lines[0]: {*lines[1:]} - {""} for lines in map(str.splitlines, commits)}
+    return [
+        f"{patch.name}: {', '.join(sorted(now[patch.entry]))}; it was for "
+        f"{', '.join(sorted(patch.paths))}"
+        for patch in series.patches
+        if now.get(patch.entry, {*patch.paths}) != {*patch.paths}
+    ]
 
 
 def _as_stored(release: Release, found: Exported, inputs: Mapping[str, str]) -> Series:
