@@ -21,7 +21,8 @@ from patchset.series.mail import Patch
 from patchset.series.read import Series, read
 from patchset.series.rebase import port, port_base, unmerged
 from patchset.series.refresh import moved
-from patchset.series.stock_tree import STOCK_REF, stock_tree
+from patchset.series.state import STOCK_REF
+from patchset.series.stock_tree import stock_tree
 
 #: Where a branch, tag or commit is looked up unless a remote is named.
 UPSTREAM = "https://github.com/vllm-project/vllm"

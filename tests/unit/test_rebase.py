@@ -134,6 +134,17 @@ def test_a_patch_that_goes_onto_another_file_is_shown_before_it_is_kept(
     assert "pkg/other.py" in (made.folder / "twenty.diff").read_text()
 
 
+def test_another_source_is_not_taken_while_a_rebase_waits(stopped: Project) -> None:
+    resolve(stopped)
+    pin = (stopped.folder / "release.toml").read_text()
+    other = stopped.pin_next("another\n" + PARSER, "")
+    said = other.run("refresh", "v1.3.0", status=1).stderr
+    assert "names another source" in said and "--discard" in said
+    stopped.pin_next(changed(line20="score"))
+    assert (stopped.folder / "release.toml").read_text() == pin
+    stopped.run("refresh", "v1.3.0")
+
+
 def test_conflict_markers_become_no_patch(stopped: Project) -> None:
     stopped.git("add", "--all")
     stopped.git("am", "--continue")
