@@ -453,11 +453,13 @@ def test_an_html_page_is_read_by_its_anchors() -> None:
         f'<a href="../../f/{NAME}?y=1&amp;z#sha256={SHA}">x</a><a>none</a>'
         '<a data-requires-python="&gt;=3.9" href="pkg-1.1.tar.gz#md5=1">y</a>'
         '<a href="file:///etc/pkg-1.2.tar.gz">z</a><a href="pkg%2D1.4.tar.gz">q</a>'
+        '<!-- <a href="pkg-1.5.tar.gz">gone</a> --><A HREF=pkg-1.6.tar.gz>r</A>'
     )
     assert ask(page.encode(), "text/html") == [
         Link(NAME, f"http://HOST/f/{NAME}?y=1&z"),
         Link("pkg-1.1.tar.gz", "http://HOST/index/pkg/pkg-1.1.tar.gz"),
         Link("pkg-1.4.tar.gz", "http://HOST/index/pkg/pkg%2D1.4.tar.gz"),
+        Link("pkg-1.6.tar.gz", "http://HOST/index/pkg/pkg-1.6.tar.gz"),
     ]
     assert ask(b"<a " * 60_000, "text/html") == []
     with pytest.raises(UnavailableError, match="is not an index page"):

@@ -4,7 +4,6 @@
 import ast
 import contextlib
 import functools
-import html
 import json
 import netrc
 import os
@@ -14,8 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import httpx
 from packaging.utils import canonicalize_name
@@ -34,7 +34,6 @@ _ACCEPT = (
     "text/html;q=0.1"
 )
 _HTTP = re.compile(r"https?://")
-_ANCHOR = re.compile(r"""<a\s[^<>]*href\s*=\s*["']([^"'#]+)""", re.IGNORECASE)
 _ASKED = (
     "'pip config list' shows the indexes, of which those of http and https are asked; a "
     "file in build/downloads needs none"
@@ -235,8 +234,21 @@ def _from_json(content: bytearray) -> Iterator[Link]:
                 yield Link(name, url, hashes.get("sha256"), entry.get("size"))
 
 
+class _Anchors(HTMLParser):
+    """The addresses of a page's anchors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.urls: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a" and (url := dict(attrs).get("href")):
+            self.urls.append(urldefrag(url).url)
+
+
 def _from_html(content: bytearray) -> Iterator[Link]:
     """The links of a PEP 503 page."""
-    for anchor in _ANCHOR.finditer(content.decode("utf-8", errors="replace")):
-        url = html.unescape(anchor[1])
+    page = _Anchors()
+    page.feed(content.decode("utf-8", errors="replace"))
+    for url in page.urls:
         yield Link(unquote(urlsplit(url).path.rpartition("/")[2]), url)
