@@ -86,10 +86,10 @@ def test_docker_gets_a_folder_that_checks_the_base_itself(
         stand.chmod(0o755)
         done = released.run("build-image")
     folder = released.root / "build/images/v1.2.0-cuda/docker"
-    *_, command, run, _, name, _, _, last = done.stdout.splitlines()
+    serve = done.stdout.partition("To serve:\n")[2]
     assert f"docker build --tag {NAME} {folder}" in done.stdout
-    assert "docker run" in run and command == "To serve:" and NAME in name
-    assert "--tool-call-parser" in last
+    assert serve.startswith("  docker run ") and f" {NAME} \\\n" in serve
+    assert "--tool-call-parser" in serve.splitlines()[-1]
     # It has not been fetched here: Docker does, and looks at it.
     assert "fetch" not in done.stderr
     (first, *_) = (folder / "Dockerfile").read_text().splitlines()
