@@ -143,7 +143,7 @@ def test_without_an_engine_there_is_a_layout(
 ) -> None:
     without(monkeypatch, tmp_path / "bin", "skopeo", "git", "setpriv")
     done = released.run("build-image", "--base", base)
-    assert "neither podman nor Docker" in done.stdout.splitlines()[-1]
+    assert "Neither podman nor Docker" in done.stdout.splitlines()[-1]
     assert layout.load(released.root / "build/images/v1.2.0-cuda/image").parts
 
 

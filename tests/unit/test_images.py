@@ -350,6 +350,8 @@ def test_cosign_signs_by_digest_before_anything_has_a_tag(
     assert digest(f"{goal}:v1.2.0") is None
     stand_in("cosign", f'echo "$*" >> {tmp_path}/said')
     done = said(released.run("publish", goal, "--sign"))["digest"]
+    bill = released.root / "build/images/v1.2.0-cuda-published" / sbom.FILE
+    assert done.rpartition("@sha256:")[2] in bill.read_text()
     lines = (tmp_path / "said").read_text().splitlines()
     assert [line.split()[0] for line in lines] == ["sign", "attest"]
     assert all(line.endswith(done) for line in lines)

@@ -48,7 +48,7 @@ _SERVE: dict[Target, list[str]] = {
 
 def engines() -> list[str]:
     """Those of podman, docker and buildah that work here, the best to serve by first."""
-    found = [name for name in ("podman", "buildah") if shutil.which(name)]
+    found = [name for name in ("podman", "buildah") if buildah.output(name, "info")]
     if buildah.output("docker", "info", "--format", "{{.ServerVersion}}"):
         found.insert(int("podman" in found), "docker")
     return found
@@ -165,9 +165,8 @@ def dockerfile(patched: PatchedRelease, base: Base, part: Part, out: Path) -> Pa
             f"FROM {base.name.at(part.digest)}",
             "USER root",
             f"COPY base.sha256 /{_SUMS}",
-            f"RUN sha256sum --check --strict --quiet /{_SUMS} \\",
-            *(f" && rm -rf {path} \\" for path in sorted(gone)),
-            " && true",
+            f"RUN sha256sum --check --strict --quiet /{_SUMS} && rm -rf \\",
+            " \\\n".join(f"    {path}" for path in sorted(gone)),
             "COPY files/ /",
             *(f"LABEL {key}={json.dumps(value)}" for key, value in said.items()),
             f"USER {part.config.get('config', {}).get('User') or 'root'}",
@@ -189,8 +188,8 @@ def how_to_serve(patched: PatchedRelease, folder: Path) -> list[str]:
         lines = ["Docker has it after:", f"  {place}"]
     elif not here:
         return [
-            "There is neither podman nor Docker here to run it. Publish it, or install "
-            "one (sudo apt-get install podman) and run the same command again."
+            "Neither podman nor Docker works here to run it. Publish it, or install one "
+            "(sudo apt-get install podman) and run the same command again."
         ]
     else:
         lines = [f"podman and buildah have it as {name}."]

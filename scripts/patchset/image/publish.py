@@ -7,7 +7,7 @@ that can be pulled by tag, and the next run goes on.
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast, get_args
 
@@ -44,13 +44,14 @@ def publish(
         raise MissingToolError(
             "cosign is not installed", "install it, or publish without --sign"
         )
-    with _complete(patched) as folder:
-        return _push(goal, patched, folder, sign=sign)
+    return _push(goal, patched, _complete(patched), sign=sign)
 
 
-@contextlib.contextmanager
-def _complete(patched: PatchedRelease) -> Iterator[Path]:
-    """The folder of the image to publish, which is from this checkout."""
+def _complete(patched: PatchedRelease) -> Path:
+    """The folder of the image to publish, which is from this checkout.
+
+    That of a thin one is made here: ``build/images/<release>-<target>-published``.
+    """
     folder, built = layout.folder(patched), None
     if folder.is_dir():
         built = layout.load(folder / "image")
@@ -58,8 +59,7 @@ def _complete(patched: PatchedRelease) -> Iterator[Path]:
             if found := _differing(part.labels, labels.inputs(patched)):
                 raise _foreign(folder, found[0])
         if any(labels.ROOTFS_SHA256 in part.labels for part in built.parts):
-            yield folder
-            return
+            return folder
         reference = skopeo.parse(built.parts[0].labels.get(labels.BASE_NAME, ""))
     else:
         reference = bases.official(patched)
@@ -69,12 +69,12 @@ def _complete(patched: PatchedRelease) -> Iterator[Path]:
             known = bases.known(patched, part)
             blobs = None if known else bases.fetch(base, part, scratch)
             bases.check(part, patched, blobs)
-    with files.scratch(paths.build_dir()) as scratch:
-        made = thin.build(patched, base.parts, str(base.name), scratch / "all")
-        wanted = {part.digest for part in layout.load(made / "image").parts}
-        if built and not wanted.issuperset(part.digest for part in built.parts):
-            raise _foreign(folder, "what is built from it is another image")
-        yield made
+    whole = folder.with_name(f"{folder.name}-published")
+    thin.build(patched, base.parts, str(base.name), whole)
+    made = {part.digest for part in layout.load(whole / "image").parts}
+    if built and not made.issuperset(part.digest for part in built.parts):
+        raise _foreign(folder, "what is built from it is another image")
+    return whole
 
 
 def _foreign(folder: Path, why: str) -> PatchsetError:
