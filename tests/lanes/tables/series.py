@@ -31,7 +31,10 @@ def releases_table(found: list[Release]) -> str:
 
 
 def patches_table(found: list[Release]) -> str:
-    """One row a patch: what it does, why, and the releases that have it."""
+    """One row a patch: what it does, and the releases that have it.
+
+    Why it exists stands in the message of its diff.
+    """
     by_name: dict[str, list[tuple[Release, Patch]]] = {}
     for release in found:
         for patch in read(release).patches:
@@ -41,10 +44,9 @@ def patches_table(found: list[Release]) -> str:
         patch = users[0][1]
         where = spans([release for release, _ in users], found)
         # A tag in a text is shown, not rendered, and a bar ends no cell.
-        texts = (patch.subject, " ".join(patch.body.split()))
-        shown = (html.escape(text, quote=False).replace("|", "\\|") for text in texts)
-        rows.append([name, *shown, dict(patch.trailers)["Upstream-Status"], where])
-    return results.table("patch | what it does | why | upstream | releases", rows)
+        what = html.escape(patch.subject, quote=False).replace("|", "\\|")
+        rows.append([name, what, dict(patch.trailers)["Upstream-Status"], where])
+    return results.table("patch | what it does | upstream | releases", rows)
 
 
 def spans(users: list[Release], among: list[Release]) -> str:
