@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions: what people use, then what maintainers need, then what measures.
-
-Each runs one command of the tool (``python -m patchset``) or one lane of tests, and
-hands its arguments on: ``nox -s NAME -- --help`` shows what it takes. All share one
-environment, ``.nox/project``.
+"""Sessions. Each runs a command of the tool or a lane of tests, and hands its
+arguments on: ``nox -s NAME -- --help``. All share the environment ``.nox/project``.
 """
 
 import hashlib
@@ -21,12 +18,19 @@ nox.options.sessions = ["lint", "tests", "proofs"]
 ENVIRONMENT = Path(".nox/project").resolve()
 PYTHON = str(ENVIRONMENT / "bin/python")
 TREES = Path(os.environ.get("PATCHSET_BUILD_DIR") or "build").resolve() / "trees"
+PINS = sorted(Path("patches").glob("v*/release.toml"))
 RELEASE = re.compile(r"v?\d+\.\d+\.\d+((rc|\.post)\d+)?")
+#: Our own locks, by name: what is compiled, as pyproject.toml's [tool.uv.pip] says.
+LOCKS = {
+    "tool": "-c tests/requirements.txt pyproject.toml -o requirements.txt",
+    "tests": "tests/requirements.in -o tests/requirements.txt",
+    "ci": "ci/requirements.in -o ci/requirements.txt",
+}
 LOCKED = ("--no-deps", "--require-hashes", "-r")
 
 
 def run(session: nox.Session, *words: str, **variables: str) -> None:
-    """Run a Python module, such as ``patchset apply`` or ``pytest``, in the environment."""
+    """Run a Python module, such as ``patchset apply``, in the environment."""
     path = f"{Path('scripts').resolve()}:{Path('tests/lanes').resolve()}"
     programs = f"{ENVIRONMENT / 'bin'}:{os.environ['PATH']}"
     env = {"PYTHONPATH": path, "PATH": programs, **variables}
@@ -35,10 +39,7 @@ def run(session: nox.Session, *words: str, **variables: str) -> None:
 
 
 def install(session: nox.Session, *groups: str, tree: bool = False) -> None:
-    """Install the tool's packages, groups of pyproject.toml and what a ``tree`` imports.
-
-    What was installed once is not asked for again until the files that name it change.
-    """
+    """Install the tool's packages, groups of them, and what a ``tree`` imports."""
     if not Path(PYTHON).exists():
         session.run(sys.executable, "-m", "venv", str(ENVIRONMENT), external=True)
     pip(session, *LOCKED, "requirements.txt")
@@ -59,27 +60,19 @@ def pip(session: nox.Session, *words: str) -> None:
         done.touch()
 
 
-def named(session: nox.Session) -> tuple[list[str], list[str]]:
-    """The options, and the releases: those named, of ``--all``, or the default one."""
-    pins = sorted(Path("patches").glob("*/release.toml"))
-    default = [
-        pin.parent.name for pin in pins if nox.project.load_toml(pin).get("default")
-    ]
-    given = [word for word in session.posargs if RELEASE.fullmatch(word)]
-    options = [word for word in session.posargs if word not in (*given, "--all")]
-    if "--all" in session.posargs:
-        return options, [pin.parent.name for pin in pins]
-    return options, [f"v{name.removeprefix('v')}" for name in given] or default
-
-
 def trees(session: nox.Session, *groups: str) -> tuple[list[str], list[str]]:
-    """Make both trees of the named releases; the options and the releases."""
-    options, names = named(session)
+    """Make the trees of releases: those named, --all, or the default; with options."""
     install(session, *groups, tree=True)
+    names = [word for word in session.posargs if RELEASE.fullmatch(word)]
+    options = [word for word in session.posargs if word not in (*names, "--all")]
+    if "--all" in session.posargs or not names:
+        pins = {pin.parent.name: nox.project.load_toml(pin) for pin in PINS}
+        every = "--all" in session.posargs
+        names = [name for name, pin in pins.items() if every or "default" in pin]
     if not {"-h", "--help", "--list"} & set(options):
         for name in names:
             run(session, "patchset", "apply", name)
-    return options, names
+    return options, [f"v{name.removeprefix('v')}" for name in names]
 
 
 def command(name: str, text: str, *words: str, group: str = "") -> None:
@@ -99,7 +92,7 @@ def lane(name: str, text: str, module: str = "", group: str = "") -> None:
     def session(session: nox.Session) -> None:
         options, names = trees(session, *group.split())
         run(session, module or name, *options, *names)
-        if "--results" in options:
+        if "--results" in options or name == "results":
             run(session, "tables")
 
     session.__doc__ = text
@@ -147,8 +140,7 @@ def proofs(session: nox.Session) -> None:
     run(session, "patchset", "prove", *options, *names)
     for name in [] if options else names:
         tree = str(TREES / name / "patched")
-        variables = {"VLLM_TREE": tree, "VLLM_LOGGING_LEVEL": "ERROR"}
-        run(session, "pytest", "-q", "tests/patches/modules", **variables)
+        run(session, "pytest", "-q", "tests/patches/modules", VLLM_TREE=tree)
 
 
 command("apply", "Make a patched tree: [RELEASE --discard]")
@@ -160,7 +152,12 @@ def pin(session: nox.Session) -> None:
     """Pin a release, or lock packages: v0.34.0 | --lock [RELEASE | tool | tests]"""
     install(session)
     words = [word for word in session.posargs if word != "--lock"]
-    run(session, "patchset", "lock" if "--lock" in session.posargs else "pin", *words)
+    if "--lock" not in session.posargs:
+        run(session, "patchset", "pin", *words)
+    elif ours := LOCKS.get(" ".join(words)):
+        run(session, "uv", "pip", "compile", "--quiet", "--upgrade", *ours.split())
+    else:
+        run(session, "patchset", "lock", *words)
 
 
 @nox.session
@@ -179,21 +176,13 @@ lane("clients", "Let real agents write files: [NAME… RELEASE --both]")
 lane("prefix-cache", "Test prefix caching with MTP: [RELEASE…]", "prefix_cache")
 lane("upstream-tests", "Run vLLM's own tests: [RELEASE…]", "upstream")
 lane("judges", "Ask judges that are not ours: [NAME… RELEASE…]", group="judges")
+missing = "Run what is missing in results/, for hours: [RELEASE… | --all]"
+lane("results", missing, "tables.missing", group="server bench judges")
 cpu = ("server", "v0.32.0", "--target", "cpu", "--seconds", "14400")
 command("cpu-tests", f"{serve} on the CPU: [--all]", *cpu, group="server")
-asked = "Make one file that tests a GPU host: [RELEASE --check FILE]"
-command("receipt", asked, "server", group="server")
-drafts = [f"--mtp={k}" for k in range(1, 6)]
-asked = "Test a GPU here, MTP = 1 to 5: [RELEASE --model MODEL]"
-command("gpu-tests", asked, "server", "--run", *drafts, group="server")
-
-
-@nox.session
-def results(session: nox.Session) -> None:
-    """Run what is missing in results/, for hours: [RELEASE… | --all]"""
-    options, names = trees(session, "server", "bench", "judges")
-    run(session, "tables.missing", *options, *names)
-    run(session, "tables")
+command("receipt", "Make a file that tests a GPU host", "server", group="server")
+gpu = ("server", "--run", *(f"--mtp={k}" for k in range(1, 6)))
+command("gpu-tests", "Run that file here, with MTP = 1 to 5", *gpu, group="server")
 
 
 @nox.session

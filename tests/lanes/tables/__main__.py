@@ -22,7 +22,7 @@ from engines import table as engines_table
 from gpu import check as receipts
 from patchset import console, files, paths, results, run_command
 from patchset.release import Release, releases
-from tables import series
+from tables import picture, series
 from tokens import table as tokens_table
 
 #: The suite version of each lane that keeps rows.
@@ -117,8 +117,12 @@ def readme(found: list[Release]) -> str:
     return results.fill(text, {"summary": partial(summary_table, found)})
 
 
-#: Documents with tables, below the project's root.
-DOCUMENTS = {Path("README.md"): readme, Path("docs/tables.md"): page}
+#: What is written of the results, below the project's root.
+DOCUMENTS = {
+    Path("README.md"): readme,
+    Path("docs/tables.md"): page,
+    Path("docs/faults.svg"): picture.draw,
+}
 
 
 def stale(found: list[Release]) -> list[str]:
@@ -139,7 +143,7 @@ def stale(found: list[Release]) -> list[str]:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--check", is_flag=True, help="Write nothing; name what would change.")
 def command(check: bool) -> None:
-    """Write docs/tables.md and the summary of README.md.
+    """Write docs/tables.md, docs/faults.svg and the summary of README.md.
 
     Rows of an earlier series or suite are shown with their day and named here.
     """
