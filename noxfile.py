@@ -106,7 +106,7 @@ def measure(name: str, text: str, *, own: bool = False, **needs: Any) -> None:
 
 
 serve = partial(command, groups="cpu")  # of a lane that starts or asks a server
-serve("try", "Use: serve a small model with MTP and call a tool.", "cpu.tryout")
+serve("try", "Use: serve a small model with MTP and call a tool.", "server.tryout")
 command("build-image", "Use: build an image: -- [RELEASE --base official|debian].")
 command("build-wheel", "Use: build a wheel: -- [RELEASE --mode overlay|source].")
 command("build-plugin", "Use: build the plugin for a vLLM that stays as it is.")
@@ -199,7 +199,7 @@ def upstream_tests(session: nox.Session) -> None:
 
 
 whole = "Measure: serve a small model with MTP on the CPU: -- [--all]."
-serve("cpu-tests", whole, "gpu", "v0.32.0", "--target", "cpu", "--seconds", "14400")
+serve("cpu-tests", whole, "server", "v0.32.0", "--target", "cpu", "--seconds", "14400")
 
 
 @nox.session
@@ -210,7 +210,7 @@ def receipt(session: nox.Session, *words: str) -> None:
     options = [one for one in session.posargs if not RELEASE_NAME.fullmatch(one)]
     named = [one for one in session.posargs if one not in options]
     name, *_ = named or releases(default=True)
-    python(session, "gpu", name, *words, *options)
+    python(session, "server", name, *words, *options)
 
 
 @nox.session(name="gpu-tests")

@@ -5,12 +5,12 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gpu import report
 from patchset import files, results
 from patchset.errors import PatchsetError
 from patchset.release import Release, load
 from patchset.series import patched_files
 from patchset.wheel.overlay import inside_wheel
+from server import report
 
 #: A receipt of all cells has some hundred kilobytes.
 _MOST_BYTES = 4 << 20

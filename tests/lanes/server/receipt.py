@@ -15,10 +15,10 @@ from typing import Any
 
 import click
 
-from gpu import host, overlay, report
-from gpu.serve import CELLS, CONTENT, Job, Servers
 from patchset import console, files
 from patchset.errors import EXIT_FAILED, EXIT_INTERRUPTED, PatchsetError
+from server import host, overlay, report
+from server.jobs import CELLS, CONTENT, Job, Servers
 
 #: Some servers are left, because the time was up.
 TIME_UP = 4

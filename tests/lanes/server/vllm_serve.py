@@ -16,9 +16,9 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from cpu.questions import MODEL_NAME
 from patchset import console
 from patchset.errors import PatchsetError
+from server.questions import MODEL_NAME
 
 #: The module that is the command ``vllm``.
 VLLM = "vllm.entrypoints.cli.main"
@@ -56,8 +56,8 @@ def on_cpu(*command: str, path: str = "") -> Serving:
     """
     variables = {
         "PYTHONPATH": os.pathsep.join(filter(None, (str(SITE), path))),
-        "CPU_LANE_CONV_MEND": "1",
-        "CPU_LANE_TORCHVISION_SHIM": "1",
+        "SERVER_LANE_CONV_MEND": "1",
+        "SERVER_LANE_TORCHVISION_SHIM": "1",
         "VLLM_TARGET_DEVICE": "cpu",
         "VLLM_CPU_KVCACHE_SPACE": "2",
     }
@@ -137,7 +137,7 @@ def running(
         port: int = probe.getsockname()[1]
     variables = os.environ | {
         "PYTHONPATH": str(SITE),
-        "CPU_LANE_TAP": str(tap),
+        "SERVER_LANE_TAP": str(tap),
         "VLLM_NO_USAGE_STATS": "1",
         "PYTHONFAULTHANDLER": "1",
         # Else Python takes modules from the current folder; vLLM's may lie there.

@@ -18,15 +18,15 @@ import pytest
 
 from conformance.reading import ReadCall, Reading, failed
 from conftest import Project, lay
-from cpu import checkpoints
-from cpu.asking import Answer
-from gpu import build, check, overlay, pace, real, receipt, report
-from gpu.__main__ import command
-from gpu.serve import Job
 from patchset import files, release
 from patchset.errors import PatchsetError
 from patchset.series import patched_files
 from patchset.series.apply import PatchedRelease
+from server import build, check, overlay, pace, real, receipt, report
+from server import model as small
+from server.__main__ import command
+from server.asking import Answer
+from server.jobs import Job
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def file(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """The file of a small release, with a model of one file."""
     packaged.run("refresh")
     model = lay(tmp_path / "model", {"model.safetensors": ""})
-    monkeypatch.setattr(checkpoints, "checkpoint", lambda: model)
+    monkeypatch.setattr(small, "checkpoint", lambda: model)
     return build.write(PatchedRelease(release.load()))
 
 
