@@ -5,8 +5,10 @@ import asyncio
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -27,6 +29,7 @@ from server import model as small
 from server.__main__ import command
 from server.asking import Answer
 from server.jobs import Job
+from server.vllm_serve import Group
 
 
 @pytest.fixture
@@ -237,6 +240,10 @@ def test_the_plan_begins_with_what_tells_most() -> None:
 def test_a_second_run_goes_on_from_the_first(tmp_path: Path) -> None:
     """Servers of which each second one fails, and that take no time."""
     asked: list[str] = []
+    last: dict[str, list[str]] = {}
+
+    def told(results: dict[str, Any], failures: dict[str, str]) -> None:
+        last.update(done=[*results], failed=[*failures])
 
     def result(job: Job) -> dict[str, Any]:
         asked.append(str(job))
@@ -244,12 +251,12 @@ def test_a_second_run_goes_on_from_the_first(tmp_path: Path) -> None:
             raise PatchsetError("no memory")
         return {"right": 1, "requests": 1, "wrong": [], "seconds": 5}
 
-    servers: Any = SimpleNamespace(result=result)
+    servers: Any = SimpleNamespace(result=result, at_once=1, group=Group())
     jobs = receipt.plan("cpu", [3, 5], False)
 
     def serve(seconds: float, **said: str) -> tuple[list[str], list[str]]:
         asked.clear()
-        found = receipt.serve(servers, jobs, said, tmp_path, seconds)
+        found = receipt.serve(servers, jobs, said, tmp_path, seconds, told)
         return list(found[0]), list(found[1])
 
     # The others would take longer than is left.
@@ -260,7 +267,64 @@ def test_a_second_run_goes_on_from_the_first(tmp_path: Path) -> None:
         ["stock-cpu-k3", "stock-cpu-k5"],
     )
     assert "patched-cpu-k3" not in asked and len(asked) == 3
+    failed = ["stock-cpu-k3", "stock-cpu-k5"]
+    assert last == {"done": ["patched-cpu-k3", "patched-cpu-k5"], "failed": failed}
+    with (tmp_path / "servers.jsonl").open("a") as lines:
+        lines.write('{"key": "cut by a ki')
     assert serve(4.9, commit="b") == first, "of another receipt"
+
+
+#: A server that only a signal ends.
+ENDLESS = "import time; time.sleep(600)"
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_an_interrupt_ends_all_servers_and_starts_none(
+    tmp_path: Path, at_once: int
+) -> None:
+    group = Group()
+    jobs = receipt.plan("cuda", [3, 5], False)
+    up = threading.Barrier(at_once)
+
+    def result(job: Job) -> dict[str, Any]:
+        log = tmp_path / str(job)
+        with group.started([sys.executable, "-c", ENDLESS], os.environ, log) as one:
+            up.wait(20)
+            if job is jobs[0]:
+                os.kill(os.getpid(), signal.SIGINT)
+            one.wait()
+        raise PatchsetError("the server has gone")
+
+    servers: Any = SimpleNamespace(result=result, at_once=at_once, group=group)
+    told: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        receipt.serve(servers, jobs, {}, tmp_path, 60, lambda *_: told.append(1))
+    started = [job for job in jobs if (tmp_path / str(job)).is_file()]
+    assert len(started) == at_once and not group.up and not told
+    with pytest.raises(PatchsetError, match="no server is started"):
+        result(jobs[-1])
+
+
+def test_servers_that_ran_at_a_time_are_in_the_order_of_the_plan(
+    tmp_path: Path,
+) -> None:
+    jobs = receipt.plan("cuda", [3, 5], False)
+    turns, told = [threading.Event() for _ in jobs], list[int]()
+
+    def result(job: Job) -> dict[str, Any]:
+        number = jobs.index(job)
+        if number + 1 < len(jobs):  # the later ones end first
+            assert turns[number + 1].wait(20)
+        turns[number].set()
+        return {"right": 1, "requests": 1, "wrong": [], "seconds": 5}
+
+    servers: Any = SimpleNamespace(result=result, at_once=4, group=Group())
+    found, _ = receipt.serve(
+        servers, jobs, {}, tmp_path, 60, lambda *now: told.append(len(now[0]))
+    )
+    assert list(found) == [str(job) for job in jobs] and told == [1, 2, 3, 4]
+    shown = written(tmp_path, at_once=4)
+    assert "- 4 servers at a time: their pace" in report.table(check.check(shown))
 
 
 ASKED = real.questions()

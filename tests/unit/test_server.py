@@ -3,9 +3,11 @@
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 
 from conformance.case import Expected
 from conftest import chat_answer, lay, until
+from conftest import running as is_up
 from patchset import process
 from patchset.errors import PatchsetError
 from server import asking, environment, questions, tryout, vllm_serve
@@ -265,14 +268,67 @@ def test_a_server_and_all_its_processes_end_when_the_checks_fail(
     assert until(lambda: not child.exists(), 5)
 
 
-def test_a_crash_shows_the_last_lines(tmp_path: Path) -> None:
-    program = "print('no kernel for this'); raise SystemExit(3)"
+#: A server that is deaf to SIGTERM, and has a child.
+DEAF = """\
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "{mark}"])
+time.sleep(600)
+"""
+LANE = """\
+import sys
+from pathlib import Path
+from server import vllm_serve
+vllm_serve.STOP_SECONDS = 1
+serving = vllm_serve.Serving((sys.executable, "-c", {deaf!r}, "{mark}"), (), {{}})
+with vllm_serve.running(serving, "m", 1, Path({folder!r})):
+    pass
+"""
+
+
+def test_a_lane_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
+    """By SIGKILL, which it cannot handle."""
+    mark = f"deaf-{os.getpid()}-{time.time_ns()}"
+    deaf = DEAF.format(mark=f"child-of-{mark}")
+    code = LANE.format(deaf=deaf, mark=mark, folder=str(tmp_path))
+    lane = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
+    marks = (mark, f"child-of-{mark}")
+    assert until(lambda: all(map(is_up, marks)))
+    lane.kill()
+    lane.communicate()
+    assert until(lambda: not any(map(is_up, marks)), 20)
+
+
+BEFORE = "(EngineCore pid=7) ERROR 11-26 17:00:00 [core.py:9] "
+LOG = (
+    f"{BEFORE}Traceback (most recent call last):",
+    f'{BEFORE}  File "a.py", line 1, in b',
+    f"{BEFORE}torch.OutOfMemoryError: no memory",
+    "Traceback (most recent call last):",
+    "RuntimeError: Engine core initialization failed. See root cause above.",
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "cause"),
+    [
+        (f"print(*{LOG!r}, sep=chr(10)); raise SystemExit(3)", "torch.OutOfMemoryE"),
+        ("print('no kernel for this'); raise SystemExit(3)", "no kernel for this"),
+        ("raise SystemExit(3)", "it said nothing"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_m"),
+    ],
+)
+def test_a_server_that_does_not_start_is_shown_with_its_cause_and_its_log(
+    tmp_path: Path, program: str, cause: str
+) -> None:
     with (
-        pytest.raises(PatchsetError, match="ended with status 3") as caught,
+        pytest.raises(PatchsetError, match=r"ended with status [13] after") as caught,
         vllm_serve.running(serving(program), tmp_path, 1, tmp_path / "logs"),
     ):
         pass
-    assert "no kernel for this" in (caught.value.hint or "")
+    assert f" s: {cause}" in caught.value.message
+    log = tmp_path / "logs" / "server-k1.log"
+    assert (caught.value.hint or "").startswith(f"its log is {log}; it ends with")
 
 
 ENGINE = """\

@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,10 @@ class Servers:
     logs: Path
     model: str | None
     extra: tuple[str, ...]
+    at_once: int = 1
+    group: vllm_serve.Group = field(default_factory=vllm_serve.Group)
+    #: One is timed at a time; others may start or answer meanwhile.
+    timing: threading.Lock = field(default_factory=threading.Lock)
 
     def started(self, job: Job) -> vllm_serve.Serving:
         """How a job's server is started."""
@@ -66,9 +71,11 @@ class Servers:
         if self.target == "cpu":
             return vllm_serve.on_cpu(*command, path=tree)
         words = (*CELLS[job.cell], *(_REAL if self.model else _SMALL), *self.extra)
+        # What one has compiled serves the next; two at a time write no common cache.
+        cache = job.variant if self.at_once == 1 else str(job)
         variables = {
             "PYTHONPATH": os.pathsep.join([str(vllm_serve.SITE), tree]),
-            "VLLM_CACHE_ROOT": str(self.scratch / "cache" / job.variant),
+            "VLLM_CACHE_ROOT": str(self.scratch / "cache" / cache),
             "HF_HUB_OFFLINE": "0" if self.model else "1",
         }
         return vllm_serve.Serving(command, words, variables)
@@ -81,6 +88,7 @@ class Servers:
             self.model or CONTENT / "checkpoint",
             job.mtp,
             self.logs / str(job),
+            self.group,
         ) as running:
             found = asyncio.run(self._judged(running))
         return {**vars(job), **found, "seconds": round(time.monotonic() - begun)}
@@ -92,7 +100,8 @@ class Servers:
             accepted = running.accepted()
             # The first one that a client would watch; it is long.
             timed = next(q for q in asked if q.streamed and q.surface == "chat")
-            paced = await pace.measure(client, timed.body(), *_TIMED[self.target])
+            with self.timing:
+                paced = await pace.measure(client, timed.body(), *_TIMED[self.target])
         judge = real.verdicts if self.model else asking.verdicts
         return asking.summary(judge(answers)) | {
             "complaints": [] if self.model else asking.complaints(accepted),

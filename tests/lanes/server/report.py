@@ -96,12 +96,19 @@ def table(receipt: Receipt) -> str:
         f"- taken {receipt['taken']}, {receipt['seconds']} s; "
         f"not run: {', '.join(receipt['left']) or 'nothing'}",
         *(f"- kernels, {k}: {v}" for k, v in receipt["kernels"].items()),
+        *_shared(receipt.get("at_once", 1)),
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
         *(f"| {' | '.join(row)} |" for row in rows(receipt["servers"])),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _shared(at_once: int) -> list[str]:
+    """A line of the table, if one server had not the machine alone."""
+    said = f"- {at_once} servers at a time: their pace is not that of one alone"
+    return [said] if at_once > 1 else []
 
 
 def rows(servers: Iterable[dict[str, Any]]) -> list[list[str]]:
