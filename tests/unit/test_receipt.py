@@ -5,6 +5,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import pytest
 
 from conformance.reading import ReadCall, Reading, failed
 from conftest import Project, lay
-from patchset import files, release
+from patchset import console, files, git, release
 from patchset.errors import PatchsetError
 from patchset.series import patched_files
 from patchset.series.apply import PatchedRelease
@@ -139,6 +140,8 @@ def written(folder: Path, **changed: Any) -> Path:
         "pace": {"streams": 64, "tokens_per_second": 9.0, "p50_ms": 1.0, "p99_ms": 2.0},
         "complaints": [],
         "by_kind": {"right": 7, "parser": 2},
+        "wrong": [],
+        "seconds": 5,
     }
     made = {
         "format": report.FORMAT,
@@ -146,13 +149,15 @@ def written(folder: Path, **changed: Any) -> Path:
         "commit": "abc",
         "program": "0" * 64,
         "model": "small",
+        "arguments": [],
         "target": "cuda",
         "kernels": {"patched": "right, 5 rows"},
         "series": files.sha256_file(patched_files.file(release.load("v0.33.0"))),
         "files": {path: sums[path] for path in sums if path.startswith("vllm/")},
         "machine": {
             "gpus": ["NVIDIA T4, 15 GiB, sm_75"],
-            "cpu": "8",
+            "cpu": "8 x x86_64",
+            "python": "3.12.3",
             "driver": "580",
             "cuda": "13.0",
             "rocm": None,
@@ -200,6 +205,120 @@ def test_a_receipt_of_something_else_is_refused(
     place.write_text(place.read_text().replace('"edited"', "5"))
     with pytest.raises(PatchsetError, match=why):
         command.main(["--check", str(place)], standalone_mode=False)
+
+
+def forged(folder: Path, where: str, value: Any) -> Path:
+    """A receipt with another value at a path like ``servers.0.right``, its sum right."""
+    place = written(folder)
+    made = json.loads(place.read_text())
+    *keys, last = where.split(".")
+    inner = made
+    for key in keys:
+        inner = inner[int(key) if key.isdigit() else key]
+    inner[last] = value
+    place.write_text(json.dumps(made | {"sha256": report.sum_of(made)}))
+    return place
+
+
+CELL = "T4 |\n\n# A heading of the documents\n\n| x"
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("machine.gpus", [CELL]),
+        ("machine.gpus", ["T4 | x"]),
+        ("machine.gpus", ["[T4](https://example.invalid)"]),
+        ("machine.gpus", ["a" * 101]),
+        ("machine.driver", "580\x1b[2J"),
+        ("machine.versions", {"torch": "2.14.0\u2028# A heading"}),
+        ("machine.official_image", 1),
+        ("servers.0.right", 10),
+        ("servers.0.right", -1),
+        ("servers.0.right", "7"),
+        ("servers.0.right", 7.0),
+        ("servers.0.right", True),
+        ("servers.0.right", 8),
+        ("servers.0.requests", 10),
+        ("servers.0.by_kind", {"right": 9}),
+        ("servers.0.by_kind", {"right": 7, "parser": 3, "form": -1}),
+        ("servers.0.variant", "patched | 9/9"),
+        ("servers.0.cell", CELL),
+        ("servers.0.mtp", 10**30),
+        ("servers.0.accepted_by_position", [1.1]),
+        ("servers.0.pace.p50_ms", "1 | 2"),
+        ("servers.0.pace.tokens_per_second", 10**400),
+        ("servers.0.more", 1),
+        ("servers", [{}]),
+        ("release", "../v0.33.0"),
+        ("taken", "2026-11-25 | x"),
+        ("kernels", {"patched": "right\x1b]0;title\x07"}),
+        ("failures", {CELL: "why"}),
+        ("model", "\ud800"),
+        ("at_once", 0),
+    ],
+)
+def test_a_receipt_with_a_right_sum_writes_nothing_of_its_own_into_documents(
+    tmp_path: Path, where: str, value: Any
+) -> None:
+    with pytest.raises(
+        PatchsetError, match=r"receipt\.json is no receipt: "
+    ) as refused:
+        check.check(forged(tmp_path, where, value))
+    assert where.partition(".")[0] in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 100_000 + "]" * 100_000,
+        '{"format":' * 100_000 + "1" + "}" * 100_000,
+        '{"format": "\\ud800"}',
+        '{"format": NaN}',
+        '{"format": ' + "9" * 5000 + "}",
+        "\x00",
+        "",
+    ],
+)
+def test_json_that_is_no_receipt_is_refused_in_one_line(
+    tmp_path: Path, content: str
+) -> None:
+    place = tmp_path / "receipt.json"
+    place.write_text(content)
+    done = subprocess.run(
+        [sys.executable, "-m", "server", "--check", str(place)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and done.stderr.startswith("error: receipt.json ")
+    assert "Traceback" not in done.stderr and len(done.stderr) < 500
+
+
+def test_nothing_of_a_receipt_or_of_a_program_moves_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = {"failures": {"stock-graphs-k3": "red \x1b[31m\x9b1m\r\nas a log has it"}}
+    assert "\\u001b" not in report.text(written) and "\\n" in report.text(written)
+    wild = "a\x1b]0;title\x07 \x9b2J \u202e\ud800 [red]b\tc\nd"
+    console.note(wild)
+    console.result(wild)
+    console.show_error(PatchsetError(wild, wild))
+    with console.step(wild):
+        pass
+    said = "".join(capsys.readouterr())
+    assert said.count("[red]b") == 6 and said.count("d\n") >= 5
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ud800]", said)
+
+
+@pytest.mark.parametrize("words", [["log", "\x1b[31mx"], ["\x1b[31m"]])
+def test_git_says_what_is_wrong_without_its_escape_codes(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(git.GitError) as failed:
+        git.run(tmp_path, *words)
+    console.show_error(failed.value)
+    said = capsys.readouterr().err
+    assert "[31m" in said and "\x1b" not in said
 
 
 def test_the_session_says_that_there_is_no_driver_before_it_makes_anything(

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from patchset import console
+
 Receipt = dict[str, Any]
 
 #: Raised by hand when an older receipt can no longer be read.
@@ -31,7 +33,10 @@ _FREE = ("model", "arguments", "failures", "servers", "kernels")
 
 
 def redacted(value: Any, *folders: Path) -> Any:
-    """A value without folders, home, user and host, addresses and serial numbers."""
+    """A value without folders, home, user and host, addresses and serial numbers.
+
+    Nor has it what a terminal would obey, such as the colours of a log.
+    """
     if isinstance(value, dict):
         return {key: redacted(each, *folders) for key, each in value.items()}
     if isinstance(value, list):
@@ -46,7 +51,7 @@ def redacted(value: Any, *folders: Path) -> Any:
     ]
     for name in sorted(set(names) - {"", "/", "root"}, key=len, reverse=True):
         value = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "***", value)
-    return _SERIAL.sub("***", value)
+    return console.printable(_SERIAL.sub("***", value))
 
 
 def sum_of(receipt: Receipt) -> str:
