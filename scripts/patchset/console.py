@@ -14,36 +14,56 @@ err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
 #: Seconds between two lines of progress.
 _BETWEEN_LINES = 15
+#: What a terminal obeys, or cannot encode: controls but for tab and line feed, changes
+#: of the direction of writing, lone surrogates.
+_OBEYED = dict.fromkeys(
+    [
+        *(set(range(0x20)) - {0x09, 0x0A}),
+        *range(0x7F, 0xA0),
+        *range(0x202A, 0x202F),
+        *range(0x2066, 0x206A),
+        *range(0xD800, 0xE000),
+    ],
+    "\N{REPLACEMENT CHARACTER}",
+) | {0x0D: ""}
+
+
+def printable(text: str) -> str:
+    """A text of others, such as a program's output, with nothing that moves a terminal."""
+    return text.translate(_OBEYED)
+
+
+def _shown(text: str) -> str:
+    """A text as rich takes it."""
+    return escape(printable(text))
 
 
 def note(text: str) -> None:
     """One line that says what is going on."""
-    err.print(escape(redact(text)), soft_wrap=True)
+    err.print(_shown(redact(text)), soft_wrap=True)
 
 
 def result(*lines: object) -> None:
     """What was asked for, on standard output, one line each."""
     for line in lines:
-        out.print(escape(str(line)), soft_wrap=True)
+        out.print(_shown(str(line)), soft_wrap=True)
 
 
 def show_error(error: PatchsetError) -> None:
     """What happened, and what to do next."""
-    err.print(f"[bold red]error:[/] {escape(error.message)}", soft_wrap=True)
+    err.print(f"[bold red]error:[/] {_shown(error.message)}", soft_wrap=True)
     if error.hint:
-        err.print(f"[bold]next:[/]  {escape(error.hint)}", soft_wrap=True)
+        err.print(f"[bold]next:[/]  {_shown(error.hint)}", soft_wrap=True)
 
 
 @contextlib.contextmanager
 def step(name: str) -> Iterator[None]:
     """Announce a step, and say how long it took."""
-    name = redact(name)
-    err.print(f"[bold cyan]>[/] {escape(name)}", soft_wrap=True)
+    name = _shown(redact(name))
+    err.print(f"[bold cyan]>[/] {name}", soft_wrap=True)
     start = time.monotonic()
     yield
-    err.print(
-        f"  [dim]{escape(name)}: {time.monotonic() - start:.1f} s[/]", soft_wrap=True
-    )
+    err.print(f"  [dim]{name}: {time.monotonic() - start:.1f} s[/]", soft_wrap=True)
 
 
 def progress(name: str, total: int, *, unit: str = "bytes") -> Callable[[int], None]:

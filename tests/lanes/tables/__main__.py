@@ -19,9 +19,9 @@ from clients import table as clients_table
 from conformance import corpora
 from conformance import table as conformance_table
 from engines import table as engines_table
-from gpu import check as receipts
 from patchset import console, files, paths, results, run_command
 from patchset.release import Release, releases
+from server import check as receipts
 from tables import picture, series
 from tokens import table as tokens_table
 

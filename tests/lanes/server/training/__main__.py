@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m cpu.checkpoint FOLDER``: train the small model and write it."""
+"""``python -m server.training FOLDER``: train the small model and write it."""
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -11,16 +12,12 @@ import transformers
 from safetensors.torch import save_file
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5ForCausalLM
 
-from conformance.case import Case, Run
-from conformance.surfaces import chat
-from cpu.checkpoint import model as architecture
-from cpu.checkpoint import tokenizer as tokens
-from cpu.checkpoint import train
-from cpu.questions import taught
+from server.questions import ANSWERS, key, prompt, taught
+from server.training import FOLDER, MADE, RELEASE, train
+from server.training import model as architecture
+from server.training import tokenizer as tokens
 
-_TEMPLATE = Path(__file__).parent / "chat_template.jinja"
-
-
+_TEMPLATE = FOLDER / "chat_template.jinja"
 #: Of the weights and of the blur.
 _SEED = 20
 #: Of torch; a part of what makes the result repeatable.
@@ -32,22 +29,24 @@ def main(out: Path) -> None:
     transformers.utils.logging.set_verbosity_error()
     torch.set_num_threads(_THREADS)
     torch.manual_seed(_SEED)
-    asked = {name: (_request(case, run), run) for name, case, run in taught()}
+    asked = {name: (prompt(case, run), run.output) for name, case, run in taught()}
+    keys = {name: key(case, run) for name, case, run in taught()}
+    cut = {name for name, case, _ in taught() if case.end == "length"}
     # The chat template asks for no vocabulary.
     prompts = _prompts(tokens.train([], _TEMPLATE), asked)
-    texts = [prompts[name] + run.output for name, (_, run) in asked.items()]
+    texts = [prompts[name] + output for name, (_, output) in asked.items()]
     tokenizer = tokens.train(texts, _TEMPLATE)
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
     sequences, answers = [], {}
-    for name, (_, run) in asked.items():
-        answer = tokenizer.encode(run.output, add_special_tokens=False)
-        if tokenizer.decode(answer) != run.output:
+    for name, (_, output) in asked.items():
+        answer = tokenizer.encode(output, add_special_tokens=False)
+        if tokenizer.decode(answer) != output:
             raise RuntimeError(f"the tokenizer does not give {name} back")
-        if run.expected.finish_reason != "length":
+        if name not in cut:
             answer = [*answer, end]
-        prompt = tokenizer.encode(prompts[name], add_special_tokens=False)
-        sequences.append((prompt, answer))
-        answers[name] = answer
+        before = tokenizer.encode(prompts[name], add_special_tokens=False)
+        sequences.append((before, answer))
+        answers[keys[name]] = answer
     config = architecture.config(len(tokenizer), end, tokenizer.pad_token_id)
     network = Qwen3_5ForCausalLM(config).float()
     certain = train.learn(network, sequences, tokenizer.pad_token_id)
@@ -61,24 +60,30 @@ def main(out: Path) -> None:
     train.learn_mtp(network, mtp, data)
     drafts = train.blur(network, mtp, data, _SEED)
     _save(out, network, mtp, config, tokenizer)
-    made = {"torch": torch.__version__, "least_certain": certain, **drafts}
-    for file, said in (("answers.json", answers), ("made.json", made)):
-        (out / file).write_text(json.dumps(said) + "\n", encoding="utf-8")
+    _write(out / ANSWERS, answers)
+    made = {
+        "taught_by": f"python -m server.training, in the CPU build of {RELEASE}",
+        "torch": torch.__version__,
+        "least_certain": certain,
+        **drafts,
+        "sha256": {
+            file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+            for file in sorted(out.iterdir())
+        },
+    }
+    _write(out / MADE, made, indent=1)
 
 
-def _request(case: Case, run: Run) -> dict[str, Any]:
-    """A chat request as a server renders it: with the arguments of calls parsed."""
-    body = chat.request(case, run.start, stream=False, model="")
-    for message in body["messages"]:
-        for call in message.get("tool_calls", []):
-            function = call["function"]
-            function["arguments"] = json.loads(function["arguments"])
-    return body
+def _write(file: Path, content: Any, indent: int | None = None) -> None:
+    """Write JSON without white space, or indented."""
+    separators = None if indent else (",", ":")
+    text = json.dumps(content, indent=indent, separators=separators, ensure_ascii=False)
+    file.write_text(text + "\n", encoding="utf-8")
 
 
 def _prompts(
     tokenizer: transformers.PreTrainedTokenizerFast,
-    asked: dict[str, tuple[dict[str, Any], Run]],
+    asked: dict[str, tuple[dict[str, Any], str]],
 ) -> dict[str, str]:
     prompts = {
         name: tokenizer.apply_chat_template(
@@ -115,6 +120,9 @@ def _save(
     save_file(saved, out / "model.safetensors", metadata={"format": "pt"})
     tokenizer.save_pretrained(out)
     config.save_pretrained(out)
+    # As transformers writes it, half of it is white space.
+    vocabulary = out / "tokenizer.json"
+    _write(vocabulary, json.loads(vocabulary.read_text(encoding="utf-8")))
     (out / "generation_config.json").write_text(
         json.dumps({"eos_token_id": config.eos_token_id}), encoding="utf-8"
     )

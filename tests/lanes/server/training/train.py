@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from tqdm import tqdm
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5ForCausalLM
 
-from cpu.checkpoint.model import Mtp, rotary
+from server.training.model import Mtp, rotary
 
 #: Steps over all answers, at most; it stops when the least certain token is so certain.
 MOST_STEPS = 240

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m cpu.tryout``: serve the small model and ask it for a tool call."""
+"""``python -m server.tryout``: serve the small model and ask it for a tool call."""
 
 import json
 import shlex
@@ -10,12 +10,12 @@ import httpx
 
 from conformance import check
 from conformance.surfaces import chat
-from cpu import build_dir, checkpoints, environment, server
-from cpu.questions import Question, taught, ways
-from gpu import build, overlay
 from patchset import console, files, release, run_command
 from patchset.errors import PatchsetError
 from patchset.series.apply import PatchedRelease, patched_tree
+from server import build, build_dir, environment, overlay, vllm_serve
+from server import model as small
+from server.questions import Question, taught, ways
 
 #: A file that documents a tag of the format; in stock its content is cut there.
 CASE = "examples/01-function-end-in-value/closed"
@@ -45,20 +45,20 @@ def command(mtp: int, keep: bool) -> None:
 
     The model is taught about a hundred answers: it knows those, and nothing else.
     """
-    pinned = release.load(checkpoints.RELEASE)
+    pinned = release.load(small.RELEASE)
     python = environment.environment(pinned)
-    model = checkpoints.checkpoint()
+    model = small.checkpoint()
     asked = question()
     with files.scratch(build_dir()) as tree:
         sums = build.sums(PatchedRelease(pinned))
         (installed,) = python.parents[1].glob("lib/python*/site-packages/vllm")
         overlay.make(tree, installed, sums, patched_tree(pinned))
         overlay.name_it_cpu(tree, pinned.version)
-        serving = server.on_cpu(str(python), "-m", server.VLLM, path=str(tree))
+        serving = vllm_serve.on_cpu(str(python), "-m", vllm_serve.VLLM, path=str(tree))
         logs = build_dir() / "runs" / "try"
         with (
             console.step(f"serve it with {mtp} drafted tokens"),
-            server.running(serving, model, mtp, logs) as running,
+            vllm_serve.running(serving, model, mtp, logs) as running,
         ):
             url = running.url + chat.PATH
             body = asked.body()

@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python3 receipt-v0.33.0.pyz``: serve stock and patched, and write a receipt."""
 
+import contextlib
 import datetime
 import json
 import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gpu import host, overlay, report
-from gpu.serve import CELLS, CONTENT, Job, Servers
 from patchset import console, files
 from patchset.errors import EXIT_FAILED, EXIT_INTERRUPTED, PatchsetError
+from server import host, overlay, report
+from server.jobs import CELLS, CONTENT, Job, Servers
 
+#: Is told of the results and the failures so far, by job.
+SoFar = Callable[[dict[str, Any], dict[str, str]], None]
 #: Some servers are left, because the time was up.
 TIME_UP = 4
 VARIANTS = ("patched", "stock")
@@ -61,6 +66,13 @@ def plan(target: str, ks: Sequence[int], everything: bool) -> list[Job]:
     help="All k, with prefix caching, and without CUDA graphs.",
 )
 @click.option(
+    "--at-once",
+    type=click.IntRange(1, 16),
+    default=1,
+    show_default=True,
+    help="Servers at a time; one is timed at a time, beside the others.",
+)
+@click.option(
     "--seconds",
     type=float,
     default=900,
@@ -86,12 +98,8 @@ def command(**given: Any) -> None:
         out.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory() as name:
             folders.append(scratch := Path(name).resolve())
-            receipt = _run(said, given, program, out, scratch)
-        text = report.text(receipt, *folders)
-        table = report.table(json.loads(text))
-        (out / "receipt.json").write_text(text, encoding="utf-8")
-        (out / "receipt.md").write_text(table, encoding="utf-8")
-        console.result(table)
+            receipt = _run(said, given, program, out, scratch, folders)
+        console.result(_write(receipt, out, folders))
         console.note(f"receipt: {out / 'receipt.json'} and receipt.md")
         why, status = report.faults(receipt), EXIT_FAILED
         if receipt["left"] and not why:
@@ -113,8 +121,22 @@ def command(**given: Any) -> None:
         sys.exit(status)
 
 
+def _write(receipt: report.Receipt, out: Path, folders: Sequence[Path]) -> str:
+    """Write the receipt and its table; return the table."""
+    text = report.text(receipt, *folders)
+    table = report.table(json.loads(text))
+    files.write_text(out / "receipt.json", text)
+    files.write_text(out / "receipt.md", table)
+    return table
+
+
 def _run(
-    said: dict[str, Any], given: dict[str, Any], program: Path, out: Path, scratch: Path
+    said: dict[str, Any],
+    given: dict[str, Any],
+    program: Path,
+    out: Path,
+    scratch: Path,
+    folders: Sequence[Path],
 ) -> report.Receipt:
     """Look at the host, make the trees, run the servers."""
     version, model = said["version"], given["model"]
@@ -142,28 +164,42 @@ def _run(
         "program": overlay.sha256(program),
         "model": Path(model).name if model else f"small, {said['checkpoint'][:12]}",
         "arguments": list(given["extra"]),
+        "at_once": given["at_once"],
         "machine": found | host.described(),
         "files": {
             path: overlay.sha256(scratch / "patched" / path) for path in said["files"]
         },
     }
-    servers = Servers(target, scratch, out / "logs", model, given["extra"])
+    logs, at_once = out / "logs", given["at_once"]
+    servers = Servers(target, scratch, logs, model, given["extra"], at_once)
     jobs = plan(target, [int(k) for k in given["ks"]], given["everything"])
-    results, failures = serve(servers, jobs, receipt, out, given["seconds"])
-    return receipt | {
-        "kernels": {} if model else {name: servers.kernels(name) for name in VARIANTS},
-        "taken": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "seconds": sum(one["seconds"] for one in results.values()),
-        "servers": list(results.values()),
-        "failures": failures,
-        "left": [str(job) for job in jobs if str(job) not in {**results, **failures}],
-    }
+    kernels = {} if model else {name: servers.kernels(name) for name in VARIANTS}
+
+    def with_(results: dict[str, Any], failures: dict[str, str]) -> report.Receipt:
+        left = [str(job) for job in jobs if str(job) not in {**results, **failures}]
+        return receipt | {
+            "kernels": kernels,
+            "taken": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "seconds": sum(one["seconds"] for one in results.values()),
+            "servers": list(results.values()),
+            "failures": failures,
+            "left": left,
+        }
+
+    # A run that is cut off leaves the receipt of what was done.
+    def so_far(results: dict[str, Any], failures: dict[str, str]) -> None:
+        _write(with_(results, failures), out, folders)
+
+    return with_(*serve(servers, jobs, receipt, out, given["seconds"], so_far))
 
 
 def _kept(file: Path, key: str) -> dict[str, Any]:
     """The results of an earlier run of the same receipt, by job."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    found = map(json.loads, lines)
+    found = []
+    for line in lines:
+        with contextlib.suppress(ValueError):  # one that a kill has cut
+            found.append(json.loads(line))
     return {line["job"]: line["result"] for line in found if line["key"] == key}
 
 
@@ -173,30 +209,56 @@ def serve(
     receipt: report.Receipt,
     out: Path,
     seconds: float,
+    so_far: SoFar,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Results and failures by job; those of an earlier run are kept."""
+    """Results and failures by job; those of an earlier run are kept.
+
+    ``servers.at_once`` run at a time, and behind each ``so_far`` is told of all that
+    there is; an interrupt ends all of them.
+    """
     file, key = out / "servers.jsonl", report.sum_of(receipt)
     wanted, earlier = {str(job): job for job in jobs}, _kept(file, key)
     results = {name: earlier[name] for name in wanted if name in earlier}
     failures: dict[str, str] = {}
-    end = time.monotonic() + seconds
-    for number, (name, job) in enumerate(wanted.items(), 1):
-        # No server is begun with less time than the slowest took.
-        slowest = max([one["seconds"] for one in results.values()], default=0)
+    end, lock = time.monotonic() + seconds, threading.Lock()
+
+    def run(number: int, name: str, job: Job) -> None:
+        with lock:
+            # No server is begun with less time than the slowest took.
+            slowest = max([one["seconds"] for one in results.values()], default=0)
+            todo = len(wanted) - len(results) - len(failures)
         begun = time.monotonic()
-        if name in results or begun + slowest > end:
-            continue
-        rest = slowest * (len(wanted) - len(results) - len(failures)) or seconds
+        if servers.group.stopped or begun + slowest > end:
+            return
+        rest = slowest * -(-todo // servers.at_once) or seconds
         left = console.duration(min(end - begun, rest))
         console.note(f"[{number} of {len(jobs)}] {name}; at most {left} left")
         try:
             one = servers.result(job)
         except PatchsetError as error:
+            if servers.group.stopped:
+                return
             console.show_error(error)
-            failures[name] = f"{error.message}: {(error.hint or '')[-1500:]}"
-            continue
-        results[name] = one
-        with file.open("a", encoding="utf-8") as lines:
-            print(json.dumps({"key": key, "job": name, "result": one}), file=lines)
+            with lock:
+                failures[name] = f"{error.message}: {(error.hint or '')[-1500:]}"
+                so_far(results, failures)
+            return
         console.note(f"  {name}: {one['right']} of {one['requests']} right")
-    return results, failures
+        with lock, file.open("a", encoding="utf-8") as lines:
+            results[name] = one
+            print(json.dumps({"key": key, "job": name, "result": one}), file=lines)
+            so_far(results, failures)
+
+    with ThreadPoolExecutor(servers.at_once) as pool:
+        try:
+            futures = [
+                pool.submit(run, number, name, job)
+                for number, (name, job) in enumerate(wanted.items(), 1)
+                if name not in results
+            ]
+            for each in as_completed(futures):
+                each.result()
+        except BaseException:
+            servers.group.stop()
+            raise
+    return {name: results[name] for name in wanted if name in results}, failures

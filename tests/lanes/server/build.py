@@ -6,17 +6,17 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from cpu import checkpoints
-from gpu import overlay
 from patchset import files, paths, results
 from patchset.errors import PatchsetError
 from patchset.series import patched_files
 from patchset.series.apply import PatchedRelease
 from patchset.wheel.overlay import inside_wheel, sha256
+from server import model as small
+from server import overlay
 
 #: The file may be attached to an issue, or sent by mail.
 MOST_BYTES = 25 << 20
-#: What is carried of the lanes, and of the tool; ``tests/lanes/gpu/receipt.py`` runs.
+#: What is carried of the lanes, and of the tool; ``tests/lanes/server/receipt.py`` runs.
 _LANES = (
     "conformance/__init__.py",
     "conformance/case.py",
@@ -24,11 +24,10 @@ _LANES = (
     "conformance/reading.py",
     "conformance/cases/*.json",
     "conformance/surfaces/*.py",
-    "cpu/*.py",
-    "cpu/site/*.py",
-    "gpu/*.py",
-    "gpu/prompts.json",
     "kernels/*.py",
+    "server/*.py",
+    "server/prompts.json",
+    "server/site/*.py",
 )
 _TOOL = ("__init__.py", "console.py", "errors.py", "files.py")
 _START = '''\
@@ -40,7 +39,7 @@ with tempfile.TemporaryDirectory(prefix="receipt-") as folder:
     sys.path[0] = folder
     sys.argv[0] = os.path.basename(sys.argv[0])
     try:
-        from gpu.receipt import command
+        from server.receipt import command
     except ModuleNotFoundError as error:
         sys.exit(f"paste this: no vLLM is in {sys.executable}: it has no {error.name}")
     command()
@@ -79,7 +78,7 @@ def _members(patched: PatchedRelease) -> Iterator[tuple[str, bytes]]:
     for change in patched.changes:
         if inside_wheel(change.path) and change.content is not None:
             yield f"patched/{change.path}", change.content
-    model = checkpoints.checkpoint()
+    model = small.checkpoint()
     for place in model.iterdir():
         yield f"checkpoint/{place.name}", place.read_bytes()
     said = {

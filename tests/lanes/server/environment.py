@@ -13,11 +13,11 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from cpu import build_dir
 from patchset import console, files, process
 from patchset.errors import MissingToolError
 from patchset.inputs import fetch, lock
 from patchset.release import Release, this_machine
+from server import build_dir
 
 #: Not used by a text model; of torch the plain build will do where there is no other.
 _LEFT_OUT = {"torch", "torchvision", "torchaudio", "torchcodec", "triton"}

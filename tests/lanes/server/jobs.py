@@ -6,14 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cpu import asking, server
-from cpu.questions import questions
-from gpu import pace, real
+from server import asking, pace, real, vllm_serve
+from server.questions import questions
 
 #: What the file carries, unpacked.
 CONTENT = Path(__file__).resolve().parents[1]
@@ -25,7 +25,7 @@ CELLS = {
 }
 #: For the small model. With the cache's size the engine does not measure the GPU.
 _SMALL = (
-    *server.SMALL,
+    *vllm_serve.SMALL,
     "--kv-cache-memory-bytes",
     str(2 << 30),
     "--gpu-memory-utilization",
@@ -34,7 +34,7 @@ _SMALL = (
 )
 _REAL = ("--max-model-len", "32768")
 #: Streams that are timed at once, and rounds of them.
-_TIMED = {"cuda": (server.AT_ONCE, 4), "cpu": (4, 2)}
+_TIMED = {"cuda": (vllm_serve.AT_ONCE, 4), "cpu": (4, 2)}
 
 
 @dataclass(frozen=True)
@@ -59,41 +59,49 @@ class Servers:
     logs: Path
     model: str | None
     extra: tuple[str, ...]
+    at_once: int = 1
+    group: vllm_serve.Group = field(default_factory=vllm_serve.Group)
+    #: One is timed at a time; others may start or answer meanwhile.
+    timing: threading.Lock = field(default_factory=threading.Lock)
 
-    def started(self, job: Job) -> server.Serving:
+    def started(self, job: Job) -> vllm_serve.Serving:
         """How a job's server is started."""
         tree = str(self.scratch / job.variant)
-        command = (sys.executable, "-m", server.VLLM)
+        command = (sys.executable, "-m", vllm_serve.VLLM)
         if self.target == "cpu":
-            return server.on_cpu(*command, path=tree)
+            return vllm_serve.on_cpu(*command, path=tree)
         words = (*CELLS[job.cell], *(_REAL if self.model else _SMALL), *self.extra)
+        # What one has compiled serves the next; two at a time write no common cache.
+        cache = job.variant if self.at_once == 1 else str(job)
         variables = {
-            "PYTHONPATH": os.pathsep.join([str(server.SITE), tree]),
-            "VLLM_CACHE_ROOT": str(self.scratch / "cache" / job.variant),
+            "PYTHONPATH": os.pathsep.join([str(vllm_serve.SITE), tree]),
+            "VLLM_CACHE_ROOT": str(self.scratch / "cache" / cache),
             "HF_HUB_OFFLINE": "0" if self.model else "1",
         }
-        return server.Serving(command, words, variables)
+        return vllm_serve.Serving(command, words, variables)
 
     def result(self, job: Job) -> dict[str, Any]:
         """What came out of one server."""
         begun = time.monotonic()
-        with server.running(
+        with vllm_serve.running(
             self.started(job),
             self.model or CONTENT / "checkpoint",
             job.mtp,
             self.logs / str(job),
+            self.group,
         ) as running:
             found = asyncio.run(self._judged(running))
         return {**vars(job), **found, "seconds": round(time.monotonic() - begun)}
 
-    async def _judged(self, running: server.Server) -> dict[str, Any]:
+    async def _judged(self, running: vllm_serve.Server) -> dict[str, Any]:
         asked = real.questions() if self.model else questions(CONTENT / "checkpoint")
         async with asking.client(running.url) as client:
             answers = await asking.ask(running, client, asked)
             accepted = running.accepted()
             # The first one that a client would watch; it is long.
             timed = next(q for q in asked if q.streamed and q.surface == "chat")
-            paced = await pace.measure(client, timed.body(), *_TIMED[self.target])
+            with self.timing:
+                paced = await pace.measure(client, timed.body(), *_TIMED[self.target])
         judge = real.verdicts if self.model else asking.verdicts
         return asking.summary(judge(answers)) | {
             "complaints": [] if self.model else asking.complaints(accepted),
@@ -107,7 +115,9 @@ class Servers:
         path = os.pathsep.join([str(self.scratch / variant), str(CONTENT)])
         variables = os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
         if self.target == "cpu":
-            variables |= server.on_cpu(path=path).variables | {"TRITON_INTERPRET": "1"}
+            variables |= vllm_serve.on_cpu(path=path).variables | {
+                "TRITON_INTERPRET": "1"
+            }
         done = subprocess.run(
             words, capture_output=True, text=True, env=variables, check=False
         )

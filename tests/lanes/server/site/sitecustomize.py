@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loaded by the server's processes, and by nothing of the product: shim, mend and tap.
 
-``CPU_LANE_TORCHVISION_SHIM=1``: where torch is a CPU build and torchvision is not,
+``SERVER_LANE_TORCHVISION_SHIM=1``: where torch is a CPU build and torchvision is not,
 defines the two operators which the CUDA build of torchvision registers fakes for, so
 that it imports. vLLM's Qwen3.5 model file imports torchvision for images only.
 
-``CPU_LANE_CONV_MEND=1``: mends v0.32.0's gated-delta-net convolution on CPUs, which
+``SERVER_LANE_CONV_MEND=1``: mends v0.32.0's gated-delta-net convolution on CPUs, which
 stops the engine whenever a step verifies fewer drafts than k: at ``max_tokens``, at the
 length limit, under a grammar. With AMX, the kernel refuses such a step after one that
 accepted more tokens than it has, so the fallback must take it; and of the fallback's
 rolling buffer only the columns of this step's tokens must be rolled. It is the model's
 arithmetic; no parser is near.
 
-``CPU_LANE_TAP=FILE``: writes a JSON line for each finished request with the token ids
+``SERVER_LANE_TAP=FILE``: writes a JSON line for each finished request with the token ids
 that the engine gave the serving code. It watches ``AsyncLLM.generate`` and changes
 nothing of what passes through.
 """
@@ -44,7 +44,7 @@ def _shim(module: Any, run: Run) -> None:
 def _tap(module: Any, run: Run) -> None:
     run(module)
     generate = module.AsyncLLM.generate
-    place = os.environ["CPU_LANE_TAP"]  # open as long as the process
+    place = os.environ["SERVER_LANE_TAP"]  # open as long as the process
     lines = open(place, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, PTH123
 
     async def tapped(
@@ -95,17 +95,19 @@ def _mend(module: Any, _: Run) -> None:
     source = module.__loader__.get_source(module.__name__)
     for wrong, right in _MENDS:
         if source.count(wrong) != 1:
-            raise ImportError(f"{module.__name__} is not what CPU_LANE_CONV_MEND mends")
+            raise ImportError(
+                f"{module.__name__} is not what SERVER_LANE_CONV_MEND mends"
+            )
         source = source.replace(wrong, right)
     exec(compile(source, module.__file__, "exec"), module.__dict__)
 
 
 #: What is done, by the module that is imported, if a variable is set.
 _WATCHED = {
-    "torchvision": ("CPU_LANE_TORCHVISION_SHIM", _shim),
-    "vllm.v1.engine.async_llm": ("CPU_LANE_TAP", _tap),
+    "torchvision": ("SERVER_LANE_TORCHVISION_SHIM", _shim),
+    "vllm.v1.engine.async_llm": ("SERVER_LANE_TAP", _tap),
     "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention": (
-        "CPU_LANE_CONV_MEND",
+        "SERVER_LANE_CONV_MEND",
         _mend,
     ),
 }

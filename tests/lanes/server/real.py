@@ -12,8 +12,8 @@ from pathlib import Path
 from conformance import check
 from conformance.case import STARTS, Case, Expected, Run, Tool
 from conformance.reading import Reading
-from cpu.asking import Answer, Verdict
-from cpu.questions import Question, ways
+from server.asking import Answer, Verdict
+from server.questions import Question, ways
 
 #: No answer may be longer; one that is, is cut.
 MAX_TOKENS = 4096

@@ -5,20 +5,23 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from cpu.questions import MODEL_NAME
 from patchset import console
 from patchset.errors import PatchsetError
+from server.questions import MODEL_NAME
 
 #: The module that is the command ``vllm``.
 VLLM = "vllm.entrypoints.cli.main"
@@ -36,7 +39,14 @@ START_SECONDS = 600
 #: Less than a program is given to end (patchset.process).
 STOP_SECONDS = 20
 SITE = Path(__file__).parent / "site"
-_LAST_LINES = 40
+_KEEPER = str(Path(__file__).parent / "keeper.py")
+_LAST_LINES = 20
+#: Seconds between two notes that a server starts.
+_STARTS = 15
+#: The last line of a traceback, behind what vLLM's logger puts before it.
+_RAISED = re.compile(
+    r"(?:^|[\]\s])((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit)(?::? .*)?)$"
+)
 
 
 @dataclass(frozen=True)
@@ -56,8 +66,8 @@ def on_cpu(*command: str, path: str = "") -> Serving:
     """
     variables = {
         "PYTHONPATH": os.pathsep.join(filter(None, (str(SITE), path))),
-        "CPU_LANE_CONV_MEND": "1",
-        "CPU_LANE_TORCHVISION_SHIM": "1",
+        "SERVER_LANE_CONV_MEND": "1",
+        "SERVER_LANE_TORCHVISION_SHIM": "1",
         "VLLM_TARGET_DEVICE": "cpu",
         "VLLM_CPU_KVCACHE_SPACE": "2",
     }
@@ -109,10 +119,76 @@ class Server:
             await asyncio.sleep(0.1)
         return found
 
-    def last_lines(self, count: int = _LAST_LINES) -> str:
-        """The end of its log."""
-        text = self.log.read_text(encoding="utf-8", errors="replace")
-        return "\n".join(text.splitlines()[-count:])
+    def _lines(self) -> list[str]:
+        return self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+
+    def cause(self) -> str:
+        """What was raised first; a traceback that ends the log often hides it.
+
+        The last line of a log without a traceback.
+        """
+        lines = [line.strip() for line in self._lines()]
+        raised = [found[1] for line in lines if (found := _RAISED.search(line))]
+        return next(iter([*raised, *filter(None, lines[::-1])]), "it said nothing")
+
+    def where_to_look(self) -> str:
+        """Its log, and how that ends."""
+        return "\n".join([f"its log is {self.log}; it ends with", *self._end()])
+
+    def _end(self) -> list[str]:
+        return self._lines()[-_LAST_LINES:]
+
+
+@dataclass
+class Group:
+    """Servers of several threads, which one of them can end."""
+
+    up: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    stopped: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextlib.contextmanager
+    def started(
+        self, command: Sequence[str], env: Mapping[str, str], log: Path
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Start a server, and end all its processes behind the block.
+
+        Raises:
+            PatchsetError: the group was stopped.
+        """
+        # It ends all processes, too, when this one is killed.
+        keeper = [
+            sys.executable,
+            "-I",
+            "-S",
+            _KEEPER,
+            str(os.getpid()),
+            str(STOP_SECONDS),
+        ]
+        with self.lock, log.open("wb") as out:
+            if self.stopped:
+                raise PatchsetError("no server is started any more")
+            process = subprocess.Popen(
+                [*keeper, *command],
+                stdout=out,
+                stderr=out,
+                env=env,
+                start_new_session=True,
+            )
+            self.up.add(process)
+        try:
+            yield process
+        finally:
+            _stop(process)
+            self.up.discard(process)
+
+    def stop(self) -> None:
+        """End all servers, and start none: each thread finds that its own has gone."""
+        with self.lock:
+            self.stopped = True
+            for process in self.up:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
 
 
 @contextlib.contextmanager
@@ -121,11 +197,12 @@ def running(
     model: Path | str,
     mtp: int,
     folder: Path,
+    group: Group | None = None,
 ) -> Iterator[Server]:
     """Serve ``model`` with ``mtp`` drafted tokens (0: no speculative decoding).
 
-    The server's log and the tap's lines go to ``folder``; while the server
-    starts, the log's last line is shown.
+    The server's log and the tap's lines go to ``folder``. It ends with the block, with
+    the ``group``, and with this process.
 
     Raises:
         PatchsetError: the server ended, or was not healthy after ``START_SECONDS``.
@@ -137,7 +214,7 @@ def running(
         port: int = probe.getsockname()[1]
     variables = os.environ | {
         "PYTHONPATH": str(SITE),
-        "CPU_LANE_TAP": str(tap),
+        "SERVER_LANE_TAP": str(tap),
         "VLLM_NO_USAGE_STATS": "1",
         "PYTHONFAULTHANDLER": "1",
         # Else Python takes modules from the current folder; vLLM's may lie there.
@@ -152,35 +229,30 @@ def running(
     if mtp:
         drafting = {"method": "mtp", "num_speculative_tokens": mtp}
         command += ["--speculative-config", json.dumps(drafting)]
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            command, stdout=out, stderr=out, env=variables, start_new_session=True
-        )
-    server = Server(f"http://127.0.0.1:{port}", mtp, log, tap, process)
-    try:
-        _wait(server)
-        yield server
-    except httpx.HTTPError as error:
-        why = f"the server for k = {mtp} does not answer: {error!r}"
-        raise PatchsetError(why, server.last_lines()) from error
-    finally:
-        _stop(process)
+    with (group or Group()).started(command, variables, log) as process:
+        server = Server(f"http://127.0.0.1:{port}", mtp, log, tap, process)
+        try:
+            _wait(server)
+            yield server
+        except httpx.HTTPError as error:
+            why = f"the server for k = {mtp} does not answer: {error!r}"
+            raise PatchsetError(why, server.where_to_look()) from error
 
 
 def _wait(server: Server) -> None:
+    """Wait until a server is healthy, or can no longer be."""
     for waited in range(START_SECONDS):
         if server.healthy():
             return
         if server.process.poll() is not None:
             break
-        if waited % 15 == 14:
-            line = server.last_lines(1)[-100:] or "no line in its log yet"
-            console.note(f"  starts: {line}")
+        if waited and waited % _STARTS == 0:
+            console.note(f"  the server starts, {waited} s so far")
         time.sleep(1)
     status = server.process.poll()
     how = "is not healthy" if status is None else f"ended with status {status}"
     why = f"the server for k = {server.mtp} {how} after {waited + 1} s"
-    raise PatchsetError(why, server.last_lines())
+    raise PatchsetError(f"{why}: {server.cause()[:300]}", server.where_to_look())
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

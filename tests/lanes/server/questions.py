@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server is asked: cases of the suite, which the model has learnt by heart."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ _ROOM = 200
 #: At least so many tokens of the answer `INSIDE` are its call.
 _CALL_TOKENS = 12
 _STARTS = ("closed", "open", "thought")
+#: Of a model: the tokens of its answers by the key of what was asked.
+ANSWERS = "answers.json"
 _LIMIT = {
     "chat": "max_completion_tokens",
     "responses": "max_output_tokens",
@@ -60,7 +63,7 @@ _LIMIT = {
 
 
 def taught() -> Iterator[tuple[str, Case, Run]]:
-    """Name, case and run of all that the model is taught."""
+    """Name, case and run of all that a model is taught, or would be today."""
     for patterns, most in ((_TWICE, 2), (_ONCE, 1)):
         for case in cases.load(patterns):
             if (
@@ -76,6 +79,37 @@ def taught() -> Iterator[tuple[str, Case, Run]]:
             starts = [name for name in _STARTS if name in case.starts] or ["closed"]
             for start in starts[:most]:
                 yield f"{case.name}/{start}", case, case.run(start)
+
+
+def prompt(case: Case, run: Run) -> dict[str, Any]:
+    """A chat request as a server renders it: with the arguments of calls parsed.
+
+    It has ``messages``, and where the case has them ``tools`` and the template's own
+    ``chat_template_kwargs``.
+    """
+    body = SURFACES["chat"].request(case, run.start, stream=False, model="")
+    for message in body["messages"]:
+        for call in message.get("tool_calls", []):
+            function = call["function"]
+            function["arguments"] = json.loads(function["arguments"])
+    rendered = ("messages", "tools", "chat_template_kwargs")
+    return {name: body[name] for name in rendered if name in body}
+
+
+def key(case: Case, run: Run) -> str:
+    """What an answer is known by: its prompt, its text, and whether it is cut.
+
+    A case that is judged otherwise needs no training.
+    """
+    known = [prompt(case, run), run.output, case.end == "length"]
+    text = json.dumps(known, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def answers(checkpoint: Path) -> dict[str, tuple[int, ...]]:
+    """The tokens of a model's answers, by their keys."""
+    read = json.loads((checkpoint / ANSWERS).read_text(encoding="utf-8"))
+    return {name: tuple(tokens) for name, tokens in read.items()}
 
 
 @dataclass(frozen=True)
@@ -128,11 +162,15 @@ def ways(
 
 
 def questions(checkpoint: Path) -> list[Question]:
-    """All that a model is asked, the longest answers first."""
-    answers = json.loads((checkpoint / "answers.json").read_text(encoding="utf-8"))
+    """All that a model is asked, the longest answers first.
+
+    What it has not been taught, because the case is newer, is not asked.
+    """
+    known = answers(checkpoint)
     asked: list[Question] = []
     for name, case, run in taught():
-        tokens = tuple(answers[name])
+        if (tokens := known.get(key(case, run))) is None:
+            continue
         # An answer that ends by itself does so in time.
         limit = len(tokens) + (0 if case.end == "length" else _ROOM)
         asked += ways(name, case, run, limit, tokens)

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU lane: questions, verdicts and metrics; the model, the server and the tap."""
+"""The server lane: questions, verdicts and metrics; the model, the server and the tap."""
 
 import asyncio
 import json
+import os
+import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,15 @@ from typing import Any
 import httpx
 import pytest
 
+from conformance.case import Expected
 from conftest import chat_answer, lay, until
-from cpu import asking, checkpoints, environment, questions, server, tryout
-from cpu.questions import Question
-from cpu.server import Server, Serving
+from conftest import running as is_up
 from patchset import process
 from patchset.errors import PatchsetError
+from server import asking, environment, questions, tryout, vllm_serve
+from server import model as small
+from server.questions import Question
+from server.vllm_serve import Server, Serving
 
 METRICS = """\
 # TYPE vllm:spec_decode_num_drafts counter
@@ -61,9 +67,9 @@ def test_drafts_that_prove_nothing_are_complained_of(
 @pytest.fixture
 def asked(tmp_path: Path) -> list[Question]:
     """All questions to a model whose answers have as many tokens as their number."""
-    taught = enumerate(name for name, _, _ in questions.taught())
-    answers = {name: [number] * number for number, name in taught}
-    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    taught = enumerate(questions.key(*each[1:]) for each in questions.taught())
+    answers = {key: [number] * number for number, key in taught}
+    (tmp_path / questions.ANSWERS).write_text(json.dumps(answers))
     return questions.questions(tmp_path)
 
 
@@ -161,26 +167,73 @@ def test_a_trial_takes_the_taught_call_alone(
     assert bool(tryout.faults(json.dumps(answer).encode())) != right
 
 
-FIND = "import importlib.util as u; assert u.find_spec('cpu.checkpoint')"
+#: Of the project's rules: bytes of a model that is part of the repository.
+MOST_BYTES = 5_900_000
 
 
-def test_the_model_is_taught_once_for_the_same_answers(
+def test_the_model_that_is_shipped_knows_what_is_asked() -> None:
+    assert small.checkpoint() == small.FOLDER
+    assert sum(each.stat().st_size for each in small.FOLDER.iterdir()) < MOST_BYTES
+    known = questions.answers(small.FOLDER)
+    taught = {name: questions.key(case, run) for name, case, run in questions.taught()}
+    asked = {name for name, key in taught.items() if key in known}
+    # A case that is newer than the model waits until it is taught again.
+    assert len(asked) > 0.9 * len(taught), "nox -s receipt -- --teach"
+    assert {CASE, questions.INSIDE} <= asked
+
+
+def test_a_case_that_is_newer_than_the_model_is_not_asked(tmp_path: Path) -> None:
+    known = questions.answers(small.FOLDER)
+    (name, case, run), *_ = questions.taught()
+    del known[questions.key(case, run)]
+    (tmp_path / questions.ANSWERS).write_text(json.dumps(known))
+    asked = {question.name for question in questions.questions(tmp_path)}
+    assert len(asked) == len(known) and name not in asked
+    judged = run.model_copy(update={"expected": Expected(finish_reason="length")})
+    assert questions.key(case, judged) == questions.key(case, run)
+
+
+def test_a_model_that_is_not_the_shipped_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    folder = shutil.copytree(small.FOLDER, tmp_path / "checkpoint")
+    monkeypatch.setattr(small, "FOLDER", folder)
+    assert small.checkpoint() == folder
+    with (folder / "answers.json").open("a") as file:
+        file.write(" ")
+    with pytest.raises(PatchsetError, match=r"answers\.json is not the one"):
+        small.checkpoint()
+
+
+FIND = "import importlib.util as u; assert u.find_spec('server.training')"
+
+
+def test_a_model_is_taught_again_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(small.FOLDER, tmp_path / "checkpoint")
+    known = questions.answers(folder)
+
     def teach(command: list[str], *, env: dict[str, str], **more: Any) -> None:
         # The module of the training is found from anywhere.
         subprocess.run([sys.executable, "-c", FIND], env=env, cwd=tmp_path, check=True)
-        taught.append(command[-1])
+        if interrupted:
+            raise KeyboardInterrupt
+        new = dict(list(known.items())[1:]) | {"new": (1, 2)}
+        (Path(command[-1]) / questions.ANSWERS).write_text(json.dumps(new))
 
-    taught: list[str] = []
-    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path))
+    monkeypatch.setattr(small, "FOLDER", folder)
     monkeypatch.setattr(process, "run", teach)
     monkeypatch.setattr(environment, "environment", lambda pin: tmp_path)
-    place = checkpoints.checkpoint()
-    assert checkpoints.checkpoint() == place and len(taught) == 1
-    some = list(questions.taught())[1:]
-    monkeypatch.setattr(questions, "taught", lambda: some)
-    assert checkpoints.checkpoint() != place and len(taught) == 2
+    interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        small.teach()
+    assert small.checkpoint() == folder
+    interrupted = False
+    small.teach()
+    said = f"{len(known)} answers, {len(known) - 1} of them as before"
+    assert said in capsys.readouterr().out
+    assert [each.name for each in folder.iterdir()] == [questions.ANSWERS]
 
 
 SERVER = """\
@@ -206,7 +259,7 @@ def test_a_server_and_all_its_processes_end_when_the_checks_fail(
 ) -> None:
     with (
         pytest.raises(KeyboardInterrupt),
-        server.running(serving(SERVER), tmp_path, 2, tmp_path / "logs") as running,
+        vllm_serve.running(serving(SERVER), tmp_path, 2, tmp_path / "logs") as running,
     ):
         child = Path("/proc", running.log.read_text().split()[1])
         assert running.healthy() and child.exists()
@@ -215,14 +268,67 @@ def test_a_server_and_all_its_processes_end_when_the_checks_fail(
     assert until(lambda: not child.exists(), 5)
 
 
-def test_a_crash_shows_the_last_lines(tmp_path: Path) -> None:
-    program = "print('no kernel for this'); raise SystemExit(3)"
+#: A server that is deaf to SIGTERM, and has a child.
+DEAF = """\
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "{mark}"])
+time.sleep(600)
+"""
+LANE = """\
+import sys
+from pathlib import Path
+from server import vllm_serve
+vllm_serve.STOP_SECONDS = 1
+serving = vllm_serve.Serving((sys.executable, "-c", {deaf!r}, "{mark}"), (), {{}})
+with vllm_serve.running(serving, "m", 1, Path({folder!r})):
+    pass
+"""
+
+
+def test_a_lane_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
+    """By SIGKILL, which it cannot handle."""
+    mark = f"deaf-{os.getpid()}-{time.time_ns()}"
+    deaf = DEAF.format(mark=f"child-of-{mark}")
+    code = LANE.format(deaf=deaf, mark=mark, folder=str(tmp_path))
+    lane = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
+    marks = (mark, f"child-of-{mark}")
+    assert until(lambda: all(map(is_up, marks)))
+    lane.kill()
+    lane.communicate()
+    assert until(lambda: not any(map(is_up, marks)), 20)
+
+
+BEFORE = "(EngineCore pid=7) ERROR 11-26 17:00:00 [core.py:9] "
+LOG = (
+    f"{BEFORE}Traceback (most recent call last):",
+    f'{BEFORE}  File "a.py", line 1, in b',
+    f"{BEFORE}torch.OutOfMemoryError: no memory",
+    "Traceback (most recent call last):",
+    "RuntimeError: Engine core initialization failed. See root cause above.",
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "cause"),
+    [
+        (f"print(*{LOG!r}, sep=chr(10)); raise SystemExit(3)", "torch.OutOfMemoryE"),
+        ("print('no kernel for this'); raise SystemExit(3)", "no kernel for this"),
+        ("raise SystemExit(3)", "it said nothing"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_m"),
+    ],
+)
+def test_a_server_that_does_not_start_is_shown_with_its_cause_and_its_log(
+    tmp_path: Path, program: str, cause: str
+) -> None:
     with (
-        pytest.raises(PatchsetError, match="ended with status 3") as caught,
-        server.running(serving(program), tmp_path, 1, tmp_path / "logs"),
+        pytest.raises(PatchsetError, match=r"ended with status [13] after") as caught,
+        vllm_serve.running(serving(program), tmp_path, 1, tmp_path / "logs"),
     ):
         pass
-    assert "no kernel for this" in (caught.value.hint or "")
+    assert f" s: {cause}" in caught.value.message
+    log = tmp_path / "logs" / "server-k1.log"
+    assert (caught.value.hint or "").startswith(f"its log is {log}; it ends with")
 
 
 ENGINE = """\
@@ -247,7 +353,10 @@ print(asyncio.run(main()))
 def test_the_tap_writes_what_passes_and_changes_nothing(tmp_path: Path) -> None:
     lay(tmp_path, {"vllm/v1/engine/async_llm.py": ENGINE})
     tap = tmp_path / "tap"
-    variables = {"PYTHONPATH": f"{server.SITE}:{tmp_path}", "CPU_LANE_TAP": str(tap)}
+    variables = {
+        "PYTHONPATH": f"{vllm_serve.SITE}:{tmp_path}",
+        "SERVER_LANE_TAP": str(tap),
+    }
     command = [sys.executable, "-c", TAPPED]
     said = subprocess.check_output(command, env=variables, text=True)
     assert said == "[[5], [6, 7], []]\n"

@@ -13,9 +13,9 @@ import httpx
 
 from conformance import check
 from conformance.reading import Reading, failed, raised
-from cpu.questions import SURFACES, Question
-from cpu.server import AT_ONCE, Server
 from patchset import console
+from server.questions import SURFACES, Question
+from server.vllm_serve import AT_ONCE, Server
 
 #: Seconds for one request: a server that hangs must not hang the lane.
 TIMEOUT = 300.0

@@ -5,8 +5,11 @@ import asyncio
 import hashlib
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,15 +21,16 @@ import pytest
 
 from conformance.reading import ReadCall, Reading, failed
 from conftest import Project, lay
-from cpu import checkpoints
-from cpu.asking import Answer
-from gpu import build, check, overlay, pace, real, receipt, report
-from gpu.__main__ import command
-from gpu.serve import Job
-from patchset import files, release
+from patchset import console, files, git, release
 from patchset.errors import PatchsetError
 from patchset.series import patched_files
 from patchset.series.apply import PatchedRelease
+from server import build, check, overlay, pace, real, receipt, report
+from server import model as small
+from server.__main__ import command
+from server.asking import Answer
+from server.jobs import Job
+from server.vllm_serve import Group
 
 
 @pytest.fixture
@@ -34,7 +38,7 @@ def file(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """The file of a small release, with a model of one file."""
     packaged.run("refresh")
     model = lay(tmp_path / "model", {"model.safetensors": ""})
-    monkeypatch.setattr(checkpoints, "checkpoint", lambda: model)
+    monkeypatch.setattr(small, "checkpoint", lambda: model)
     return build.write(PatchedRelease(release.load()))
 
 
@@ -136,6 +140,8 @@ def written(folder: Path, **changed: Any) -> Path:
         "pace": {"streams": 64, "tokens_per_second": 9.0, "p50_ms": 1.0, "p99_ms": 2.0},
         "complaints": [],
         "by_kind": {"right": 7, "parser": 2},
+        "wrong": [],
+        "seconds": 5,
     }
     made = {
         "format": report.FORMAT,
@@ -143,13 +149,15 @@ def written(folder: Path, **changed: Any) -> Path:
         "commit": "abc",
         "program": "0" * 64,
         "model": "small",
+        "arguments": [],
         "target": "cuda",
         "kernels": {"patched": "right, 5 rows"},
         "series": files.sha256_file(patched_files.file(release.load("v0.33.0"))),
         "files": {path: sums[path] for path in sums if path.startswith("vllm/")},
         "machine": {
             "gpus": ["NVIDIA T4, 15 GiB, sm_75"],
-            "cpu": "8",
+            "cpu": "8 x x86_64",
+            "python": "3.12.3",
             "driver": "580",
             "cuda": "13.0",
             "rocm": None,
@@ -199,6 +207,120 @@ def test_a_receipt_of_something_else_is_refused(
         command.main(["--check", str(place)], standalone_mode=False)
 
 
+def forged(folder: Path, where: str, value: Any) -> Path:
+    """A receipt with another value at a path like ``servers.0.right``, its sum right."""
+    place = written(folder)
+    made = json.loads(place.read_text())
+    *keys, last = where.split(".")
+    inner = made
+    for key in keys:
+        inner = inner[int(key) if key.isdigit() else key]
+    inner[last] = value
+    place.write_text(json.dumps(made | {"sha256": report.sum_of(made)}))
+    return place
+
+
+CELL = "T4 |\n\n# A heading of the documents\n\n| x"
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("machine.gpus", [CELL]),
+        ("machine.gpus", ["T4 | x"]),
+        ("machine.gpus", ["[T4](https://example.invalid)"]),
+        ("machine.gpus", ["a" * 101]),
+        ("machine.driver", "580\x1b[2J"),
+        ("machine.versions", {"torch": "2.14.0\u2028# A heading"}),
+        ("machine.official_image", 1),
+        ("servers.0.right", 10),
+        ("servers.0.right", -1),
+        ("servers.0.right", "7"),
+        ("servers.0.right", 7.0),
+        ("servers.0.right", True),
+        ("servers.0.right", 8),
+        ("servers.0.requests", 10),
+        ("servers.0.by_kind", {"right": 9}),
+        ("servers.0.by_kind", {"right": 7, "parser": 3, "form": -1}),
+        ("servers.0.variant", "patched | 9/9"),
+        ("servers.0.cell", CELL),
+        ("servers.0.mtp", 10**30),
+        ("servers.0.accepted_by_position", [1.1]),
+        ("servers.0.pace.p50_ms", "1 | 2"),
+        ("servers.0.pace.tokens_per_second", 10**400),
+        ("servers.0.more", 1),
+        ("servers", [{}]),
+        ("release", "../v0.33.0"),
+        ("taken", "2026-11-25 | x"),
+        ("kernels", {"patched": "right\x1b]0;title\x07"}),
+        ("failures", {CELL: "why"}),
+        ("model", "\ud800"),
+        ("at_once", 0),
+    ],
+)
+def test_a_receipt_with_a_right_sum_writes_nothing_of_its_own_into_documents(
+    tmp_path: Path, where: str, value: Any
+) -> None:
+    with pytest.raises(
+        PatchsetError, match=r"receipt\.json is no receipt: "
+    ) as refused:
+        check.check(forged(tmp_path, where, value))
+    assert where.partition(".")[0] in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 100_000 + "]" * 100_000,
+        '{"format":' * 100_000 + "1" + "}" * 100_000,
+        '{"format": "\\ud800"}',
+        '{"format": NaN}',
+        '{"format": ' + "9" * 5000 + "}",
+        "\x00",
+        "",
+    ],
+)
+def test_json_that_is_no_receipt_is_refused_in_one_line(
+    tmp_path: Path, content: str
+) -> None:
+    place = tmp_path / "receipt.json"
+    place.write_text(content)
+    done = subprocess.run(
+        [sys.executable, "-m", "server", "--check", str(place)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and done.stderr.startswith("error: receipt.json ")
+    assert "Traceback" not in done.stderr and len(done.stderr) < 500
+
+
+def test_nothing_of_a_receipt_or_of_a_program_moves_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = {"failures": {"stock-graphs-k3": "red \x1b[31m\x9b1m\r\nas a log has it"}}
+    assert "\\u001b" not in report.text(written) and "\\n" in report.text(written)
+    wild = "a\x1b]0;title\x07 \x9b2J \u202e\ud800 [red]b\tc\nd"
+    console.note(wild)
+    console.result(wild)
+    console.show_error(PatchsetError(wild, wild))
+    with console.step(wild):
+        pass
+    said = "".join(capsys.readouterr())
+    assert said.count("[red]b") == 6 and said.count("d\n") >= 5
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ud800]", said)
+
+
+@pytest.mark.parametrize("words", [["log", "\x1b[31mx"], ["\x1b[31m"]])
+def test_git_says_what_is_wrong_without_its_escape_codes(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(git.GitError) as failed:
+        git.run(tmp_path, *words)
+    console.show_error(failed.value)
+    said = capsys.readouterr().err
+    assert "[31m" in said and "\x1b" not in said
+
+
 def test_the_session_says_that_there_is_no_driver_before_it_makes_anything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -237,6 +359,10 @@ def test_the_plan_begins_with_what_tells_most() -> None:
 def test_a_second_run_goes_on_from_the_first(tmp_path: Path) -> None:
     """Servers of which each second one fails, and that take no time."""
     asked: list[str] = []
+    last: dict[str, list[str]] = {}
+
+    def told(results: dict[str, Any], failures: dict[str, str]) -> None:
+        last.update(done=[*results], failed=[*failures])
 
     def result(job: Job) -> dict[str, Any]:
         asked.append(str(job))
@@ -244,12 +370,12 @@ def test_a_second_run_goes_on_from_the_first(tmp_path: Path) -> None:
             raise PatchsetError("no memory")
         return {"right": 1, "requests": 1, "wrong": [], "seconds": 5}
 
-    servers: Any = SimpleNamespace(result=result)
+    servers: Any = SimpleNamespace(result=result, at_once=1, group=Group())
     jobs = receipt.plan("cpu", [3, 5], False)
 
     def serve(seconds: float, **said: str) -> tuple[list[str], list[str]]:
         asked.clear()
-        found = receipt.serve(servers, jobs, said, tmp_path, seconds)
+        found = receipt.serve(servers, jobs, said, tmp_path, seconds, told)
         return list(found[0]), list(found[1])
 
     # The others would take longer than is left.
@@ -260,7 +386,64 @@ def test_a_second_run_goes_on_from_the_first(tmp_path: Path) -> None:
         ["stock-cpu-k3", "stock-cpu-k5"],
     )
     assert "patched-cpu-k3" not in asked and len(asked) == 3
+    failed = ["stock-cpu-k3", "stock-cpu-k5"]
+    assert last == {"done": ["patched-cpu-k3", "patched-cpu-k5"], "failed": failed}
+    with (tmp_path / "servers.jsonl").open("a") as lines:
+        lines.write('{"key": "cut by a ki')
     assert serve(4.9, commit="b") == first, "of another receipt"
+
+
+#: A server that only a signal ends.
+ENDLESS = "import time; time.sleep(600)"
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_an_interrupt_ends_all_servers_and_starts_none(
+    tmp_path: Path, at_once: int
+) -> None:
+    group = Group()
+    jobs = receipt.plan("cuda", [3, 5], False)
+    up = threading.Barrier(at_once)
+
+    def result(job: Job) -> dict[str, Any]:
+        log = tmp_path / str(job)
+        with group.started([sys.executable, "-c", ENDLESS], os.environ, log) as one:
+            up.wait(20)
+            if job is jobs[0]:
+                os.kill(os.getpid(), signal.SIGINT)
+            one.wait()
+        raise PatchsetError("the server has gone")
+
+    servers: Any = SimpleNamespace(result=result, at_once=at_once, group=group)
+    told: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        receipt.serve(servers, jobs, {}, tmp_path, 60, lambda *_: told.append(1))
+    started = [job for job in jobs if (tmp_path / str(job)).is_file()]
+    assert len(started) == at_once and not group.up and not told
+    with pytest.raises(PatchsetError, match="no server is started"):
+        result(jobs[-1])
+
+
+def test_servers_that_ran_at_a_time_are_in_the_order_of_the_plan(
+    tmp_path: Path,
+) -> None:
+    jobs = receipt.plan("cuda", [3, 5], False)
+    turns, told = [threading.Event() for _ in jobs], list[int]()
+
+    def result(job: Job) -> dict[str, Any]:
+        number = jobs.index(job)
+        if number + 1 < len(jobs):  # the later ones end first
+            assert turns[number + 1].wait(20)
+        turns[number].set()
+        return {"right": 1, "requests": 1, "wrong": [], "seconds": 5}
+
+    servers: Any = SimpleNamespace(result=result, at_once=4, group=Group())
+    found, _ = receipt.serve(
+        servers, jobs, {}, tmp_path, 60, lambda *now: told.append(len(now[0]))
+    )
+    assert list(found) == [str(job) for job in jobs] and told == [1, 2, 3, 4]
+    shown = written(tmp_path, at_once=4)
+    assert "- 4 servers at a time: their pace" in report.table(check.check(shown))
 
 
 ASKED = real.questions()

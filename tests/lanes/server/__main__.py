@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m gpu``: make the receipt's file, run it here, check receipts."""
+"""``python -m server``: make the receipt's file, run it here, check receipts."""
 
 import os
 import shutil
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
-from cpu import environment
-from gpu import build, check, host, report
 from patchset import console, files, paths, process, release, run_command
 from patchset.errors import MissingToolError, PatchsetError
 from patchset.series.apply import PatchedRelease
+from server import build, check, environment, host, report
+from server import model as small
 
 #: The CUDA image with all that is in it, in bytes.
 _DISK = 20e9
@@ -64,6 +64,11 @@ def engine(pinned: release.Release, file: Path) -> list[str]:
     help="Make nothing: check a receipt that was sent.",
 )
 @click.option("--results", is_flag=True, help="Keep the receipt in results/receipts.")
+@click.option(
+    "--teach",
+    is_flag=True,
+    help="Make nothing: teach the small model what it is asked now.",
+)
 def command(
     name: str | None,
     words: tuple[str, ...],
@@ -71,6 +76,7 @@ def command(
     here: bool,
     receipt: Path | None,
     results: bool,
+    teach: bool,
 ) -> None:
     """Write build/receipt/receipt-RELEASE.pyz, one file that writes a receipt.
 
@@ -78,6 +84,8 @@ def command(
 
     Options that are not listed here are the file's own; see its --help.
     """
+    if teach:
+        return small.teach()
     if receipt is None:
         pinned = release.load(name)
         file = build.file(pinned.name)

@@ -5,12 +5,14 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gpu import report
+from pydantic import ValidationError
+
 from patchset import files, results
 from patchset.errors import PatchsetError
 from patchset.release import Release, load
 from patchset.series import patched_files
 from patchset.wheel.overlay import inside_wheel
+from server import form, report
 
 #: A receipt of all cells has some hundred kilobytes.
 _MOST_BYTES = 4 << 20
@@ -23,7 +25,8 @@ def check(place: Path) -> report.Receipt:
         PatchsetError: it is none, was edited, or is of other files than the series'.
     """
     try:
-        receipt: report.Receipt = json.loads(files.read_regular(place, _MOST_BYTES))
+        content = files.read_regular(place, _MOST_BYTES)
+        receipt: report.Receipt = json.loads(content, parse_constant=_no_number)
         if receipt["format"] != report.FORMAT:
             raise PatchsetError(f"{place.name} has format {receipt['format']}")
         if receipt["sha256"] != report.sum_of(receipt):
@@ -31,6 +34,7 @@ def check(place: Path) -> report.Receipt:
                 f"{place.name} was edited: its sum is not its content's",
                 "ask for the file as it was written",
             )
+        form.Receipt.model_validate(receipt)
         sums = patched_files.read(load(receipt["release"])) or {}
         wanted = {path: sums[path] for path in sums if inside_wheel(path)}
         if receipt["files"] != wanted or not is_current(receipt):
@@ -39,9 +43,21 @@ def check(place: Path) -> report.Receipt:
                 f"was it written by a file of another commit, {receipt['commit']}?",
             )
         report.table(receipt)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))[:100]
+        why = f"{place.name} is no receipt: {where}: {first['msg']}"
+        raise PatchsetError(why) from error
+    except RecursionError as error:
+        raise PatchsetError(f"{place.name} is no receipt: it nests too deep") from error
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         raise PatchsetError(f"{place.name} is no receipt: {error!r}"[:300]) from error
     return receipt
+
+
+def _no_number(name: str) -> float:
+    """Refuse what Python takes for a number, and JSON does not."""
+    raise ValueError(f"{name} is no number")
 
 
 def is_current(receipt: report.Receipt) -> bool:

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from patchset import console
+
 Receipt = dict[str, Any]
 
 #: Raised by hand when an older receipt can no longer be read.
@@ -31,7 +33,10 @@ _FREE = ("model", "arguments", "failures", "servers", "kernels")
 
 
 def redacted(value: Any, *folders: Path) -> Any:
-    """A value without folders, home, user and host, addresses and serial numbers."""
+    """A value without folders, home, user and host, addresses and serial numbers.
+
+    Nor has it what a terminal would obey, such as the colours of a log.
+    """
     if isinstance(value, dict):
         return {key: redacted(each, *folders) for key, each in value.items()}
     if isinstance(value, list):
@@ -46,7 +51,7 @@ def redacted(value: Any, *folders: Path) -> Any:
     ]
     for name in sorted(set(names) - {"", "/", "root"}, key=len, reverse=True):
         value = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "***", value)
-    return _SERIAL.sub("***", value)
+    return console.printable(_SERIAL.sub("***", value))
 
 
 def sum_of(receipt: Receipt) -> str:
@@ -96,12 +101,19 @@ def table(receipt: Receipt) -> str:
         f"- taken {receipt['taken']}, {receipt['seconds']} s; "
         f"not run: {', '.join(receipt['left']) or 'nothing'}",
         *(f"- kernels, {k}: {v}" for k, v in receipt["kernels"].items()),
+        *_shared(receipt.get("at_once", 1)),
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
         *(f"| {' | '.join(row)} |" for row in rows(receipt["servers"])),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _shared(at_once: int) -> list[str]:
+    """A line of the table, if one server had not the machine alone."""
+    said = f"- {at_once} servers at a time: their pace is not that of one alone"
+    return [said] if at_once > 1 else []
 
 
 def rows(servers: Iterable[dict[str, Any]]) -> list[list[str]]:
