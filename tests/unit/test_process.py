@@ -3,6 +3,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -111,6 +112,32 @@ def test_an_output_that_is_shown_is_not_told_again() -> None:
         process.run([sys.executable, "-c", PIP.format("a")], prefix="pip")
     assert "No matching" not in shown.value.message
     assert shown.value.hint == "its output is above"
+
+
+#: A progress bar that is written over, and never ends its line; then two lines.
+BAR = """
+import sys, time
+for part in ("\\r10%|#", "  | 1/10", "\\r20%|##   | 2/10", "\\r"):
+    print(part, end="", flush=True)
+    time.sleep(0.2)
+time.sleep(1)
+print("\\rdone\\r", flush=True)
+time.sleep(0.2)
+print("last", end="")
+"""
+
+
+def test_a_progress_bar_is_shown_while_its_line_has_not_ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(process, "HEARTBEAT", 0.3)
+    process.run([*PYTHON, BAR], prefix="p")
+    said = capsys.readouterr().err.splitlines()
+    assert any(
+        re.fullmatch(r"  p: at work for \d s: 20%\|##   \| 2/10", x) for x in said
+    )
+    lines = [line for line in said if "at work" not in line]
+    assert lines == ["  p: done", "  p: last"]
 
 
 #: What each command writes, below the checkout.

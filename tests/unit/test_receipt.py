@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,12 +20,12 @@ import httpx
 import pytest
 
 from conformance.reading import ReadCall, Reading, failed
-from conftest import Project, lay
+from conftest import Project, chat_answer, lay
 from patchset import console, files, git, release
 from patchset.errors import PatchsetError
 from patchset.series import patched_files
 from patchset.series.apply import PatchedRelease
-from server import build, check, overlay, pace, real, receipt, report
+from server import build, check, overlay, pace, real, recall, receipt, report
 from server import model as small
 from server.__main__ import command
 from server.asking import Answer
@@ -490,6 +490,134 @@ def test_only_a_cut_answer_ends_with_an_open_call(finish: str, wrong: bool) -> N
 def test_a_refused_request_is_wrong() -> None:
     (verdict,) = real.verdicts([Answer(ASKED[0], failed(500, b"no"))])
     assert verdict["kind"] == "request" and "500" in verdict["why"][0]
+
+
+PROMPTS = recall.prompts()
+
+
+def test_prompts_share_histories_and_have_facts_of_their_own() -> None:
+    assert recall.prompts() == PROMPTS and len(PROMPTS) == 64
+    histories = Counter(prompt.text.partition("\n\n")[0] for prompt in PROMPTS)
+    assert list(histories.values()) == [8] * 8
+    assert len({prompt.text for prompt in PROMPTS}) == 64
+    # What a tokenizer like Qwen's makes of plain English.
+    words = re.compile(r"[A-Za-z]+|\d|[^\w\s]")
+    sizes = [len(words.findall(prompt.text)) for prompt in PROMPTS]
+    assert min(sizes) > 6_000 and max(sizes) < 12_000
+    for prompt in PROMPTS:
+        assert len(set(prompt.facts.values())) == len(prompt.facts) == 20
+        for name, code in prompt.facts.items():
+            assert prompt.text.count(f"The code of {name} is {code}.") == 1
+            assert prompt.text.count(code) == prompt.text.count(name) == 1
+    # A shared fact has one code; a fact of one prompt alone is in no other.
+    codes = Counter(code for prompt in PROMPTS for code in prompt.facts.values())
+    assert Counter(codes.values()) == {8: 8 * 14, 1: 64 * 6}
+
+
+def repeated(prompt: recall.Prompt) -> str:
+    return "".join(f"{name}: {code}\n" for name, code in prompt.facts.items())
+
+
+def test_a_fact_is_a_line_with_its_name_and_its_code() -> None:
+    first, other = PROMPTS[:2]
+    right = repeated(first)
+    assert recall.missed(first, right) == (0, 0)
+    assert recall.missed(first, right.replace(": ", " | ").upper()) == (0, 0)
+    assert recall.missed(first, right.partition("\n")[2]) == (1, 0)
+    assert recall.missed(first, right.replace("\n", "").replace(":", "\n")) == (20, 0)
+    assert recall.missed(first, repeated(other)) == (20, 20)
+    assert recall.missed(first, "") == (20, 0)
+
+
+def rounds(
+    answers: dict[str, Callable[[recall.Prompt], str]], hits: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Rounds of a server whose answers, and finds in the cache, are these."""
+    by_text = {prompt.text: prompt for prompt in PROMPTS}
+
+    async def ask(name: str, found: int) -> dict[str, Any]:
+        def reply(request: httpx.Request) -> httpx.Response:
+            body = json.loads(request.content)
+            assert body["temperature"] == 0
+            said = answers[name](by_text[body["messages"][0]["content"]])
+            if said == "refused":
+                return httpx.Response(400)
+            made = chat_answer(content=said) | {"usage": {"prompt_tokens": len(said)}}
+            return httpx.Response(200, json=made)
+
+        totals = iter([100, 1000, 100 + found, 1100])
+        server: Any = SimpleNamespace(total=lambda metric: next(totals))
+        transport = httpx.MockTransport(reply)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
+            return await recall.ask(server, http, name, PROMPTS)
+
+    return [
+        asyncio.run(ask(name, found)) for name, found in zip(answers, hits, strict=True)
+    ]
+
+
+def forgetful(prompt: recall.Prompt) -> str:
+    """An answer without its last fact."""
+    return repeated(prompt).rstrip("\n").rpartition("\n")[0]
+
+
+def elsewhere(prompt: recall.Prompt) -> str:
+    """An answer with the facts of another history."""
+    return repeated(PROMPTS[1] if prompt is PROMPTS[0] else prompt)
+
+
+@pytest.mark.parametrize(
+    ("changed", "hits", "why"),
+    [
+        ({}, (10, 80, 80, 0), []),
+        ({"cold": forgetful, "warm": forgetful}, (10, 80, 80, 0), []),
+        (
+            {"warm": forgetful},
+            (10, 80, 80, 0),
+            ["warm: 64 facts missed; cold 0, without"],
+        ),
+        (
+            {"warm again": elsewhere},
+            (10, 80, 80, 0),
+            ["warm again: 20 facts missed", "warm again: 20 foreign codes"],
+        ),
+        ({}, (10, 10, 80, 0), ["warm: no more was found in the cache"]),
+        ({"off": lambda _: "refused"}, (10, 80, 80, 0), ["off: 64 requests failed"]),
+    ],
+)
+def test_a_cache_that_forgets_or_mixes_facts_is_complained_of(
+    changed: dict[str, Any], hits: tuple[int, ...], why: list[str], tmp_path: Path
+) -> None:
+    names = ("cold", "warm", "warm again", "off")
+    found = rounds(dict.fromkeys(names, repeated) | changed, hits)
+    said = recall.complaints(found)
+    assert len(said) == len(why)
+    assert all(map(str.startswith, said, why))
+    one = {
+        "variant": "patched",
+        "cell": "recall",
+        "mtp": 3,
+        "requests": 256,
+        "right": 256,
+        "rounds": found,
+        "runner": "V2",
+        "cache": {"block_size": "1600", "mamba_block_size": "1600"},
+        "complaints": said,
+        "seconds": 60,
+    }
+    read = check.check(written(tmp_path, recall=[one], servers=[]))
+    table = report.table(read)
+    missed = found[1]["missed"]
+    assert f"| patched, k = 3, runner V2 | warm | {missed}/1280 |" in table
+    assert "mamba_block_size 1600" in table
+    assert all(
+        f"patched prefix caching, {each}" in report.faults(read) for each in said
+    )
+
+
+def test_the_small_model_is_not_asked_for_facts(file: Path, tmp_path: Path) -> None:
+    done = run(file, "--prefix-cache")
+    assert done.returncode == 1 and "name real weights: --model" in done.stderr
 
 
 GAP = 0.05

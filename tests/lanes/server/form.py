@@ -103,6 +103,36 @@ class Server(_Part):
         return self
 
 
+class Round(_Part):
+    """All prompts asked once: with prefix caching, or without."""
+
+    name: Literal["cold", "warm", "warm again", "off"]
+    facts: Count
+    missed: Count
+    foreign: Count
+    failed: Count
+    hits: Count
+    queries: Count
+    shortest: Count
+    longest: Count
+    seconds: Count
+
+
+class Recall(_Part):
+    """What came back from the prefix cache of one server, and of one without it."""
+
+    variant: Variant
+    cell: Literal["recall"]
+    mtp: Annotated[int, Field(ge=0, le=15)]
+    requests: Count
+    right: Count
+    rounds: list[Round] = Field(max_length=8)
+    runner: Literal["V1", "V2"]
+    cache: dict[Line, Line]
+    complaints: list[Text]
+    seconds: Count
+
+
 class Receipt(_Part):
     """All of it."""
 
@@ -121,6 +151,7 @@ class Receipt(_Part):
     taken: Annotated[str, StringConstraints(pattern=r"\A\d{4}-\d\d-\d\d\z")]
     seconds: Count
     servers: list[Server] = Field(max_length=100)
+    recall: list[Recall] = Field(max_length=2, default=[])
     failures: dict[Line, Text]
     left: list[Line]
     sha256: Hex

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from server import asking, pace, real, vllm_serve
+from server import asking, pace, real, recall, vllm_serve
 from server.questions import questions
 
 #: What the file carries, unpacked.
@@ -23,6 +24,9 @@ CELLS = {
     "prefix": ("--enable-prefix-caching",),
     "eager": ("--no-enable-prefix-caching", "--enforce-eager"),
 }
+#: Not a way to start a server: one is started with prefix caching, and one without.
+RECALL = "recall"
+_CACHE = ("block_size", "mamba_block_size", "mamba_cache_mode", "enable_prefix_caching")
 #: For the small model. With the cache's size the engine does not measure the GPU.
 _SMALL = (
     *vllm_serve.SMALL,
@@ -81,17 +85,45 @@ class Servers:
         return vllm_serve.Serving(command, words, variables)
 
     def result(self, job: Job) -> dict[str, Any]:
-        """What came out of one server."""
+        """What came out of one server, or of the two of a recall."""
         begun = time.monotonic()
-        with vllm_serve.running(
-            self.started(job),
-            self.model or CONTENT / "checkpoint",
-            job.mtp,
-            self.logs / str(job),
-            self.group,
-        ) as running:
-            found = asyncio.run(self._judged(running))
+        if job.cell == RECALL:
+            found = self._recalled(job)
+        else:
+            with self._running(job) as running:
+                found = asyncio.run(self._judged(running))
         return {**vars(job), **found, "seconds": round(time.monotonic() - begun)}
+
+    def _running(self, job: Job) -> AbstractContextManager[vllm_serve.Server]:
+        model = self.model or CONTENT / "checkpoint"
+        logs = self.logs / str(job)
+        return vllm_serve.running(self.started(job), model, job.mtp, logs, self.group)
+
+    def _recalled(self, job: Job) -> dict[str, Any]:
+        """Facts that are repeated: three times with prefix caching, once without."""
+        asked, rounds = recall.prompts(), []
+
+        async def ask(running: vllm_serve.Server, *names: str) -> None:
+            async with asking.client(running.url) as client:
+                for name in names:
+                    rounds.append(await recall.ask(running, client, name, asked))
+
+        with self._running(replace(job, cell="prefix")) as running:
+            asyncio.run(ask(running, "cold", "warm", "warm again"))
+            said = running.cache()
+            cache = {name: said[name] for name in _CACHE if name in said}
+            runner = running.runner()
+        with self._running(replace(job, cell="graphs")) as running:
+            asyncio.run(ask(running, "off"))
+        wrong = recall.complaints(rounds)
+        return {
+            "requests": len(rounds) * len(asked),
+            "right": len(rounds) * len(asked) - sum(one["failed"] for one in rounds),
+            "rounds": rounds,
+            "runner": runner,
+            "cache": cache,
+            "complaints": wrong,
+        }
 
     async def _judged(self, running: vllm_serve.Server) -> dict[str, Any]:
         asked = real.questions() if self.model else questions(CONTENT / "checkpoint")

@@ -21,7 +21,7 @@ import click
 from patchset import console, files
 from patchset.errors import EXIT_FAILED, EXIT_INTERRUPTED, PatchsetError
 from server import host, overlay, report
-from server.jobs import CELLS, CONTENT, Job, Servers
+from server.jobs import CELLS, CONTENT, RECALL, Job, Servers
 
 #: Is told of the results and the failures so far, by job.
 SoFar = Callable[[dict[str, Any], dict[str, str]], None]
@@ -78,6 +78,11 @@ def plan(target: str, ks: Sequence[int], everything: bool) -> list[Job]:
     default=900,
     show_default=True,
     help="Begin nothing that would end later; the same command goes on from there.",
+)
+@click.option(
+    "--prefix-cache",
+    is_flag=True,
+    help="With --model: only whether facts of long prompts come back from the cache.",
 )
 @click.option("--model", help="Real weights: a folder, or a name on the model hub.")
 @click.option(
@@ -140,6 +145,10 @@ def _run(
 ) -> report.Receipt:
     """Look at the host, make the trees, run the servers."""
     version, model = said["version"], given["model"]
+    if given["prefix_cache"] and not model:
+        raise PatchsetError(
+            "the small model knows no facts", "name real weights: --model"
+        )
     if not model and tuple(map(int, version.split(".")[:2])) < _TEXT_ONLY:
         raise PatchsetError(
             f"vLLM {version} has no text-only Qwen3.5, which the small model is",
@@ -173,6 +182,8 @@ def _run(
     logs, at_once = out / "logs", given["at_once"]
     servers = Servers(target, scratch, logs, model, given["extra"], at_once)
     jobs = plan(target, [int(k) for k in given["ks"]], given["everything"])
+    if given["prefix_cache"]:
+        jobs = [Job(variant, RECALL, 3) for variant in VARIANTS]
     kernels = {} if model else {name: servers.kernels(name) for name in VARIANTS}
 
     def with_(results: dict[str, Any], failures: dict[str, str]) -> report.Receipt:
@@ -181,7 +192,8 @@ def _run(
             "kernels": kernels,
             "taken": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "seconds": sum(one["seconds"] for one in results.values()),
-            "servers": list(results.values()),
+            "servers": [one for one in results.values() if one["cell"] != RECALL],
+            "recall": [one for one in results.values() if one["cell"] == RECALL],
             "failures": failures,
             "left": left,
         }

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,9 @@ def faults(receipt: Receipt) -> str:
         if one["variant"] == "patched" and (form := one["by_kind"].get("form")):
             found.append(f"{name}: {form} right and wrong in form")
         found += [f"{name}: {complaint}" for complaint in one["complaints"]]
+    for one in receipt.get("recall", []):
+        if one["variant"] == "patched":
+            found += [f"patched prefix caching, {why}" for why in one["complaints"]]
     for name, said in receipt["kernels"].items():
         if not said.startswith("right"):
             found.append(f"kernels, {name}: {said}")
@@ -106,8 +109,45 @@ def table(receipt: Receipt) -> str:
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
         *(f"| {' | '.join(row)} |" for row in rows(receipt["servers"])),
+        *_recalled(receipt.get("recall", [])),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _recalled(found: Sequence[dict[str, Any]]) -> list[str]:
+    """A table of what came back from the prefix cache, if it was asked."""
+    if not found:
+        return []
+    head = (
+        "prefix caching",
+        "round",
+        "facts missed",
+        "foreign codes",
+        "from the cache",
+    )
+    rows = [
+        [
+            f"{each['variant']}, k = {each['mtp']}, runner {each['runner']}",
+            one["name"],
+            f"{one['missed']}/{one['facts']}",
+            str(one["foreign"]),
+            f"{recall_share(one):.0%} of {one['queries']} tokens",
+        ]
+        for each in found
+        for one in each["rounds"]
+    ]
+    table = [list(head), ["---"] * len(head), *rows]
+    caches = [f"{k} {v}" for k, v in found[0]["cache"].items()]
+    sizes = [
+        size for one in found[0]["rounds"] for size in (one["shortest"], one["longest"])
+    ]
+    said = f"Prompts of {min(sizes)} to {max(sizes)} tokens; {', '.join(caches)}."
+    return ["", *(f"| {' | '.join(row)} |" for row in table), "", said]
+
+
+def recall_share(one: dict[str, Any]) -> float:
+    """The share of prompts' tokens that a round found in the prefix cache."""
+    return float(one["hits"] / max(one["queries"], 1))
 
 
 def _shared(at_once: int) -> list[str]:

@@ -96,15 +96,33 @@ class Server:
 
     def accepted(self) -> list[float]:
         """The share of drafts whose token at each position was accepted."""
+        by_position = [0.0] * self.mtp
+        name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+        for labels, value in self._samples(name):
+            by_position[int(labels["position"])] += value
+        drafts = max(self.total("vllm:spec_decode_num_drafts_total"), 1)
+        return [round(count / drafts, 4) for count in by_position]
+
+    def total(self, name: str) -> float:
+        """A metric, of all engines."""
+        return sum(value for _, value in self._samples(name))
+
+    def cache(self) -> dict[str, str]:
+        """What the engine says of its cache: block sizes, modes."""
+        return next(
+            (labels for labels, _ in self._samples("vllm:cache_config_info")), {}
+        )
+
+    def _samples(self, wanted: str) -> Iterator[tuple[dict[str, str], float]]:
         got = httpx.get(f"{self.url}/metrics", timeout=30).raise_for_status()
-        drafts, by_position = 0.0, [0.0] * self.mtp
         for family in text_string_to_metric_families(got.text):
             for name, labels, value, *_ in family.samples:
-                if name == "vllm:spec_decode_num_drafts_total":
-                    drafts += value
-                elif name == "vllm:spec_decode_num_accepted_tokens_per_pos_total":
-                    by_position[int(labels["position"])] += value
-        return [round(count / max(drafts, 1), 4) for count in by_position]
+                if name == wanted:
+                    yield labels, value
+
+    def runner(self) -> str:
+        """The model runner, by its log: each says so, or is the older."""
+        return "V2" if "Using V2 Model Runner" in "\n".join(self._lines()) else "V1"
 
     async def tapped(self, ids: set[str]) -> dict[str, tuple[int, ...]]:
         """The tokens of responses by id, as far as the tap sees them soon."""
