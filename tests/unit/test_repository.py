@@ -82,9 +82,7 @@ def sessions() -> set[str]:
     functions = re.findall(
         r'@(?:nox\.)?session(?:\(name="([\w-]+)"\))?\ndef (\w+)', read("noxfile.py")
     )
-    calls = re.findall(
-        r'(?m)^(?:command|lane)\(\s*"([\w-]+)"', read("noxfile.py")
-    )
+    calls = re.findall(r'(?m)^(?:command|lane)\(\s*"([\w-]+)"', read("noxfile.py"))
     return {name or function for name, function in functions} | set(calls)
 
 
