@@ -178,7 +178,7 @@ lane("upstream-tests", "Run vLLM's own tests: [RELEASE…]", "upstream")
 lane("judges", "Ask judges that are not ours: [NAME… RELEASE…]", group="judges")
 missing = "Run what is missing in results/, for hours: [RELEASE… | --all]"
 lane("results", missing, "tables.missing", group="server bench judges")
-cpu = ("server", "v0.32.0", "--target", "cpu", "--seconds", "14400")
+cpu = ("server", "v0.32.0", "--target", "cpu")
 command("cpu-tests", f"{serve} on the CPU: [--all]", *cpu, group="server")
 command("receipt", "Make a file that tests a GPU host", "server", group="server")
 gpu = ("server", "--run", *(f"--mtp={k}" for k in range(1, 6)))

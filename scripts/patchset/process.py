@@ -56,6 +56,7 @@ def run(
     prefix: str,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    wordy: bool = False,
 ) -> None:
     """Run a program and show each line it prints behind ``prefix``.
 
@@ -64,6 +65,8 @@ def run(
         prefix: Stands before each line, and names the program in notes.
         env: Its environment; this process's without it.
         cwd: Its folder.
+        wordy: It prints much: of its lines show the last one at each heartbeat, and
+            the end when it fails.
 
     Raises:
         MissingToolError: it is not installed.
@@ -96,7 +99,9 @@ def run(
         for line in output.lines():
             if line.strip():
                 tail.append(line)
-                console.note(f"  {prefix}: {line}")
+                output.bar = line
+                if not wordy:
+                    console.note(f"  {prefix}: {line}")
     except BaseException:
         console.note(f"  {prefix}: told to stop, which can take a minute")
         end(child)
@@ -104,11 +109,13 @@ def run(
     finally:
         ended.set()
     if status := child.wait():
+        for line in tail if wordy else ():
+            console.note(f"  {prefix}: {line}")
         raise _failure(str(arguments[0]), status, tail)
 
 
 class _Output:
-    """What a program prints, by lines; ``bar`` is what it shows behind the last one."""
+    """What a program prints, by lines; ``bar`` is what it shows last."""
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self.bar = ""
@@ -122,7 +129,7 @@ class _Output:
             yield from map(self._last, whole)
             # A bar may be written over for hours before its line ends.
             begun = begun[max(begun.rstrip(b"\r").rfind(b"\r"), -1) + 1 :][-_MOST:]
-            self.bar = self._last(begun)
+            self.bar = self._last(begun) or self.bar
         yield self._last(begun)
 
     @staticmethod

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that are run, and commands that are killed, interrupted, or meet a full disk."""
 
+import contextlib
 import hashlib
 import os
 import re
@@ -138,6 +139,23 @@ def test_a_progress_bar_is_shown_while_its_line_has_not_ended(
     )
     lines = [line for line in said if "at work" not in line]
     assert lines == ["  p: done", "  p: last"]
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_of_a_wordy_program_the_last_line_and_the_end_of_a_failure_are_shown(
+    status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(process, "HEARTBEAT", 0.3)
+    words = (
+        f"echo Collecting a; echo 'Downloading torch (527 MB)'; sleep 1; exit {status}"
+    )
+    with pytest.raises(process.ProgramError) if status else contextlib.nullcontext():
+        process.run([*SHELL, words], prefix="pip", wordy=True)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "  pip: at work for 0 s: Downloading torch (527 MB)"
+    shown = [line for line in said if "at work" not in line]
+    wanted = ["  pip: Collecting a", "  pip: Downloading torch (527 MB)"]
+    assert shown == (wanted if status else [])
 
 
 #: What each command writes, below the checkout.

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+import package_index
 from conformance.case import Expected
 from conftest import chat_answer, lay, until
 from conftest import running as is_up
@@ -362,6 +363,17 @@ def test_the_tap_writes_what_passes_and_changes_nothing(tmp_path: Path) -> None:
     assert said == "[[5], [6, 7], []]\n"
     running = Server("", 1, tmp_path / "log", tap, None)  # type: ignore[arg-type]
     assert asyncio.run(running.tapped({"id-1"})) == {"id-1": (5, 6, 7)}
+
+
+@pytest.mark.parametrize(("status", "asked"), [(200, True), (404, False)])
+def test_the_cpu_build_of_torch_is_asked_for_where_it_is_published(
+    status: int, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with package_index.server(lambda h: package_index.reply(h, status=status)) as host:
+        monkeypatch.setattr(environment, "TORCH_INDEX", f"http://{host}/whl/cpu")
+        found = environment.cpu_index()
+    assert found == (["--extra-index-url", f"http://{host}/whl/cpu"] if asked else [])
+    assert environment.cpu_index() == [], "nobody answers now"
 
 
 def test_an_environment_has_what_the_wheel_requires_here(tmp_path: Path) -> None:

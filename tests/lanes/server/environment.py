@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server's own environment: the official CPU wheel and what it requires.
 
-Made by pip, so that an index or folder which pip is configured with is asked for the
-CPU build of torch. Where there is none, the plain build serves as well; it is larger.
+Made by pip, which asks PyTorch's own index, too, for the CPU build of torch, and what
+else it is configured with. Where neither has it, the plain build serves as well; it is
+larger by gigabytes.
 """
 
 import ctypes.util
@@ -11,6 +12,7 @@ import sys
 import venv
 from pathlib import Path
 
+import httpx
 from packaging.requirements import Requirement
 
 from patchset import console, files, process
@@ -19,7 +21,11 @@ from patchset.inputs import fetch, lock
 from patchset.release import Release, this_machine
 from server import build_dir
 
-#: Not used by a text model; of torch the plain build will do where there is no other.
+#: Where the CPU build of torch is published; PyPI has the one for CUDA alone.
+TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
+#: Bytes of the environment with the CPU build, while pip makes it.
+_DISK = 4.5e9
+#: Not used by a text model, or named here.
 _LEFT_OUT = {"torch", "torchvision", "torchaudio", "torchcodec", "triton"}
 
 
@@ -41,9 +47,10 @@ def environment(release: Release) -> Path:
     folder = build_dir() / f"env-{key}"
     with files.lock(folder):
         if not (folder / "READY").is_file():
-            with console.step("make the server's environment"):
+            files.need_space({folder.parent: _DISK})
+            with console.step("make the server's environment (4 GB)"):
                 venv.create(folder, with_pip=True, clear=True)
-                _pip(folder, *wanted)
+                _pip(folder, *cpu_index(), *wanted)
                 _pip(folder, "--no-deps", str(wheel))
                 (folder / "READY").touch()
     return folder / "bin" / "python"
@@ -55,6 +62,18 @@ def requirements(wheel: Path) -> list[str]:
     return [text for text in wanted if Requirement(text).name not in _LEFT_OUT]
 
 
+def cpu_index() -> list[str]:
+    """pip's words for PyTorch's own index of CPU builds, if it answers."""
+    try:
+        place = f"{TORCH_INDEX}/torch/"
+        httpx.head(place, timeout=10, follow_redirects=True).raise_for_status()
+    except httpx.HTTPError:
+        said = "without the CPU build of torch the CUDA build comes, gigabytes more"
+        console.note(f"  {TORCH_INDEX} does not answer; {said}")
+        return []
+    return ["--extra-index-url", TORCH_INDEX]
+
+
 def _pip(folder: Path, *arguments: str) -> None:
-    pip = (str(folder / "bin" / "python"), "-m", "pip", "install")
-    process.run([*pip, "--quiet", "--no-input", *arguments], prefix="pip")
+    pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--no-input")
+    process.run([*pip, *arguments], prefix="pip", wordy=True)

@@ -151,10 +151,8 @@ class Server:
 
     def where_to_look(self) -> str:
         """Its log, and how that ends."""
-        return "\n".join([f"its log is {self.log}; it ends with", *self._end()])
-
-    def _end(self) -> list[str]:
-        return self._lines()[-_LAST_LINES:]
+        last = self._lines()[-_LAST_LINES:]
+        return "\n".join([f"its log is {self.log}; it ends with", *last])
 
 
 @dataclass
@@ -174,20 +172,14 @@ class Group:
         Raises:
             PatchsetError: the group was stopped.
         """
-        # It ends all processes, too, when this one is killed.
-        keeper = [
-            sys.executable,
-            "-I",
-            "-S",
-            _KEEPER,
-            str(os.getpid()),
-            str(STOP_SECONDS),
-        ]
+        # It ends all processes of the server, too, when this one is killed.
+        keeper = (sys.executable, "-I", "-S", _KEEPER)
+        named = (str(os.getpid()), str(STOP_SECONDS))
         with self.lock, log.open("wb") as out:
             if self.stopped:
                 raise PatchsetError("no server is started any more")
             process = subprocess.Popen(
-                [*keeper, *command],
+                [*keeper, *named, *command],
                 stdout=out,
                 stderr=out,
                 env=env,
