@@ -34,7 +34,7 @@ import json
 import re as std_re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import regex as re
 
@@ -207,21 +207,38 @@ def is_beside(gap: str) -> bool:
     return "\n" not in gap or gap.endswith("\n")
 
 
+# An escape of JSON, or a backslash that begins none.
+_BACKSLASH = re.compile(r"(?P<kept>\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{4}))|\\'?")
+
+
+def _read_json(text: str) -> Any:
+    """Value of JSON, in whose strings raw control characters and backslashes that
+    begin no escape are themselves.
+    """
+
+    def mend(match: re.Match[str]) -> str:
+        return match["kept"] or ("'" if match[0] == "\\'" else "\\\\")
+
+    return json.loads(_BACKSLASH.sub(mend, text), strict=False)
+
+
 def read_json_call(text: str) -> tuple[str, dict[str, str]] | None:
     """Name and values, as text, of a call that is written as a JSON object."""
     try:
-        call = json.loads(text)
+        call = _read_json(text)
         name, arguments = call.pop("name"), call.pop("arguments", {})
         if isinstance(arguments, str):
-            arguments = json.loads(arguments)
+            arguments = _read_json(arguments)
         if call or not isinstance(name, str):
             return None
-        return name, {
+        values = {
             key: value
             if isinstance(value, str)
             else json.dumps(value, ensure_ascii=False)
             for key, value in arguments.items()
         }
+        "".join([*values, *values.values()]).encode()  # not with a lone surrogate
+        return name, values
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
