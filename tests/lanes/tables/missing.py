@@ -40,9 +40,8 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
         yield "conformance", kind, ("conformance", name, *stock, "--results")
         if frozen:
             continue
-        tree = ("--tree", str(paths.trees_dir(name) / kind), "--sample", SAMPLE)
-        rows = ("--json", str(results.file("corpora", name)))
-        yield "corpora", kind, ("conformance.corpora", *tree, "--row", kind, *rows)
+        every = ("--case", "corpora", "--sample", SAMPLE)
+        yield "corpora", kind, ("conformance", name, *stock, *every, "--results")
         for pair in PAIRS if release.default else ():
             words = ("conformance", name, *stock, "--pair", pair)
             yield "conformance", f"{kind} {pair}", (*words, "--results")
@@ -51,14 +50,15 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
         yield "conformance", "plugin", ("conformance", name, *wheel, "--results")
     if frozen:
         return
+    guard = ("conformance", name, "--guard", "--sample", SAMPLE, "--results")
+    yield "conformance", "patched guard", guard
     client = ("--release", name, "--both", "--results")
     yield "tokens", "patched", ("tokens", name, "--results")
     yield "bfcl", "patched", ("bfcl", "--both", name, "--results")
     yield "bench", "patched", ("bench", name, "--results")
     yield "clients", "patched", ("clients", *client)
     if release.default:
-        rows = ("--json", str(results.file("corpora", name)))
-        yield "corpora", "reader", ("conformance.corpora", *rows)
+        yield "corpora", "reader", ("conformance.corpora", "--results")
         yield "engines", "patched qwen3_coder", ("engines", "--results")
     if name == model.RELEASE:
         words = ("--target", "cpu", "--all", "--seconds", "28800", "--results")
