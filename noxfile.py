@@ -99,7 +99,8 @@ def measure(name: str, text: str, *, own: bool = False, **needs: Any) -> None:
         options, names = arguments(session)
         names = [] if "--list" in options else names
         apply(session, names)
-        python(session, name, *(session.posargs if own else [*options, *names]))
+        module = name.replace("-", "_")
+        python(session, module, *(session.posargs if own else [*options, *names]))
 
     run.__doc__ = text
     nox.session(run, name=name)
@@ -170,7 +171,9 @@ measure("bench", "Measure: the cost of parsing: -- [RELEASE… --quick].", group
 measure("kernels", "Measure: compile and run kernels: -- [RELEASE…].")
 agents = "Measure: let agents write files: -- [NAME… --release RELEASE --both]."
 measure("clients", agents, own=True)
-measure("tokens", "Measure: ask scheduler and cache for prefixes: -- [RELEASE…].")
+measure(
+    "prefix-cache", "Measure: ask the prefix cache for wrong states: -- [RELEASE…]."
+)
 
 
 @nox.session
