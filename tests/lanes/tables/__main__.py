@@ -12,7 +12,7 @@ import bfcl
 import clients
 import conformance
 import engines
-import tokens
+import prefix_cache
 from bench import kept, plot
 from bfcl import table as bfcl_table
 from clients import table as clients_table
@@ -21,9 +21,9 @@ from conformance import table as conformance_table
 from engines import table as engines_table
 from patchset import console, files, paths, results, run_command
 from patchset.release import Release, releases
+from prefix_cache import table as prefix_cache_table
 from server import check as receipts
 from tables import picture, series
-from tokens import table as tokens_table
 
 #: The suite version of each lane that keeps rows.
 SUITES = {
@@ -31,7 +31,7 @@ SUITES = {
     "corpora": corpora.SUITE_VERSION,
     "bench": bench.SUITE_VERSION,
     "clients": clients.SUITE_VERSION,
-    "tokens": tokens.SUITE_VERSION,
+    "prefix_cache": prefix_cache.SUITE_VERSION,
     "bfcl": bfcl.SUITE_VERSION,
     "engines": engines.SUITE_VERSION,
 }
@@ -97,7 +97,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "Clients": clients_table.table,
     "Servers": partial(receipts.table, target="cpu"),
     "Runs on GPUs": partial(receipts.table, target="cuda"),
-    "Cached prefixes": tokens_table.table,
+    "Cached prefixes": prefix_cache_table.table,
     "Other engines": engines_table.table,
 }
 

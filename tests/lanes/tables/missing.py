@@ -53,7 +53,7 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
     guard = ("conformance", name, "--guard", "--sample", SAMPLE, "--results")
     yield "conformance", "patched guard", guard
     client = ("--release", name, "--both", "--results")
-    yield "tokens", "patched", ("tokens", name, "--results")
+    yield "prefix_cache", "patched", ("prefix_cache", name, "--results")
     yield "bfcl", "patched", ("bfcl", "--both", name, "--results")
     yield "bench", "patched", ("bench", name, "--results")
     yield "clients", "patched", ("clients", *client)

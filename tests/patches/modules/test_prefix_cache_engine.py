@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tokens lane's own check: what is exchanged behind the cache's back is found."""
+"""The prefix cache lane's own check: what is exchanged behind the cache's back is found."""
 
 import pytest
 
-from tokens.engine import VOCABULARY, Engine, Setting, WrongCache
+from prefix_cache.engine import VOCABULARY, Engine, Setting, WrongCache
 
 
 @pytest.mark.parametrize("ahead", [False, True])

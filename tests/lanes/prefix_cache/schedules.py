@@ -9,7 +9,7 @@ import random
 import sys
 from typing import Any
 
-from tokens.engine import Engine, Setting, WrongCache
+from prefix_cache.engine import Engine, Setting, WrongCache
 
 BLOCK = 8
 REQUESTS = 12

@@ -14,12 +14,10 @@ import zlib
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
-import vllm
 from vllm import config as settings
 from vllm.sampling_params import SamplingParams
 from vllm.utils.hashing import sha256
@@ -31,27 +29,40 @@ from vllm.v1.kv_cache_interface import (
     KVCacheConfig,
     KVCacheGroupSpec,
     MambaSpec,
+    SlidingWindowSpec,
 )
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
 from vllm.v1.request import Request
 from vllm.v1.structured_output import StructuredOutputManager
 
-ATTENTION, MAMBA = 0, 1
+from prefix_cache import runners
+from prefix_cache.runners import source
+
+#: Cache groups: the model's attention, its states, and a drafter's own attention.
+ATTENTION, MAMBA, DRAFTER = 0, 1, 2
 #: Few words, so that histories meet again after they have parted.
 VOCABULARY = 3
 #: Where a release's worker keeps the running state: in the block of the step's last
 #: token, or (v0.16.0) in the last of the table before those for drafts.
-STATE_FOLLOWS_TOKENS = "req_state.num_computed_tokens + num_scheduled_tokens" in Path(
-    vllm.__path__[0], "v1/worker/mamba_utils.py"
-).read_text(encoding="utf-8")
+STATE_FOLLOWS_TOKENS = "req_state.num_computed_tokens + num_scheduled_tokens" in source(
+    "v1/worker/mamba_utils.py"
+)
 #: v0.16.0 does not start with prefix caching of these models beside MTP, and switches
 #: async scheduling off.
-NO_DRAFTS = "assert not vllm_config.speculative_config" in Path(
-    vllm.__path__[0], "model_executor/models/config.py"
-).read_text(encoding="utf-8")
-NOT_AHEAD = "prefix caching for Mamba models and will be disabled" in Path(
-    vllm.__path__[0], "config/vllm.py"
-).read_text(encoding="utf-8")
+NO_DRAFTS = "assert not vllm_config.speculative_config" in source(
+    "model_executor/models/config.py"
+)
+NOT_AHEAD = "prefix caching for Mamba models and will be disabled" in source(
+    "config/vllm.py"
+)
+#: How a release plans several block sizes.
+PLANS = "def resolve_kv_cache_block_sizes" in source("v1/core/kv_cache_utils.py")
+#: It tells which group holds MTP's layer; others take every group for one.
+KNOWS_MTP = any(
+    word in source(f"v1/core/{name}.py")
+    for word in ("use_trailing_layer_fallback", "draft_layer_names")
+    for name in ("kv_cache_utils", "kv_cache_planning")
+)
 
 
 class WrongCache(AssertionError):
@@ -62,8 +73,21 @@ class WrongCache(AssertionError):
 
 @dataclass(frozen=True)
 class Setting:
-    """What a user chooses: drafted tokens, block size, blocks, tokens and requests a
-    step, scheduling ahead.
+    """What a user chooses.
+
+    Attributes:
+        mtp: Drafted tokens.
+        block_size: Of the model's attention and states, in tokens.
+        blocks: Of all groups together.
+        batched_tokens: At most, in a step; ``chunk``: of one prompt (0: no limit).
+        requests: At most, in a step.
+        ahead: Scheduling ahead (async scheduling).
+        drafter: The block size of a drafter that has attention of its own (0: MTP, or
+            no drafts), and its window, in tokens (0: it sees all).
+        unit: ``--prefix-match-unit`` (0: not given).
+        v2: The model runner (None: what the release takes).
+        ranks: Data parallel ranks: above 1, steps begin without new prompts now and
+            then, because another rank decodes.
     """
 
     mtp: int
@@ -73,11 +97,31 @@ class Setting:
     requests: int = 4
     ahead: bool = False
     caching: bool = True
+    chunk: int = 0
+    drafter: int = 0
+    window: int = 0
+    unit: int = 0
+    v2: bool | None = None
+    ranks: int = 1
 
     @property
     def served(self) -> bool:
         """Whether the release starts a server with it."""
+        if (self.drafter or self.unit) and not PLANS:
+            return False
+        if (
+            self.unit
+            and "prefix_match_unit" not in settings.CacheConfig.__annotations__
+        ):
+            return False
         return not ((NO_DRAFTS and self.mtp) or (NOT_AHEAD and self.ahead))
+
+    @property
+    def on_v2(self) -> bool:
+        """Whether the V2 runner serves it: DSpark and mixed DFlash are V2's alone."""
+        if self.v2 is not None:
+            return self.v2
+        return runners.IS_V2 or (runners.HAS_V2 and bool(self.drafter))
 
 
 class Past:
@@ -111,15 +155,23 @@ def next_token(past: int) -> int:
 
 @dataclass
 class _Running:
-    """What the worker knows of a request: its tokens, how many are computed, its
-    blocks, where its state lies.
+    """What the worker knows of a request.
+
+    Attributes:
+        computed: Tokens; ``prefill``: those that were known when it (re)started.
+        blocks: By group.
+        column: The block of its table that holds the running state, the first of those
+            for drafts; -1: none. ``accepted``: of the last step, so that the state is
+            ``accepted - 1`` columns further.
     """
 
     tokens: list[int]
     past: list[int]
     computed: int
+    prefill: int
     blocks: list[list[int]]
-    state: int | None = None
+    column: int
+    accepted: int = 1
     drafts: list[int] = field(default_factory=list)
 
 
@@ -131,6 +183,8 @@ class Engine:
         self.setting = setting
         self.scheduler = _scheduler(setting)
         self.past = Past()
+        self.rows = None if setting.on_v2 else runners.Rows(setting.ahead)
+        self.steps = 0
         self.attention: dict[int, list[int]] = {}
         self.mamba: dict[int, int] = {}
         self.worker: dict[str, _Running] = {}
@@ -142,7 +196,9 @@ class Engine:
         # be taken over as well.
         lookahead = getattr(self.scheduler, "num_hash_lookahead_tokens", 0)
         self._hasher = get_request_block_hasher(
-            setting.block_size, sha256, *([lookahead] if lookahead else [])
+            getattr(self.scheduler, "hash_block_size", setting.block_size),
+            sha256,
+            *([lookahead] if lookahead else []),
         )
 
     def add(self, prompt: Sequence[int], length: int) -> str:
@@ -222,7 +278,10 @@ class Engine:
             WrongCache: a request would compute from what is not its own past, or a
                 block is not counted right.
         """
-        output = self.scheduler.schedule()
+        self.steps += 1
+        # Another rank decodes: a release that gates new prompts is told so.
+        gated = self.setting.ranks > 1 and self.steps % 3 == 1
+        output = self.scheduler.schedule(*([True] if gated else []))
         self._check_blocks()
         result = self._execute(output, accepted)
         self._in_flight.append((output, result))
@@ -277,23 +336,34 @@ class Engine:
                     strict=False,
                 ):
                     own.extend(new_ids)
+        for copy in getattr(output, "kv_cache_block_copies", None) or ():
+            self._copy_block(copy.src_block_id, copy.dst_block_id)
         names = list(output.num_scheduled_tokens)
+        scheduled = output.num_scheduled_tokens
+        drafted = {
+            name: len(output.scheduled_spec_decode_tokens.get(name, ()))
+            for name in names
+        }
+        if self.rows is not None:
+            # Whether the counts of the last step arrive late is not ours to say.
+            late = zlib.crc32(bytes([self.steps % 256])) % 2 == 1
+            for name, count in self.rows.begin(names, late).items():
+                self.worker[name].accepted = count
         # Requests run side by side: a state must be there before the step. Keys and
         # values of a token may come in the same step, because each layer writes all of
         # them before it reads.
+        self._move_states(names, scheduled)
+        rows = self._rows_with_drafts(names, scheduled, drafted)
         for name in names:
-            self._check_state(name)
+            self._check_state(name, name in rows)
         sampled = [
-            self._forward(
-                name,
-                output.num_scheduled_tokens[name],
-                len(output.scheduled_spec_decode_tokens.get(name, ())),
-                accepted,
-            )
+            self._forward(name, scheduled[name], drafted[name], name in rows, accepted)
             for name in names
         ]
         for name in names:
             self._check_attention(name)
+        if self.rows is not None:
+            self.rows.end({name: self.worker[name].accepted for name in names})
         return ModelRunnerOutput(
             req_ids=names,
             req_id_to_index={name: index for index, name in enumerate(names)},
@@ -305,30 +375,95 @@ class Engine:
     def _start(
         self, name: str, tokens: Sequence[int], computed: int, blocks: list[list[int]]
     ) -> None:
+        size = self.setting.block_size
+        if self.setting.on_v2 and not runners.seeds_by_the_state():
+            size = min(size, self.setting.drafter or size)
+        past = self.past.of(tokens)
         self.worker[name] = _Running(
-            list(tokens), self.past.of(tokens), computed, blocks
+            list(tokens), past, computed, len(tokens), blocks, (computed - 1) // size
         )
 
-    def _check_attention(self, name: str) -> None:
-        own, size = self.worker[name], self.setting.block_size
-        for start in range(0, own.computed, size):
-            end = min(start + size, own.computed)
-            found = self.attention.get(own.blocks[ATTENTION][start // size], [])[
-                : end - start
-            ]
-            if found != own.past[start + 1 : end + 1]:
-                raise WrongCache(
-                    f"{name}: attention at {start} to {end} of {own.computed} is not of its own past"
-                )
+    def _copy_block(self, old: int, new: int) -> None:
+        """Copy on write: all that a block holds."""
+        if old in self.attention:
+            self.attention[new] = list(self.attention[old])
+        if old in self.mamba:
+            self.mamba[new] = self.mamba[old]
 
-    def _check_state(self, name: str) -> None:
+    def _state(self, name: str, column: int) -> int | None:
+        """The state in a column of a request's table; None: there is none."""
+        blocks = self.worker[name].blocks[MAMBA]
+        return self.mamba.get(blocks[column]) if 0 <= column < len(blocks) else None
+
+    def _move_states(self, names: Sequence[str], scheduled: dict[str, int]) -> None:
+        """Before a step: a state goes to the block of the step's last token."""
+        size, moved = self.setting.block_size, []
+        for name in names:
+            own = self.worker[name]
+            new = (
+                (own.computed + scheduled[name] - 1) // size
+                if STATE_FOLLOWS_TOKENS
+                else len(own.blocks[MAMBA]) - 1 - self.setting.mtp
+            )
+            if own.column >= 0 and own.column != new:
+                state = self._state(name, own.column + own.accepted - 1)
+                moved.append((own.blocks[MAMBA][new], state))
+                own.accepted = 1
+            own.column = new
+        for block, state in moved:  # all are read before the first is written
+            self.mamba.pop(block, None)
+            if state is not None:
+                self.mamba[block] = state
+
+    def _rows_with_drafts(
+        self, names: Sequence[str], scheduled: dict[str, int], drafted: dict[str, int]
+    ) -> set[str]:
+        """The requests whose state is looked for behind the accepted tokens of their
+        last step; those of the others, in the first column.
+        """
+        found = set()
+        for name in names:
+            own = self.worker[name]
+            if self.setting.on_v2:
+                decodes = own.computed >= own.prefill
+                counts = drafted[name] or runners.reads_accepted_without_drafts()
+                right = decodes and counts
+            else:
+                right = bool(drafted[name]) and scheduled[name] == drafted[name] + 1
+                right |= runners.V1_COUNTS_ALL and own.computed >= own.prefill
+            if right:
+                found.add(name)
+        return found
+
+    def _check_attention(self, name: str) -> None:
+        own = self.worker[name]
+        for group, size in self._attention_groups():
+            begin = 0
+            if group == DRAFTER and self.setting.window:
+                begin = max(0, own.computed - self.setting.window)
+            for start in range(begin // size * size, own.computed, size):
+                end = min(start + size, own.computed)
+                held = self.attention.get(own.blocks[group][start // size], [])
+                first = max(start, begin)
+                found = held[first - start : end - start]
+                if found != own.past[first + 1 : end + 1]:
+                    whose = "the drafter's attention" if group else "attention"
+                    raise WrongCache(
+                        f"{name}: {whose} at {first} to {end} of {own.computed} is not of its own past"
+                    )
+
+    def _attention_groups(self) -> list[tuple[int, int]]:
+        """The groups that hold keys and values, and their block sizes."""
+        drafter = self.setting.drafter
+        own = (ATTENTION, self.setting.block_size)
+        return [own, (DRAFTER, drafter)] if drafter else [own]
+
+    def _check_state(self, name: str, behind_accepted: bool) -> None:
         own = self.worker[name]
         if not own.computed:
             return
-        block = own.state
-        if block is None:
-            block = own.blocks[MAMBA][(own.computed - 1) // self.setting.block_size]
-        state = self.mamba.get(block)
+        column = own.column + (own.accepted - 1 if behind_accepted else 0)
+        state = self._state(name, column)
         if state != own.past[own.computed]:
             what = "none" if state is None else f"one after {self.past.length[state]}"
             same = state is not None and state in own.past
@@ -337,9 +472,9 @@ class Engine:
             )
 
     def _forward(
-        self, name: str, scheduled: int, drafted: int, accepted: int
+        self, name: str, scheduled: int, drafted: int, counts: bool, accepted: int
     ) -> list[int]:
-        own, size = self.worker[name], self.setting.block_size
+        own = self.worker[name]
         start, sure = own.computed, own.computed + scheduled - drafted
         if sure > len(own.tokens):
             raise WrongCache(
@@ -351,21 +486,18 @@ class Engine:
         drafts = [*own.drafts[:drafted], *[-1] * (drafted - len(own.drafts))]
         for token in drafts:
             written.append(self.past.after(written[-1], token))
-        for position in range(start, len(written) - 1):
-            block = self.attention.setdefault(
-                own.blocks[ATTENTION][position // size], [0] * size
-            )
-            block[position % size] = written[position + 1]
-        blocks = own.blocks[MAMBA]
-        running = (
-            (start + scheduled - 1) // size
-            if STATE_FOLLOWS_TOKENS
-            else len(blocks) - 1 - self.setting.mtp
-        )
+        for group, size in self._attention_groups():
+            for position in range(start, len(written) - 1):
+                block = own.blocks[group][position // size]
+                held = self.attention.setdefault(block, [0] * size)
+                held.extend([0] * (size - len(held)))
+                held[position % size] = written[position + 1]
+        states, size = own.blocks[MAMBA], self.setting.block_size
         for offset in range(drafted + 1):
-            self.mamba[blocks[running + offset]] = written[sure + offset]
+            self.mamba[states[own.column + offset]] = written[sure + offset]
+        own.accepted = 1
         if sure < len(own.tokens):  # a part of the prompt
-            own.computed, own.state = sure, blocks[running]
+            own.computed = sure
             return []
         sampled = [next_token(own.past[-1])]
         while len(sampled) <= drafted and drafts[len(sampled) - 1] == sampled[-1]:
@@ -374,14 +506,15 @@ class Engine:
             own.past.append(self.past.after(own.past[-1], token))
         own.tokens += sampled
         own.computed = sure + len(sampled) - 1
-        own.state = blocks[running + len(sampled) - 1]
-        # What the worker's postprocess_mamba does: a block that became full in this
-        # step keeps the state at its end.
+        own.accepted = len(sampled)
+        # After a step: a block that became full in it keeps the state at its end.
         boundary = own.computed // size * size
-        if boundary >= sure:
-            self.mamba[blocks[boundary // size - 1]] = own.past[boundary]
-            if boundary // size - 1 == running:
-                own.state = blocks[running]
+        if self.setting.mtp and boundary >= sure:
+            state = self._state(name, own.column + boundary - sure)
+            assert state is not None
+            self.mamba[states[boundary // size - 1]] = state
+            if boundary // size - 1 == own.column:
+                own.accepted = 1
         own.drafts = self._drafts(own.past[-1], accepted)
         return sampled
 
@@ -432,6 +565,7 @@ def _scheduler(setting: Setting) -> Scheduler:
     chosen = settings.SchedulerConfig(
         max_num_seqs=setting.requests,
         max_num_batched_tokens=setting.batched_tokens,
+        long_prefill_token_threshold=setting.chunk,
         max_model_len=longest,
         enable_chunked_prefill=True,
         async_scheduling=setting.ahead,
@@ -443,6 +577,11 @@ def _scheduler(setting: Setting) -> Scheduler:
         mamba_cache_mode="align",
     )
     cache.num_gpu_blocks = setting.blocks
+    cache.mamba_block_size = setting.block_size
+    # As the engine has it: the smallest of all groups.
+    cache.block_size = min(setting.block_size, setting.drafter or setting.block_size)
+    if setting.unit:
+        cache.prefix_match_unit = setting.unit
     speculative = None
     if setting.mtp:
         speculative = settings.SpeculativeConfig(
@@ -451,7 +590,7 @@ def _scheduler(setting: Setting) -> Scheduler:
             prompt_lookup_max=2,
             prompt_lookup_min=1,
         )
-        speculative.method = "mtp"
+        speculative.method = "dflash" if setting.drafter else "mtp"
     model = _Model(
         architectures=["Qwen3_5ForConditionalGeneration"],
         max_model_len=longest,
@@ -469,22 +608,26 @@ def _scheduler(setting: Setting) -> Scheduler:
     whole = object.__new__(settings.VllmConfig)
     for name, value in {**_defaults(settings.VllmConfig), **facts}.items():
         object.__setattr__(whole, name, value)
-    size, names = setting.block_size, ("attention", "mamba")
-    full = FullAttentionSpec(
-        block_size=size, num_kv_heads=1, head_size=1, dtype=torch.float32
-    )
-    mamba = MambaSpec(
-        block_size=size,
-        shapes=((1,),),
-        dtypes=(torch.float32,),
-        mamba_cache_mode="align",
-        num_speculative_blocks=setting.mtp,
-    )
-    groups = [
-        KVCacheGroupSpec([name], spec)
-        for name, spec in zip(names, (full, mamba), strict=True)
-    ]
-    if setting.mtp and "is_eagle_group" in KVCacheGroupSpec.__annotations__:
+    size = setting.block_size
+    full = {"num_kv_heads": 1, "head_size": 1, "dtype": torch.float32}
+    specs = {
+        "attention": FullAttentionSpec(block_size=size, **full),
+        "mamba": MambaSpec(
+            block_size=size,
+            shapes=((1,),),
+            dtypes=(torch.float32,),
+            mamba_cache_mode="align",
+            num_speculative_blocks=setting.mtp,
+        ),
+    }
+    if setting.window:
+        specs["drafter"] = SlidingWindowSpec(
+            block_size=setting.drafter, sliding_window=setting.window, **full
+        )
+    elif setting.drafter:
+        specs["drafter"] = FullAttentionSpec(block_size=setting.drafter, **full)
+    groups = [KVCacheGroupSpec([name], spec) for name, spec in specs.items()]
+    if setting.mtp and not setting.drafter and KNOWS_MTP:
         groups[ATTENTION].is_eagle_group = True
     # As the engine plans it: from v0.29.0 on, which states are kept is a setting, and
     # the default is "few".
@@ -496,15 +639,24 @@ def _scheduler(setting: Setting) -> Scheduler:
         from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
 
         register_all_kvcache_specs(whole)
+    planned = KVCacheConfig(
+        num_blocks=setting.blocks, kv_cache_tensors=[], kv_cache_groups=groups, **kept
+    )
+    sizes = {"block_size": size}
+    if PLANS:
+        from vllm.v1.core.kv_cache_utils import resolve_kv_cache_block_sizes
+
+        sizes = dict(
+            zip(
+                ("block_size", "hash_block_size"),
+                resolve_kv_cache_block_sizes(planned, whole),
+                strict=True,
+            )
+        )
     return kind(
         vllm_config=whole,
-        kv_cache_config=KVCacheConfig(
-            num_blocks=setting.blocks,
-            kv_cache_tensors=[],
-            kv_cache_groups=groups,
-            **kept,
-        ),
-        block_size=size,
+        kv_cache_config=planned,
+        **sizes,
         log_stats=True,
         structured_output_manager=StructuredOutputManager(whole),
         mm_registry=SimpleNamespace(supports_multimodal_inputs=lambda model: False),

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Table of the tokens lane: wrong schedules, and the share taken from the cache."""
+"""Table of the prefix cache lane: wrong schedules, and the share taken from the cache."""
 
 from collections.abc import Iterable
 
 from patchset import results
 from patchset.release import Release
-from tokens import SUITE_VERSION
+from prefix_cache import SUITE_VERSION
 
-LANE = "tokens"
+LANE = "prefix_cache"
 _KS = [str(k) for k in range(6)]
 
 

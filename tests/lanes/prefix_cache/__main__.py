@@ -11,14 +11,16 @@ import click
 from conformance.lines import run_json
 from patchset import paths, release, results, run_command
 from patchset.errors import PatchsetError, UsageError
-from tokens import SUITE_VERSION, table
+from prefix_cache import SUITE_VERSION, table
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, required=True, metavar="RELEASE...")
 @click.option("--stock", is_flag=True, help="The stock tree instead.")
 @click.option("--seeds", default=12, show_default=True, help="Schedules of each kind.")
-@click.option("--results", "keep", is_flag=True, help="Keep totals in results/tokens.")
+@click.option(
+    "--results", "keep", is_flag=True, help="Keep totals in results/prefix_cache."
+)
 def command(names: tuple[str, ...], stock: bool, seeds: int, keep: bool) -> None:
     """Ask scheduler and KV cache of each RELEASE for wrong prefixes."""
     failed = []
@@ -48,7 +50,7 @@ def schedules(name: str, kind: str, seeds: int) -> dict[str, Any]:
         raise UsageError(
             f"there is no {kind} tree of {name}", f"nox -s apply -- {name} makes it"
         )
-    found: dict[str, Any] = run_json(tree, "tokens.schedules", str(seeds))
+    found: dict[str, Any] = run_json(tree, "prefix_cache.schedules", str(seeds))
     return found
 
 
