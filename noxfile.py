@@ -31,9 +31,7 @@ LOCKED = ("--no-deps", "--require-hashes", "-r")
 
 def run(session: nox.Session, *words: str, **variables: str) -> None:
     """Run a Python module, such as ``patchset apply``, in the environment."""
-    path = f"{Path('scripts').resolve()}:{Path('tests/lanes').resolve()}"
-    programs = f"{ENVIRONMENT / 'bin'}:{os.environ['PATH']}"
-    env = {"PYTHONPATH": path, "PATH": programs, **variables}
+    env = {"PATH": f"{ENVIRONMENT / 'bin'}:{os.environ['PATH']}", **variables}
     # On Ctrl-C a command clears away what is half done; nox would kill it at once.
     session.run(PYTHON, "-m", *words, env=env, external=True, interrupt_timeout=60.0)
 
@@ -42,6 +40,10 @@ def install(session: nox.Session, *groups: str, tree: bool = False) -> None:
     """Install the tool's packages, groups of them, and what a ``tree`` imports."""
     if not Path(PYTHON).exists():
         session.run(sys.executable, "-m", "venv", str(ENVIRONMENT), external=True)
+        site = next(ENVIRONMENT.glob("lib/python3*/site-packages"))
+        (site / "project.pth").write_text(
+            f"{Path.cwd()}/scripts\n{Path.cwd()}/tests/lanes"
+        )
     pip(session, *LOCKED, "requirements.txt")
     for group in [*groups, *(["test"] if tree else [])]:
         pip(session, "--group", group)

@@ -2,6 +2,7 @@
 """What the user sees: progress on standard error, results on standard output."""
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -12,6 +13,8 @@ from patchset.errors import PatchsetError, redact
 
 err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
+#: What programs colour their words with.
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Seconds between two lines of progress.
 _BETWEEN_LINES = 15
 #: What a terminal obeys, or cannot encode: controls but for tab and line feed, changes
@@ -30,36 +33,36 @@ _OBEYED = dict.fromkeys(
 
 def printable(text: str) -> str:
     """A text of others, such as a program's output, with nothing that moves a terminal."""
-    return text.translate(_OBEYED)
+    return _COLOURS.sub("", text).translate(_OBEYED)
 
 
-def _shown(text: str) -> str:
-    """A text as rich takes it."""
-    return escape(printable(text))
+def _plain(text: str) -> str:
+    """A text as rich takes it: without credentials, and nothing that moves a terminal."""
+    return escape(printable(redact(text)))
 
 
 def note(text: str) -> None:
     """One line that says what is going on."""
-    err.print(_shown(redact(text)), soft_wrap=True)
+    err.print(_plain(text), soft_wrap=True)
 
 
 def result(*lines: object) -> None:
     """What was asked for, on standard output, one line each."""
     for line in lines:
-        out.print(_shown(str(line)), soft_wrap=True)
+        out.print(_plain(str(line)), soft_wrap=True)
 
 
 def show_error(error: PatchsetError) -> None:
     """What happened, and what to do next."""
-    err.print(f"[bold red]error:[/] {_shown(error.message)}", soft_wrap=True)
+    err.print(f"[bold red]error:[/] {_plain(error.message)}", soft_wrap=True)
     if error.hint:
-        err.print(f"[bold]next:[/]  {_shown(error.hint)}", soft_wrap=True)
+        err.print(f"[bold]next:[/]  {_plain(error.hint)}", soft_wrap=True)
 
 
 @contextlib.contextmanager
 def step(name: str) -> Iterator[None]:
     """Announce a step, and say how long it took."""
-    name = _shown(redact(name))
+    name = _plain(name)
     err.print(f"[bold cyan]>[/] {name}", soft_wrap=True)
     start = time.monotonic()
     yield

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from patchset import console, files, git, paths, process, proofs
-from patchset.errors import UnavailableError
+from patchset.errors import UnavailableError, hide, tail
 from patchset.inputs import index, pin
 from patchset.release import VERSION, Release
 from patchset.release import read as read_pin
@@ -40,6 +40,7 @@ def drift(
     ``target`` is a release (the newest on the index without it), or a git ref of
     ``remote``. Nothing is kept but downloads and source trees.
     """
+    hide(remote or "")
     series = read(release)
     with files.scratch(paths.build_dir()) as place:
         name, stock = _stock(target or _newest(), place, remote or UPSTREAM)
@@ -149,7 +150,7 @@ def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
             git.run(stock, *fetch)
         except git.GitError as error:
             raise UnavailableError(
-                f"cannot fetch {target} from {remote}: {error.stderr.strip()[-300:]}",
+                f"cannot fetch {target} from {remote}: {tail(error.stderr, 300)}",
                 "--remote names another repository: an address, or a folder",
             ) from error
     git.run(stock, "reset", "--quiet", "--hard", "FETCH_HEAD")

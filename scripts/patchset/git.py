@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from patchset import files, process
-from patchset.errors import MissingToolError, PatchsetError, UnavailableError
+from patchset.errors import MissingToolError, PatchsetError, UnavailableError, tail
 
 #: The committer in the trees. Fixed, so that equal trees have equal commit ids.
 IDENTITY = ("vllm-mtp-patches", "vllm-mtp-patches@localhost")
@@ -46,7 +46,7 @@ class GitError(PatchsetError):
     """A git command failed; ``stderr`` has its words."""
 
     def __init__(self, arguments: tuple[str, ...], stderr: str) -> None:
-        words = stderr.strip()[-2000:] or "it said nothing"
+        words = tail(stderr, 2000) or "it said nothing"
         super().__init__(f"git {' '.join(arguments[:3])} failed: {words}")
         self.stderr = stderr
 

@@ -21,6 +21,7 @@ from patchset.errors import (
     NoSpaceError,
     PatchsetError,
     UnavailableError,
+    redact,
 )
 
 #: Seconds between two notes that a program is at work.
@@ -46,7 +47,7 @@ class ProgramError(PatchsetError):
 
 def end_of(text: str) -> str:
     """The last line of a text, without its front: the cause of an error is last."""
-    line = text.strip().rpartition("\n")[2]
+    line = redact(text.strip().rpartition("\n")[2])
     return line if len(line) <= 300 else f"…{line[-300:]}"
 
 

@@ -132,14 +132,18 @@ def load(name: str | None = None) -> Release:
                 "let exactly one patches/*/release.toml have it",
             )
         return defaults[0]
-    name = "v" + name.removeprefix("v")
-    if name not in (known := release_names()):
+    full = "v" + name.removeprefix("v")
+    if full not in (known := release_names()):
+        bare = f"v{name.lower().removeprefix('v')}."
+        near = [one for one in known if f"{one}.".startswith(bare)]
+        near += [one.name for one in releases() if name == "latest" and one.default]
+        hint = f"did you mean {near[-1]}? " if near else ""
         raise UsageError(
             f"unknown release {name}",
-            f"known: {', '.join(known) or 'none'}; "
-            f"nox -s pin -- {name} adds it, if vLLM has it",
+            f"{hint}known: {', '.join(known) or 'none'}; nox -s pin -- {full} adds it, "
+            "if vLLM has it",
         )
-    return read(paths.patches_dir() / name / "release.toml")
+    return read(paths.patches_dir() / full / "release.toml")
 
 
 def read(file: Path) -> Release:

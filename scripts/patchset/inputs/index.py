@@ -21,7 +21,7 @@ import httpx
 from packaging.utils import canonicalize_name
 
 from patchset import console
-from patchset.errors import NotFoundError, PatchsetError, UnavailableError
+from patchset.errors import NotFoundError, PatchsetError, UnavailableError, hide, tail
 
 DEFAULT_INDEX = "https://pypi.org/simple"
 #: Largest index page in bytes; PyPI's largest has about 30 MB.
@@ -76,7 +76,7 @@ def pip_settings() -> Settings:
             timeout=PIP_TIME,
         )
     except subprocess.SubprocessError as error:
-        words = (getattr(error, "stderr", "") or "").strip()[-300:] or error
+        words = tail(getattr(error, "stderr", "") or "", 300) or error
         raise PatchsetError(
             f"pip does not show its configuration: {words}",
             "fix it; 'pip config debug' names the files and variables it is read from",
@@ -91,6 +91,8 @@ def pip_settings() -> Settings:
     indexes += said.get("extra-index-url", "").split()
     if said.get("no-index", "0").lower() in ("1", "true", "yes", "on", "y", "t"):
         indexes = []
+    for address in (*indexes, said.get("proxy") or ""):
+        hide(address)
     return Settings(
         tuple(indexes),
         tuple(said.get("trusted-host", "").split()),

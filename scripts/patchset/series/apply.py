@@ -18,7 +18,7 @@ from patchset.errors import (
     NoSpaceError,
     PatchsetError,
 )
-from patchset.release import Release
+from patchset.release import Arch, Artifact, Release, Target
 from patchset.series import patched_files
 from patchset.series.mail import Patch
 from patchset.series.patched_files import Change
@@ -314,10 +314,20 @@ def changes_between(repository: Path, before: str, after: str) -> list[Change]:
 
 
 class PatchedRelease:
-    """A pin and its series, each part read once."""
+    """A pin and its series on the way to a target, each part read once."""
 
-    def __init__(self, pin: Release) -> None:
+    def __init__(self, pin: Release, target: Target = "cuda") -> None:
         self.pin = pin
+        self.target = target
+
+    @property
+    def version(self) -> str:
+        """Of what is built: ``0.33.0+mtp.1``, or ``0.33.0+mtp.1.cpu``."""
+        return self.pin.built_version(self.target)
+
+    def wheel(self, arch: Arch) -> Artifact:
+        """The official wheel for an architecture."""
+        return self.pin.wheel(self.target, arch)
 
     @cached_property
     def patches(self) -> list[Patch]:

@@ -8,7 +8,7 @@ from typing import Any
 from packaging.version import Version
 
 from patchset import console, files, git, paths
-from patchset.errors import ConflictError, UsageError
+from patchset.errors import ConflictError, UsageError, tail
 from patchset.inputs import pin
 from patchset.release import Release, load, releases
 from patchset.series.apply import (
@@ -105,7 +105,7 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
             port(temp, new, patched, base)
         except Stopped as stop:
             subject, _ = stopped_message(temp)
-            places = ", ".join(unmerged(temp)) or stop.words.strip()[-500:]
+            places = ", ".join(unmerged(temp)) or tail(stop.words, 500)
             what = f"{subject!r} conflicts with the source of {new.name}: {places}"
             conflict = waiting(new, what, "git status")
         refuse_work(new)  # somebody may have worked there meanwhile

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchset import console, files, git, paths
-from patchset.errors import PatchsetError
+from patchset.errors import PatchsetError, tail
 from patchset.release import Release
 
 #: Written into ``.git`` last: what the tree was made of. A tree without it was never
@@ -70,7 +70,7 @@ def work_in(tree: Path, stamp: Mapping[str, Any]) -> str:
     try:
         return _work(tree, stamp) if tree.exists() else ""
     except git.GitError as error:
-        return f"git cannot read it ({error.stderr.strip()[-200:]})"
+        return f"git cannot read it ({tail(error.stderr, 200)})"
 
 
 def _work(tree: Path, stamp: Mapping[str, Any]) -> str:
