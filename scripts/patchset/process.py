@@ -129,7 +129,7 @@ class _Output:
             *whole, begun = (begun + chunk).split(b"\n")
             yield from map(self._last, whole)
             # A bar may be written over for hours before its line ends.
-            begun = begun[max(begun.rstrip(b"\r").rfind(b"\r"), -1) + 1 :][-_MOST:]
+            begun = begun[begun.rstrip(b"\r").rfind(b"\r") + 1 :][-_MOST:]
             self.bar = self._last(begun) or self.bar
         yield self._last(begun)
 

@@ -2,6 +2,7 @@
 """The receipt's file, what hosts are told and what is kept; answers of real weights, and their pace."""
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 import httpx
 import pytest
 
+import package_index
 from conformance.reading import ReadCall, Reading, failed
 from conftest import Project, chat_answer, lay
 from patchset import console, files, git, release
@@ -29,8 +32,8 @@ from server import build, check, overlay, pace, real, recall, receipt, report
 from server import model as small
 from server.__main__ import command
 from server.asking import Answer
-from server.jobs import Job
-from server.vllm_serve import Group
+from server.jobs import RECALL, Job, Servers
+from server.vllm_serve import Group, Server
 
 
 @pytest.fixture
@@ -285,13 +288,9 @@ def test_json_that_is_no_receipt_is_refused_in_one_line(
 ) -> None:
     place = tmp_path / "receipt.json"
     place.write_text(content)
-    done = subprocess.run(
-        [sys.executable, "-m", "server", "--check", str(place)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1 and done.stderr.startswith("error: receipt.json ")
-    assert "Traceback" not in done.stderr and len(done.stderr) < 500
+    with pytest.raises(PatchsetError, match=r"^receipt\.json ") as refused:
+        command.main(["--check", str(place)], standalone_mode=False)
+    assert len(refused.value.message) < 400
 
 
 def test_nothing_of_a_receipt_or_of_a_program_moves_the_terminal(
@@ -613,6 +612,54 @@ def test_a_cache_that_forgets_or_mixes_facts_is_complained_of(
     assert all(
         f"patched prefix caching, {each}" in report.faults(read) for each in said
     )
+
+
+CACHE_METRICS = """\
+# TYPE vllm:prefix_cache_queries counter
+vllm:prefix_cache_queries_total{{engine="0"}} {asked}
+# TYPE vllm:prefix_cache_hits counter
+vllm:prefix_cache_hits_total{{engine="0"}} {hits}
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{{block_size="1600",mamba_block_size="1600",other="x"}} 1.0
+"""
+
+
+def test_a_recall_asks_a_server_with_the_cache_and_then_one_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers on loopback that repeat what they are asked, and count as vLLM does."""
+    by_text, started = {prompt.text: prompt for prompt in PROMPTS}, list[str]()
+    asked: list[str] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if handler.path == "/metrics":
+            hits = (len(asked) - len(set(asked))) * (started[-1] != "graphs")
+            text = CACHE_METRICS.format(asked=len(asked), hits=hits)
+            return package_index.reply(handler, text.encode(), "text/plain")
+        size = int(handler.headers["Content-Length"])
+        (message,) = json.loads(handler.rfile.read(size))["messages"]
+        asked.append(message["content"])
+        said = chat_answer(content=repeated(by_text[message["content"]]))
+        body = json.dumps(said | {"usage": {"prompt_tokens": 7000}}).encode()
+        package_index.reply(handler, body, "application/json")
+
+    @contextlib.contextmanager
+    def running(self: Servers, job: Job) -> Iterator[Server]:
+        started.append(job.cell)
+        asked.clear()
+        log = lay(tmp_path, {job.cell: "INFO Using V2 Model Runner"}) / job.cell
+        with package_index.server(answer) as host:
+            yield Server(f"http://{host}", job.mtp, log, log, None)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ThreadingHTTPServer, "request_queue_size", 64)
+    monkeypatch.setattr(Servers, "_running", running)
+    servers = Servers("cuda", tmp_path, tmp_path, "model", ())
+    found = servers.result(Job("stock", RECALL, 3))
+    assert started == ["prefix", "graphs"] and found["complaints"] == []
+    assert [one["hits"] for one in found["rounds"]] == [0, 64, 64, 0]
+    assert found["cache"] == {"block_size": "1600", "mamba_block_size": "1600"}
+    assert found["runner"] == "V2"
+    check.check(written(tmp_path, recall=[found]))
 
 
 def test_the_small_model_is_not_asked_for_facts(file: Path, tmp_path: Path) -> None:
