@@ -220,14 +220,12 @@ class QwenDeltaStream:
             stopped = stop_reason.strip() in _CLOSING_TAGS
             is_left_out = not getattr(request, "include_stop_str_in_output", False)
             if stopped and is_left_out and self._reader.in_call:
-                # A stop string is left out of the output, and this one may be the call's.
+                # A stop string is left out of the output; this may be the call's own.
                 deltas = self.feed(stop_reason)
         cut = is_cut(finish_reason, stop_reason)
         return deltas + self.finish(cut, stopped=stopped)
 
-    def finish(
-        self, cut: bool = False, *, stopped: bool = False
-    ) -> list[DeltaMessage]:
+    def finish(self, cut: bool = False, *, stopped: bool = False) -> list[DeltaMessage]:
         """Deliver what was held back until the output's end.
 
         Args:

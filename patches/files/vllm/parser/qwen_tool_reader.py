@@ -1221,9 +1221,7 @@ class QwenToolReader:
                 break
             gap = self._tokens[behind].gap
             is_spelled_so = self._mirrors(split_gap(gap)[1])
-            if yields := self._state is _VALUE_START or (
-                not mirrors and is_spelled_so
-            ):
+            if yields := self._state is _VALUE_START or (not mirrors and is_spelled_so):
                 break
             behind = end
             following, end = self._following(behind)
