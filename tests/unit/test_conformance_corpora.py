@@ -18,7 +18,7 @@ READ = Call("read", {"file_path": "a", "limit": 1200})
 
 
 #: Outputs that are cut, and those of others, which may write true as True.
-APART = ("cuts", "ended", "canitoolcall")
+APART = ("cuts", "ended", "canitoolcall", "real-outputs")
 
 
 def test_each_corpus_is_the_same_every_time_and_its_names_are_unique() -> None:

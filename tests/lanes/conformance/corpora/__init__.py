@@ -51,6 +51,7 @@ CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
     "reasoning": positions.reasoning,
     "prose": positions.prose,
     "cuts": partial(cuts.cut, cuts.SPELLINGS, ended=False),
+    "real-outputs": fixtures.real_outputs,
     "canitoolcall": fixtures.canitoolcall,
     "ended": partial(cuts.cut, (spelling.CANONICAL,), ended=True),
     **{f"holdout-{name}": build for name, build in holdout.CORPORA.items()},

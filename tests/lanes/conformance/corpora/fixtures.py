@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixtures of the package ``canitoolcall`` for this format, if it is installed."""
+"""Outputs that are kept in files: those of real models, retold, and the fixtures of
+the package ``canitoolcall``.
+"""
 
 import importlib.util
 import json
@@ -7,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from conformance.case import Case, parse
+from conformance.case import Case, parse, read
 
 FIXTURES = "_data/fixtures/qwen3-xml"
 #: What the prompt ends with, and the start that has it.
@@ -16,6 +18,12 @@ STARTS = {
     "<|im_start|>assistant\n<think>\n\n</think>\n\n": "closed",
     "<|im_start|>assistant\n": "bare",
 }
+
+
+def real_outputs() -> Iterator[Case]:
+    """Outputs of real models that public threads report, in other words."""
+    for case in read(Path(__file__).with_name("real-outputs.json")):
+        yield case.model_copy(update={"name": case.name.partition("/")[2]})
 
 
 def canitoolcall() -> Iterator[Case]:

@@ -76,7 +76,7 @@ def _types(schema: dict[str, Any]) -> set[str]:
 def reading(events: Events, case: Case) -> Reading:
     """What a client would read of a list of events.
 
-    Integers and booleans are typed by the schema, other values are texts.
+    Values are typed by the schema as far as they are JSON.
     """
     read = Reading()
     calls: list[tuple[str, list[list[Any]], bool]] = []
@@ -117,11 +117,12 @@ def reading(events: Events, case: Case) -> Reading:
 
 
 def _typed(text: str, kind: Any) -> Any:
-    if kind == "integer" and text.strip().isdecimal():
-        return int(text)
-    if kind == "boolean" and text.strip().lower() in ("true", "false"):
-        return text.strip().lower() == "true"
-    return text
+    if kind not in ("integer", "number", "boolean", "array", "object"):
+        return text
+    try:
+        return json.loads(text.lower() if kind == "boolean" else text)
+    except ValueError:
+        return text
 
 
 def _open(values: Sequence[tuple[str, Any, bool]]) -> str:

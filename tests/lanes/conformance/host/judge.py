@@ -24,7 +24,7 @@ Judged = tuple[list[check.Found], bool, list[check.Act] | None]
 
 def pieces(case: Case, run: Run) -> tuple[list[int], list[str]]:
     """Token ids and what each adds to the text; an output that the model ended has
-    the end token, which adds nothing.
+    the end token, whose text comes with the request's ``include_stop_str_in_output``.
     """
     tokenizer = tokens.load()
     ids = tokens.encode(tokenizer, run.output, ordinary_tags=case.ordinary_tags)
