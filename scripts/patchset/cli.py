@@ -122,9 +122,9 @@ def export_command(release: str | None) -> None:
     build/export/vllm-VERSION-mtp.N.patch, and the sums of the files before and after.
     docs/patching.md shows how patch and sha256sum use them.
     """
-    from patchset.series.export import combined
+    from patchset.series.export import export
 
-    console.result(*combined(load(release)))
+    console.result(*export(load(release)))
 
 
 @cli.command("rebase")
@@ -141,9 +141,10 @@ def rebase_command(release: str, old: str | None) -> None:
     proofs must pass on the stock tree from then on. Nothing that was edited below
     patches/RELEASE meanwhile is overwritten.
     """
+    from patchset.image import skopeo
     from patchset.series.rebase import rebase
 
-    _refreshed(rebase(release, old), release)
+    _refreshed(rebase(release, old, skopeo.today), release)
 
 
 @cli.command("drift")
@@ -204,12 +205,13 @@ def pin_command(release: str) -> None:
     """Pin RELEASE (v0.34.0) from the package index in patches/RELEASE/release.toml.
 
     Records file name, sha256 and size of the source and of the official wheels (of
-    several uploads the one with the highest build tag), and the commit and the torch
-    that the source names.
+    several uploads the one with the highest build tag), the commit and the torch that
+    the source names, and the official image's digest, if skopeo can ask for it.
     """
+    from patchset.image import skopeo
     from patchset.inputs import pin
 
-    console.result(pin.make(release))
+    console.result(pin.make(release, skopeo.today))
 
 
 @cli.command("lock")

@@ -20,7 +20,9 @@ from patchset.series.apply import (
 from patchset.series.mail import Patch
 from patchset.series.read import Series, read
 from patchset.series.rebase import port, port_base, unmerged
-from patchset.series.stock_tree import STOCK_REF, stock_tree
+from patchset.series.refresh import moved
+from patchset.series.state import STOCK_REF
+from patchset.series.stock_tree import stock_tree
 
 #: Where a branch, tag or commit is looked up unless a remote is named.
 UPSTREAM = "https://github.com/vllm-project/vllm"
@@ -94,6 +96,7 @@ def _try(
             word = "is already present"
             faults.append(f"{patch.name} is already present; it may be dropped")
         console.result(f"{word:18} {patch.name}")
+    faults += [f"other files: {line}" for line in moved(work, series)]
     return faults, merged
 
 

@@ -16,6 +16,8 @@ IDENTITY = ("vllm-mtp-patches", "vllm-mtp-patches@localhost")
 
 _UNWRITTEN = re.compile(r"unable to|cannot|could ?n[o']t|failed to|write error", re.I)
 
+#: What a repository begins with: no hooks, and what overrides ``.gitattributes``.
+_TEMPLATE = Path(__file__).with_name("git_template")
 #: Bound of one git command, in seconds.
 TIMEOUT = 900.0
 
@@ -115,6 +117,7 @@ def _start(
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith("GIT_")
     } | {
+        "GIT_TEMPLATE_DIR": str(_TEMPLATE),
         # Not ext:: and fd::, which run programs or wait for ever.
         "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
         "GIT_CONFIG_GLOBAL": os.devnull,

@@ -44,7 +44,7 @@ class Artifact(_Pinned):
     project: str
     file: FileName
     sha256: Sha256
-    size: int = Field(gt=0)
+    size: Annotated[int, Field(strict=True, gt=0, le=1 << 40)]
 
 
 class Release(_Pinned):
@@ -64,8 +64,8 @@ class Release(_Pinned):
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{7,40}$")]
     torch: str
     image: str
-    revision: int = Field(ge=1)
-    source_date_epoch: int = Field(gt=0)
+    revision: Annotated[int, Field(strict=True, ge=1, lt=10_000)]
+    source_date_epoch: Annotated[int, Field(strict=True, gt=0, lt=1 << 40)]
     sdist: Artifact
     wheels: dict[Target, dict[Arch, Artifact]]
 
@@ -149,8 +149,19 @@ def load(name: str | None = None) -> Release:
 def read(file: Path) -> Release:
     """Read and check one ``release.toml``."""
     try:
-        fields = tomllib.loads(files.read_regular(file, MAX_PIN).decode())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        text = files.read_regular(file, MAX_PIN).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatchsetError(
+            f"{file} cannot be read: {error}", "fix the file by hand"
+        ) from error
+    return parse(text, file)
+
+
+def parse(text: str, file: Path) -> Release:
+    """Check the text of a ``release.toml``."""
+    try:
+        fields = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise PatchsetError(
             f"{file} cannot be read: {error}", "fix the file by hand"
         ) from error

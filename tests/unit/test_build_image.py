@@ -11,6 +11,8 @@ import pytest
 import registry
 from conftest import APT, SITE, Project, StandIn, replaced, site_files, tar
 from patchset.image import debian, labels, layout, skopeo
+from patchset.inputs import lock
+from patchset.inputs.lock import Locked
 from patchset.release import Artifact, load
 from patchset.series.apply import PatchedRelease
 
@@ -118,8 +120,8 @@ def test_what_is_begun_instead_is_said_first(
     """No registry, then no skopeo: why, how large, and which programs are missing."""
     official(released, "127.0.0.1:1/x:v1")
     wheel = Artifact(project="a", file="a-1-py3-none-any.whl", sha256="0" * 64, size=5)
-    lock = [debian.Locked("a", "1", wheel.model_copy(update={"size": 7_000_000_000}))]
-    monkeypatch.setattr(debian.locks, "read", lambda *_: lock)
+    locked = [Locked("a", "1", wheel.model_copy(update={"size": 7_000_000_000}))]
+    monkeypatch.setattr(lock, "read", lambda *_: locked)
     monkeypatch.setattr(debian, "_KEYRING", tmp_path / "keyring")
     with monkeypatch.context() as some:
         without(some, tmp_path / "bin", "skopeo", "git")
@@ -196,3 +198,11 @@ def test_a_fifo_in_place_of_a_layer_is_not_waited_for(
 def test_the_cpus_image_has_its_own_name(packaged: Project) -> None:
     assert labels.local(PatchedRelease(load("v1.2.0"))) == NAME
     assert labels.local(PatchedRelease(load("v1.2.0"), "cpu")) == f"{NAME}-cpu"
+
+
+def test_a_pin_has_the_digest_of_the_official_image_where_it_can_be_asked(
+    base: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert skopeo.today(base) == skopeo.digest(skopeo.parse(base))
+    assert skopeo.today("127.0.0.1:1/x:v1") is None
+    assert "pinned by its tag alone" in capsys.readouterr().err

@@ -253,8 +253,8 @@ def test_every_base_is_looked_into(
     link.linkname = "lib64"
     assert "too many links" in refused(lower, tar({}, link), through)
     up = SITE.replace("/local/", "/share/../local/")
-    above = tar({f"{up}/vllm/parser.py": b"another"})
-    assert "leads elsewhere" in refused(lower, above)
+    upwards = tar({f"{up}/vllm/parser.py": b"another"})
+    assert "leads elsewhere" in refused(lower, upwards)
     # Engines read every member of a gzip file.
     hidden = gzip.compress(tar({"x": b""})[:512]) + gzip.compress(
         tar({f"{SITE}/vllm/parser.py": b"another"})

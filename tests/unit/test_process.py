@@ -279,3 +279,15 @@ def test_the_next_run_ends_right(
         assert made(root, folder) == wanted
         assert not list(root.rglob(".tmp-*"))
         shutil.rmtree(root)
+
+
+def test_a_folder_that_the_terminal_cannot_name(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project.root.rename(project.root.with_name("Grün"))
+    env = {**os.environ, "PATCHSET_ROOT": str(root), "PYTHONIOENCODING": "ascii"}
+    argv = [sys.executable, "-m", "patchset", "apply"]
+    for words, said in ((argv, "Gr\\xfcn"), ([*argv, "v\u2026"], "\\u2026")):
+        done = subprocess.run(words, env=env, capture_output=True, text=True)
+        assert said in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from patchset import process
+from patchset import console, process
 from patchset.errors import (
     MissingToolError,
     NotFoundError,
@@ -132,6 +132,15 @@ def stored(name: str) -> str | None:
     argv = _skopeo(_PATIENCE, "inspect", "--raw", f"containers-storage:{name}")
     done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL)
     return None if done.returncode else layout.digest(done.stdout)
+
+
+def today(text: str) -> str | None:
+    """The digest of what a reference names today; None, and a note, without answer."""
+    try:
+        return layout.digest(raw(parse(text)))
+    except (UnavailableError, MissingToolError) as error:
+        console.note(f"  {text} is pinned by its tag alone: {error.message}")
+        return None
 
 
 def copy(
