@@ -12,7 +12,6 @@ from patchset.series.commits import DIFF
 from patchset.series.read import read
 from patchset.series.state import STOCK_REF
 
-
 #: Puts the patch into the official image; a second run changes nothing.
 _DOCKERFILE = """\
 FROM {image}
