@@ -119,7 +119,9 @@ def test_jobs_run_sessions(sessions: set[str]) -> None:
     jobs = tomllib.loads(read("ci/jobs.toml"))
     commands = [command for job in jobs.values() for command in job["nox"]]
     assert {command.split()[0] for command in commands} <= sessions
-    named = {job for file in WORKFLOWS for job in re.findall(r"ci/run ([a-z][a-z-]+)", file)}
+    named = {
+        job for file in WORKFLOWS for job in re.findall(r"ci/run ([a-z][a-z-]+)", file)
+    }
     assert named and named <= set(jobs)
 
 

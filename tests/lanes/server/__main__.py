@@ -19,6 +19,10 @@ from server import model as small
 _DISK = 20e9
 
 
+#: The file's own options that say which servers it runs.
+_KS = {"--mtp", "--all"}
+
+
 def engine(pinned: release.Release, file: Path) -> list[str]:
     """The words that run the file in the official image.
 
@@ -55,7 +59,11 @@ def engine(pinned: release.Release, file: Path) -> list[str]:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.option("--target", type=click.Choice(["cuda", "cpu"]), default="cuda")
 @click.option(
-    "--run", "here", is_flag=True, help="Run it here as well; implied by --target cpu."
+    "--run",
+    "here",
+    is_flag=True,
+    help="Run it here as well, with MTP = 1 to 5 unless you name others with --mtp; "
+    "implied by --target cpu.",
 )
 @click.option(
     "--check",
@@ -96,6 +104,8 @@ def command(
             begin = [str(environment.environment(pinned)), str(file)]
         if not begin:
             return
+        if target == "cuda" and not {word.partition("=")[0] for word in words} & _KS:
+            words = (*words, *(f"--mtp={k}" for k in range(1, 6)))
         # With nothing of this Python's.
         bare = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         process.run([*begin, *words], prefix="receipt", env=bare)

@@ -52,7 +52,7 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
         return
     guard = ("conformance", name, "--guard", "--sample", SAMPLE, "--results")
     yield "conformance", "patched guard", guard
-    client = ("--release", name, "--both", "--results")
+    client = (name, "--both", "--results")
     yield "prefix_cache", "patched", ("prefix_cache", name, "--results")
     yield "bfcl", "patched", ("bfcl", "--both", name, "--results")
     yield "bench", "patched", ("bench", name, "--results")
