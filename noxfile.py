@@ -20,7 +20,7 @@ PYTHON = str(ENVIRONMENT / "bin/python")
 TREES = Path(os.environ.get("PATCHSET_BUILD_DIR") or "build").resolve() / "trees"
 PINS = sorted(Path("patches").glob("v*/release.toml"))
 RELEASE = re.compile(r"v?\d+\.\d+\.\d+((rc|\.post)\d+)?")
-#: Our own locks, by name: what is compiled, as pyproject.toml's [tool.uv.pip] says.
+#: What uv compiles into our own locks; pyproject.toml says how.
 LOCKS = {
     "tool": "-c tests/requirements.txt pyproject.toml -o requirements.txt",
     "tests": "tests/requirements.in -o tests/requirements.txt",
@@ -31,7 +31,8 @@ LOCKED = ("--no-deps", "--require-hashes", "-r")
 
 def run(session: nox.Session, *words: str, **variables: str) -> None:
     """Run a Python module, such as ``patchset apply``, in the environment."""
-    env = {"PATH": f"{ENVIRONMENT / 'bin'}:{os.environ['PATH']}", **variables}
+    path = f"{ENVIRONMENT / 'bin'}:{os.environ['PATH']}"
+    env = {"PATH": path, "PYTHONPATH": str(Path("tests/lanes").resolve()), **variables}
     # On Ctrl-C a command clears away what is half done; nox would kill it at once.
     session.run(PYTHON, "-m", *words, env=env, external=True, interrupt_timeout=60.0)
 
@@ -40,10 +41,8 @@ def install(session: nox.Session, *groups: str, tree: bool = False) -> None:
     """Install the tool's packages, groups of them, and what a ``tree`` imports."""
     if not Path(PYTHON).exists():
         session.run(sys.executable, "-m", "venv", str(ENVIRONMENT), external=True)
-        site = next(ENVIRONMENT.glob("lib/python3*/site-packages"))
-        (site / "project.pth").write_text(
-            f"{Path.cwd()}/scripts\n{Path.cwd()}/tests/lanes"
-        )
+    site = next(ENVIRONMENT.glob("lib/python3*/site-packages"))
+    (site / "patchset.pth").write_text(str(Path("scripts").resolve()))
     pip(session, *LOCKED, "requirements.txt")
     for group in [*groups, *(["test"] if tree else [])]:
         pip(session, "--group", group)
@@ -68,8 +67,8 @@ def trees(session: nox.Session, *groups: str) -> tuple[list[str], list[str]]:
     names = [word for word in session.posargs if RELEASE.fullmatch(word)]
     options = [word for word in session.posargs if word not in (*names, "--all")]
     if "--all" in session.posargs or not names:
-        pins = {pin.parent.name: nox.project.load_toml(pin) for pin in PINS}
         every = "--all" in session.posargs
+        pins = {pin.parent.name: nox.project.load_toml(pin) for pin in PINS}
         names = [name for name, pin in pins.items() if every or "default" in pin]
     if not {"-h", "--help", "--list"} & set(options):
         for name in names:
@@ -178,8 +177,8 @@ lane("clients", "Let real agents write files: [NAME… RELEASE --both]")
 lane("prefix-cache", "Test prefix caching with MTP: [RELEASE…]", "prefix_cache")
 lane("upstream-tests", "Run vLLM's own tests: [RELEASE…]", "upstream")
 lane("judges", "Ask judges that are not ours: [NAME… RELEASE…]", group="judges")
-missing = "Run what is missing in results/, for hours: [RELEASE… | --all]"
-lane("results", missing, "tables.missing", group="server bench judges")
+text = "Run what is missing in results/, for hours: [RELEASE… | --all]"
+lane("results", text, "tables.missing", group="server bench judges")
 cpu = ("server", "v0.32.0", "--target", "cpu")
 command("cpu-tests", f"{serve} on the CPU: [--all]", *cpu, group="server")
 command("receipt", "Make a file that tests a GPU host", "server", group="server")
