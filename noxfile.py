@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions. Each runs a command of the tool or a lane of tests, and hands its
-arguments on: ``nox -s NAME -- --help``. All share the environment ``.nox/project``.
-"""
+"""Sessions, in one environment. ``nox -s NAME -- --help`` says what one takes."""
 
 import hashlib
 import os
