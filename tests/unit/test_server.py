@@ -84,6 +84,20 @@ def test_each_case_is_asked_on_every_surface_in_its_own_words(
     assert sizes == sorted(sizes, reverse=True)
 
 
+def test_the_calls_that_are_asked_with_have_their_arguments_as_text(
+    asked: list[Question],
+) -> None:
+    """Templates take them parsed, and a server alone as the protocol has them."""
+    bodies = [question.body() for question in asked if question.surface == "chat"]
+    calls = [
+        call["function"]["arguments"]
+        for body in bodies
+        for message in body["messages"]
+        for call in message.get("tool_calls", [])
+    ]
+    assert calls and all(isinstance(arguments, str) for arguments in calls)
+
+
 def test_an_answer_is_cut_where_its_case_is(asked: list[Question]) -> None:
     limits = {"chat": "max_completion_tokens", "responses": "max_output_tokens"}
     for question in asked:

@@ -4,6 +4,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,8 @@ def prompt(case: Case, run: Run) -> dict[str, Any]:
     It has ``messages``, and where the case has them ``tools`` and the template's own
     ``chat_template_kwargs``.
     """
-    body = SURFACES["chat"].request(case, run.start, stream=False, model="")
+    # A request has the case's own messages in it.
+    body = deepcopy(SURFACES["chat"].request(case, run.start, stream=False, model=""))
     for message in body["messages"]:
         for call in message.get("tool_calls", []):
             function = call["function"]
