@@ -15,6 +15,7 @@ from functools import partial
 from conformance.case import Case, named
 from conformance.corpora import (
     cuts,
+    documents,
     embeddings,
     fixtures,
     fragments,
@@ -51,6 +52,7 @@ CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
     "reasoning": positions.reasoning,
     "prose": positions.prose,
     "cuts": partial(cuts.cut, cuts.SPELLINGS, ended=False),
+    "real-documents": documents.cases,
     "real-outputs": fixtures.real_outputs,
     "canitoolcall": fixtures.canitoolcall,
     "ended": partial(cuts.cut, (spelling.CANONICAL,), ended=True),

@@ -5,7 +5,7 @@ import importlib.util
 import json
 import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from conformance.reading import ReadCall, Reading
 
 Events = list[tuple[str, str]]
 
+_TYPED = ("integer", "number", "boolean", "array", "object")
 _TEXTS = ("REASONING", "CONTENT", "VALUE")
 
 
@@ -100,13 +101,16 @@ def reading(events: Events, case: Case) -> Reading:
     tools = {tool.name: tool.parameters.get("properties", {}) for tool in case.tools}
     for at, (name, values, whole) in enumerate(calls):
         kinds = tools.get(name, {})
-        typed = [
-            (key, _typed(text, kinds.get(key, {}).get("type")), closed)
-            for key, text, closed in values
-        ]
-        text = json.dumps({k: v for k, v, _ in typed}, ensure_ascii=False)
-        if not whole:
-            text = _open(typed)
+        found = {}
+        open_ = "" if whole else "}"
+        for key, text, closed in values:
+            kind = kinds.get(key, {}).get("type")
+            if closed or whole:
+                found[key] = _typed(text, kind)
+            elif kind not in _TYPED:  # a string stays open, another is left out
+                found[key] = text
+                open_ = '"}'
+        text = json.dumps(found, ensure_ascii=False).removesuffix(open_)
         read.calls.append(ReadCall(name, str(at), text))
     whole = bool(calls) and calls[-1][2]
     read.finish = "tool_calls" if whole else "stop"
@@ -117,26 +121,12 @@ def reading(events: Events, case: Case) -> Reading:
 
 
 def _typed(text: str, kind: Any) -> Any:
-    if kind not in ("integer", "number", "boolean", "array", "object"):
+    if kind not in _TYPED:
         return text
     try:
         return json.loads(text.lower() if kind == "boolean" else text)
     except ValueError:
         return text
-
-
-def _open(values: Sequence[tuple[str, Any, bool]]) -> str:
-    """The JSON text of a call that is not whole: a string stays open, another value
-    that is not closed is left out.
-    """
-    parts = []
-    for key, value, closed in values:
-        text = json.dumps(value, ensure_ascii=False)
-        if closed:
-            parts.append(f"{json.dumps(key)}: {text}")
-        elif isinstance(value, str):
-            parts.append(f"{json.dumps(key)}: {text[:-1]}")
-    return "{" + ", ".join(parts)
 
 
 def random_pieces(text: str, rng: random.Random) -> list[str]:
