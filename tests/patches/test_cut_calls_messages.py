@@ -3,9 +3,21 @@
 where its input would have to be an object (E10).
 """
 
+from typing import Any
+
 import pytest
 
-from cutting import ENDS, USER, WIDTHS, read_closed_call, read_open_call, takes_back
+from conformance.host.engine import MODEL
+from cutting import (
+    ENDS,
+    SENT,
+    USER,
+    WIDTHS,
+    read_closed_call,
+    read_open_call,
+    takes_back,
+)
+from harness import application
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -35,3 +47,28 @@ def test_the_next_turn_takes_it_back() -> None:
         {"role": "user", "content": [{**result, "is_error": True}]},
     ]
     takes_back("messages", messages=turns)
+
+
+@pytest.mark.parametrize("end", ["length", "tool_calls"])
+def test_a_call_that_was_not_cut_is_not_left_out(end: str) -> None:
+    """Whole, but no JSON, as other parsers have it: stock's error stays."""
+    from vllm.entrypoints.openai.chat_completion.protocol import (
+        ChatCompletionResponse,
+    )
+
+    function = {"name": "write", "arguments": SENT[1]}
+    calls = [{"id": "c", "type": "function", "function": function}]
+    message = {"role": "assistant", "content": "Hm.", "tool_calls": calls}
+    fields: dict[str, Any] = {
+        "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": end}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    }
+    serving = application("none", "qwen3_coder").state.anthropic_serving_messages
+    try:
+        response = serving.messages_full_converter(ChatCompletionResponse(**fields))
+    except ValueError:
+        kinds = None
+    else:
+        kinds = [block.type for block in response.content]
+    assert kinds == (["text"] if end == "length" else None)
