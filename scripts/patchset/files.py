@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from patchset import console
+from patchset import console, paths
 from patchset.errors import NoSpaceError
 
 #: What a full disk, or a full quota, is called.
@@ -189,9 +189,11 @@ def full_disk(path: object) -> NoSpaceError:
 def need_space(needs: Mapping[Path, float]) -> None:
     """Refuse to start if a disk is too small for the bytes to be written to folders."""
     disks: dict[int, tuple[Path, float]] = {}
+    wanted_by: dict[Path, str] = {}
     for folder, size in needs.items():
         there = next(place for place in (folder, *folder.parents) if place.exists())
         first, before = disks.get(there.stat().st_dev, (there, 0))
+        wanted_by.setdefault(first, _moved_by(folder))
         disks[there.stat().st_dev] = (first, before + max(size, 0))
     for folder, size in disks.values():
         # Other programs write too.
@@ -203,6 +205,14 @@ def need_space(needs: Mapping[Path, float]) -> None:
             raise NoSpaceError(
                 f"{folder} has {free / 1e6:.0f} MB free; {wanted / 1e6:.0f} MB are "
                 "needed, headroom included",
-                "free some space there, or set PATCHSET_BUILD_DIR, "
-                "PATCHSET_DOWNLOADS or TMPDIR to another disk",
+                f"free some space there, or {wanted_by[folder]}",
             )
+
+
+def _moved_by(folder: Path) -> str:
+    """How a folder gets to another disk."""
+    if folder.is_relative_to(paths.downloads_dir()):
+        return "set PATCHSET_DOWNLOADS to a folder on another disk"
+    if folder.is_relative_to(paths.build_dir()):
+        return "set PATCHSET_BUILD_DIR to a folder on another disk"
+    return "move it (an engine's store: graphroot in its storage.conf)"

@@ -31,7 +31,8 @@ _PLACE: dict[str, str] = {
 }
 _SERVE: dict[Target, list[str]] = {
     "cuda": [
-        "Qwen/Qwen3.5-9B --served-model-name qwen --max-model-len 32768",
+        "Qwen/Qwen3.5-9B --served-model-name qwen --language-model-only",
+        "--max-model-len 32768 --max-num-seqs 8 --gpu-memory-utilization 0.93",
         '--speculative-config \'{"method":"mtp","num_speculative_tokens":3}\'',
         "--enable-auto-tool-choice --tool-call-parser qwen3_coder "
         "--reasoning-parser qwen3",

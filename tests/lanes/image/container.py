@@ -36,7 +36,10 @@ _PASSED = (
 def started(image: str) -> Iterator[str]:
     """Make a working container of an image, pulled unless it is there; its name."""
     name = f"vllm-mtp-check-{uuid.uuid4().hex[:8]}"
-    process.run(["buildah", "from", "--name", name, image], prefix="buildah")
+    # As publish does: a registry on this machine need not have a certificate.
+    local = image.startswith(("localhost:", "127.0.0.1:", "[::1]:"))
+    tls = f"--tls-verify={'false' if local else 'true'}"
+    process.run(["buildah", "from", tls, "--name", name, image], prefix="buildah")
     try:
         yield name
     finally:
