@@ -90,7 +90,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "Releases": series.releases_table,
     "Patches": series.patches_table,
     "Conformance": conformance_table.table,
-    "Other reasoning parsers": partial(conformance_table.table, pairs=True),
+    "Other reasoning parsers": conformance_table.pairs_table,
     "Corpora": conformance_table.corpora_table,
     "Ordinary calls": bfcl_table.table,
     "Cost": kept.table,

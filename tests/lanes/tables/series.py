@@ -16,17 +16,13 @@ def releases_table(found: list[Release]) -> str:
     for release in found:
         name = f"**{release.name}** (default)" if release.default else release.name
         targets = ", ".join(
-            f"{target} ({', '.join(by_arch)})"
-            for target, by_arch in release.wheels.items()
-            if by_arch
+            target for target, by_arch in release.wheels.items() if by_arch
         )
         diffs = [line for line in entries(release) if not line.startswith(FILES)]
         version = release.built_version("cuda")
         series = [str(len(diffs)), version, results.patched(release.name)]
-        rows.append(
-            [name, release.tier, release.commit, release.torch, targets, *series]
-        )
-    head = "release | tier | upstream commit | torch | official wheels | patches"
+        rows.append([name, release.tier, release.torch, targets, *series])
+    head = "release | tier | torch | official wheels | patches"
     return results.table(f"{head} | builds version | patched files", rows)
 
 
