@@ -13,16 +13,32 @@ from patchset.errors import PatchsetError, redact
 
 err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
-#: Sequences that programs colour their words with.
-_STEERS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+#: What programs colour their words with.
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Seconds between two lines of progress.
 _BETWEEN_LINES = 15
+#: What a terminal obeys, or cannot encode: controls but for tab and line feed, changes
+#: of the direction of writing, lone surrogates.
+_OBEYED = dict.fromkeys(
+    [
+        *(set(range(0x20)) - {0x09, 0x0A}),
+        *range(0x7F, 0xA0),
+        *range(0x202A, 0x202F),
+        *range(0x2066, 0x206A),
+        *range(0xD800, 0xE000),
+    ],
+    "\N{REPLACEMENT CHARACTER}",
+) | {0x0D: ""}
+
+
+def printable(text: str) -> str:
+    """A text of others, such as a program's output, with nothing that moves a terminal."""
+    return _COLOURS.sub("", text).translate(_OBEYED)
 
 
 def _plain(text: str) -> str:
-    """A text as it may be shown: no credentials, and nothing that steers a terminal."""
-    text = _STEERS.sub("", redact(text))
-    return escape("".join(c if c.isprintable() or c in "\n\t" else "?" for c in text))
+    """A text as rich takes it: without credentials, and nothing that moves a terminal."""
+    return escape(printable(redact(text)))
 
 
 def note(text: str) -> None:

@@ -17,19 +17,17 @@ NAME = "vllm-1.2.0-mtp.1"
 
 
 def recipes(made: Path) -> dict[str, str]:
-    """The page's commands, on a made-up release and folder."""
+    """The page's commands, on a made-up release and folder, and the Dockerfile's."""
     text = (ROOT / "docs/patching.md").read_text()
     text = text.partition("## One patch for an installed vLLM")[2]
     text = re.sub(r"vllm-\d[\d.]+-mtp\.1", NAME, text)
-    shell, docker, *_ = re.findall(
-        r"```(?:console|dockerfile)\n(.*?)```", text, re.DOTALL
-    )
-    assert len(docker.splitlines()) == 6
+    shell, *_ = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
     by_hand = re.findall(r"(?m)^\$ (.*\n(?:    .*\n)*)", shell)
     assert len(by_hand) == 4
     place, folder, put_in, take_out = by_hand
     assert place.startswith("made=$PWD/build/export/") and folder.startswith("cd ")
     place = f"made={made}\n"
+    docker = made.with_name("Dockerfile").read_text()
     run = docker.rpartition("\nRUN cd ")[2].replace("\\\n", "").partition(" && ")[2]
     assert "/usr/local/lib/python3.12/dist-packages" in docker
     return {

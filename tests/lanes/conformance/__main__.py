@@ -11,10 +11,12 @@ from pathlib import Path
 import click
 
 from conformance import case as cases
-from conformance import table
-from conformance.adapters import AdapterError, TreeAdapter, jobs_for
-from conformance.report import Report, show
+from conformance import corpora, table
+from conformance.adapters import AdapterError, Job, TreeAdapter, jobs_for
+from conformance.guard import SCHEDULES, compare, kept
+from conformance.report import Report, group, show
 from patchset import paths, run_command
+from patchset.release import load
 
 SURFACES = ("chat", "responses", "messages")
 
@@ -51,8 +53,7 @@ def resolve(name: str, kind: str) -> Path:
     "surfaces",
     multiple=True,
     type=click.Choice(SURFACES),
-    default=SURFACES,
-    help="Without one: all three.",
+    help="Without one: all three; of corpora chat alone.",
 )
 @click.option(
     "--reasoning",
@@ -79,6 +80,10 @@ def resolve(name: str, kind: str) -> Path:
 )
 @click.option("--full", is_flag=True, help="All two-way splits.")
 @click.option("--quick", is_flag=True, help="Only not streamed, k = 0 and k = 5.")
+@click.option("--guard", is_flag=True, help="Compare with stock: what is worse?")
+@click.option(
+    "--sample", default=40, show_default=True, help="Cases of each corpus; 0: all."
+)
 @click.option("--jobs", default=2, show_default=True, help="Processes.")
 @click.option("--results", "keep", is_flag=True, help="Keep the totals of each tree.")
 @click.option("--log", type=Path, help="What the releases write.")
@@ -97,6 +102,8 @@ def command(
     mtp: int | None,
     full: bool,
     quick: bool,
+    guard: bool,
+    sample: int,
     jobs: int,
     keep: bool,
     log: Path | None,
@@ -105,6 +112,7 @@ def command(
 ) -> int:
     """Judge the tool calls of vLLM trees (folders, or releases)."""
     chosen = list(cases.load(patterns))
+    chosen += corpora.load(patterns or (("corpora",) if guard else ()), sample)
     if only_list:
         for case in chosen:
             print(f"{case.name:60} {case.class_:24} {case.source}")
@@ -115,22 +123,26 @@ def command(
         )
     if not targets:
         raise click.UsageError("nothing to judge: give a tree")
-    pattern = r"w1|mtp5#.*" if quick else None
+    pattern = SCHEDULES if guard else r"w1|mtp5#.*" if quick else None
     if mtp is not None:
         pattern = "w1" if mtp == 0 else rf"mtp{mtp}#.*"
-    asked = jobs_for(
-        chosen,
-        surfaces=list(surfaces),
-        reasoning="qwen3" if pair else reasoning,
-        start=start,
-        pattern=pattern,
-        schedules=list(schedules) or None,
-        full=full,
-    )
+    asked: list[Job] = []
+    for generated in (False, True):
+        asked += jobs_for(
+            [case for case in chosen if (group(case.name) != "suite") == generated],
+            surfaces=list(surfaces or (SURFACES[:1] if generated else SURFACES)),
+            reasoning="qwen3" if pair else reasoning,
+            start=start,
+            pattern=pattern or ("w1|mtp[1-5]#0" if generated else None),
+            schedules=list(schedules) or None,
+            full=full,
+        )
     parsers = None
     if pair:
         first, second = pair.split("/")
         parsers = {"qwen3": ["--reasoning-parser", first, "--tool-call-parser", second]}
+    if guard:
+        return _guard(targets, asked, chosen, jobs, parsers, log, failures, keep)
     kind = "plugin" if plugin else "stock" if stock else "patched"
     again = f"{Path(sys.executable).name} -m conformance"
     reports: list[Report] = []
@@ -151,9 +163,49 @@ def command(
         reports.append(report)
     if keep:
         for report in reports:
-            table.keep(report.document(), pair)
+            if report.by_corpus():
+                table.keep_corpora(report, load(report.release).name, sample)
+            else:
+                table.keep(report.document(), pair)
         return 0
     return 0 if all(report.is_right() for report in reports) else 1
+
+
+def _guard(
+    targets: tuple[str, ...],
+    asked: list[Job],
+    chosen: list[cases.Case],
+    jobs: int,
+    parsers: dict[str, list[str]] | None,
+    log: Path | None,
+    failures: int,
+    keep: bool,
+) -> int:
+    """Ask both trees, of a release or as named, and print what is worse."""
+    if len(targets) == 1:
+        targets *= 2
+    if len(targets) != 2:
+        raise click.UsageError("give a release, or a stock and a patched tree")
+    results = []
+    for name, kind in zip(targets, ("stock", "patched"), strict=True):
+        tree = resolve(name, kind)
+        adapter = TreeAdapter(tree, workers=jobs, log=log, parsers=parsers)
+        if kind == "stock":
+            results.append(kept(adapter, asked))
+        else:
+            results.append([r for f in adapter.run(asked) for r in f["results"]])
+    worse, counts = compare(chosen, *results)
+    for one in worse[: failures or None]:
+        print(one)
+    for name, count in counts.items():
+        print(
+            f"{name}: {count['worse']} of {count['cases']} cases worse than stock, "
+            f"{count['reasoned']} of them for a reason; {count['better']} better"
+        )
+    if keep:
+        table.keep_guard(load(adapter.release).name, counts)
+        return 0
+    return 1 if any(not one.reason for one in worse) else 0
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from cpu import build_dir
 from patchset import process
 from patchset.errors import PatchsetError
+from server import build_dir
 
 _TESTS = Path(__file__).parents[2]
 #: Seconds for one program; the longest ones import vLLM, or compile.
@@ -20,9 +20,9 @@ _PATIENCE = 600
 #: What the lane tells a server through its environment.
 _PASSED = (
     "PYTHONPATH",
-    "CPU_LANE_TAP",
-    "CPU_LANE_CONV_MEND",
-    "CPU_LANE_TORCHVISION_SHIM",
+    "SERVER_LANE_TAP",
+    "SERVER_LANE_CONV_MEND",
+    "SERVER_LANE_TORCHVISION_SHIM",
     "VLLM_TARGET_DEVICE",
     "VLLM_CPU_KVCACHE_SPACE",
     "VLLM_NO_USAGE_STATS",

@@ -2,56 +2,20 @@
 """Reads outputs with a reader's module alone, without vLLM around it."""
 
 import importlib.util
+import json
 import random
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from conformance.corpora.case import Case, required
+from conformance.case import Case
+from conformance.reading import ReadCall, Reading
 
+Events = list[tuple[str, str]]
 
-@dataclass
-class Value:
-    """A value as it was read, and whether it was closed.
-
-    A server's is typed by the schema.
-    """
-
-    key: str
-    text: Any = ""
-    closed: bool = False
-
-
-@dataclass
-class ReadCall:
-    """A call as it was read.
-
-    Attributes:
-        whole: Whether it was ended, and not by the output's end.
-        open_text: From a server, the JSON text of one that is not whole.
-
-    """
-
-    name: str
-    values: list[Value] = field(default_factory=list)
-    whole: bool = False
-    open_text: str | None = None
-
-    def final(self) -> dict[str, Any]:
-        """The values, the last of each key."""
-        return {value.key: value.text for value in self.values}
-
-
-@dataclass
-class Reading:
-    """What was read from an output."""
-
-    calls: list[ReadCall] = field(default_factory=list)
-    content: str = ""
-    reasoning: str = ""
-    broken: str = ""
+_TYPED = ("integer", "number", "boolean", "array", "object")
+_TEXTS = ("REASONING", "CONTENT", "VALUE")
 
 
 class Reader:
@@ -66,16 +30,16 @@ class Reader:
         spec.loader.exec_module(module)
         self._make = module.QwenToolReader
 
-    def events(self, case: Case, pieces: Iterable[str]) -> list[tuple[str, str]]:
+    def events(self, case: Case, pieces: Iterable[str]) -> Events:
         """The events of an output, those that continue one another joined."""
-        tools = case.tools
+        schemas = {tool.name: tool.parameters for tool in case.tools}
         reader = self._make(
-            tuple(tools),
-            lambda name: tuple(tools[name]["properties"]) if name in tools else (),
-            reasoning=case.in_reasoning,
-            required_of=lambda name: required(tools, name),
+            tuple(schemas),
+            lambda name: tuple(schemas.get(name, {}).get("properties", ())),
+            reasoning="open" in case.starts,
+            required_of=lambda name: _required(schemas.get(name, {})),
         )
-        joined: list[tuple[str, str]] = []
+        joined: Events = []
 
         def add(events: Iterable[tuple[Any, str]]) -> None:
             for kind, text in events:
@@ -88,35 +52,81 @@ class Reader:
 
         for piece in pieces:
             add(reader.feed(piece))
-        add(reader.finish(cut=case.cut))
+        add(reader.finish(cut=case.end == "length"))
         return joined
 
 
-_TEXTS = ("REASONING", "CONTENT", "VALUE")
+def _required(schema: dict[str, Any]) -> list[str]:
+    """The required keys of a tool that admit no null."""
+    properties = schema.get("properties", {})
+    return [
+        key
+        for key in schema.get("required", ())
+        if "null" not in _types(properties.get(key, {}))
+    ]
 
 
-def reading(events: Sequence[tuple[str, str]]) -> Reading:
-    """What a list of events says."""
+def _types(schema: dict[str, Any]) -> set[str]:
+    found: set[str] = set()
+    for branch in schema.get("anyOf", [schema]):
+        kind = branch.get("type", ())
+        found |= {kind} if isinstance(kind, str) else set(kind)
+    return found
+
+
+def reading(events: Events, case: Case) -> Reading:
+    """What a client would read of a list of events.
+
+    Values are typed by the schema as far as they are JSON.
+    """
     read = Reading()
+    calls: list[tuple[str, list[list[Any]], bool]] = []
     for kind, text in events:
-        calls = read.calls
         if kind == "REASONING":
             read.reasoning += text
         elif kind == "CONTENT":
             read.content += text
         elif kind == "CALL":
-            calls.append(ReadCall(text))
+            calls.append((text, [], False))
         elif kind == "PARAMETER":
-            calls[-1].values.append(Value(text))
+            calls[-1][1].append([text, "", False])
         elif kind == "VALUE":
-            calls[-1].values[-1].text += text
+            calls[-1][1][-1][1] += text
         elif kind == "VALUE_END":
-            calls[-1].values[-1].closed = True
+            calls[-1][1][-1][2] = True
         elif kind == "CALL_END":
-            calls[-1].whole = True
+            calls[-1] = (*calls[-1][:2], True)
         elif kind not in ("CALL_CUT", "REASONING_END"):
-            read.broken = f"unknown event {kind}"
+            read.fails("event", f"unknown: {kind}")
+    tools = {tool.name: tool.parameters.get("properties", {}) for tool in case.tools}
+    for at, (name, values, whole) in enumerate(calls):
+        kinds = tools.get(name, {})
+        found = {}
+        open_ = "" if whole else "}"
+        for key, text, closed in values:
+            kind = kinds.get(key, {}).get("type")
+            if closed or whole:
+                found[key] = _typed(text, kind)
+            elif kind not in _TYPED:  # a string stays open, another is left out
+                found[key] = text
+                open_ = '"}'
+        text = json.dumps(found, ensure_ascii=False).removesuffix(open_)
+        read.calls.append(ReadCall(name, str(at), text))
+    whole = bool(calls) and calls[-1][2]
+    read.finish = "tool_calls" if whole else "stop"
+    if case.end == "length":
+        read.finish = "length"
+    read.close()
     return read
+
+
+def _typed(text: str, kind: Any) -> Any:
+    if kind not in _TYPED:
+        return text
+    try:
+        return json.loads(text.lower() if kind == "boolean" else text)
+    except ValueError:
+        return text
 
 
 def random_pieces(text: str, rng: random.Random) -> list[str]:

@@ -19,12 +19,12 @@ from conformance.surfaces import surfaces
 LIMIT_S = 60.0
 """Bound of a scripted response; a model takes longer."""
 
-Judged = tuple[list[check.Found], bool]
+Judged = tuple[list[check.Found], bool, list[check.Act] | None]
 
 
 def pieces(case: Case, run: Run) -> tuple[list[int], list[str]]:
     """Token ids and what each adds to the text; an output that the model ended has
-    the end token, which adds nothing.
+    the end token, whose text comes with the request's ``include_stop_str_in_output``.
     """
     tokenizer = tokens.load()
     ids = tokens.encode(tokenizer, run.output, ordinary_tags=case.ordinary_tags)
@@ -144,13 +144,14 @@ class Judge:
             "start": start,
             "reasoning": run.start.reasoning,
             "surface": surface.NAME,
-            "right": [n for n, (bad, _) in found.items() if not bad],
+            "right": [n for n, (bad, _, _) in found.items() if not bad],
             "wrong": {
                 n: [check.worst(bad), *(why for _, why in bad)]
-                for n, (bad, _) in found.items()
+                for n, (bad, _, _) in found.items()
                 if bad
             },
-            "differs": any(differs for _, differs in found.values()),
+            "differs": any(differs for _, differs, _ in found.values()),
+            "acts": {n: acts for n, (_, _, acts) in found.items() if acts is not None},
             "sdk": by_sdk,
             "streams": 1 + len(seen),
         }
@@ -168,7 +169,9 @@ async def results(judges: dict[str, Judge], job: dict[str, Any]) -> dict[str, An
 
 
 def judged(case: Case, run: Run, reading: Reading, whole: Reading | None) -> Judged:
-    """What is wrong, and whether it differs where the format leaves a choice."""
+    """What is wrong; where the format leaves a choice, whether it differs and what a
+    client does.
+    """
     bad = check.problems(reading, run.expected)
     named = reading.stopped_by
     if reading.finish == "stop" and named not in (None, case.stop_string):
@@ -177,6 +180,7 @@ def judged(case: Case, run: Run, reading: Reading, whole: Reading | None) -> Jud
     if whole is not None:
         bad += check.same(reading, whole)
     if case.class_ != "implementation-defined":
-        return bad, False
+        return bad, False, None
     choice = check.differences(reading, run.expected)
-    return [each for each in bad if each not in choice], bool(choice)
+    acts = check.acts(reading, run.expected)
+    return [each for each in bad if each not in choice], bool(choice), acts
