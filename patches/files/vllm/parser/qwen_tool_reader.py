@@ -165,13 +165,21 @@ class Lexer:
     def plain(self, text: str) -> str | None:
         """Text of a piece without tags, with the white space before it.
 
-        White space at its end is kept for what follows.  None: a tag may begin.
+        White space and the beginning of a tag at its end are kept for what follows.
+        None: it has a tag.
         """
         if self.rest or "<" in text:
-            text = self.rest + text
-            if _BEGINNING.search(text) is not None:
-                return None
-            self.rest = ""
+            text, at, rest = self.rest + text, 0, ""
+            while (beginning := _BEGINNING.search(text, at)) is not None:
+                at = beginning.start()
+                match = self._tag.match(text, at, partial=True)
+                if match is not None and match.partial:
+                    text, rest = text[:at], text[at:]
+                    break
+                if match is not None or _GARBLED.match(text, at) is not None:
+                    return None
+                at += 1
+            self.rest = rest
         body = text.rstrip()
         before = self.take_gap() if body and self._gap else ""
         if len(body) < len(text):
@@ -375,6 +383,7 @@ class _Lines:
     def position(self, opening: str = "") -> Position:
         """Where a call begins; of several lines it is plain behind prose as well."""
         line = self.read()._line
+        self._leave_quote(line)
         if self.fence:
             return Position.OTHER
         if not line or (self._behind_call and line.isspace()):
@@ -393,9 +402,17 @@ class _Lines:
         self._line = last[: _MAX_LINE - 1] + last[-1] if is_long else last
         return self
 
+    def _leave_quote(self, line: str) -> None:
+        """Close a fence with the block quote that it was opened in."""
+        if self.fence and self._quoted and not line.lstrip(" \t").startswith(">"):
+            self.fence = ""
+            self.closed += 1
+
     def _end_line(self, line: str) -> None:
         self.ended += 1
         self._behind_call = False
+        self._leave_quote(line)
+        # The line of a long one is cut, so nothing may depend on the rest of it.
         if ("```" not in line and "~~~" not in line) or len(line) >= _MAX_LINE:
             return
         if self.fence:
