@@ -12,6 +12,7 @@ the JSON text.
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from json.encoder import encode_basestring
@@ -338,35 +339,21 @@ def _loads(text: str) -> Any:
     return json.loads(text, parse_constant=_not_json, parse_int=_parse_int)
 
 
-def _read(text: str) -> tuple[Any, str]:
-    """Value and JSON text of what is JSON, nearly JSON or a Python literal.
-
-    JSON stays as it is written: a number keeps all its digits.
-
-    Raises:
-        ValueError: It is none of these.
-
-    """
-    for mend in (str, _mend):
-        try:
-            return _loads(mended := mend(text)), mended
-        except (ValueError, RecursionError):
-            continue
-    return _read_python(text)
-
-
-# Strings, and what is mended outside of them.  A string that has no end is no
-# reason to look at its characters again.
+# Strings, and what is mended outside of them.  A string without an end reaches to
+# the text's, so that its characters are looked at once.
 _NEARLY_JSON = re.compile(
     r'"(?:[^"\\]++|\\.)*+"?|\b(?:True|False|None)\b|,(?=\s*+[\]}])', re.DOTALL
 )
 _NEARLY_PYTHON = re.compile(
     r"(?P<raw>\b[Rr])?"
     r"(?P<quote>\"{3}|'{3}|[\"'])(?:[^\"'\\]++|\\.|(?!(?P=quote)).)*+(?:(?P=quote))?"
-    r"|\b(?:true|false|null)\b|\(",
+    r"|\b(?:true|false|null)\b",
     re.DOTALL,
 )
+# Up to a single-quoted string or a parenthesis, which str() writes.
+_PYTHON = re.compile(r"""(?:[^"'(]++|"(?:[^"\\]++|\\.)*+"?)*+['(]""", re.DOTALL)
 _PYTHON_WORDS = {"true": "True", "false": "False", "null": "None"}
+_JSON_WORDS = {python: word for word, python in _PYTHON_WORDS.items()}
 # In a string: the escapes that count, a backslash that is itself, and characters
 # that must be escaped.
 _JSON_ESCAPE = re.compile(
@@ -376,6 +363,36 @@ _PYTHON_ESCAPE = re.compile(
     r"(?P<kept>\\(?:[\\'\"abfnrtv]|[0-7]{1,3}|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}"
     r"|U00(?:0[0-9A-Fa-f]|10)[0-9A-Fa-f]{4}|N\{[A-Z0-9 -]+\}))|\\|[\x00-\x1f]"
 )
+# Where a JSON reader stops at what is mended, and at what only Python has.  Most
+# text that is no JSON, such as code, stops at something else, and is known at once.
+_MENDED_AT = re.compile(r"True|False|None|,?\s*+[\]}]")
+_PYTHON_AT = re.compile(
+    r"""["'(#0-9._+-]|[BbOoXx][0-9A-Fa-f]|[RrUu]["']|true|false|null"""
+)
+
+
+def _read(text: str) -> tuple[Any, str]:
+    """Value and JSON text of what is JSON, nearly JSON or a Python literal.
+
+    JSON stays as it is written: a number keeps all its digits.
+
+    Raises:
+        ValueError: It is none of these.
+
+    """
+    text = _JSON_WORDS.get(text, text)
+    for mend in (str, _mend):
+        try:
+            return _loads(mended := mend(text)), mended
+        except RecursionError:
+            raise ValueError("nested too deep") from None
+        except json.JSONDecodeError as error:
+            stop = error
+        if not (stop.msg.startswith("Invalid") or _MENDED_AT.match(stop.doc, stop.pos)):
+            break
+    if _PYTHON_AT.match(stop.doc, stop.pos) is None:
+        raise stop
+    return _read_python(text)
 
 
 def _mend_escape(match: re.Match[str]) -> str:
@@ -384,34 +401,46 @@ def _mend_escape(match: re.Match[str]) -> str:
     return "'" if match[0] == "\\'" else encode_basestring(match[0])[1:-1]
 
 
+def _mend_string(string: str, escapes: re.Pattern[str]) -> str:
+    if "\\" not in string and string.isprintable():  # as most are
+        return string
+    return escapes.sub(_mend_escape, string)
+
+
 def _mend(text: str) -> str:
     """JSON of text that is nearly JSON, as far as it is."""
 
     def mend(match: re.Match[str]) -> str:
         token = match[0]
         if token[0] == '"':
-            return _JSON_ESCAPE.sub(_mend_escape, token)
-        return _WORDS.get(token.lower(), "")
+            return _mend_string(token, _JSON_ESCAPE)
+        return _JSON_WORDS.get(token, "")
 
     return _NEARLY_JSON.sub(mend, text)
 
 
-def _mend_python(text: str) -> str:
-    """Python literal of text that is nearly one, as far as it is."""
-    tokens = _NEARLY_PYTHON.finditer(text)
-    # In double-quoted strings alone no escape of Python was meant.
-    is_python = any(
-        token["quote"] in ("'", "'''") or token[0] == "(" for token in tokens
-    )
-    escapes = _PYTHON_ESCAPE if is_python else _JSON_ESCAPE
+def _literal(text: str) -> Any:
+    """Value of text that is a Python literal, or nearly one.
+
+    Raises:
+        ValueError, SyntaxError, TypeError: It is none.
+        MemoryError, RecursionError: It is nested too deep.
+
+    """
+    escapes = _JSON_ESCAPE  # in double-quoted strings alone none of Python was meant
+    if _PYTHON.match(text):
+        escapes = _PYTHON_ESCAPE
+        if text.isprintable():  # as all that str() writes
+            with contextlib.suppress(ValueError, SyntaxError):
+                return ast.literal_eval(text)
 
     def mend(match: re.Match[str]) -> str:
         token = match[0]
         if match["quote"] is None:
-            return _PYTHON_WORDS.get(token, token)
-        return token if match["raw"] else escapes.sub(_mend_escape, token)
+            return _PYTHON_WORDS[token]
+        return token if match["raw"] else _mend_string(token, escapes)
 
-    return _NEARLY_PYTHON.sub(mend, text)
+    return ast.literal_eval(_NEARLY_PYTHON.sub(mend, text))
 
 
 def _read_python(text: str) -> tuple[Any, str]:
@@ -424,7 +453,7 @@ def _read_python(text: str) -> tuple[Any, str]:
     if text[:1] not in ("[", "{", "(") or len(text) > _MAX_PYTHON_LITERAL:
         raise ValueError("no Python literal that is accepted")
     try:
-        value = ast.literal_eval(_mend_python(text))
+        value = _literal(text)
         if isinstance(value, tuple):
             value = list(value)
         if not isinstance(value, (list, dict)):
