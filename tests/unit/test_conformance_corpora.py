@@ -4,13 +4,15 @@
 import pytest
 
 from conformance import check, corpora
+from conformance.__main__ import READER
 from conformance.case import Call, Case
 from conformance.corpora import CORPORA, fragments, ordinary, sloppy
 from conformance.corpora import spelling as spellings
 from conformance.corpora.case import make
-from conformance.corpora.reader import _required, reading
+from conformance.corpora.reader import Reader
 from conformance.reading import ReadCall, Reading
 from conformance.report import Report
+from patchset import paths
 
 WRITE = Call("write", {"file_path": "a", "content": "x\ny"})
 BASH = Call("bash", {"command": "rm -rf build"})
@@ -113,25 +115,18 @@ def test_an_output_that_is_cut_anywhere(
     assert _worst(case, *texts) == harm
 
 
-def test_a_reader_s_events_are_what_a_client_reads() -> None:
-    events = [
-        ("CONTENT", "Hi."),
-        ("CALL", "read"),
-        ("PARAMETER", "file_path"),
-        ("VALUE", "a"),
-        ("VALUE_END", ""),
-        ("PARAMETER", "limit"),
-        ("VALUE", "1200"),
-        ("VALUE_END", ""),
-        ("CALL_END", ""),
-    ]
-    case = make("", "", (READ,), content="Hi.\n")
-    assert check.problems(reading(events, case), case.expected) == []
-    # Open: the string is not closed, the number is left out.
-    (call,) = reading(events[:4], case).calls
-    assert (call.text, call.parsed) == ('{"file_path": "a', None)
-    (call,) = reading(events[:7], case).calls
-    assert call.text == '{"file_path": "a"'
+def test_a_reader_alone_is_read_as_a_client_would() -> None:
+    text = spellings.CANONICAL.write(READ)
+    case = make("", f"Hi.\n{text}", (READ,), content="Hi.\n")
+    reader = Reader(paths.patches_dir() / READER)
+    read, order = reader.read(case, [case.output])
+    assert check.problems(read, case.expected) == []
+    assert order[1:3] == ["CONTENT", "CALL"]
+    assert reader.read(case, list(case.output)) == (read, order)
+    # A call that is cut is open, and its number is left out.
+    cut = make("", text[: text.index("200")], (READ,), cut=True)
+    (call,) = reader.read(cut, [cut.output])[0].calls
+    assert (call.text, call.parsed) == ('{"file_path": "a"', None)
 
 
 def test_corpora_are_counted_by_their_worst_response() -> None:
@@ -174,16 +169,3 @@ def test_cases_of_corpora_are_chosen_by_name() -> None:
     assert len(names("corpora/closers", sample=3)) == 3
     (one,) = names("corpora/closers/</function> forgotten at the end")
     assert one in names("corpora/clo*")
-
-
-def test_required_keys_leave_out_those_that_admit_null() -> None:
-    schema = {
-        "properties": {
-            "a": {"type": "string"},
-            "b": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-            "c": {"type": ["integer", "null"]},
-        },
-        "required": ["a", "b", "c"],
-    }
-    assert _required(schema) == ["a"]
-    assert _required({}) == []

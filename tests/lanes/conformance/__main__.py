@@ -13,11 +13,13 @@ import click
 from conformance import case as cases
 from conformance import corpora, table
 from conformance.adapters import AdapterError, Job, TreeAdapter, jobs_for
-from conformance.guard import SCHEDULES, compare, kept
+from conformance.corpora.reader import Reader, alone
+from conformance.guard import SCHEDULES, compare
 from conformance.report import Report, group, show
 from patchset import paths, run_command
 from patchset.release import load
 
+READER = "files/vllm/parser/qwen_tool_reader.py"
 SURFACES = ("chat", "responses", "messages")
 
 
@@ -28,11 +30,12 @@ def resolve(name: str, kind: str) -> Path:
     """
     if Path(name).is_dir():
         return Path(name)
-    tree = paths.trees_dir(f"v{name.removeprefix('v')}") / kind
+    side = "stock" if kind == "plugin" else kind
+    tree = paths.trees_dir(f"v{name.removeprefix('v')}") / side
     if (tree / "vllm").is_dir():
         return tree
     raise AdapterError(
-        f"no {kind} tree for {name!r} (give a folder; nox -s apply -- RELEASE makes it)"
+        f"no {side} tree for {name!r} (give a folder; nox -s apply -- RELEASE makes it)"
     )
 
 
@@ -44,6 +47,16 @@ def resolve(name: str, kind: str) -> Path:
     type=Path,
     metavar="WHEEL",
     help="Load this plugin into the stock tree instead.",
+)
+@click.option(
+    "--reader",
+    is_flag=False,
+    flag_value=str(paths.patches_dir() / READER),
+    metavar="[FILE]",
+    help="A qwen_tool_reader.py alone instead, ours by default, without a server.",
+)
+@click.option(
+    "--cuts", default=2, show_default=True, help="Random cuts that --reader is given."
 )
 @click.option(
     "--case", "patterns", multiple=True, help="Name, glob, group, or a case file."
@@ -93,6 +106,8 @@ def command(
     targets: tuple[str, ...],
     stock: bool,
     plugin: Path | None,
+    reader: str | None,
+    cuts: int,
     patterns: tuple[str, ...],
     surfaces: tuple[str, ...],
     reasoning: str | None,
@@ -121,8 +136,10 @@ def command(
         raise click.UsageError(
             f"no case {', '.join(patterns)}: name it GROUP/NAME; --list has all"
         )
-    if not targets:
-        raise click.UsageError("nothing to judge: give a tree")
+    parsers = None
+    if pair:
+        first, second = pair.split("/")
+        parsers = {"qwen3": ["--reasoning-parser", first, "--tool-call-parser", second]}
     pattern = SCHEDULES if guard else r"w1|mtp5#.*" if quick else None
     if mtp is not None:
         pattern = "w1" if mtp == 0 else rf"mtp{mtp}#.*"
@@ -137,65 +154,54 @@ def command(
             schedules=list(schedules) or None,
             full=full,
         )
-    parsers = None
-    if pair:
-        first, second = pair.split("/")
-        parsers = {"qwen3": ["--reasoning-parser", first, "--tool-call-parser", second]}
-    if guard:
-        return _guard(targets, asked, chosen, jobs, parsers, log, failures, keep)
     kind = "plugin" if plugin else "stock" if stock else "patched"
-    again = f"{Path(sys.executable).name} -m conformance"
+    wanted = [(name, kind) for name in targets]
+    if guard:
+        wanted = [(targets[0], "stock"), (targets[-1], "patched")] if targets else []
+    if reader:
+        wanted = [(reader, "reader")]
+    if not wanted:
+        raise click.UsageError("nothing to judge: give a tree")
     reports: list[Report] = []
-    for name in targets:
-        tree = resolve(name, "stock" if plugin else kind)
-        adapter = TreeAdapter(
-            tree, workers=jobs, log=log, plugin=plugin, parsers=parsers
-        )
-        repeat = f"{again} {shlex.quote(str(tree))}"
-        repeat += f" --plugin {shlex.quote(str(plugin))}" if plugin else ""
-        report, began = Report(str(tree), kind, repeat), time.monotonic()
-        for count, document in enumerate(adapter.run(asked), 1):
+    for name, kind in wanted:
+        began = time.monotonic()
+        tree = Path(name) if reader else resolve(name, kind)
+        report = Report(str(tree), kind, f"{Path(sys.executable).name} -m conformance")
+        if reader:
+            documents = alone(Reader(tree), chosen, cuts)
+            report.release = load().name
+        else:
+            adapter = TreeAdapter(
+                tree, workers=jobs, log=log, plugin=plugin, parsers=parsers
+            )
+            documents = adapter.run(asked)
+            report.repeat += f" {shlex.quote(str(tree))}"
+            report.repeat += f" --plugin {shlex.quote(str(plugin))}" if plugin else ""
+        for count, document in enumerate(documents, 1):
             report.add(document)
             if sys.stderr.isatty():
-                print(f"\r{count}/{len(asked)}", end="\r", file=sys.stderr)
-        report.seconds, report.release = time.monotonic() - began, adapter.release
-        show(report, limit=failures)
+                print(f"\r{count}", end="\r", file=sys.stderr)
+        report.seconds = time.monotonic() - began
+        report.release = report.release or adapter.release
+        if not guard:
+            show(report, limit=failures)
         reports.append(report)
-    if keep:
-        for report in reports:
-            if report.by_corpus():
-                table.keep_corpora(report, load(report.release).name, sample)
-            else:
-                table.keep(report.document(), pair)
-        return 0
-    return 0 if all(report.is_right() for report in reports) else 1
-
-
-def _guard(
-    targets: tuple[str, ...],
-    asked: list[Job],
-    chosen: list[cases.Case],
-    jobs: int,
-    parsers: dict[str, list[str]] | None,
-    log: Path | None,
-    failures: int,
-    keep: bool,
-) -> int:
-    """Ask both trees, of a release or as named, and print what is worse."""
-    if len(targets) == 1:
-        targets *= 2
-    if len(targets) != 2:
-        raise click.UsageError("give a release, or a stock and a patched tree")
-    results = []
-    for name, kind in zip(targets, ("stock", "patched"), strict=True):
-        tree = resolve(name, kind)
-        adapter = TreeAdapter(tree, workers=jobs, log=log, parsers=parsers)
-        if kind == "stock":
-            results.append(kept(adapter, asked))
+    if guard:
+        return _compare(chosen, reports, failures, keep)
+    for report in reports if keep else ():
+        if report.by_corpus():
+            table.keep_corpora(report, sample)
         else:
-            results.append([r for f in adapter.run(asked) for r in f["results"]])
-    worse, counts = compare(chosen, *results)
-    for one in worse[: failures or None]:
+            table.keep(report.document(), pair)
+    return 0 if keep or all(report.is_right() for report in reports) else 1
+
+
+def _compare(
+    chosen: list[cases.Case], reports: list[Report], most: int, keep: bool
+) -> int:
+    """Print what is worse than stock."""
+    worse, counts = compare(chosen, *(report.results for report in reports))
+    for one in worse[: most or None]:
         print(one)
     for name, count in counts.items():
         print(
@@ -203,9 +209,8 @@ def _guard(
             f"{count['reasoned']} of them for a reason; {count['better']} better"
         )
     if keep:
-        table.keep_guard(load(adapter.release).name, counts)
-        return 0
-    return 1 if any(not one.reason for one in worse) else 0
+        table.keep_guard(load(reports[-1].release).name, counts)
+    return 0 if keep or all(one.reason for one in worse) else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Never worse than stock: the harm of both trees' responses, case by case."""
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,11 +9,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from conformance.adapters import Job, Result, TreeAdapter
+from conformance.adapters import Result
 from conformance.case import Case
 from conformance.check import HARMS, Act, canonical
 from conformance.report import group, harms_of
-from patchset import files, paths
 
 SCHEDULES = r"w1|mtp[35]#0"
 """At k = 0, 3 and 5; each case is asked not streamed as well."""
@@ -49,36 +47,6 @@ class Worse:
             f"  {first}{f' and {more} more' if more else ''}",
         ]
         return "\n".join(lines + [f"  {line}" for line in self.problems])
-
-
-def kept(adapter: TreeAdapter, asked: list[Job]) -> list[Result]:
-    """The results of a stock tree, which does not change: what is asked again is read
-    from a file in the build folder.
-    """
-    here = Path(__file__).parent
-    ours = [here / f"{name}.py" for name in ("case", "check", "reading", "tokens")]
-    ours += sorted([*here.glob("host/*.py"), *here.glob("surfaces/*.py")])
-    code = hashlib.sha256(b"".join(path.read_bytes() for path in ours)).hexdigest()
-    told = json.dumps([str(adapter.tree), adapter.parsers, code])
-    file = paths.build_dir() / "guard" / f"{_digest(told)}.json"
-    found = json.loads(file.read_text()) if file.is_file() else {}
-    names = {
-        job["name"] + job["surfaces"][0]: _digest(json.dumps(job)) for job in asked
-    }
-    left = [
-        job for job in asked if names[job["name"] + job["surfaces"][0]] not in found
-    ]
-    for one in adapter.run(left) if left else ():
-        # One job a case and surface: its results are all of one surface.
-        if one["results"]:
-            name = one["name"] + one["results"][0]["surface"]
-            found[names[name]] = one["results"]
-    files.write_text(file, json.dumps(found))
-    return [r for name in names.values() for r in found.get(name, ())]
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def compare(

@@ -28,7 +28,7 @@ class Report:
     label: str
     kind: str
     repeat: str
-    release: str = "?"
+    release: str = ""
     seconds: float = 0.0
     streams: int = 0
     results: list[dict[str, Any]] = field(default_factory=list)
@@ -62,6 +62,9 @@ class Report:
                 name = min(wrong, key=lambda each: HARMS.index(wrong[each][0]))
                 where = {each: result[each] for each in ("case", "surface", "start")}
                 words = " ".join(f"--{name} {value}" for name, value in where.items())
+                words += f" --schedule '{name}'"
+                if self.kind == "reader":
+                    words = f"--reader --case '{result['case']}'"
                 harm, *problems = wrong[name]
                 out.append(
                     {
@@ -71,7 +74,7 @@ class Report:
                         "all": len(wrong) + len(result["right"]),
                         "schedule": name,
                         "problems": problems,
-                        "repeat": f"{self.repeat} {words} --schedule '{name}'",
+                        "repeat": f"{self.repeat} {words}",
                     }
                 )
         return sorted(out, key=lambda each: (HARMS.index(each["harm"]), each["case"]))

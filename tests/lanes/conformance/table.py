@@ -37,7 +37,7 @@ def keep_guard(release: str, counts: dict[str, Counter[str]]) -> None:
     results.keep(LANE, SUITE_VERSION, release, GUARD, {"guard": counts})
 
 
-def keep_corpora(report: Report, release: str, sample: int) -> None:
+def keep_corpora(report: Report, sample: int) -> None:
     """Keep the figures of each corpus.
 
     Args:
@@ -45,6 +45,7 @@ def keep_corpora(report: Report, release: str, sample: int) -> None:
 
     """
     figures = {"sample": sample, "corpora": report.by_corpus()}
+    release = load(report.release).name
     results.keep("corpora", CORPORA_VERSION, release, report.kind, figures)
 
 

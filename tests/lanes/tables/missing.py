@@ -58,7 +58,11 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
     yield "bench", "patched", ("bench", name, "--results")
     yield "clients", "patched", ("clients", *client)
     if release.default:
-        yield "corpora", "reader", ("conformance.corpora", "--results")
+        yield (
+            "corpora",
+            "reader",
+            ("conformance", "--reader", "--case=corpora", "--sample=0", "--results"),
+        )
         yield "engines", "patched qwen3_coder", ("engines", "--results")
     if name == model.RELEASE:
         words = ("--target", "cpu", "--all", "--seconds", "28800", "--results")

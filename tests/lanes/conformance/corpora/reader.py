@@ -2,131 +2,120 @@
 """Reads outputs with a reader's module alone, without vLLM around it."""
 
 import importlib.util
-import json
 import random
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from conformance import check
 from conformance.case import Case
 from conformance.reading import ReadCall, Reading
 
-Events = list[tuple[str, str]]
-
-_TYPED = ("integer", "number", "boolean", "array", "object")
 _TEXTS = ("REASONING", "CONTENT", "VALUE")
 
 
+def _module(file: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"corpora_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 class Reader:
-    """A module that reads outputs, loaded from its file."""
+    """A module that reads outputs, and the one beside it that writes arguments."""
 
-    def __init__(self, path: Path) -> None:
-        spec = importlib.util.spec_from_file_location("corpora_reader", path)
-        if spec is None or spec.loader is None:
-            raise ValueError(f"{path} is no Python module")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-        self._make = module.QwenToolReader
+    def __init__(self, file: Path) -> None:
+        self._make = _module(file).QwenToolReader
+        self._values = _module(file.with_name("qwen_tool_values.py"))
 
-    def events(self, case: Case, pieces: Iterable[str]) -> Events:
-        """The events of an output, those that continue one another joined."""
+    def read(self, case: Case, pieces: Iterable[str]) -> tuple[Reading, list[str]]:
+        """What a client would read of an output in pieces, and the kinds of events in
+        their order.
+        """
         schemas = {tool.name: tool.parameters for tool in case.tools}
+        tools = {name: self._values.ToolSchema(schemas[name]) for name in schemas}
+        undeclared = self._values.ToolSchema(None)
         reader = self._make(
-            tuple(schemas),
-            lambda name: tuple(schemas.get(name, {}).get("properties", ())),
+            tuple(tools),
+            lambda name: tools.get(name, undeclared).names,
             reasoning="open" in case.starts,
-            required_of=lambda name: _required(schemas.get(name, {})),
+            required_of=lambda name: tools.get(name, undeclared).required,
         )
-        joined: Events = []
 
-        def add(events: Iterable[tuple[Any, str]]) -> None:
-            for kind, text in events:
-                if not text and kind.name in _TEXTS:
-                    continue
-                if joined and kind.name in _TEXTS and joined[-1][0] == kind.name:
-                    joined[-1] = (kind.name, joined[-1][1] + text)
-                else:
-                    joined.append((kind.name, text))
+        def events() -> Iterator[tuple[Any, str]]:
+            for piece in pieces:
+                yield from reader.feed(piece)
+            yield from reader.finish(cut=case.end == "length")
 
-        for piece in pieces:
-            add(reader.feed(piece))
-        add(reader.finish(cut=case.end == "length"))
-        return joined
-
-
-def _required(schema: dict[str, Any]) -> list[str]:
-    """The required keys of a tool that admit no null."""
-    properties = schema.get("properties", {})
-    return [
-        key
-        for key in schema.get("required", ())
-        if "null" not in _types(properties.get(key, {}))
-    ]
-
-
-def _types(schema: dict[str, Any]) -> set[str]:
-    found: set[str] = set()
-    for branch in schema.get("anyOf", [schema]):
-        kind = branch.get("type", ())
-        found |= {kind} if isinstance(kind, str) else set(kind)
-    return found
+        read, order = Reading(), [""]
+        writer: Any = None
+        for event, text in events():
+            kind = event.name
+            if text or kind not in _TEXTS:
+                order += [kind] if kind != order[-1] or kind not in _TEXTS else []
+            if kind == "REASONING":
+                read.reasoning += text
+            elif kind == "CONTENT":
+                read.content += text
+            elif kind == "CALL":
+                writer = self._values.ArgumentsWriter(tools.get(text, undeclared))
+                call = ReadCall(text, str(len(read.calls)), writer.begin())
+                read.calls.append(call)
+            elif writer is not None:
+                call.text = f"{call.text}{_added(writer, kind, text)}"
+        last = next((kind for kind in reversed(order) if kind.startswith("CALL_")), "")
+        read.finish = "tool_calls" if last == "CALL_END" else "stop"
+        if case.end == "length":
+            read.finish = "length"
+        read.close()
+        return read, order
 
 
-def reading(events: Events, case: Case) -> Reading:
-    """What a client would read of a list of events.
+def _added(writer: Any, kind: str, text: str) -> str:
+    """What an event within a call adds to the JSON text of its arguments."""
+    added: str = {
+        "PARAMETER": lambda: writer.begin_parameter(text),
+        "VALUE": lambda: writer.value(text),
+        "VALUE_END": lambda: writer.end_value(),
+        "CALL_END": lambda: writer.end(),
+    }.get(kind, str)()
+    return added
 
-    Values are typed by the schema as far as they are JSON.
+
+def alone(reader: Reader, cases: Iterable[Case], cuts: int) -> Iterator[dict[str, Any]]:
+    """The result of each case, as a tree's host gives it: of the output whole, and of
+    ``cuts`` random cuts, which are wrong if they are read otherwise.
     """
-    read = Reading()
-    calls: list[tuple[str, list[list[Any]], bool]] = []
-    for kind, text in events:
-        if kind == "REASONING":
-            read.reasoning += text
-        elif kind == "CONTENT":
-            read.content += text
-        elif kind == "CALL":
-            calls.append((text, [], False))
-        elif kind == "PARAMETER":
-            calls[-1][1].append([text, "", False])
-        elif kind == "VALUE":
-            calls[-1][1][-1][1] += text
-        elif kind == "VALUE_END":
-            calls[-1][1][-1][2] = True
-        elif kind == "CALL_END":
-            calls[-1] = (*calls[-1][:2], True)
-        elif kind not in ("CALL_CUT", "REASONING_END"):
-            read.fails("event", f"unknown: {kind}")
-    tools = {tool.name: tool.parameters.get("properties", {}) for tool in case.tools}
-    for at, (name, values, whole) in enumerate(calls):
-        kinds = tools.get(name, {})
-        found = {}
-        open_ = "" if whole else "}"
-        for key, text, closed in values:
-            kind = kinds.get(key, {}).get("type")
-            if closed or whole:
-                found[key] = _typed(text, kind)
-            elif kind not in _TYPED:  # a string stays open, another is left out
-                found[key] = text
-                open_ = '"}'
-        text = json.dumps(found, ensure_ascii=False).removesuffix(open_)
-        read.calls.append(ReadCall(name, str(at), text))
-    whole = bool(calls) and calls[-1][2]
-    read.finish = "tool_calls" if whole else "stop"
-    if case.end == "length":
-        read.finish = "length"
-    read.close()
-    return read
-
-
-def _typed(text: str, kind: Any) -> Any:
-    if kind not in _TYPED:
-        return text
-    try:
-        return json.loads(text.lower() if kind == "boolean" else text)
-    except ValueError:
-        return text
+    for case in cases:
+        rng, wrong, differs = random.Random(f"0/{case.name}"), {}, False
+        try:
+            read = reader.read(case, [case.output])
+            found = check.problems(read[0], case.run(case.starts[0]).expected)
+            for cut in range(cuts):
+                pieces = random_pieces(case.output, rng)
+                if reader.read(case, pieces) != read:
+                    wrong[f"split {cut}"] = [
+                        "lost",
+                        f"otherwise in the pieces {pieces}",
+                    ]
+        except Exception as error:  # the code under test may raise anything
+            found = [("lost", f"{type(error).__name__}: {error}")]
+        if case.class_ == "implementation-defined":
+            differs, found = check.worst(found) not in ("", "form"), []
+        if found:
+            wrong["full"] = [check.worst(found), *(why for _, why in found)]
+        ways = ["full", *(f"split {cut}" for cut in range(cuts))]
+        result = {
+            **{"case": case.name, "class": case.class_, "start": case.starts[0]},
+            **{"surface": "reader", "reasoning": "none", "ordinary": False},
+            **{"right": [way for way in ways if way not in wrong], "wrong": wrong},
+            **{"differs": differs, "sdk": {}, "streams": len(ways)},
+        }
+        yield {"name": case.name, "results": [result]}
 
 
 def random_pieces(text: str, rng: random.Random) -> list[str]:
