@@ -30,8 +30,15 @@ def test_there_are_cases_of_every_class_and_source() -> None:
     codes = {code for case in ALL for code in re.findall(r"\b[DE]\d+\b", case.source)}
     defects = {*(f"D{n}" for n in range(1, 12)), *(f"E{n}" for n in range(1, 12))}
     assert codes >= defects - {"D8", "E7", "E9"}
-    for row in range(1, 18):
-        assert any(c.source == f"format: example row {row}" for c in ALL), row
+
+
+def test_each_anchor_that_a_case_cites_is_a_heading_of_the_format() -> None:
+    page = (Path(__file__).parents[2] / "docs/format.md").read_text()
+    headings = re.findall(r"^#+ (.+)$", page, re.M)
+    anchors = {re.sub(r"[^\w\- ]", "", h).lower().replace(" ", "-") for h in headings}
+    cited = {a for case in ALL for a in re.findall(r"format\.md#([\w-]+)", case.source)}
+    assert len(cited) > 15
+    assert cited <= anchors
 
 
 def test_a_file_holds_a_group_and_its_tools(tmp_path: Path) -> None:

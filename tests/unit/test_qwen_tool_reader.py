@@ -386,7 +386,7 @@ def runs(*commands: str, **more: str) -> list[tuple[str, dict[str, str]]]:
         # A declared tool needs no <tool_call>.
         ("- <function=run>\n<parameter=command>\nls" + ENDS, runs("ls")),
         # Behind the line of a call its closing sequence is held as any other.
-        (f"Now {LINE}</parameter></function>\nfoo", runs("ls")),
+        (f"Now <tool_call>{LINE}</parameter></function>\nfoo", runs("ls")),
     ],
 )
 def test_evidence(text: str, calls: list[tuple[str, dict[str, str]]]) -> None:

@@ -66,7 +66,8 @@ def callable_tools(
 ) -> dict[str, Any]:
     """Name and parameter schema of each tool that the output may call."""
     if request is not None and request.tools:
-        tools = [] if request.tool_choice == "none" else request.tools
+        # Serving drops the calls of an answer without a tool choice: they are text.
+        tools = [] if request.tool_choice in (None, "none") else request.tools
     schemas: dict[str, Any] = {}
     for tool in tools or ():
         function = getattr(tool, "function", None)
@@ -79,7 +80,7 @@ def callable_tools(
 
 def takes_undeclared_calls(request: Any) -> bool:
     """Whether a call may be to another function than the request's tools."""
-    return request.tool_choice in (None, "auto")
+    return request.tool_choice == "auto"
 
 
 def log_reader() -> None:
@@ -187,7 +188,6 @@ class QwenDeltaStream:
         self.opens_in_reasoning = reasoning
         self.quoted_calls = 0
         self.call_is_cut = False
-        self._call_is_open = False
         self._calls = 0
         self._more_arguments: TextDelta
         self._writer = ArgumentsWriter(ToolSchema(None))
@@ -216,25 +216,25 @@ class QwenDeltaStream:
     ) -> list[DeltaMessage]:
         """Deliver what was held back until the output's end, which engines tell."""
         deltas: list[DeltaMessage] = []
-        if (
-            self._call_is_open
-            and finish_reason == "stop"
-            and isinstance(stop_reason, str)
-            and stop_reason.strip() in _CLOSING_TAGS
-            and not getattr(request, "include_stop_str_in_output", False)
-        ):
-            # A stop string is left out of the output, and this one ends the call.
-            deltas = self.feed(stop_reason)
-        return deltas + self.finish(is_cut(finish_reason, stop_reason))
+        stopped = False
+        if finish_reason == "stop" and isinstance(stop_reason, str):
+            stopped = stop_reason.strip() in _CLOSING_TAGS
+            is_left_out = not getattr(request, "include_stop_str_in_output", False)
+            if stopped and is_left_out and self._reader.in_call:
+                # A stop string is left out of the output; this may be the call's own.
+                deltas = self.feed(stop_reason)
+        cut = is_cut(finish_reason, stop_reason)
+        return deltas + self.finish(cut, stopped=stopped)
 
-    def finish(self, cut: bool = False) -> list[DeltaMessage]:
+    def finish(self, cut: bool = False, *, stopped: bool = False) -> list[DeltaMessage]:
         """Deliver what was held back until the output's end.
 
         Args:
             cut: See :func:`is_cut`.
+            stopped: See :meth:`QwenToolReader.finish`.
 
         """
-        return self._deltas(self._reader.finish(cut))
+        return self._deltas(self._reader.finish(cut, stopped=stopped))
 
     def _tool(self, name: str) -> ToolSchema:
         if (tool := self._tools.get(name)) is None:
@@ -254,7 +254,6 @@ class QwenDeltaStream:
                 self.quoted_calls += text.count(TOOL_CALL_START)
             elif event is EventType.CALL:
                 self._add_delta(deltas, kind, name, texts)
-                self._call_is_open = True
                 self._writer = ArgumentsWriter(self._tool(text))
                 kind, name, texts = event, text, [self._writer.begin()]
                 continue
@@ -276,7 +275,6 @@ class QwenDeltaStream:
             return writer.begin_parameter(text)
         if event is EventType.VALUE_END:
             return writer.end_value()
-        self._call_is_open = False
         if event is EventType.CALL_CUT:
             self.call_is_cut = True
             return ""

@@ -30,9 +30,10 @@ from __future__ import annotations
 
 import copy
 import enum
+import itertools
 import json
 import re as std_re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -81,7 +82,9 @@ class Kind(enum.Enum):
     THINK_END = THINK_END
     OPENING = "opening"  # of a call, with another tag of the frame behind it
     JSON_OPENING = "json"  # <tool_call>, with an object behind it
+    GARBLED_OPENING = "garbled"  # of a call, up to its name, with anything behind it
     PARAMETER = "parameter"
+    OTHER_PARAMETER = "other"  # as other formats write it
     PARAMETER_END = "</parameter>"
     FUNCTION_END = FUNCTION_END
     TOOL_CALL_END = TOOL_CALL_END
@@ -98,7 +101,7 @@ class Token(NamedTuple):
 
 
 _THINK_TAGS = (Kind.THINK_START, Kind.THINK_END)
-_OPENINGS = (Kind.OPENING, Kind.JSON_OPENING)
+_OPENINGS = (Kind.OPENING, Kind.JSON_OPENING, Kind.GARBLED_OPENING)
 _CALL_ENDS = (Kind.FUNCTION_END, Kind.TOOL_CALL_END)
 _CLOSING = (Kind.PARAMETER_END, *_CALL_ENDS)
 
@@ -108,11 +111,14 @@ _NAME = r"(?=[ \t\r\"']*[^<>\n \t\r\"'])[^<>\n]{1,128}"
 _TAG = (
     r"</(?:parameter|function|tool_call)>"
     rf"|<parameter=(?P<parameter>{_NAME})>"
+    r"|<parameter(?P<other>)(?:[ \t][^<>\n]{0,128})?>"
     rf"|(?:<tool_call>{_GAP})?<function=(?P<opening>{_NAME})>"
     rf"(?={_GAP}(?:<parameter={_NAME}>|</function>|</tool_call>))"
     rf"|<tool_call>{_GAP}(?P<json>)(?=\{{)"
 )
 _TAGS = {True: re.compile(rf"</?think>|{_TAG}"), False: re.compile(_TAG)}
+# Only where no tag matches.
+_GARBLED = re.compile(rf"<tool_call>{_GAP}<function=(?P<garbled>[^\s<>]{{1,128}})")
 # What a tag may begin with; the standard library's search is the faster one.
 _BEGINNING = std_re.compile(r"</?(?:pa|fu|to|th|[pft]?\Z)")
 _CUT_CLOSING_TAGS = frozenset(
@@ -139,33 +145,43 @@ class Lexer:
             is_cut = match is not None and match.partial
             if is_cut and (not final or text[at:] in _CUT_CLOSING_TAGS):
                 break
+            if match is None:
+                match = _GARBLED.match(text, at)
             if is_cut or match is None:
                 at += 1
                 continue
             self._add_text(tokens, text[start:at])
             tag, named = match.group(), match.lastgroup
             name = trim_name(match[named]) if named else ""
-            tokens.append(Token(Kind(named or tag), self._take_gap(), tag, name))
+            tokens.append(Token(Kind(named or tag), self.take_gap(), tag, name))
             start = at = match.end()
         end = len(text) if beginning is None else at
         self._add_text(tokens, text[start:end])
         self.rest = text[end:]
         if final:
-            tokens.append(Token(Kind.END, self._take_gap(), self.rest))
+            tokens.append(Token(Kind.END, self.take_gap(), self.rest))
         return tokens
 
     def plain(self, text: str) -> str | None:
         """Text of a piece without tags, with the white space before it.
 
-        White space at its end is kept for what follows.  None: a tag may begin.
+        White space and the beginning of a tag at its end are kept for what follows.
+        None: it has a tag.
         """
         if self.rest or "<" in text:
-            text = self.rest + text
-            if _BEGINNING.search(text) is not None:
-                return None
-            self.rest = ""
+            text, at, rest = self.rest + text, 0, ""
+            while (beginning := _BEGINNING.search(text, at)) is not None:
+                at = beginning.start()
+                match = self._tag.match(text, at, partial=True)
+                if match is not None and match.partial:
+                    text, rest = text[:at], text[at:]
+                    break
+                if match is not None or _GARBLED.match(text, at) is not None:
+                    return None
+                at += 1
+            self.rest = rest
         body = text.rstrip()
-        before = self._take_gap() if body and self._gap else ""
+        before = self.take_gap() if body and self._gap else ""
         if len(body) < len(text):
             self._gap.append(text[len(body) :])
         return before + body
@@ -174,11 +190,14 @@ class Lexer:
         if body := text.strip():
             before, _, text = text.partition(body)
             self._gap.append(before)
-            tokens.append(Token(Kind.TEXT, self._take_gap(), body))
+            tokens.append(Token(Kind.TEXT, self.take_gap(), body))
         if text:
             self._gap.append(text)
 
-    def _take_gap(self) -> str:
+    def add_gap(self, gap: str) -> None:
+        self._gap.append(gap)
+
+    def take_gap(self) -> str:
         gap = "".join(self._gap)
         self._gap.clear()
         return gap
@@ -209,21 +228,107 @@ def is_beside(gap: str) -> bool:
 
 def read_json_call(text: str) -> tuple[str, dict[str, str]] | None:
     """Name and values, as text, of a call that is written as a JSON object."""
-    try:
-        call = json.loads(text)
-        name, arguments = call.pop("name"), call.pop("arguments", {})
-        if isinstance(arguments, str):
-            arguments = json.loads(arguments)
-        if call or not isinstance(name, str):
-            return None
-        return name, {
-            key: value
-            if isinstance(value, str)
-            else json.dumps(value, ensure_ascii=False)
-            for key, value in arguments.items()
-        }
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    call = _read_object(text)
+    if call is None:
         return None
+    name, arguments = call.pop("name", None), call.pop("arguments", {})
+    if isinstance(arguments, str):
+        arguments = _read_object(arguments)
+    if call or not isinstance(name, str) or not isinstance(arguments, dict):
+        return None
+    return name, _texts(arguments)
+
+
+def read_garbled_call(
+    body: str, declared: Collection[str]
+) -> tuple[dict[str, str], bool]:
+    """What can be read of a call whose tags are garbled.
+
+    Args:
+        body: What stands between its function's name and its closing tags.
+        declared: Parameter names of the function.
+
+    Returns:
+        Values, as text, and whether that is all that the body says.
+    """
+    body = body.strip().removeprefix(">").strip()
+    if body.startswith("{"):
+        found = _read_object(body)
+        is_call = bool(found) and all(key in declared for key in found or ())
+        return (_texts(found or {}), True) if is_call else ({}, False)
+    values: dict[str, str] = {}
+    *pieces, rest = body.split(Kind.PARAMETER_END.value)
+    is_all = not rest.strip()
+    for piece in pieces:
+        match = _GARBLED_PARAMETER.match(piece)
+        key = trim_name(match[1]) if match else ""
+        if match and key and (match[2] == ">" or key in declared):
+            value = piece[match.end() :]
+            values[key] = value.removeprefix("\n").removesuffix("\n")
+        else:
+            is_all = is_all and not piece.strip()
+    return values, is_all
+
+
+_GARBLED_PARAMETER = re.compile(r"\s*+<parameter=([^<>\n=]{1,128})([=>])")
+
+
+# An escape of JSON, or a backslash that begins none.
+_BACKSLASH = re.compile(r"(?P<kept>\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{4}))|\\'?")
+
+
+def _read_object(text: str) -> dict[str, object] | None:
+    """An object in JSON, in whose strings raw control characters and backslashes
+    that begin no escape are themselves.
+    """
+
+    def mend(match: re.Match[str]) -> str:
+        return match["kept"] or ("'" if match[0] == "\\'" else "\\\\")
+
+    try:
+        found = json.loads(_BACKSLASH.sub(mend, text), strict=False)
+        json.dumps(found, ensure_ascii=False).encode()  # not with a lone surrogate
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _texts(values: dict[str, object]) -> dict[str, str]:
+    return {
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for key, value in values.items()
+    }
+
+
+class _Object:
+    """Follows the strings and brackets of an object in JSON.
+
+    Attributes:
+        in_string: Whether a string is open.
+        is_whole: Whether the object has ended,
+        is_alone: and there is nothing but white space behind it.
+    """
+
+    _MARKS = re.compile(r"\\.|[\"\[\]{}]", re.DOTALL)
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self.in_string = False
+        self.is_whole = False
+        self.is_alone = True
+
+    def add(self, text: str) -> None:
+        for match in () if self.is_whole else self._MARKS.finditer(text):
+            mark = match[0]
+            if mark == '"':
+                self.in_string = not self.in_string
+            elif not self.in_string and len(mark) == 1:
+                self._depth += 1 if mark in "[{" else -1
+                if self._depth <= 0:
+                    self.is_whole = True
+                    text = text[match.end() :]
+                    break
+        self.is_alone = not self.is_whole or not text.strip()
 
 
 # ── Lines of the answer ───────────────────────────────────────────────
@@ -234,6 +339,7 @@ class Position(enum.Enum):
 
     PLAIN = enum.auto()  # on a line of its own, or behind another call
     PROSE = enum.auto()  # behind the prose of its line
+    BARE = enum.auto()  # plain, but without <tool_call>
     OTHER = enum.auto()  # in a fence, or quoted, listed or indented
 
 
@@ -277,6 +383,7 @@ class _Lines:
     def position(self, opening: str = "") -> Position:
         """Where a call begins; of several lines it is plain behind prose as well."""
         line = self.read()._line
+        self._leave_quote(line)
         if self.fence:
             return Position.OTHER
         if not line or (self._behind_call and line.isspace()):
@@ -295,9 +402,17 @@ class _Lines:
         self._line = last[: _MAX_LINE - 1] + last[-1] if is_long else last
         return self
 
+    def _leave_quote(self, line: str) -> None:
+        """Close a fence with the block quote that it was opened in."""
+        if self.fence and self._quoted and not line.lstrip(" \t").startswith(">"):
+            self.fence = ""
+            self.closed += 1
+
     def _end_line(self, line: str) -> None:
         self.ended += 1
         self._behind_call = False
+        self._leave_quote(line)
+        # The line of a long one is cut, so nothing may depend on the rest of it.
         if ("```" not in line and "~~~" not in line) or len(line) >= _MAX_LINE:
             return
         if self.fence:
@@ -347,7 +462,8 @@ class _HeldCalls(_Held):
         opening: Index of the token behind the last call's opening.
         in_reasoning: Whether they begin in the reasoning,
         reasoning_ended: and it ended behind them.
-        position: Where they begin; behind prose only their line must end.
+        position: Where they begin; behind prose only their line must end, and bare
+            ones are read as if they counted.
     """
 
     start: int
@@ -371,7 +487,6 @@ class _HeldEnd(_Held):
     """A closing sequence, or a part of one, that is literal; else a value's end."""
 
     weight: _Weight
-    ends_call: bool  # or the value alone
 
 
 @dataclass(slots=True)
@@ -381,6 +496,77 @@ class _Quote:
     name: str | None  # its function; None for a parameter alone
     in_tool_call: bool = False  # <tool_call> began it
     in_parameter: bool = False  # one of its own parameters is open
+    in_line: bool = False  # and began in the middle of a line
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class _Closer:
+    """A ``</parameter>`` in a value, and what decides on it.
+
+    Attributes:
+        mirrors: It is spelled as the parameter's opening tag.
+        yields: A second one follows, which alone is spelled so.
+        behind: Index of the token behind it, and behind those that repeat it.
+        following: What that is; ``FUNCTION_END`` for the rest of a closing sequence.
+        end: Index behind the closing sequence.
+        is_last: Nothing follows the closing sequence.
+        has_key: A parameter follows,
+        is_due: whose key the call still lacks.
+        quote: What is quoted there,
+        takes: and may have that parameter.
+        held: What is held to be the value's end.
+        in_held_call: The call itself is held.
+        begins_line: The value begins on a line of its own.
+        is_forgiven: What follows forgives the call's missing closing tags.
+    """
+
+    token: Token
+    mirrors: bool
+    yields: bool
+    behind: int
+    following: Kind
+    end: int
+    is_last: bool
+    has_key: bool
+    is_due: bool
+    quote: _Quote | None
+    takes: bool
+    held: _HeldEnd | None
+    in_held_call: bool
+    begins_line: bool
+    is_forgiven: bool
+
+    @property
+    def claims(self) -> bool:
+        """Whether a quoted parameter claims the tag."""
+        return self.quote is not None and self.quote.in_parameter
+
+    @property
+    def in_block(self) -> bool:
+        return self.quote is not None and self.quote.name is not None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is held."""
+        return self.held is None and not self.in_held_call
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether it begins a closing sequence that no block claims."""
+        is_claimed = self.claims and self.in_block
+        is_own = not is_claimed or (self.is_free and self.is_last)
+        return is_own and self.following is Kind.FUNCTION_END
+
+    @property
+    def closes_parameter(self) -> bool:
+        """Whether it mirrors its opener before a parameter of the outer call."""
+        is_outer = self.held is None or self.held.weight is _Weight.PART
+        return self.has_key and self.mirrors and not self.takes and is_outer
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing is quoted or held where the tag stands."""
+        return self.quote is None and self.held is None
 
 
 class NeedMore(Exception):
@@ -406,7 +592,7 @@ class QwenToolReader:
         tool_names: Collection[str] = (),
         parameters_of: Callable[[str], Collection[str]] = lambda name: (),
         *,
-        required_of: Callable[[str], Collection[str]] = lambda name: (),
+        required_of: Callable[[str], Sequence[str]] = lambda name: (),
         reasoning: bool = False,
         think_tags: bool = True,
         undeclared_calls: bool = True,
@@ -431,12 +617,20 @@ class QwenToolReader:
         self._gap: str | None = None  # longest around the calls since the text
         self._lines = _Lines()
         self._declared: Collection[str] = ()
-        self._missing: set[str] = set()  # required keys that were not given
+        self._required: Sequence[str] = ()
+        self._first_missing = 0  # of these; those before it were given
         self._given: set[str] = set()
         self._indent: str | None = None  # of its closing tag; None: on any line
         self._quotes: list[_Quote] = []  # that are open
+        self._object = _Object()  # that a held call is, or holds
+        self._in_garbled = False  # a parameter of a garbled call is open
         self._tag_gap = ""  # the value's white space before a tag, if that ends it
         self._tag_indent: str | None = None  # of a tag that is first on its line
+
+    @property
+    def in_call(self) -> bool:
+        """Whether a call is open, counted or held."""
+        return self._state in (*_CALL_STATES, _JSON_CALL, _GARBLED_CALL)
 
     @property
     def in_reasoning(self) -> bool:
@@ -464,10 +658,18 @@ class QwenToolReader:
         self._later.clear()
         return self._read()
 
-    def finish(self, cut: bool = False) -> list[Event]:
-        """Decide what is held; where the output is *cut*, its end decides nothing."""
+    def finish(self, cut: bool = False, *, stopped: bool = False) -> list[Event]:
+        """Decide what is held at the output's end.
+
+        Args:
+            cut: The output is cut: its end decides nothing.
+            stopped: The closing tag that was fed last was a stop string, which
+                cuts the output too unless it ends a call.
+        """
+        if cut and self._at == len(self._tokens) and not self._later:
+            self._drop_opening()
         self._tokens += self._lexer.feed("".join(self._later), final=True)
-        if cut:
+        if cut or (stopped and not self._is_stopped_call()):
             self._accept_calls_of_lines(self._at)
             if self._held_calls is not None:
                 is_over = self._held_calls.reasoning_ended
@@ -476,6 +678,28 @@ class QwenToolReader:
             elif self._state in _CALL_STATES:
                 self._state = self._cut_call(self._tokens[self._at])
         return self._read()
+
+    def _is_stopped_call(self) -> bool:
+        """Whether the closing tags at the end are those of the call."""
+        if self._state not in (_VALUE_START, _VALUE):
+            return True
+        kinds = [token.kind for token in self._tokens[self._at : -1]]
+        begins = kinds[:1] == [Kind.PARAMETER_END] and not self._quotes
+        return begins and all(kind in _CLOSING for kind in kinds)
+
+    def _drop_opening(self) -> None:
+        """Drop the opening of a call in which a cut output ends: it is frame."""
+        rest = self._lexer.rest
+        if self._state not in (_ANSWER, _AFTER_CALL) or not self._tool_names:
+            return
+        if rest.startswith((TOOL_CALL_START, "<function=")):
+            gap = self._lexer.take_gap()
+            lines = self._lines.copy()
+            lines.add(gap)
+            if lines.position(rest) is Position.PLAIN:
+                self._lexer.rest = ""
+            else:
+                self._lexer.add_gap(gap)
 
     def _read(self) -> list[Event]:
         """Read on, as far as the tokens can be decided."""
@@ -567,11 +791,17 @@ class QwenToolReader:
             return None
         is_declared = token.name in self._tool_names
         in_reasoning, position = self.in_reasoning, Position.OTHER
-        if not in_reasoning and token.kind is Kind.OPENING:
+        if token.kind is Kind.GARBLED_OPENING:
+            position = self._lines.position(token.text)
+            if position is not Position.PLAIN:
+                return None
+        elif not in_reasoning and token.kind is Kind.OPENING:
             position = self._lines.position(token.text if is_declared else "")
-        if is_declared and position is Position.PLAIN:
-            self._close_gap(token.gap)
-            return self._open_frame(token)
+        if is_declared and token.kind is Kind.OPENING and position is Position.PLAIN:
+            if token.text.startswith(TOOL_CALL_START):
+                self._close_gap(token.gap)
+                return self._open_frame(token)
+            position = Position.BARE
         if not is_declared and position is Position.PROSE:
             position = Position.OTHER
         if position is not Position.PROSE and not self._may_be_held(token):
@@ -585,7 +815,7 @@ class QwenToolReader:
 
     def _may_be_held(self, token: Token) -> bool:
         """Whether the token opens a call in any other position."""
-        if token.kind is not Kind.OPENING:
+        if token.kind not in (Kind.OPENING, Kind.GARBLED_OPENING):
             return token.kind is Kind.JSON_OPENING
         is_declared = token.name in self._tool_names
         if token.text.startswith(TOOL_CALL_START):
@@ -596,8 +826,11 @@ class QwenToolReader:
         """Deliver what the held reading, if any, says if it is right, else drop it."""
         if held is None:
             return
-        self._held_calls = self._held_end = None
-        self._events = self._delivered
+        if held is self._held_calls:
+            self._held_calls = None
+        self._held_end = None
+        calls = self._held_calls
+        self._events = self._delivered if calls is None else calls.events
         if is_right:
             self._events += held.events
 
@@ -609,13 +842,23 @@ class QwenToolReader:
         self._decide(held, is_right=True)
         self._lines.end_call()
 
+    def _is_bare(self, held: _HeldCalls) -> bool:
+        """Whether the last held call has neither ``<tool_call>`` nor its end."""
+        opening, last = self._tokens[held.opening - 1], self._tokens[held.back - 1]
+        is_opened = opening.text.startswith(TOOL_CALL_START)
+        return not is_opened and last.kind is not Kind.TOOL_CALL_END
+
     def _accept_calls_of_lines(self, at: int) -> None:
         """Accept a call behind prose if its line ends before the token at *at*."""
         held = self._held_calls
         if held is not None and held.position is Position.PROSE:
             self._peek(at)
             lines = held.lines_to(self._tokens, at)
-            if lines.ended > self._lines.ended:
+            if lines.ended == self._lines.ended:
+                return
+            if self._is_bare(held):
+                held.position = Position.BARE
+            else:
                 self._accept_calls(held)
                 if self._state is _AFTER_HELD_CALL:
                     self._state = _AFTER_CALL
@@ -653,8 +896,18 @@ class QwenToolReader:
             return _AFTER_CALL
         if kind in _CALL_ENDS:
             held.back = self._at  # given twice
-            return _AFTER_HELD_CALL
-        if held.in_reasoning:
+            return self._behind_held_call(held)
+        is_next = kind is Kind.OPENING and is_beside(token.gap)
+        is_next_declared = is_next and token.name in self._tool_names
+        if held.position is Position.PROSE and is_next_declared and self._is_bare(held):
+            held.position = Position.BARE
+        if held.position is Position.BARE:
+            if not is_next_declared:
+                return self._quote_calls(held.back)
+            if token.text.startswith(TOOL_CALL_START):
+                self._accept_calls(held)
+                return self._after_call(token)
+        elif held.in_reasoning:
             if kind is Kind.THINK_END and not held.reasoning_ended:
                 held.reasoning_ended = True
                 return _AFTER_HELD_CALL
@@ -663,8 +916,8 @@ class QwenToolReader:
             is_declared = token.name in self._tool_names
             if is_declared and lines.position() is Position.PLAIN:
                 return self._quote_calls(held.back)
-        elif kind is Kind.OPENING and is_beside(token.gap):
-            if token.name in self._tool_names:
+        elif is_next:
+            if is_next_declared:
                 self._accept_calls(held)
                 return self._after_call(token)
         elif held.position is Position.PLAIN:
@@ -677,30 +930,79 @@ class QwenToolReader:
 
     def _json_call(self, token: Token) -> State:
         """A call that is written as a JSON object."""
-        if token.kind is Kind.END:
-            return self._end_in_call(token)
-        if token.kind is not Kind.TOOL_CALL_END:
-            return _JSON_CALL
-        held = self._held_calls
-        assert held is not None
-        tokens = self._tokens[held.opening : self._at - 1]
-        call = read_json_call("".join(token.gap + token.text for token in tokens))
+        if (state := self._leave_object(token)) is not None:
+            return state
+        if token.kind is not Kind.TOOL_CALL_END or self._object.in_string:
+            self._object.add(token.gap + token.text)
+            return _JSON_CALL if self._object.is_alone else self._quote_calls(self._at)
+        call = read_json_call(self._held_text())
         if call is None or call[0] not in self._tool_names:
             return self._quote_calls(self._at)
-        self._emit(EventType.CALL, call[0])
-        for key, value in call[1].items():
+        return self._end_read_call(*call)
+
+    def _garbled_call(self, token: Token) -> State:
+        """A call whose tags are garbled."""
+        body = self._object
+        if (state := self._leave_object(token)) is not None:
+            return state
+        held = self._held_calls
+        assert held is not None
+        if token.kind not in _CALL_ENDS or body.in_string:
+            if token.kind in (Kind.PARAMETER, Kind.PARAMETER_END):
+                self._in_garbled = token.kind is Kind.PARAMETER
+            is_first = held.opening == self._at - 1
+            text = token.text.removeprefix(">") if is_first else token.text
+            if is_first and not text.lstrip().startswith("{"):
+                body.is_whole = True  # no object
+            if not body.is_whole:
+                body.add(text)
+            return _GARBLED_CALL
+        name = self._tokens[held.opening - 1].name
+        is_declared = name in self._tool_names
+        declared = self._parameters_of(name) if is_declared else ()
+        required = self._required_of(name) if is_declared else ()
+        values, is_all = read_garbled_call(self._held_text(), declared)
+        self._at = self._sequence_end(self._at - 1)
+        if not is_all and all(key in values for key in required):
+            # It would run without what could not be read.
+            return self._quote_calls(self._at)
+        return self._end_read_call(name, values)
+
+    def _leave_object(self, token: Token) -> State | None:
+        """Leave a held call that never ends, for it hides nothing."""
+        if token.kind is Kind.END:
+            return self._end_in_call(token)
+        starts_line = split_gap(token.gap)[1] is not None
+        is_quoted = self._in_garbled or (self._object.in_string and not starts_line)
+        is_opening = token.kind in _OPENINGS and not is_quoted
+        if is_opening or self._hold_is_over(token):
+            return self._quote_calls(self._at - 1)
+        return None
+
+    def _held_text(self) -> str:
+        """The text of the held call so far."""
+        assert self._held_calls is not None
+        tokens = self._tokens[self._held_calls.opening : self._at - 1]
+        return "".join(token.gap + token.text for token in tokens)
+
+    def _end_read_call(self, name: str, values: dict[str, str]) -> State:
+        """End a call that was read at once."""
+        self._emit(EventType.CALL, name)
+        for key, value in values.items():
             self._emit(EventType.PARAMETER, key)
             self._emit(EventType.VALUE, value)
             self._emit(EventType.VALUE_END)
         return self._end_call()
 
     def _open_frame(self, token: Token) -> State:
-        if token.kind is Kind.JSON_OPENING:
-            return _JSON_CALL
+        if token.kind is not Kind.OPENING:
+            self._object, self._in_garbled = _Object(), False
+            return _JSON_CALL if token.kind is Kind.JSON_OPENING else _GARBLED_CALL
         name = token.name
         is_declared = name in self._tool_names
         self._declared = self._parameters_of(name) if is_declared else ()
-        self._missing = set(self._required_of(name)) if is_declared else set()
+        self._required = self._required_of(name) if is_declared else ()
+        self._first_missing = 0
         self._given.clear()
         self._emit(EventType.CALL, name)
         return _CALL
@@ -709,9 +1011,15 @@ class QwenToolReader:
         self._emit(EventType.CALL_END)
         if (held := self._held_calls) is not None:
             held.back = self._at
-            return _AFTER_HELD_CALL
+            return self._behind_held_call(held)
         self._lines.end_call()
         return _AFTER_CALL
+
+    def _behind_held_call(self, held: _HeldCalls) -> State:
+        if held.position is Position.BARE and not self._is_bare(held):
+            self._accept_calls(held)
+            return _AFTER_CALL
+        return _AFTER_HELD_CALL
 
     def _cut_call(self, token: Token) -> State:
         """The output ends within the call, before *token* was decided."""
@@ -727,14 +1035,14 @@ class QwenToolReader:
     def _end_in_call(self, token: Token) -> State:
         """The model ends its output within a call."""
         self._rereads += 1
-        if (held := self._held_calls) is not None:
-            # Text; what follows its opening is read again.
-            is_last = self._rereads > _MAX_REREADS
-            return self._quote_calls(self._at - 1 if is_last else held.opening)
-        held_end = self._held_end
-        if held_end is None or (held_end.weight is _Weight.PART and self._quotes):
+        end = self._held_end
+        if end is not None and not (end.weight is _Weight.PART and self._quotes):
+            return self._accept_end()
+        if (held := self._held_calls) is None:
             return self._cut_call(token)
-        return self._accept_end()
+        # Text; what follows its opening is read again.
+        is_last = self._rereads > _MAX_REREADS
+        return self._quote_calls(self._at - 1 if is_last else held.opening)
 
     def _call(self, token: Token) -> State:
         """Between two tags of the frame."""
@@ -752,7 +1060,6 @@ class QwenToolReader:
     def _begin_parameter(self, token: Token) -> State:
         key, value = self._split_key(token)
         self._given.add(key)
-        self._missing.discard(key)
         self._quotes.clear()
         self._emit(EventType.PARAMETER, key)
         self._indent = split_gap(token.gap)[1] or ""
@@ -795,7 +1102,7 @@ class QwenToolReader:
             return self._parameter_end(token)
         if kind in _CLOSING:
             return self._end_tag(token)
-        if kind is Kind.PARAMETER:
+        if kind in (Kind.PARAMETER, Kind.OTHER_PARAMETER):
             return self._parameter_in_value(token)
         if kind is Kind.OPENING:
             return self._opening_in_value(token)
@@ -820,14 +1127,12 @@ class QwenToolReader:
         self._at = end
         return self._end_call() if ends_call else _CALL
 
-    def _hold_end(
-        self, token: Token, end: int, weight: _Weight, ends_call: bool = True
-    ) -> State:
+    def _hold_end(self, token: Token, end: int, weight: _Weight) -> State:
         """Hold what may end the value, from the tag to the token at *end*."""
         self._decide(self._held_end, is_right=True)
         gap = self._tag_gap
         self._emit(EventType.VALUE, gap)
-        self._held_end = _HeldEnd(self._lines, end, end, weight, ends_call)
+        self._held_end = _HeldEnd(self._lines, end, end, weight)
         self._events = self._held_end.events
         self._reach(self._held_end, end)
         return self._literal(token._replace(gap=token.gap[len(gap) :]), end)
@@ -839,13 +1144,17 @@ class QwenToolReader:
         held.lines.add(self._peek(end).gap)
         held.back = held.seen = end
 
-    def _accept_end(self) -> State:
+    def _accept_end(self, *, ends_call: bool = True) -> State:
         """What is held ends the value; read on behind it."""
         held = self._held_end
         assert held is not None
-        self._rereads += not held.ends_call
         self._decide(held, is_right=False)
-        return self._leave_value(held.back, held.ends_call)
+        return self._leave_value(held.back, ends_call)
+
+    def _in_held_call(self) -> bool:
+        """Whether the call ends at its first closing sequence, as held ones do."""
+        held = self._held_calls
+        return held is not None and held.position is not Position.BARE
 
     def _mirrors(self, indent: str | None) -> bool:
         """Whether a closing tag is spelled as the parameter's opening tag."""
@@ -890,74 +1199,86 @@ class QwenToolReader:
     def _ends_call(self, following: Kind) -> bool:
         """Whether what follows forgives a missing ``</function>``."""
         held = self._held_calls
-        is_plain = held is None or held.position is Position.PROSE
+        is_plain = held is None or held.position in (Position.PROSE, Position.BARE)
         return following is Kind.OPENING or (following is Kind.END and is_plain)
 
     def _waits(self) -> bool:
         """Whether a required key may still come, which a call does not decide."""
-        return bool(self._missing) and self._rereads <= _MAX_REREADS
+        if self._rereads > _MAX_REREADS:
+            return False
+        for key in itertools.islice(self._required, self._first_missing, None):
+            if key not in self._given:
+                return True
+            self._first_missing += 1
+        return False
 
-    def _takes(self, name: str, key: str) -> bool:
-        """Whether a call of this name may have such a parameter."""
+    def _takes(self, quote: _Quote | None, key: str) -> bool:
+        """Whether the key may be of the call that a quoted block holds."""
+        if quote is None or (name := quote.name) is None:
+            return False
         return name not in self._tool_names or key in self._parameters_of(name)
 
-    def _is_foreign(self, key: str) -> bool:
-        """Whether another tool declares the key, and the call's does not."""
-        is_declared = key in self._declared
-        return not is_declared and any(self._takes(n, key) for n in self._tool_names)
-
     def _parameter_end(self, token: Token) -> State:
-        """Decide on a ``</parameter>``."""
+        """Decide on a ``</parameter>``: the first rule that applies."""
+        closer = self._closer(token)
+        return next(act for applies, act in _RULES if applies(closer))(self, closer)
+
+    def _closer(self, token: Token) -> _Closer:
+        """The facts of a ``</parameter>``, which the rules ask for."""
+        if self._tag_indent is not None:
+            while self._quotes and self._quotes[-1].in_line:
+                self._quotes.pop()
         quote = self._quotes[-1] if self._quotes else None
         claims = quote is not None and quote.in_parameter
-        mirrors = self._mirrors(self._tag_indent)
+        mirrors, yields = self._mirrors(self._tag_indent), False
         behind = self._at
         following, end = self._following(behind)
         for _ in range(0 if claims else _MAX_REPEATS):
             if following is not Kind.PARAMETER_END:
                 break
-            if not mirrors and self._mirrors(split_gap(self._tokens[behind].gap)[1]):
-                # The second one is the value's.
-                return self._literal(token, self._at)
+            gap = self._tokens[behind].gap
+            is_spelled_so = self._mirrors(split_gap(gap)[1])
+            if yields := self._state is _VALUE_START or (not mirrors and is_spelled_so):
+                break
             behind = end
             following, end = self._following(behind)
+        is_last = False
         if following is Kind.FUNCTION_END:
             self._accept_calls_of_lines(end)
-        held = self._held_end
-        is_free = held is None and self._held_calls is None
-        in_block = quote is not None and quote.name is not None
-        key = self._key_at(behind)
-        takes = in_block and self._takes(quote.name, key)
-        if following is Kind.PARAMETER and self._is_due(key) and not (claims and takes):
-            if held is not None and not held.ends_call and key not in self._missing:
-                return self._accept_end()
-            return self._end_value(behind)
-        if following is Kind.FUNCTION_END:
             is_last = self._following(end)[0] is Kind.END
-            if not (claims and in_block) or (is_free and is_last):
-                weight = _Weight.MIRRORED if mirrors else _Weight.SPELLED
-                if claims and not is_last:
-                    weight = _Weight.CLAIMED
-                return self._closing_sequence(token, end, weight)
-        if claims:
-            quote.in_parameter = False
-            if quote.name is None:
-                self._quotes.pop()
-        elif (
-            following is Kind.PARAMETER
-            and mirrors
-            and not takes
-            and (held is None or held.weight is _Weight.PART)
-        ):
-            if is_free and self._waits() and self._is_foreign(key):
-                return self._hold_end(token, behind, _Weight.MIRRORED, False)
-            return self._end_value(behind)
-        elif quote is None and held is None:
-            if self._ends_call(following):
-                return self._end_value(behind, ends_call=True)
-            if is_free and mirrors and self._indent is not None:
-                return self._hold_end(token, behind, _Weight.PART)
-        return self._literal(token, behind)
+        key = self._key_at(behind) if following is Kind.PARAMETER else None
+        return _Closer(
+            token=token,
+            mirrors=mirrors,
+            yields=yields,
+            behind=behind,
+            following=following,
+            end=end,
+            is_last=is_last,
+            has_key=key is not None,
+            is_due=key is not None and self._is_due(key),
+            quote=quote,
+            takes=key is not None and self._takes(quote, key),
+            held=self._held_end,
+            in_held_call=self._in_held_call(),
+            begins_line=self._indent is not None,
+            is_forgiven=self._ends_call(following),
+        )
+
+    def _end_quoted(self, closer: _Closer) -> State:
+        """The tag is a quoted parameter's own."""
+        assert closer.quote is not None
+        closer.quote.in_parameter = closer.quote.in_line = False
+        if closer.quote.name is None:
+            self._quotes.pop()
+        return self._literal(closer.token, closer.behind)
+
+    def _end_sequence(self, closer: _Closer) -> State:
+        """The tag begins a closing sequence."""
+        weight = _Weight.MIRRORED if closer.mirrors else _Weight.SPELLED
+        if closer.claims and not closer.is_last:
+            weight = _Weight.CLAIMED
+        return self._closing_sequence(closer.token, closer.end, weight)
 
     def _closing_sequence(self, token: Token, end: int, weight: _Weight) -> State:
         """Decide on a closing sequence that no quoted block claims."""
@@ -966,16 +1287,14 @@ class QwenToolReader:
         decides = is_call or following is Kind.END
         self._quotes.clear()
         held = self._held_end
-        if self._held_calls is not None or (held is None and decides):
+        if self._in_held_call() or (held is None and decides):
             return self._end_value(end, ends_call=True)
         if held is None:
             self._hold_end(token, end, weight)
         elif held.back == self._at - 1 and held.weight >= max(weight, _Weight.SPELLED):
             self._reach(held, end)
             self._literal(token, end)
-        elif held.ends_call and (
-            weight is _Weight.MIRRORED or held.weight < _Weight.MIRRORED
-        ):
+        elif weight is _Weight.MIRRORED or held.weight < _Weight.MIRRORED:
             self._hold_end(token, end, weight)
         else:
             self._literal(token, end)
@@ -1000,7 +1319,7 @@ class QwenToolReader:
                 return self._end_value(end, ends_call=True)
             is_whole = is_function and self._tokens[end - 1].kind is Kind.TOOL_CALL_END
             mirrors = self._indent is not None and self._indent == self._tag_indent
-            if is_whole and mirrors and self._held_calls is None:
+            if is_whole and mirrors and not self._in_held_call():
                 return self._hold_end(token, end, _Weight.PART)
         elif quote is not None and quote.name is not None:
             if not quote.in_tool_call:
@@ -1016,7 +1335,8 @@ class QwenToolReader:
         """Decide on the opening of a call inside the value."""
         held = self._held_end
         is_call = token.name in self._tool_names and not self._quotes
-        if held is not None and is_call and not self._waits():
+        is_part = held is not None and held.weight is _Weight.PART
+        if held is not None and is_call and not is_part and not self._waits():
             lines = held.lines_to(self._tokens, self._at - 1)
             if lines.position(token.text) is Position.PLAIN:
                 return self._accept_end()
@@ -1025,15 +1345,18 @@ class QwenToolReader:
         return self._literal(token, self._at)
 
     def _parameter_in_value(self, token: Token) -> State:
-        """Decide on a ``<parameter=KEY>`` inside the value."""
+        """Decide on a ``<parameter=KEY>`` inside the value, or what looks like it."""
         quote = self._quotes[-1] if self._quotes else None
+        starts_line = self._tag_indent is not None
         if quote is not None and quote.name is not None:
+            gap = self._peek(self._at).gap
             quote.in_parameter = True
-        elif self._tag_indent is not None:
-            if self._is_due(self._key_at(self._at - 1)):
+            quote.in_line = not starts_line and not gap.startswith("\n")
+        elif starts_line:
+            is_own = token.kind is Kind.PARAMETER
+            if is_own and self._is_due(self._key_at(self._at - 1)):
                 if (held := self._held_end) is not None and held.back == self._at - 1:
-                    held.ends_call = False
-                    return self._accept_end()
+                    return self._accept_end(ends_call=False)
                 return self._end_value(self._at - 1)
             if quote is None:
                 self._quotes.append(_Quote(None, in_parameter=True))
@@ -1047,6 +1370,37 @@ _AFTER_CALL: State = QwenToolReader._after_call
 _AFTER_HELD_CALL: State = QwenToolReader._after_held_call
 _CALL: State = QwenToolReader._call
 _JSON_CALL: State = QwenToolReader._json_call
+_GARBLED_CALL: State = QwenToolReader._garbled_call
 _VALUE_START: State = QwenToolReader._value_start
 _VALUE: State = QwenToolReader._value
 _CALL_STATES = (_CALL, _VALUE_START, _VALUE)
+
+# Of a value's end, in the order of docs/format.md; the first that applies decides.
+_RULES: tuple[
+    tuple[Callable[[_Closer], bool], Callable[[QwenToolReader, _Closer], State]], ...
+] = (
+    # 1. Given twice is given once.
+    (lambda c: c.yields, lambda r, c: r._literal(c.token, c.behind)),
+    # 2. The next parameter is due.
+    (
+        lambda c: c.is_due and not (c.claims and c.takes),
+        lambda r, c: r._end_value(c.behind),
+    ),
+    # 3. A closing sequence.
+    (lambda c: c.is_sequence, QwenToolReader._end_sequence),
+    # 4. A quoted block claims its own tags.
+    (lambda c: c.claims, QwenToolReader._end_quoted),
+    # 5. The closer mirrors its opener.
+    (lambda c: c.closes_parameter, lambda r, c: r._end_value(c.behind)),
+    # 6. Forgotten tags.
+    (
+        lambda c: c.is_bare and c.is_forgiven,
+        lambda r, c: r._end_value(c.behind, ends_call=True),
+    ),
+    (
+        lambda c: c.is_bare and c.is_free and c.mirrors and c.begins_line,
+        lambda r, c: r._hold_end(c.token, c.behind, _Weight.PART),
+    ),
+    # Else it is text.
+    (lambda c: True, lambda r, c: r._literal(c.token, c.behind)),
+)
