@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # The last step of the base of Debian packages; "$1" is the new root. Removes traces of the machine and the time of the
 # build, and rights that nobody in the image needs.
 set -eu

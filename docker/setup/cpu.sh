@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # What the cpu target needs beside the locked wheels; run while the image is built.
 set -eu
 # Lets a torchvision that was built for CUDA be imported beside a CPU build of torch.

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # What the cuda target needs beside the locked wheels; run while the image is built.
 #
 # FlashInfer, DeepGEMM, TileLang and Humming compile kernels when they are first used. The lock brings the compiler:

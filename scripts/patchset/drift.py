@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from patchset import console, files, git, paths, process, proofs
-from patchset.errors import UnavailableError
+from patchset.errors import UnavailableError, hide, tail
 from patchset.inputs import index, pin
 from patchset.release import VERSION, Release
 from patchset.release import read as read_pin
@@ -20,7 +20,9 @@ from patchset.series.apply import (
 from patchset.series.mail import Patch
 from patchset.series.read import Series, read
 from patchset.series.rebase import port, port_base, unmerged
-from patchset.series.stock_tree import STOCK_REF, stock_tree
+from patchset.series.refresh import moved
+from patchset.series.state import STOCK_REF
+from patchset.series.stock_tree import stock_tree
 
 #: Where a branch, tag or commit is looked up unless a remote is named.
 UPSTREAM = "https://github.com/vllm-project/vllm"
@@ -40,6 +42,7 @@ def drift(
     ``target`` is a release (the newest on the index without it), or a git ref of
     ``remote``. Nothing is kept but downloads and source trees.
     """
+    hide(remote or "")
     series = read(release)
     with files.scratch(paths.build_dir()) as place:
         name, stock = _stock(target or _newest(), place, remote or UPSTREAM)
@@ -93,6 +96,7 @@ def _try(
             word = "is already present"
             faults.append(f"{patch.name} is already present; it may be dropped")
         console.result(f"{word:18} {patch.name}")
+    faults += [f"other files: {line}" for line in moved(work, series)]
     return faults, merged
 
 
@@ -149,7 +153,7 @@ def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
             git.run(stock, *fetch)
         except git.GitError as error:
             raise UnavailableError(
-                f"cannot fetch {target} from {remote}: {error.stderr.strip()[-300:]}",
+                f"cannot fetch {target} from {remote}: {tail(error.stderr, 300)}",
                 "--remote names another repository: an address, or a folder",
             ) from error
     git.run(stock, "reset", "--quiet", "--hard", "FETCH_HEAD")

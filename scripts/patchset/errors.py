@@ -6,17 +6,40 @@ tells apart.
 """
 
 import re
+from urllib.parse import unquote
 
-#: Exit statuses, with those of the errors below. 2 is click's own for a wrong command
-#: line, 130 the shell's for Ctrl-C.
+#: Exit statuses: failed, or at fault; somebody must decide. 2 is click's own for a wrong
+#: command line, 130 the shell's for Ctrl-C.
 EXIT_FAILED = 1
-EXIT_CONFLICT = 3
+EXIT_DECIDE = 3
 EXIT_INTERRUPTED = 130
 
 
+#: What stands before the host in addresses that were configured or named: a password
+#: with a slash or a quote in it cannot be told from the text around it.
+_hidden: set[str] = set()
+
+
+def hide(address: str) -> None:
+    """Never show the user and password of an address, wherever they appear."""
+    user = address.partition("://")[2].rpartition("@")[0]
+    password = user.partition(":")[2]
+    # A parser that ends the host's part early shows pieces.
+    parts = [user, password, unquote(password), *re.split(r"[/?#@]", password)]
+    _hidden.update(part for part in parts if len(part) > 3)
+
+
 def redact(text: str) -> str:
-    """A text without the credentials of the addresses in it."""
-    return re.sub(r"(?<=://)[^/\s@'\"]+@", "***@", text)
+    """A text without the credentials and the queries of the addresses in it."""
+    for part in sorted(_hidden, key=len, reverse=True):
+        text = text.replace(part, "***")
+    text = re.sub(r"(?<=://)[^/\n]*@", "***@", text)
+    return re.sub(r"(://[^\s?]*)\?[^\s'\"<>)]+", r"\1?***", text)
+
+
+def tail(text: str, size: int) -> str:
+    """The end of what a program said, without credentials that a cut would bare."""
+    return redact(text.strip())[-size:]
 
 
 class PatchsetError(Exception):
@@ -39,31 +62,25 @@ class UsageError(PatchsetError):
 class ConflictError(PatchsetError):
     """A patch does not apply to the tree as it stands."""
 
-    exit_code = EXIT_CONFLICT
+    exit_code = EXIT_DECIDE
 
 
 class AlreadyPresentError(PatchsetError):
     """The tree holds a patch's change already: the patch is to be dropped."""
 
-    exit_code = 4
+    exit_code = EXIT_DECIDE
 
 
 class MissingToolError(PatchsetError):
     """A program that this step needs is not installed."""
 
-    exit_code = 5
-
 
 class UnavailableError(PatchsetError):
     """An index, registry or remote does not have it, or does not answer."""
 
-    exit_code = 6
-
 
 class NoSpaceError(PatchsetError):
     """A disk is full, or would be."""
-
-    exit_code = 7
 
 
 class NotFoundError(UnavailableError):

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from patchset import console
+from patchset import console, paths
 from patchset.errors import NoSpaceError
 
 #: What a full disk, or a full quota, is called.
@@ -58,9 +58,8 @@ def lock(path: Path) -> Iterator[None]:
     holder has died, with all programs that ``process.run`` started for it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(
-        path.parent / f".{path.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
-    )
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(path.parent / f".{path.name}.lock", flags, 0o644)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,9 +109,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     with _unfinished(path) as unfinished:
         unfinished.touch()
         yield unfinished
-        # A full disk is noticed before the file counts as done.
-        with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
+        _sync(unfinished)
         unfinished.chmod(0o644)
         unfinished.replace(path)
 
@@ -142,8 +139,22 @@ def scratch(folder: Path) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Replace a text file's content in one step."""
-    with atomic_file(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
+    write_all({path: text})
+
+
+def write_all(texts: Mapping[Path, str]) -> None:
+    """Replace text files, once all of them are on the disk."""
+    with contextlib.ExitStack() as done:
+        for path, text in texts.items():
+            unfinished = done.enter_context(atomic_file(path))
+            unfinished.write_text(text, encoding="utf-8")
+            _sync(unfinished)
+
+
+def _sync(file: Path) -> None:
+    """Have a file's content on the disk, so that a full one is noticed."""
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
 
 
 @contextlib.contextmanager
@@ -171,16 +182,18 @@ def full_disk(path: object) -> NoSpaceError:
     return NoSpaceError(
         f"the disk is full: {path} could not be written",
         "free some space there, or set PATCHSET_BUILD_DIR or PATCHSET_DOWNLOADS to "
-        "another disk; nothing half done was left",
+        "another disk; no file is half written",
     )
 
 
 def need_space(needs: Mapping[Path, float]) -> None:
     """Refuse to start if a disk is too small for the bytes to be written to folders."""
     disks: dict[int, tuple[Path, float]] = {}
+    wanted_by: dict[Path, str] = {}
     for folder, size in needs.items():
         there = next(place for place in (folder, *folder.parents) if place.exists())
         first, before = disks.get(there.stat().st_dev, (there, 0))
+        wanted_by.setdefault(first, _moved_by(folder))
         disks[there.stat().st_dev] = (first, before + max(size, 0))
     for folder, size in disks.values():
         # Other programs write too.
@@ -192,6 +205,14 @@ def need_space(needs: Mapping[Path, float]) -> None:
             raise NoSpaceError(
                 f"{folder} has {free / 1e6:.0f} MB free; {wanted / 1e6:.0f} MB are "
                 "needed, headroom included",
-                "free some space there, or set PATCHSET_BUILD_DIR, "
-                "PATCHSET_DOWNLOADS or TMPDIR to another disk",
+                f"free some space there, or {wanted_by[folder]}",
             )
+
+
+def _moved_by(folder: Path) -> str:
+    """How a folder gets to another disk."""
+    if folder.is_relative_to(paths.downloads_dir()):
+        return "set PATCHSET_DOWNLOADS to a folder on another disk"
+    if folder.is_relative_to(paths.build_dir()):
+        return "set PATCHSET_BUILD_DIR to a folder on another disk"
+    return "move it (an engine's store: graphroot in its storage.conf)"

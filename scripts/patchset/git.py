@@ -9,13 +9,15 @@ import subprocess
 from pathlib import Path
 
 from patchset import files, process
-from patchset.errors import MissingToolError, PatchsetError, UnavailableError
+from patchset.errors import MissingToolError, PatchsetError, UnavailableError, tail
 
 #: The committer in the trees. Fixed, so that equal trees have equal commit ids.
 IDENTITY = ("vllm-mtp-patches", "vllm-mtp-patches@localhost")
 
 _UNWRITTEN = re.compile(r"unable to|cannot|could ?n[o']t|failed to|write error", re.I)
 
+#: What a repository begins with: no hooks, and what overrides ``.gitattributes``.
+_TEMPLATE = Path(__file__).with_name("git_template")
 #: Bound of one git command, in seconds.
 TIMEOUT = 900.0
 
@@ -46,7 +48,7 @@ class GitError(PatchsetError):
     """A git command failed; ``stderr`` has its words."""
 
     def __init__(self, arguments: tuple[str, ...], stderr: str) -> None:
-        words = stderr.strip()[-2000:] or "it said nothing"
+        words = tail(stderr, 2000) or "it said nothing"
         super().__init__(f"git {' '.join(arguments[:3])} failed: {words}")
         self.stderr = stderr
 
@@ -115,6 +117,7 @@ def _start(
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith("GIT_")
     } | {
+        "GIT_TEMPLATE_DIR": str(_TEMPLATE),
         # Not ext:: and fd::, which run programs or wait for ever.
         "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
         "GIT_CONFIG_GLOBAL": os.devnull,

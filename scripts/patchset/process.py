@@ -10,8 +10,10 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
+from typing import cast
 
 from patchset import console, files
 from patchset.errors import (
@@ -19,10 +21,13 @@ from patchset.errors import (
     NoSpaceError,
     PatchsetError,
     UnavailableError,
+    redact,
 )
 
 #: Seconds between two notes that a program is at work.
 HEARTBEAT = 30.0
+#: Bytes of output that are read at a time, and of a line that has not ended.
+_MOST = 1 << 16
 #: Seconds that an interrupted program has to clean up, and then to end.
 GRACE, LAST_GRACE = 30.0, 5.0
 _NO_NETWORK = re.compile(
@@ -42,7 +47,7 @@ class ProgramError(PatchsetError):
 
 def end_of(text: str) -> str:
     """The last line of a text, without its front: the cause of an error is last."""
-    line = text.strip().rpartition("\n")[2]
+    line = redact(text.strip().rpartition("\n")[2])
     return line if len(line) <= 300 else f"…{line[-300:]}"
 
 
@@ -52,6 +57,7 @@ def run(
     prefix: str,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    wordy: bool = False,
 ) -> None:
     """Run a program and show each line it prints behind ``prefix``.
 
@@ -60,6 +66,8 @@ def run(
         prefix: Stands before each line, and names the program in notes.
         env: Its environment; this process's without it.
         cwd: Its folder.
+        wordy: It prints much: of its lines show the last one at each heartbeat, and
+            the end when it fails.
 
     Raises:
         MissingToolError: it is not installed.
@@ -86,14 +94,15 @@ def run(
         pass_fds=tuple(files.locks_held),
     )
     tail: deque[str] = deque(maxlen=15)
-    ended = threading.Event()
-    threading.Thread(target=_tell, args=(prefix, ended), daemon=True).start()
+    output, ended = _Output(child), threading.Event()
+    threading.Thread(target=_tell, args=(prefix, output, ended), daemon=True).start()
     try:
-        for raw in child.stdout or ():
-            line = raw.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]
+        for line in output.lines():
             if line.strip():
                 tail.append(line)
-                console.note(f"  {prefix}: {line}")
+                output.bar = line
+                if not wordy:
+                    console.note(f"  {prefix}: {line}")
     except BaseException:
         console.note(f"  {prefix}: told to stop, which can take a minute")
         end(child)
@@ -101,15 +110,42 @@ def run(
     finally:
         ended.set()
     if status := child.wait():
+        for line in tail if wordy else ():
+            console.note(f"  {prefix}: {line}")
         raise _failure(str(arguments[0]), status, tail)
 
 
-def _tell(prefix: str, ended: threading.Event) -> None:
-    """Say now and then that a program is at work, until it has ended."""
+class _Output:
+    """What a program prints, by lines; ``bar`` is what it shows last."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self.bar = ""
+        self._pipe = cast(BufferedReader, child.stdout)
+
+    def lines(self) -> Iterator[str]:
+        """Its lines as they come; of one that is written over, the last state."""
+        begun = b""
+        while chunk := self._pipe.read1(_MOST):
+            *whole, begun = (begun + chunk).split(b"\n")
+            yield from map(self._last, whole)
+            # A bar may be written over for hours before its line ends.
+            begun = begun[begun.rstrip(b"\r").rfind(b"\r") + 1 :][-_MOST:]
+            self.bar = self._last(begun) or self.bar
+        yield self._last(begun)
+
+    @staticmethod
+    def _last(raw: bytes) -> str:
+        """What a line shows in the end."""
+        return raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
+
+
+def _tell(prefix: str, output: _Output, ended: threading.Event) -> None:
+    """Say now and then that a program is at work, and how far, until it has ended."""
     start = time.monotonic()
     while not ended.wait(HEARTBEAT):
         past = console.duration(time.monotonic() - start)
-        console.note(f"  {prefix}: at work for {past}")
+        shown = f": {output.bar.strip()}" if output.bar.strip() else ""
+        console.note(f"  {prefix}: at work for {past}{shown}")
 
 
 def _failure(program: str, status: int, tail: Sequence[str]) -> PatchsetError:

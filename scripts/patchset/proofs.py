@@ -23,9 +23,9 @@ from patchset import console, files, git, paths
 from patchset.errors import UsageError
 from patchset.release import Release
 from patchset.series.apply import patched_tree
-from patchset.series.export import exported
+from patchset.series.commits import read_commits
 from patchset.series.read import read, taken_proofs
-from patchset.series.stock_tree import STOCK_REF
+from patchset.series.state import STOCK_REF
 
 #: Bound of one run, in seconds; an import of vLLM takes five to twenty.
 TIMEOUT = 600
@@ -84,7 +84,7 @@ def prove(release: Release, *, only: Sequence[str] = ()) -> list[Verdict]:
         raise UsageError(f"no patch is called {', '.join(sorted(unknown))}", known)
     chosen = [patch for patch in patches if not only or patch.name in only]
     tree = patched_tree(release)
-    commits = exported(tree).commits.values()
+    commits = read_commits(tree).commits.values()
     runs, every = [], []
     for patch, commit in zip(patches, commits, strict=True):
         if patch not in chosen:

@@ -44,7 +44,7 @@ class Artifact(_Pinned):
     project: str
     file: FileName
     sha256: Sha256
-    size: int = Field(gt=0)
+    size: Annotated[int, Field(strict=True, gt=0, le=1 << 40)]
 
 
 class Release(_Pinned):
@@ -64,8 +64,8 @@ class Release(_Pinned):
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{7,40}$")]
     torch: str
     image: str
-    revision: int = Field(ge=1)
-    source_date_epoch: int = Field(gt=0)
+    revision: Annotated[int, Field(strict=True, ge=1, lt=10_000)]
+    source_date_epoch: Annotated[int, Field(strict=True, gt=0, lt=1 << 40)]
     sdist: Artifact
     wheels: dict[Target, dict[Arch, Artifact]]
 
@@ -132,21 +132,36 @@ def load(name: str | None = None) -> Release:
                 "let exactly one patches/*/release.toml have it",
             )
         return defaults[0]
-    name = "v" + name.removeprefix("v")
-    if name not in (known := release_names()):
+    full = "v" + name.removeprefix("v")
+    if full not in (known := release_names()):
+        bare = f"v{name.lower().removeprefix('v')}."
+        near = [one for one in known if f"{one}.".startswith(bare)]
+        near += [one.name for one in releases() if name == "latest" and one.default]
+        hint = f"did you mean {near[-1]}? " if near else ""
         raise UsageError(
             f"unknown release {name}",
-            f"known: {', '.join(known) or 'none'}; "
-            f"nox -s pin -- {name} adds it, if vLLM has it",
+            f"{hint}known: {', '.join(known) or 'none'}; nox -s pin -- {full} adds it, "
+            "if vLLM has it",
         )
-    return read(paths.patches_dir() / name / "release.toml")
+    return read(paths.patches_dir() / full / "release.toml")
 
 
 def read(file: Path) -> Release:
     """Read and check one ``release.toml``."""
     try:
-        fields = tomllib.loads(files.read_regular(file, MAX_PIN).decode())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        text = files.read_regular(file, MAX_PIN).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatchsetError(
+            f"{file} cannot be read: {error}", "fix the file by hand"
+        ) from error
+    return parse(text, file)
+
+
+def parse(text: str, file: Path) -> Release:
+    """Check the text of a ``release.toml``."""
+    try:
+        fields = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise PatchsetError(
             f"{file} cannot be read: {error}", "fix the file by hand"
         ) from error

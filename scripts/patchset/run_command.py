@@ -2,6 +2,7 @@
 """Run a command: errors in two lines, exit statuses for scripts, orderly ends."""
 
 import contextlib
+import io
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -57,6 +58,9 @@ def _ending(
         signs.append(signal.SIGHUP)
     for sign in signs:
         signal.signal(sign, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # paths may have what it cannot say
+            stream.reconfigure(errors="backslashreplace")
     try:
         yield
         return

@@ -6,7 +6,7 @@ So a later request resumes from the state that it asks for.
 
 import pytest
 
-from tokens.engine import Engine, Setting
+from prefix_cache.engine import Engine, Setting
 
 
 @pytest.mark.parametrize("mtp", range(1, 6))

@@ -427,9 +427,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def own_logins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No logins but those in the test's folder."""
+    """No logins, and no images in an engine's store, but those in the test's folder."""
+    config = tmp_path / "storage.conf"
+    places = f'graphroot = "{tmp_path}/store"\nrunroot = "{tmp_path}/run"\n'
+    config.write_text(f'[storage]\ndriver = "vfs"\n{places}')
+    monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(config))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "auth.json").write_text("{}")  # buildah wants it to be there
     monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
 
 

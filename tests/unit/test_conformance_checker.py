@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from conformance import check, sdk
-from conformance.case import Call, Expected
+from conformance.case import Call, Expected, Tool
+from conformance.reading import ReadCall
 from conformance.surfaces import chat, messages, responses
 from conftest import chat_answer
 
@@ -321,6 +322,9 @@ def test_what_no_sdk_minds_is_form_alone() -> None:
 
 
 QUOTED = Call(name="f", arguments={"a": "x"})
+TOOL = Tool(name="f", parameters={"required": ["a"]})
+TOOL_G = Tool(name="g", parameters={})
+NUMBER = {"type": "object", "properties": {"a": {"type": "integer"}}}
 CUT = Expected(
     calls=(Call(name="f", argument_text='{"a": "x'),), finish_reason="length"
 )
@@ -337,9 +341,25 @@ CUT = Expected(
         ("lost", {"calls": (*WANT.calls, QUOTED)}, "calls: got ['f', 'g'], expected"),
         ("text", {"calls": WANT.calls[::-1]}, "calls: got ['f', 'g'], expected"),
         (
-            "text",
-            {"calls": (QUOTED,), "declared": ("f",)},
+            "refused",
+            {"calls": (QUOTED,), "tools": (TOOL,)},
             "calls: got ['f', 'g'], expected ['f']",
+        ),
+        (
+            "refused",
+            {
+                "calls": (Call(name="f", arguments={"a": 1}), WANT.calls[1]),
+                "tools": (Tool(name="f", parameters=NUMBER), TOOL_G),
+            },
+            "arguments of call 0: matched '{\"a\": '",
+        ),
+        (
+            "ran",
+            {
+                "calls": (Call(name="f", arguments={}), WANT.calls[1]),
+                "quoted": (QUOTED,),
+            },
+            "arguments of call 0: matched '{'",
         ),
         (
             "bytes",
@@ -356,6 +376,29 @@ def test_a_difference_says_what_harm_and_where(
     found = check.problems(reading, WANT.model_copy(update=want))
     assert check.worst(found) == harm
     assert any(why.startswith(says) for _, why in found), found
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "admits"),
+    [
+        ({"type": "integer"}, 1.0, True),
+        ({"type": "integer"}, True, False),
+        ({"type": "boolean"}, True, True),
+        ({"type": "int"}, "1", True),
+        ({"type": ["array", "null"]}, None, True),
+        ({"anyOf": [{"type": "array"}, {"type": "null"}]}, "[]", False),
+        ({"enum": ["a", "b"]}, "c", False),
+        ({"type": "array", "items": {"type": "string"}}, ["a", 1], False),
+    ],
+)
+def test_a_client_refuses_what_its_schema_does_not_admit(
+    schema: dict[str, Any], value: Any, admits: bool
+) -> None:
+    tool = Tool(name="f", parameters={"properties": {"a": schema}, "required": ["a"]})
+    read = ReadCall("f", "1", parsed={"a": value})
+    assert check.does(read, [tool]) == ("runs" if admits else "refused")
+    assert check.does(ReadCall("f", "1", parsed={}), [tool]) == "refused"
+    assert check.does(ReadCall("f", "1"), [tool]) == ""
 
 
 @pytest.mark.parametrize("surface", STREAMS)

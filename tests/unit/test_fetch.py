@@ -4,6 +4,7 @@
 import base64
 import errno
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 from uv import find_uv_bin
 
-from conftest import tar
+from conftest import lay, tar
 from package_index import Answer, PackageIndex, begin, configured, reply, server
 from patchset import console, files
 from patchset.errors import NoSpaceError, NotFoundError, PatchsetError, UnavailableError
@@ -452,11 +453,13 @@ def test_an_html_page_is_read_by_its_anchors() -> None:
         f'<a href="../../f/{NAME}?y=1&amp;z#sha256={SHA}">x</a><a>none</a>'
         '<a data-requires-python="&gt;=3.9" href="pkg-1.1.tar.gz#md5=1">y</a>'
         '<a href="file:///etc/pkg-1.2.tar.gz">z</a><a href="pkg%2D1.4.tar.gz">q</a>'
+        '<!-- <a href="pkg-1.5.tar.gz">gone</a> --><A HREF=pkg-1.6.tar.gz>r</A>'
     )
     assert ask(page.encode(), "text/html") == [
         Link(NAME, f"http://HOST/f/{NAME}?y=1&z"),
         Link("pkg-1.1.tar.gz", "http://HOST/index/pkg/pkg-1.1.tar.gz"),
         Link("pkg-1.4.tar.gz", "http://HOST/index/pkg/pkg%2D1.4.tar.gz"),
+        Link("pkg-1.6.tar.gz", "http://HOST/index/pkg/pkg-1.6.tar.gz"),
     ]
     assert ask(b"<a " * 60_000, "text/html") == []
     with pytest.raises(UnavailableError, match="is not an index page"):
@@ -567,3 +570,34 @@ def test_uv_is_given_the_index_and_its_credentials_as_variables(
             lock._write(tmp_path / "pylock.toml", [], ["pkg"], "x86_64", upgrade=False)
     assert asked[0] == "Basic " + base64.b64encode(b"me:hunter2").decode()
     assert "hunter2" not in str(caught.value) + (tmp_path / "arguments").read_text()
+
+
+def test_an_archive_of_very_many_nested_folders(target: Path) -> None:
+    archive = target.parent / "deep.tar"
+    archive.write_bytes(tar({f"pkg/{'d/' * 1500}x": ""}))
+    with pytest.raises(PatchsetError, match="nested folders"):
+        unpack.sdist(archive, target)
+
+
+def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / ".x.lock").symlink_to(tmp_path / "planted")
+    with pytest.raises(OSError), files.lock(tmp_path / "x"):
+        pass
+    assert not (tmp_path / "planted").exists()
+
+
+def test_files_that_belong_together_are_replaced_when_all_are_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = lay(tmp_path, {"one": "1", "two": "2"}) / "one", tmp_path / "two"
+    calls = itertools.count()
+
+    def full(handle: int) -> None:
+        if next(calls):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(NoSpaceError):
+        files.write_all({one: "a", two: "b"})
+    assert (one.read_text(), two.read_text()) == ("1", "2")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from conftest import EPOCH, PARSER, Project, diff_line, git, lay, release_toml
+from conftest import (
+    EPOCH,
+    PARSER,
+    Project,
+    diff_line,
+    git,
+    lay,
+    make_sdist,
+    release_toml,
+)
 from patchset import git as tool_git
 from patchset.errors import PatchsetError
 from patchset.release import load
@@ -97,6 +106,32 @@ def test_a_repository_inside_an_archive_is_left_out(
     assert not ran.exists()
     found = [path for path in tree.rglob("*") if path.name.lower() == ".git"]
     assert found == [tree / ".git"] and (tree / "pkg/parser.py").is_file()
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    ["* text=auto eol=crlf", "* ident", "* -diff", "* filter=x", "* binary"],
+)
+def test_attributes_of_the_source_change_no_byte(
+    project: Project, attributes: str
+) -> None:
+    text = PARSER.replace("line 9\n", "line 9\r\n").replace("line 8\n", "$Id$\n")
+    contents = {"pkg/parser.py": text, ".gitattributes": f"{attributes}\n"}
+    sdist = make_sdist(project.downloads, contents)
+    (project.folder / "release.toml").write_text(release_toml(sdist))
+    project.add_patch("0001-first.diff", diff_line(20, "twenty"))
+    tree = patched_tree(load("v1.2.0"))
+    stock = stock_tree(load("v1.2.0")) / "pkg/parser.py"
+    assert stock.read_bytes() == text.encode()
+    (change,) = changes(load("v1.2.0"))
+    assert change.stock == text.encode()
+    patched = text.replace("line 20\n", "twenty\n").encode()
+    assert (tree / "pkg/parser.py").read_bytes() == change.content == patched
+    patch = project.folder / "0001-first.diff"
+    before = patch.read_bytes()
+    git(tree, "commit", "--quiet", "--amend", "--no-edit", "--date=now")
+    refresh(load("v1.2.0"))
+    assert patch.read_bytes() == before
 
 
 def test_trees_of_another_owner_are_read(project: Project) -> None:

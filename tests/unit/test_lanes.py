@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small lanes: how they end, what they count, and what reaches their programs."""
 
+import ast
 import errno
+import graphlib
 import signal
 import subprocess
 import sys
@@ -15,13 +17,38 @@ from conformance.adapters import AdapterError
 from conformance.case import parse
 from conformance.reading import ReadCall, Reading
 from conftest import StandIn
-from cpu import build_dir
 from engines.__main__ import judged
 from engines.peers import read
 from image import container
 from patchset import files, run_command
 from patchset.errors import PatchsetError, UsageError
+from server import build_dir
 from upstream.__main__ import compare
+
+LANES = Path(__file__).parents[1] / "lanes"
+
+
+def imported(file: Path) -> set[str]:
+    """The top-level packages that a file imports, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_lanes_import_each_other_in_one_direction() -> None:
+    lanes = {place.parent.name for place in LANES.glob("*/__init__.py")}
+    needs = {
+        lane: set[str]().union(*map(imported, (LANES / lane).rglob("*.py"))) & lanes
+        for lane in lanes
+    }
+    assert "conformance" in needs["server"], "what they import is seen"
+    for lane, others in needs.items():
+        others.discard(lane)
+    tuple(graphlib.TopologicalSorter(needs).static_order())  # CycleError names them
 
 
 @pytest.mark.parametrize(
@@ -181,7 +208,7 @@ def test_a_program_of_the_image_gets_the_lanes_variables_and_its_own_words(
 ) -> None:
     stand_in("buildah", 'printf "%s\\n" "$@"')
     monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "build folder"))
-    monkeypatch.setenv("CPU_LANE_TAP", "/a b/$HOME")
+    monkeypatch.setenv("SERVER_LANE_TAP", "/a b/$HOME")
     monkeypatch.setenv("PYTHONPATH", "/x")
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     script = container.vllm("a container", tmp_path)
@@ -189,7 +216,7 @@ def test_a_program_of_the_image_gets_the_lanes_variables_and_its_own_words(
     words = said.splitlines()
     assert words[-6:] == ["a container", "--", "vllm", "serve", "a model", "$y"]
     assert words[words.index("--env") + 1] == "PYTHONPATH=/x"
-    assert "CPU_LANE_TAP=/a b/$HOME" in words
+    assert "SERVER_LANE_TAP=/a b/$HOME" in words
     assert not any(word.startswith("OMP_WAIT_POLICY") for word in words)
     assert f"{build_dir()}:{build_dir()}:rw" in words
 

@@ -18,6 +18,7 @@ from conftest import EPOCH, NEW_FILE, Project, lay, replaced, tar, zipped
 from package_index import PackageIndex, configured
 from patchset import release
 from patchset.errors import PatchsetError, UnavailableError, UsageError
+from patchset.image import skopeo
 from patchset.inputs import lock, pin
 from patchset.release import Arch, Artifact
 
@@ -92,6 +93,7 @@ def index(
 ) -> Iterator[PackageIndex]:
     with configured(release_files(), monkeypatch, hashes=True) as running:
         monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+        monkeypatch.setattr(skopeo, "today", lambda _: None)  # of another registry
         yield running
 
 
@@ -143,6 +145,14 @@ def test_a_pin_is_never_made_twice(index: PackageIndex, project: Project) -> Non
     before = (folder / "release.toml").read_bytes()
     assert "pinned already" in project.run("pin", "1.3.0", status=2).stderr
     assert (folder / "release.toml").read_bytes() == before
+
+
+def test_pin_has_the_digest_of_the_image_that_is_asked_for(
+    index: PackageIndex, project: Project
+) -> None:
+    pin.make("v1.3.0", lambda name: f"sha256:{'1' * 64}")
+    image = release.load("v1.3.0").image
+    assert image == f"docker.io/vllm/vllm-openai:v1.3.0@sha256:{'1' * 64}"
 
 
 def test_pin_refuses_what_it_cannot_know(index: PackageIndex, project: Project) -> None:
@@ -287,3 +297,41 @@ def test_a_wheel_with_odd_metadata_ends_in_a_message(
     project.run("pin", "v1.3.0")
     message = project.run("lock", "v1.3.0", status=1).stderr
     assert "no METADATA that can be read" in message
+
+
+@pytest.mark.parametrize("name", ["latest", "v1.2", "V1.2.0", "1.2", "v1"])
+def test_a_name_that_is_nearly_a_release(project: Project, name: str) -> None:
+    said = project.run("apply", name, status=2).stderr
+    assert f"unknown release {name}\n" in said and "did you mean v1.2.0?" in said
+    assert "did you mean" not in project.run("apply", "v1.20", status=2).stderr
+
+
+@pytest.mark.parametrize("commit", ["0ab", "0" * 5000])
+def test_a_pin_that_no_command_could_read_is_not_written(
+    index: PackageIndex, project: Project, commit: str
+) -> None:
+    index.files[SDIST] = sdist(f"__commit_id__ = commit_id = 'g{commit}'\n")
+    assert "commit: " in project.run("pin", "v1.3.0", status=1).stderr
+    assert not (project.root / "patches/v1.3.0/release.toml").exists()
+
+
+def test_a_release_is_pinned_by_its_own_name(
+    index: PackageIndex, project: Project
+) -> None:
+    said = project.run("pin", "1.3", status=2).stderr
+    assert "no release v1.3\n" in said and "did you mean v1.3.0?" in said
+    assert not (project.root / "patches/v1.3").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["size = 1" + "0" * 30, "size = true", "size = 1.0", "x = " + "[" * 5000],
+)
+def test_what_is_no_pin(project: Project, line: str) -> None:
+    toml = project.folder / "release.toml"
+    name = line.partition(" ")[0]
+    toml.write_text(re.sub(rf"(?m)^{name} = .*$", line, toml.read_text()))
+    if line not in toml.read_text():
+        toml.write_text(f"{line}\n{toml.read_text()}")
+    said = project.run("apply", status=1).stderr
+    assert "release.toml" in said and "by hand" in said

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that are run, and commands that are killed, interrupted, or meet a full disk."""
 
+import contextlib
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -113,6 +115,49 @@ def test_an_output_that_is_shown_is_not_told_again() -> None:
     assert shown.value.hint == "its output is above"
 
 
+#: A progress bar that is written over, and never ends its line; then two lines.
+BAR = """
+import sys, time
+for part in ("\\r10%|#", "  | 1/10", "\\r20%|##   | 2/10", "\\r"):
+    print(part, end="", flush=True)
+    time.sleep(0.2)
+time.sleep(1)
+print("\\rdone\\r", flush=True)
+time.sleep(0.2)
+print("last", end="")
+"""
+
+
+def test_a_progress_bar_is_shown_while_its_line_has_not_ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(process, "HEARTBEAT", 0.3)
+    process.run([*PYTHON, BAR], prefix="p")
+    said = capsys.readouterr().err.splitlines()
+    assert any(
+        re.fullmatch(r"  p: at work for \d s: 20%\|##   \| 2/10", x) for x in said
+    )
+    lines = [line for line in said if "at work" not in line]
+    assert lines == ["  p: done", "  p: last"]
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_of_a_wordy_program_the_last_line_and_the_end_of_a_failure_are_shown(
+    status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(process, "HEARTBEAT", 0.3)
+    words = (
+        f"echo Collecting a; echo 'Downloading torch (527 MB)'; sleep 1; exit {status}"
+    )
+    with pytest.raises(process.ProgramError) if status else contextlib.nullcontext():
+        process.run([*SHELL, words], prefix="pip", wordy=True)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "  pip: at work for 0 s: Downloading torch (527 MB)"
+    shown = [line for line in said if "at work" not in line]
+    wanted = ["  pip: Collecting a", "  pip: Downloading torch (527 MB)"]
+    assert shown == (wanted if status else [])
+
+
 #: What each command writes, below the checkout.
 WRITES = {
     "apply": "build/trees",
@@ -220,7 +265,7 @@ def test_the_next_run_ends_right(
             whole = sum(file.lstat().st_size for file in right.rglob("*"))
             resize(disk, used + whole * number // 4)
             failed = run(root, command)
-            assert failed.returncode == 7, failed.stderr
+            assert failed.returncode == 1, failed.stderr
             assert "next:  free some space" in failed.stderr
             assert not list(root.rglob(".tmp-*"))
             resize(disk, 64 << 20)
@@ -234,3 +279,15 @@ def test_the_next_run_ends_right(
         assert made(root, folder) == wanted
         assert not list(root.rglob(".tmp-*"))
         shutil.rmtree(root)
+
+
+def test_a_folder_that_the_terminal_cannot_name(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project.root.rename(project.root.with_name("Grün"))
+    env = {**os.environ, "PATCHSET_ROOT": str(root), "PYTHONIOENCODING": "ascii"}
+    argv = [sys.executable, "-m", "patchset", "apply"]
+    for words, said in ((argv, "Gr\\xfcn"), ([*argv, "v\u2026"], "\\u2026")):
+        done = subprocess.run(words, env=env, capture_output=True, text=True)
+        assert said in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr

@@ -2,10 +2,14 @@
 """Values by schema, and the bounds on what a request's schema can make the server compute."""
 
 import json
+import re
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from qwen_tool_values import ArgumentsWriter, ToolSchema
 
 #: Seconds; without a bound each of these takes minutes.
@@ -183,6 +187,165 @@ def test_no_regular_expression_of_a_schema_is_executed(pattern: str) -> None:
     objects = {"type": "object", "patternProperties": {pattern: False}}
     assert convert('{"a": 1}', union(objects)) == '{"a": 1}'
     assert time.thread_time() - start < 0.5
+
+
+ARRAY = {"type": "array"}
+#: What escapes, quotes and brackets are told apart by, beside any character.
+TEXTS = st.text() | st.text(st.sampled_from("\\\"'/bnux0041d8, \n\t\x1b[]{}()é"))
+SCALARS = st.none() | st.booleans() | st.integers() | TEXTS
+SCALARS |= st.floats(allow_nan=False, allow_infinity=False)
+
+
+def data(keys: Any, scalars: Any) -> Any:
+    """Strategy of lists of lists, dicts and scalars."""
+    return st.lists(
+        st.recursive(
+            scalars,
+            lambda one: st.lists(one) | st.dictionaries(keys, one),
+            max_leaves=8,
+        ),
+        max_size=4,
+    )
+
+
+@given(data(TEXTS, SCALARS), st.booleans(), st.sampled_from([None, 1]))
+def test_json_is_read_as_json_loads_reads_it(
+    value: list[Any], ascii_only: bool, indent: int | None
+) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
+    said = json.dumps(text, ensure_ascii=ascii_only)
+    assert written({"properties": {"v": ARRAY}}, ("v", text)) == f'{{"v": {text}}}'
+    assert json.loads(convert(text, ARRAY)) == value
+    assert json.loads(convert(said, ARRAY)) == value
+
+
+@given(data(TEXTS | st.none() | st.integers(), SCALARS), st.sampled_from([str, tuple]))
+def test_what_str_writes_is_read_as_python_reads_it(
+    value: list[Any], kind: Any
+) -> None:
+    # Where all strings have an apostrophe, they are double-quoted, as JSON's are.
+    value.append("a")
+    text = repr(tuple(value) if kind is tuple else value)
+    assert json.loads(convert(text, ARRAY)) == json.loads(json.dumps(value))
+
+
+@given(data(st.text(), st.text()))
+def test_raw_control_characters_of_a_string_are_themselves(value: list[Any]) -> None:
+    def raw(one: Any) -> str:
+        if isinstance(one, str):
+            return '"' + one.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        if isinstance(one, dict):
+            return "{" + ", ".join(f"{raw(k)}: {raw(v)}" for k, v in one.items()) + "}"
+        return "[" + ", ".join(map(raw, one)) + "]"
+
+    assert json.loads(convert(raw(value), ARRAY)) == value
+
+
+def strings(value: Any) -> Iterator[str]:
+    """The strings among a value's items."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for one in value if isinstance(value, list) else value.values():
+            yield from strings(one)
+
+
+ESCAPES = [
+    "\\x1b",
+    "\\0",
+    "\\a",
+    "\\\n",
+    "\\N{BULLET}",
+    "\\U0001f600",
+    "\\u0007",
+    "\\n",
+]
+
+
+@given(
+    data(st.text("ab"), st.lists(st.sampled_from([*ESCAPES, "a", "\n"])).map("".join)),
+    st.lists(
+        st.tuples(
+            st.integers(0, 99), st.sampled_from(["", *ESCAPES, *'\\",:[]{}0xurn #\n'])
+        ),
+        max_size=4,
+    ),
+)
+def test_no_valid_value_has_characters_that_its_text_has_not(
+    value: list[Any], changes: list[tuple[int, str]]
+) -> None:
+    """Whatever is wrong with JSON: Python's escapes are no part of it."""
+    text = json.dumps(value).replace("\\\\", "\\")
+    for at, new in changes:
+        text = text[:at] + new + text[at + 1 :]
+    read = json.loads(convert(text, ARRAY))
+    escapes = re.findall(r'(?:\\u[0-9A-Fa-f]{4})+|\\["\\/bfnrt]', text)
+    decoded = "".join(json.loads(f'"{one}"') for one in escapes)
+    if not isinstance(read, str):
+        assert set("".join(strings(read))) <= {*text, *decoded}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '["' + '\\"' * 200_000,
+        '[True, "' + '\\"' * 200_000,
+        "['a', \"" + '\\"' * 30_000,
+        "[.5, '" + "\\'" * 30_000,
+        '["' + "\\x" * 200_000 + '"]',
+        "['" + "\\'" * 30_000,
+        "[" + "'\\\n'," * 10_000 + "]",
+        '["\n"' + ", " * 200_000 + "]",
+        "[" + '"' * 60_001,
+        "[" + "'" * 60_001,
+        "[\n" * 60_000,
+        "(" * 60_000,
+        "[" + "r" * 60_000,
+        '"' + json.dumps('["\n", ' * 50_000)[1:-1] + '"',
+        "[True" * 100_000,
+    ],
+)
+@pytest.mark.parametrize("schema", [ARRAY, union(ARRAY)], ids=["array", "union"])
+def test_what_is_no_json_is_known_in_linear_time(schema: Any, text: str) -> None:
+    start = time.thread_time()
+    assert isinstance(
+        json.loads(written({"properties": {"v": schema}}, ("v", text)))["v"], str
+    ) == (not text.startswith(("['\\\n", '["\\x')))
+    assert time.thread_time() - start < LIMIT / 5
+
+
+def test_a_python_literal_is_bounded() -> None:
+    short, long = (f"['a',{' ' * spaces}]" for spaces in (100, 65_536))
+    assert (convert(short, ARRAY), convert(long, ARRAY)) == ('["a"]', json.dumps(long))
+
+
+def test_white_space_is_held_up_to_a_bound() -> None:
+    """So that a value of blanks alone is looked at once."""
+    writer = ArgumentsWriter(ToolSchema({"properties": {"v": union(ARRAY)}}))
+    opened = writer.begin() + writer.begin_parameter("v") + writer.value(" " * 1_000)
+    assert opened == "{"
+    assert writer.value(" ") == '"v": "' + " " * 1_001
+
+
+def test_a_lone_surrogate_stays_an_escape() -> None:
+    for text in ('"\\ud800"', '"[\\"\\ud800\\"]"', "['\\ud800']", '["\\ud800",]'):
+        convert(text, ARRAY).encode()
+    assert json.loads(convert('"[\\"\\\\ud800\\"]"', ARRAY)) == ["\ud800"]
+
+
+def test_a_text_that_an_enum_lists_is_looked_for_in_bounded_time() -> None:
+    names = [f"s{n}" for n in range(1_000)]
+    many = [{"enum": names, "title": str(n)} for n in range(3_000)]
+    null = {"anyOf": [*many, STRING, {"type": "null"}]}
+    start = time.thread_time()
+    assert written({"properties": {"v": null}}, *[("v", "None")] * 200)
+    assert time.thread_time() - start < LIMIT
+
+
+def test_a_required_key_that_may_be_null_is_not_missing() -> None:
+    nullable = [{"type": ["string", "null"]}, {**STRING, "nullable": True}]
+    keys = dict(zip("abc", [*nullable, STRING], strict=True))
+    assert ToolSchema({"properties": keys, "required": list("abc")}).required == ["c"]
 
 
 LONG_REF = {"$ref": "#" + "/a" * 500}

@@ -118,6 +118,33 @@ def test_a_conflict_is_skipped_and_said(stopped: Project) -> None:
     assert "twenty is dropped" in done and "another reason" in done
 
 
+def test_a_patch_that_goes_onto_another_file_is_shown_before_it_is_kept(
+    own: Project,
+) -> None:
+    """The file is gone, and another one has its lines."""
+    made = own.pin_next(PARSER, paths=("pkg/other.py",))
+    where = ("drift", "v1.3.0", "--no-proofs")
+    drifted = own.run(*where, status=1).stdout
+    assert "other files: twenty: pkg/other.py; it was for pkg/parser.py" in drifted
+    said = own.run("rebase", "v1.3.0", status=3).stderr
+    for name in ("five", "twenty"):
+        assert f"{name}: pkg/other.py; it was for pkg/parser.py" in said
+    assert (made.folder / "series").read_text() == ""
+    assert "added twenty.diff" in own.run("refresh", "v1.3.0").stdout
+    assert "pkg/other.py" in (made.folder / "twenty.diff").read_text()
+
+
+def test_another_source_is_not_taken_while_a_rebase_waits(stopped: Project) -> None:
+    resolve(stopped)
+    pin = (stopped.folder / "release.toml").read_text()
+    other = stopped.pin_next("another\n" + PARSER, "")
+    said = other.run("refresh", "v1.3.0", status=1).stderr
+    assert "names another source" in said and "--discard" in said
+    stopped.pin_next(changed(line20="score"))
+    assert (stopped.folder / "release.toml").read_text() == pin
+    stopped.run("refresh", "v1.3.0")
+
+
 def test_conflict_markers_become_no_patch(stopped: Project) -> None:
     stopped.git("add", "--all")
     stopped.git("am", "--continue")
@@ -224,11 +251,11 @@ def test_drift_takes_a_git_reference(proved: Project, tmp_path: Path) -> None:
     for remote in (source.as_uri(), str(source)):
         where = ("--remote", remote, "--no-proofs")
         assert "it fits" in proved.run("drift", "main", *where).stdout
-        assert "cannot fetch" in proved.run("drift", "gone", *where, status=6).stderr
+        assert "cannot fetch" in proved.run("drift", "gone", *where, status=1).stderr
     for address in ("ext::sh -c date", "fd::0"):
         bad = ("--remote", address, "--no-proofs")
-        assert "not allowed" in proved.run("drift", "main", *bad, status=6).stderr
-    assert "cannot fetch x y" in proved.run("drift", "x y", *where, status=6).stderr
+        assert "not allowed" in proved.run("drift", "main", *bad, status=1).stderr
+    assert "cannot fetch x y" in proved.run("drift", "x y", *where, status=1).stderr
 
 
 def test_proofs_are_red_without_and_green_with(proved: Project) -> None:

@@ -25,7 +25,7 @@ from conftest import (
 from patchset import files
 from patchset.errors import PatchsetError
 from patchset.release import load
-from patchset.series import apply, refresh, stock_tree
+from patchset.series import apply, refresh, state
 from patchset.series.apply import changes, patched_tree
 from patchset.series.mail import PatchFormatError, parse
 
@@ -213,7 +213,7 @@ def test_fuzz_is_refused_and_an_offset_is_not(own: Project) -> None:
 def test_a_patch_that_the_source_has_is_said(own: Project) -> None:
     present = diff_line(10, "line 10").replace("-line 10\n", "-old\n")
     own.add_patch("present.diff", present)
-    said = own.run("apply", status=4).stderr
+    said = own.run("apply", status=3).stderr
     assert "present (3. in the series) " not in said
     assert "is already present" in said and "stock-must-pass" in said
 
@@ -243,6 +243,7 @@ ACTS = {
     "no stamp": "rm .git/patchset.json",
     "odd stamp": """echo '{"head": [1], "stock": null}' > .git/patchset.json""",
     "detached": "git checkout --quiet --detach",
+    "in a cache": "echo work > pkg/__pycache__/notes.txt",
     "own am": "git format-patch -1 && git am 0*; rm 0*",
 }
 
@@ -299,13 +300,13 @@ def test_a_file_saved_while_the_stock_tree_is_made_is_kept(
 ) -> None:
     notes = own.patched.with_name("stock") / "notes"
     shutil.rmtree(notes.parent)
-    write_stamp = stock_tree.write_stamp
+    write = state.write
 
     def saved(*arguments: Any) -> None:
         lay(notes.parent, {notes.name: "an hour of work"})
-        write_stamp(*arguments)
+        write(*arguments)
 
-    monkeypatch.setattr(stock_tree, "write_stamp", saved)
+    monkeypatch.setattr(state, "write", saved)
     assert "it has no stamp" in own.run("apply", status=1).stderr
     assert notes.read_text() == "an hour of work"
 
@@ -364,6 +365,36 @@ def test_refresh_refuses_a_tree_of_another_version_of_the_tool(own: Project) -> 
     for text in (json.dumps({"head": "0" * 40, "stock": "0" * 40}), "lost"):
         stamp.write_text(text)
         assert "another version of this tool" in own.run("refresh", status=1).stderr
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"applied": ["../../../outside.diff"]},
+        {"applied": ["/outside.diff"], "inputs": {"/outside.diff": "0" * 40}},
+        {"inputs": {"series": "--output=x"}},
+        {"head": "--output=x"},
+        {"port": {"from": "v1.2.0", "range": "--output=x"}},
+        {"port": {"from": "../v1.2.0", "range": f"{'0' * 40}..{'0' * 40}"}},
+        {"port": 3},
+        {"written": [[]]},
+        {"head": None},
+    ],
+)
+def test_a_forged_stamp_is_that_of_no_tree(
+    own: Project, forged: dict[str, Any]
+) -> None:
+    own.run("apply")
+    commit(own, "line 30\n", "thirty\n", "-m", "x")
+    outside = own.root / "patches/outside.diff"
+    outside.write_text("work\n")
+    stamp = own.patched / ".git" / "patchset.json"
+    stamp.write_text(json.dumps(json.loads(stamp.read_text()) | forged))
+    assert "another version of this tool" in own.run("refresh", status=1).stderr
+    assert "holds work" in own.run("apply", status=1).stderr
+    assert outside.read_text() == "work\n"
+    stamp.write_text('{"head":' * 100_000)
+    assert "another version of this tool" in own.run("refresh", status=1).stderr
 
 
 def test_refresh_refuses_what_cannot_be_a_patch_and_writes_nothing(

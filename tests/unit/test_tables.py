@@ -3,6 +3,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,10 @@ def test_conformance_counts_harms_and_ordinary_traffic_apart(rows: Path) -> None
         for traffic in ("ordinary", "adversarial")
     ]
     assert " 1000/1000 " in lines[1] and " 997/1000 " in lines[3]
-    assert lines[3].endswith(f"| 4 | 2 | 0 | 0 | 14 | {day()} |")
+    assert lines[3].endswith(f"| 4 | 2 | 0 | 0 | 0 | 14 | – | {day()} |")
+    conformance.keep_guard(NEW, {"suite": Counter(cases=9, worse=2, reasoned=1)})
+    lines = conformance.table([load(NEW)]).splitlines()[2:]
+    assert lines[1].endswith(f"| 2/9 (1 for a reason) | {day()} |")
     # 0 % means none.
     release = load(NEW)
     assert conformance.share(release, "stock", ("ran",)) == "1 %"
@@ -187,8 +191,8 @@ def test_an_engine_is_invariant_or_the_cases_are_counted(rows: Path) -> None:
     two = {**run, "engine": "Two 2.0", "burst_dependent": 1, "quoted_executed": 0}
     write(rows, NEW, **{"stock one": one, "stock rust": two})
     text = engines.table([load(NEW)])
-    assert "| One 1.0 | 5/9 | 4 | 0 | 0 | 0 | 1 | yes | yes: 2 of 3 cases |" in text
-    assert "| Two 2.0 | 5/9 | 4 | 0 | 0 | 0 | 1 | no: 1 of 3 cases | no |" in text
+    assert "| One 1.0 | 5/9 | 4 | 0 | 0 | 0 | 0 | 1 | yes | yes: 2 of 3 cases |" in text
+    assert "| Two 2.0 | 5/9 | 4 | 0 | 0 | 0 | 0 | 1 | no: 1 of 3 cases | no |" in text
     assert f": sha256 {load(NEW).wheel('cuda', 'x86_64').sha256}" in text
 
 

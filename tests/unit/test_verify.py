@@ -193,7 +193,7 @@ def verdict(wheel: Path) -> str:
 
 
 def test_no_forged_wheel_is_accepted(packaged: Project, tmp_path: Path) -> None:
-    right = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64").read_bytes()
+    right = overlay.build(PatchedRelease(load("v1.2.0")), "x86_64").read_bytes()
     wheel = tmp_path / WHEEL
     found = []
     for name, (forge, expected) in FORGED.items():
@@ -212,20 +212,18 @@ def test_a_wheel_of_an_older_series_or_another_target(
     packaged: Project, tmp_path: Path
 ) -> None:
     release = load("v1.2.0")
-    cpu = overlay.build(PatchedRelease(release), "cpu", "x86_64")
+    cpu = overlay.build(PatchedRelease(release, "cpu"), "x86_64")
     wheel = tmp_path / WHEEL
     wheel.write_bytes(cpu.read_bytes())
     assert verdict(wheel)
-    wheel.write_bytes(
-        overlay.build(PatchedRelease(release), "cuda", "x86_64").read_bytes()
-    )
+    wheel.write_bytes(overlay.build(PatchedRelease(release), "x86_64").read_bytes())
     (packaged.folder / "series").write_text("0001-first.diff\n")
     assert verdict(wheel)
 
 
 def test_compiled_modules_are_taken_only_when_asked_for(packaged: Project) -> None:
     name = "vllm/_C.abi3.so"
-    wheel = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64")
+    wheel = overlay.build(PatchedRelease(load("v1.2.0")), "x86_64")
     claimed(wheel, name)
     assert any(
         line.startswith(f"{name}: has other content")
@@ -246,6 +244,6 @@ def test_compiled_modules_are_taken_only_when_asked_for(packaged: Project) -> No
 def test_an_official_wheel_that_has_notes_already(packaged: Project) -> None:
     notes = {f"{OFFICIAL_INFO}/patchset.json": b"{}"}
     pin_official(packaged, official_files("vllm") | notes)
-    wheel = overlay.build(PatchedRelease(load("v1.2.0")), "cuda", "x86_64")
+    wheel = overlay.build(PatchedRelease(load("v1.2.0")), "x86_64")
     assert not verdict(wheel)
     assert b'"release": "v1.2.0"' in contents(wheel)[f"{INFO}/patchset.json"]

@@ -2,12 +2,13 @@
 """buildah, which runs the steps of a whole image's Dockerfile."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from patchset import console, files, process
-from patchset.errors import MissingToolError
+from patchset.errors import MissingToolError, PatchsetError
 
 #: Beside a context that is built: the working containers that were there before.
 _JOURNAL = ".containers"
@@ -81,13 +82,22 @@ def storage() -> Path:
     Raises:
         MissingToolError: buildah is not installed, or does not work here.
     """
-    place = output("buildah", "info", "--format", "{{.store.GraphRoot}}")
-    if place is None:
+    argv = ["buildah", "info", "--format", "{{.store.GraphRoot}}"]
+    if shutil.which("buildah") is None:
+        argv = ["podman", "info", "--format", "{{.Store.GraphRoot}}"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
         raise MissingToolError(
-            "buildah is not installed, or does not work here: see buildah info",
+            f"{argv[0]} does not work here: {error}",
             "install it: sudo apt-get install buildah",
+        ) from error
+    if done.returncode or not done.stdout.strip():
+        raise PatchsetError(
+            f"{argv[0]} does not work here: {process.end_of(done.stderr)}",
+            f"{argv[0]} info must work; see what it says",
         )
-    return Path(place)
+    return Path(done.stdout.strip())
 
 
 def output(*argv: str) -> str | None:

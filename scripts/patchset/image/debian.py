@@ -22,7 +22,7 @@ from patchset.image import buildah, labels, layout, sbom
 from patchset.image.layer import DOCTOR
 from patchset.inputs import lock as locks
 from patchset.inputs.lock import Locked
-from patchset.release import GOARCH, Arch, Release, Target, this_machine
+from patchset.release import GOARCH, Arch, Target, this_machine
 from patchset.series.apply import PatchedRelease
 from patchset.wheel import overlay
 
@@ -34,31 +34,52 @@ BUILD: dict[Target, int] = {"cuda": 15_000_000_000, "cpu": 14_000_000_000}
 STORAGE: dict[Target, int] = {"cuda": 21_000_000_000, "cpu": 13_000_000_000}
 
 
-def tag(release: Release, target: Target) -> str:
-    """Return the tag in buildah's storage."""
-    name = f"{release.name}-mtp.{release.revision}-{target}"
-    return f"localhost/vllm-mtp-patches:{name}"
+def refuse_missing() -> None:
+    """Name all programs that a whole image takes and that are not here."""
+    wanted = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
+    if os.geteuid() != 0:
+        wanted["newuidmap"] = "uidmap"
+    missing = [wanted[name] for name in wanted if shutil.which(name) is None]
+    missing += [] if _KEYRING.is_file() else ["debian-archive-keyring"]
+    if missing:
+        raise MissingToolError(
+            f"not installed here: {', '.join(missing)}",
+            f"sudo apt-get install {' '.join(missing)}",
+        )
 
 
-def build(patched: PatchedRelease, target: Target) -> Path:
+def announcement(patched: PatchedRelease) -> str:
+    """What building a whole image takes."""
+    release, target, arch = patched.pin, patched.target, this_machine()
+    wheels = [package.wheel.size for package in locks.read(release, target, arch)]
+    size = sum(wheels) + patched.wheel(arch).size
+    return (
+        "building a whole image from Debian packages instead: "
+        f"{size / 1e9:.1f} GB of downloads, {BUILD[target] / 1e9:.0f} GB of disk in "
+        f"{paths.build_dir()} and {STORAGE[target] / 1e9:.0f} GB in buildah's store, "
+        "and, once everything is downloaded, about 10 minutes"
+    )
+
+
+def build(patched: PatchedRelease) -> Path:
     """Build an image for this machine's processor, and write it as a layout.
 
     It is tagged in buildah's storage, too. Returns the image's folder.
     """
-    release, images, arch = patched.pin, paths.build_dir() / "images", this_machine()
-    epoch = release.source_date_epoch
-    out, name = layout.folder(release, target), tag(release, target)
+    release, target, arch = patched.pin, patched.target, this_machine()
+    images, epoch = paths.build_dir() / "images", release.source_date_epoch
+    out, name = layout.folder(patched), labels.local(patched)
     needed = {buildah.storage(): STORAGE[target], images: BUILD[target]}
     locked = locks.read(release, target, arch)
     files.need_space(needed)
     with files.lock(images / "work"):
         buildah.clean(images)
-        wheel = overlay.build(patched, target, arch)
+        wheel = overlay.build(patched, arch)
         base = rootfs(target, arch, epoch)
         base_sum = files.sha256_file(base)
         wheels = locks.gather(locked)
         lock = locks.lock_file(release, target, arch)
-        said = labels.labels(patched, target, wheel) | {
+        said = labels.labels(patched, wheel) | {
             labels.ROOTFS_SHA256: base_sum,
             labels.LOCK_SHA256: files.sha256_file(lock),
         }
@@ -75,7 +96,7 @@ def build(patched: PatchedRelease, target: Target) -> Path:
         with files.lock(out), files.atomic_folder(out) as temp:
             buildah.store(name, temp)
             digest, below = layout.load(temp / "image").digest, {base.name: base_sum}
-            sbom.write(temp, patched, target, digest, {arch: wheel}, below, locked)
+            sbom.write(temp, patched, digest, {arch: wheel}, below, locked)
     return out
 
 
@@ -141,11 +162,6 @@ def rootfs(target: Target, arch: Arch, epoch: int) -> Path:
 def _bootstrap(
     place: Path, names: list[str], arch: Arch, epoch: int, clean: str
 ) -> None:
-    if shutil.which("mmdebstrap") is None or not _KEYRING.is_file():
-        raise MissingToolError(
-            "the base is made by mmdebstrap with Debian's keys, which are not here",
-            "sudo apt-get install mmdebstrap debian-archive-keyring uidmap",
-        )
     argv = ["mmdebstrap", "--variant=minbase", "--format=tar"]
     argv += [f"--include={','.join(names)}", f"--architectures={GOARCH[arch]}"]
     argv += [f"--aptopt={option}" for option in _host_apt_options()]

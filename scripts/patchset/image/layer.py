@@ -13,7 +13,7 @@ from importlib.metadata import distributions
 from pathlib import Path, PurePosixPath
 
 from patchset import doctor
-from patchset.release import Release, Target
+from patchset.release import Target
 from patchset.series.apply import PatchedRelease
 from patchset.series.patched_files import Change
 from patchset.wheel import metadata, record
@@ -29,13 +29,14 @@ SITES: dict[Target, str] = {
 DOCTOR = "vllm-mtp-doctor"
 
 
-def stock_info(release: Release, target: Target) -> str:
+def stock_info(patched: PatchedRelease) -> str:
     """Return the official image's ``.dist-info`` folder of vLLM."""
-    version = release.version + ("+cpu" if target == "cpu" else "")
-    return f"{SITES[target]}/vllm-{version}.dist-info"
+    local = "+cpu" if patched.target == "cpu" else ""
+    site = SITES[patched.target]
+    return f"{site}/vllm-{patched.pin.version}{local}.dist-info"
 
 
-def layer(wheel_file: Path, patched: PatchedRelease, target: Target) -> bytes:
+def layer(wheel_file: Path, patched: PatchedRelease) -> bytes:
     """Return the layer; its bytes depend on the arguments alone.
 
     It holds the changed files, the new .dist-info and the doctor, and whiteouts of the
@@ -43,12 +44,12 @@ def layer(wheel_file: Path, patched: PatchedRelease, target: Target) -> bytes:
     that changes.
     """
     with Wheel(wheel_file) as wheel:
-        contents, gone = _site_files(wheel, patched.changes, SITES[target])
-    root = PurePosixPath(SITES[target])
+        contents, gone = _site_files(wheel, patched.changes, SITES[patched.target])
+    root = PurePosixPath(SITES[patched.target])
     members = {f"{root}/{name}": content for name, content in contents.items()}
     # An empty file hides the one that it names (image specification, "Whiteouts").
     for hidden in [
-        stock_info(patched.pin, target),
+        stock_info(patched),
         *(f"{root}/{name}" for name in gone),
     ]:
         folder, _, name = hidden.rpartition("/")

@@ -12,7 +12,8 @@ from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from patchset import files, paths
 from patchset.errors import PatchsetError
-from patchset.release import GOARCH, Arch, Release, Target
+from patchset.release import GOARCH, Arch
+from patchset.series.apply import PatchedRelease
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -78,12 +79,12 @@ class Image:
     parts: tuple[Part, ...]
 
 
-def folder(release: Release, target: Target) -> Path:
+def folder(patched: PatchedRelease) -> Path:
     """Return ``build/images/<release>-<target>``, where ``build-image`` puts an image.
 
     It has the layout ``image``, and beside it the bill of materials.
     """
-    return paths.build_dir() / "images" / f"{release.name}-{target}"
+    return paths.build_dir() / "images" / f"{patched.pin.name}-{patched.target}"
 
 
 def digest(content: bytes) -> str:
@@ -166,6 +167,9 @@ def load(place: Path) -> Image:
         file = place / "blobs" / "sha256" / wanted.removeprefix("sha256:")
         return files.read_regular(file, MAX_BYTES)
 
+    for file in (place / "blobs" / "sha256").glob("*"):
+        if file.is_symlink() or not file.is_file():  # a fifo would be waited for
+            raise PatchsetError(f"{file} is not a plain file", "build the image again")
     index = files.read_regular(place / "index.json", MAX_BYTES)
     entries = _checked(_Top, index, str(place)).manifests or []
     if len(entries) != 1:

@@ -8,62 +8,87 @@ that can be pulled by tag, and the next run goes on.
 import contextlib
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import cast, get_args
 
 from packaging.version import InvalidVersion, Version
 
 from patchset import console, files, paths, process
 from patchset.errors import MissingToolError, PatchsetError, UsageError
+from patchset.image import base as bases
 from patchset.image import labels, layout, sbom, skopeo, thin
 from patchset.image.layout import Image, Part
 from patchset.image.skopeo import Reference
-from patchset.release import Release, Target, load
+from patchset.release import Target, load
 from patchset.series.apply import PatchedRelease
 
 _OURS = "only a thin image that nox -s publish pushed can be built again"
 
 
-def tags(release: Release, target: Target) -> list[str]:
-    """Return the tags of an image: ``v0.33.0-mtp.1``, ``v0.33.0``, perhaps ``latest``.
-
-    The first never moves. A CPU image's end in ``-cpu``.
-    """
-    names = [f"{release.name}-mtp.{release.revision}", release.name]
-    names += ["latest"] if release.default else []
-    return [name + ("-cpu" if target == "cpu" else "") for name in names]
-
-
 def publish(
-    goal: Reference, patched: PatchedRelease, target: Target, *, sign: bool = False
+    goal: Reference, patched: PatchedRelease, *, sign: bool = False
 ) -> tuple[Reference, list[Reference]]:
-    """Publish the image that was built last; return it by digest, and its tags.
+    """Publish an image; return it by digest, and its tags.
 
-    A tag of a newer version stays, as when an old checkout publishes.
-    ``sign`` has cosign sign it before it has any, and attach the bill of materials.
+    A whole image is the one that was built last. A thin one is built again, from its
+    base's digest and for all processors, and holds the very image that was built here.
+    A tag of a newer version stays, as when an old checkout publishes. ``sign`` has
+    cosign sign it before it has any, and attach the bill of materials.
     """
     if goal.tag or goal.digest:
         raise UsageError(
             f"{goal} names a tag or digest",
             f"tags are given here; name {goal.tagged(None)}",
         )
-    folder = layout.folder(patched.pin, target)
-    if not folder.is_dir():
-        raise UsageError(
-            f"no image of {patched.pin.name} for {target} was built here",
-            f"nox -s build-image -- {patched.pin.name} --target {target} makes one",
-        )
     if sign and shutil.which("cosign") is None:
         raise MissingToolError(
             "cosign is not installed", "install it, or publish without --sign"
         )
+    return _push(goal, patched, _complete(patched), sign=sign)
+
+
+def _complete(patched: PatchedRelease) -> Path:
+    """The folder of the image to publish, which is from this checkout.
+
+    That of a thin one is made here: ``build/images/<release>-<target>-published``.
+    """
+    folder, built = layout.folder(patched), None
+    if folder.is_dir():
+        built = layout.load(folder / "image")
+        for part in built.parts:
+            if found := _differing(part.labels, labels.inputs(patched)):
+                raise _foreign(folder, found[0])
+        if any(labels.ROOTFS_SHA256 in part.labels for part in built.parts):
+            return folder
+        reference = skopeo.parse(built.parts[0].labels.get(labels.BASE_NAME, ""))
+    else:
+        reference = bases.official(patched)
+    base = bases.find(patched, reference)
+    for part in base.parts:
+        with files.scratch(paths.build_dir()) as scratch:
+            known = bases.known(patched, part)
+            blobs = None if known else bases.fetch(base, part, scratch)
+            bases.check(part, patched, blobs)
+    whole = folder.with_name(f"{folder.name}-published")
+    thin.build(patched, base.parts, str(base.name), whole)
+    made = {part.digest for part in layout.load(whole / "image").parts}
+    if built and not made.issuperset(part.digest for part in built.parts):
+        raise _foreign(folder, "what is built from it is another image")
+    return whole
+
+
+def _foreign(folder: Path, why: str) -> PatchsetError:
+    return PatchsetError(
+        f"{folder} was not made from this checkout: {why}", "build the image again"
+    )
+
+
+def _push(
+    goal: Reference, patched: PatchedRelease, folder: Path, *, sign: bool
+) -> tuple[Reference, list[Reference]]:
+    """Push an image by digest, sign it, and name it by its tags."""
     image = layout.load(folder / "image")
-    for part in image.parts:
-        if found := _differing(part.labels, labels.inputs(patched, target)):
-            raise PatchsetError(
-                f"{folder} was not made from this checkout: {found[0]}",
-                "build the image again",
-            )
-    fixed, *_ = names = tags(patched.pin, target)
+    fixed, *_ = names = labels.tags(patched)
     there = {name: skopeo.digest(goal.tagged(name)) for name in names}
     if there[fixed] not in (None, image.digest):
         raise PatchsetError(
@@ -71,7 +96,7 @@ def publish(
             "a published tag never moves: raise revision in release.toml; "
             "nox -s reproduce says what differs",
         )
-    version = Version(patched.pin.built_version(target))
+    version = Version(patched.version)
     for name in [name for name in names if there[name] not in (None, image.digest)]:
         if (theirs := _version(goal.tagged(name))) and theirs > version:
             console.note(
@@ -119,15 +144,16 @@ def reproduce(reference: Reference) -> tuple[str, list[str]]:
     said = image.parts[0].labels if image.parts else {}
     if said.get(labels.TARGET) not in get_args(Target):
         raise PatchsetError(f"{reference} is for an unknown target", _OURS)
-    patched, target = PatchedRelease(load(said[labels.RELEASE])), said[labels.TARGET]
-    here = labels.inputs(patched, cast(Target, target))
+    target = cast(Target, said[labels.TARGET])
+    patched = PatchedRelease(load(said[labels.RELEASE]), target)
+    here = labels.inputs(patched)
     for part in image.parts:
         if found := _differing(part.labels, here):
             return image.digest, [*found, "not built: its inputs differ here"]
-    bases = [_base(reference, part) for part in image.parts]
+    below = [_base(reference, part) for part in image.parts]
     with files.scratch(paths.build_dir()) as folder:
         out, name = folder / "again", said[labels.BASE_NAME]
-        thin.build(patched, cast(Target, target), bases, name, out)
+        thin.build(patched, below, name, out)
         again = layout.load(out / "image")
     if again.digest == image.digest:
         return image.digest, []

@@ -22,7 +22,7 @@ from packageurl import PackageURL
 from patchset import files, paths
 from patchset.image import labels
 from patchset.inputs.lock import Locked
-from patchset.release import Arch, Target
+from patchset.release import Arch
 from patchset.series.apply import PatchedRelease
 from patchset.series.read import entries, entry_file
 
@@ -33,7 +33,6 @@ FILE = "sbom.cdx.json"
 def write(
     folder: Path,
     patched: PatchedRelease,
-    target: Target,
     digest: str,
     wheels: Mapping[Arch, Path],
     below: Mapping[str, str],
@@ -44,7 +43,6 @@ def write(
     Args:
         folder: Where it goes.
         patched: The release.
-        target: What vLLM computes on.
         digest: The image's.
         wheels: The patched wheels in it.
         below: The sha256 of each base, by name.
@@ -59,7 +57,7 @@ def write(
         purl=PackageURL("oci", name="vllm-mtp-patches", version=digest),
         hashes=_sha256(digest),
     )
-    components = [_vllm(patched, target, *pair) for pair in wheels.items()]
+    components = [_vllm(patched, *pair) for pair in wheels.items()]
     components += [
         Component(
             name=name,
@@ -100,12 +98,10 @@ def _package(name: str, version: str, sha256: str, ref: str | None = None) -> Co
     )
 
 
-def _vllm(
-    patched: PatchedRelease, target: Target, arch: Arch, wheel: Path
-) -> Component:
+def _vllm(patched: PatchedRelease, arch: Arch, wheel: Path) -> Component:
     """Return the patched vLLM, with its ancestor and each patch."""
     release, root = patched.pin, paths.project_root()
-    official = release.wheel(target, arch)
+    official = patched.wheel(arch)
     ancestor = _package(official.project, release.version, official.sha256)
     patches = [
         Patch(
@@ -118,7 +114,7 @@ def _vllm(
     ]
     return Component(
         name="vllm",
-        version=release.built_version(target),
+        version=patched.version,
         bom_ref=f"vllm-{arch}",
         hashes=_sha256(files.sha256_file(wheel)),
         licenses=[DisjunctiveLicense(id="Apache-2.0")],

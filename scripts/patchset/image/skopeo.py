@@ -8,16 +8,18 @@ used only for a registry on this machine.
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from patchset import process
+from patchset import console, process
 from patchset.errors import (
     MissingToolError,
     NotFoundError,
     UnavailableError,
     UsageError,
+    tail,
 )
 from patchset.image import layout
 from patchset.image.layout import Image
@@ -50,6 +52,10 @@ class Reference:
         """The same repository by digest."""
         return replace(self, tag=None, digest=digest)
 
+    def pinned(self, digest: str) -> Self:
+        """The same with a digest, which decides; the tag says what it was called."""
+        return replace(self, digest=digest)
+
     def tagged(self, tag: str | None) -> Self:
         """The same repository by tag."""
         return replace(self, tag=tag, digest=None)
@@ -63,8 +69,12 @@ class Reference:
         """The arguments of skopeo that name it, and how it is spoken to."""
         # skopeo takes a tag or a digest; of both, the digest decides.
         kept = replace(self, tag=None) if self.digest else self
-        verify = "false" if _LOOPBACK.fullmatch(self.host) else "true"
-        return [f"--{option}tls-verify={verify}", f"docker://{kept}"]
+        return [f"--{option}tls-verify={self.tls}", f"docker://{kept}"]
+
+    @property
+    def tls(self) -> str:
+        """Whether its registry must have a certificate; one of this machine need not."""
+        return "false" if _LOOPBACK.fullmatch(self.host) else "true"
 
 
 def parse(text: str) -> Reference:
@@ -117,8 +127,28 @@ def digest(reference: Reference) -> str | None:
         return None
 
 
+def stored(name: str) -> str | None:
+    """The digest of an image in the store of podman and buildah; None without one."""
+    argv = _skopeo(_PATIENCE, "inspect", "--raw", f"containers-storage:{name}")
+    done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL)
+    return None if done.returncode else layout.digest(done.stdout)
+
+
+def today(text: str) -> str | None:
+    """The digest of what a reference names today; None, and a note, without answer."""
+    try:
+        return layout.digest(raw(parse(text)))
+    except (UnavailableError, MissingToolError) as error:
+        console.note(f"  {text} is pinned by its tag alone: {error.message}")
+        return None
+
+
 def copy(
-    source: Reference | str, target: Reference | str, *, cwd: Path | None = None
+    source: Reference | str,
+    target: Reference | str,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> None:
     """Copy an image, every architecture of it, without a change of digests.
 
@@ -129,7 +159,7 @@ def copy(
     argv += source.words("src-") if isinstance(source, Reference) else [source]
     argv += target.words("dest-") if isinstance(target, Reference) else [target]
     try:
-        process.run(_skopeo(_COPY_PATIENCE, *argv), prefix="skopeo", cwd=cwd)
+        process.run(_skopeo(_COPY_PATIENCE, *argv), prefix="skopeo", cwd=cwd, env=env)
     except process.ProgramError as error:
         raise UnavailableError(
             f"skopeo could not copy {source} to {target}: {_cause(error.tail)}",
@@ -151,11 +181,16 @@ def _inspect(reference: Reference, *more: str) -> bytes:
     )
 
 
-def _skopeo(patience: int, *arguments: str) -> list[str]:
+def refuse_missing() -> None:
+    """Say so if skopeo is not there."""
     if shutil.which("skopeo") is None:
         raise MissingToolError(
             "skopeo is not installed", "install it: sudo apt-get install skopeo"
         )
+
+
+def _skopeo(patience: int, *arguments: str) -> list[str]:
+    refuse_missing()
     return ["skopeo", f"--command-timeout={patience}s", *arguments]
 
 
@@ -163,4 +198,4 @@ def _cause(text: str) -> str:
     """The end of skopeo's message, where the cause is."""
     said = _FATAL.search(text)
     text = (said[1] if said else text).replace('\\"', '"').strip()
-    return (text.partition('": ')[2] or text)[-500:]
+    return tail(text.partition('": ')[2] or text, 500)

@@ -4,7 +4,6 @@
 import ast
 import contextlib
 import functools
-import html
 import json
 import netrc
 import os
@@ -14,14 +13,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import httpx
 from packaging.utils import canonicalize_name
 
 from patchset import console
-from patchset.errors import NotFoundError, PatchsetError, UnavailableError
+from patchset.errors import NotFoundError, PatchsetError, UnavailableError, hide, tail
 
 DEFAULT_INDEX = "https://pypi.org/simple"
 #: Largest index page in bytes; PyPI's largest has about 30 MB.
@@ -34,7 +34,6 @@ _ACCEPT = (
     "text/html;q=0.1"
 )
 _HTTP = re.compile(r"https?://")
-_ANCHOR = re.compile(r"""<a\s[^<>]*href\s*=\s*["']([^"'#]+)""", re.IGNORECASE)
 _ASKED = (
     "'pip config list' shows the indexes, of which those of http and https are asked; a "
     "file in build/downloads needs none"
@@ -76,7 +75,7 @@ def pip_settings() -> Settings:
             timeout=PIP_TIME,
         )
     except subprocess.SubprocessError as error:
-        words = (getattr(error, "stderr", "") or "").strip()[-300:] or error
+        words = tail(getattr(error, "stderr", "") or "", 300) or error
         raise PatchsetError(
             f"pip does not show its configuration: {words}",
             "fix it; 'pip config debug' names the files and variables it is read from",
@@ -91,6 +90,8 @@ def pip_settings() -> Settings:
     indexes += said.get("extra-index-url", "").split()
     if said.get("no-index", "0").lower() in ("1", "true", "yes", "on", "y", "t"):
         indexes = []
+    for address in (*indexes, said.get("proxy") or ""):
+        hide(address)
     return Settings(
         tuple(indexes),
         tuple(said.get("trusted-host", "").split()),
@@ -233,8 +234,21 @@ def _from_json(content: bytearray) -> Iterator[Link]:
                 yield Link(name, url, hashes.get("sha256"), entry.get("size"))
 
 
+class _Anchors(HTMLParser):
+    """The addresses of a page's anchors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.urls: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a" and (url := dict(attrs).get("href")):
+            self.urls.append(urldefrag(url).url)
+
+
 def _from_html(content: bytearray) -> Iterator[Link]:
     """The links of a PEP 503 page."""
-    for anchor in _ANCHOR.finditer(content.decode("utf-8", errors="replace")):
-        url = html.unescape(anchor[1])
+    page = _Anchors()
+    page.feed(content.decode("utf-8", errors="replace"))
+    for url in page.urls:
         yield Link(unquote(urlsplit(url).path.rpartition("/")[2]), url)

@@ -27,7 +27,7 @@ from packaging.utils import parse_wheel_filename
 from uv import find_uv_bin
 
 from patchset import console, files, paths
-from patchset.errors import PatchsetError, UsageError
+from patchset.errors import PatchsetError, UsageError, tail
 from patchset.inputs import fetch, index
 from patchset.inputs.index import Settings
 from patchset.release import Arch, Artifact, Release
@@ -220,7 +220,7 @@ def _write(
         )
         if done.returncode:
             raise PatchsetError(
-                f"uv could not resolve: {done.stderr.strip()[-3000:]}",
+                f"uv could not resolve: {tail(done.stderr, 3000)}",
                 "where the index lacks a version that upstream asks for, name another "
                 "in overrides.TARGET.txt beside release.toml, with the reason as a "
                 "comment; 'pip config list' shows which indexes are asked",

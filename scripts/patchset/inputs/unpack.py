@@ -14,6 +14,7 @@ from patchset.errors import PatchsetError
 #: Bounds of a source archive. vLLM 0.33.0's has 5 900 members and 150 MB.
 MAX_MEMBERS = 100_000
 MAX_BYTES = 2 << 30
+MAX_DEPTH = 100
 _ODD = (EOFError, OSError, ValueError, ArithmeticError, LookupError)
 #: The last time that a zip archive can name, 2107; tar archives name any, and "nan".
 LAST_TIME = 4354819198
@@ -55,6 +56,8 @@ def sdist(archive: Path, folder: Path) -> None:
                 )
             parts = PurePosixPath(member.name).parts
             top = top or "".join(parts[:1])
+            if len(parts) > MAX_DEPTH:
+                raise tarfile.TarError(f"it has more than {MAX_DEPTH} nested folders")
             if ".." in parts or not parts or parts[0] != top or top == "/":
                 raise tarfile.TarError(f"{member.name!r} is not below its top folder")
             place = folder.joinpath(*parts[1:])

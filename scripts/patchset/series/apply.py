@@ -4,7 +4,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from functools import cached_property
@@ -18,19 +18,14 @@ from patchset.errors import (
     NoSpaceError,
     PatchsetError,
 )
-from patchset.release import Release
+from patchset.release import Arch, Artifact, Release, Target
 from patchset.series import patched_files
+from patchset.series import state as states
 from patchset.series.mail import Patch
 from patchset.series.patched_files import Change
 from patchset.series.read import FILES, Series, read
-from patchset.series.stock_tree import (
-    BRANCH,
-    STOCK_REF,
-    read_stamp,
-    stock_tree,
-    work_in,
-    write_stamp,
-)
+from patchset.series.state import BRANCH, STOCK_REF, State
+from patchset.series.stock_tree import stock_tree
 
 #: The trailer that ties a commit of a tree to its line in the series.
 ENTRY = "Patch-Entry"
@@ -55,26 +50,30 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
     stock = stock_tree(release)
     tree = tree_of(release)
     with files.lock(tree):
-        wanted = {
-            "stock": git.text(stock, "rev-parse", "HEAD"),
-            "inputs": series.inputs,
-            "applied": series.entries,
-            "pinned": patched_files.read(release),
-        }
-        stamp = read_stamp(tree)
+        head = git.text(stock, "rev-parse", "HEAD")
+        wanted = State(
+            head=head,  # known when it is made
+            stock=head,
+            inputs=series.inputs,
+            applied=series.entries,
+            pinned=patched_files.read(release),
+        )
+        made = states.read(tree, State)
         if not discard:
             refuse_work(release)
-        same = stamp is not None and wanted.items() <= stamp.items()
-        if discard or not same:
+        again = made and wanted.model_copy(
+            update={"head": made.head, "written": made.written}
+        )
+        if discard or made is None or again != made:
             with console.step(f"apply {len(series.patches)} patches to {release.name}"):
                 _build(series, tree, stock, wanted, discard=discard)
     return tree
 
 
 def refuse_work(release: Release) -> None:
-    """Refuse a patched tree with work in it that its stamp does not explain."""
+    """Refuse a patched tree with work in it that its state does not explain."""
     tree = tree_of(release)
-    if work := work_in(tree, read_stamp(tree) or {}):
+    if work := states.work_in(tree, states.read(tree, State)):
         raise PatchsetError(
             f"the patched tree {tree} holds work that no diff has: {work}",
             f"commit it on {BRANCH} and keep it with nox -s refresh -- "
@@ -87,7 +86,7 @@ def _build(
     series: Series,
     tree: Path,
     stock: Path,
-    stamp: Mapping[str, Any],
+    made_of: State,
     *,
     discard: bool,
 ) -> None:
@@ -100,15 +99,16 @@ def _build(
             am(temp, series)
         except Stopped as stop:
             failure = _conflict(series, temp, stop, kept=True)
-            own = len(series.files)
+            own = len(series.modules)
             applied = series.entries[: own + stop.number]
-            stamp = {**stamp, "applied": applied, "stopped": True}
+            update: dict[str, Any] = {"applied": applied, "stopped": True}
+            made_of = made_of.model_copy(update=update)
         else:
             made = changes_between(temp, STOCK_REF, "HEAD")
             if series.entries:  # an empty one is to be replaced by a rebase
                 patched_files.check(series.release, patched_files.sums_of(made))
         head = git.text(temp, "rev-parse", "HEAD")
-        write_stamp(temp, {**stamp, "head": head})
+        states.write(temp, made_of.model_copy(update={"head": head}))
         if not discard:  # somebody may have worked there meanwhile
             refuse_work(series.release)
     if failure is not None:
@@ -124,7 +124,7 @@ def clone(stock: Path, folder: Path) -> None:
 
 def add_files(tree: Path, series: Series) -> None:
     """Commit our own modules, if the series takes any."""
-    for path, content in series.files.items():
+    for path, content in series.modules.items():
         place = tree / path
         if place.exists():
             raise ConflictError(
@@ -133,8 +133,8 @@ def add_files(tree: Path, series: Series) -> None:
             )
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
-    if series.files:
-        git.run(tree, "add", "--force", "--", *series.files)
+    if series.modules:
+        git.run(tree, "add", "--force", "--", *series.modules)
         commit = ("commit", "--quiet", "--no-verify", "-m")
         message = f"Add own modules\n\n{ENTRY}: files\n"
         git.run(tree, *commit, message, epoch=series.release.source_date_epoch)
@@ -254,7 +254,7 @@ def replayed(series: Series) -> Iterator[Path]:
     with files.scratch(paths.build_dir()) as tree:
         borrow(tree, stock_tree(series.release), "HEAD")
         named = [path for patch in series.patches for path in patch.paths]
-        listing = ("--literal-pathspecs", "ls-files", "-z", "--", *series.files)
+        listing = ("--literal-pathspecs", "ls-files", "-z", "--", *series.modules)
         touched = git.run(tree, *listing, *named)
         git.run(tree, "checkout-index", "-z", "--stdin", stdin=touched)
         add_files(tree, series)
@@ -314,10 +314,20 @@ def changes_between(repository: Path, before: str, after: str) -> list[Change]:
 
 
 class PatchedRelease:
-    """A pin and its series, each part read once."""
+    """A pin and its series on the way to a target, each part read once."""
 
-    def __init__(self, pin: Release) -> None:
+    def __init__(self, pin: Release, target: Target = "cuda") -> None:
         self.pin = pin
+        self.target = target
+
+    @property
+    def version(self) -> str:
+        """Of what is built: ``0.33.0+mtp.1``, or ``0.33.0+mtp.1.cpu``."""
+        return self.pin.built_version(self.target)
+
+    def wheel(self, arch: Arch) -> Artifact:
+        """The official wheel for an architecture."""
+        return self.pin.wheel(self.target, arch)
 
     @cached_property
     def patches(self) -> list[Patch]:

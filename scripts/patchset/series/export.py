@@ -1,172 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way back: ``git format-patch`` makes diffs of the commits of a tree."""
+"""One patch of a whole series, for an installed vLLM."""
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from patchset import files, git, paths
-from patchset.errors import PatchsetError
 from patchset.release import Release
 from patchset.series import patched_files
-from patchset.series.apply import (
-    ENTRY,
-    borrow,
-    changes,
-    changes_between,
-    replayed,
-)
-from patchset.series.mail import Patch, PatchFormatError, parse
-from patchset.series.read import ENTRY_LINE, FILES, read
-from patchset.series.stock_tree import STOCK_REF
+from patchset.series.apply import changes, replayed
+from patchset.series.commits import DIFF
+from patchset.series.read import read
+from patchset.series.state import STOCK_REF
 
-#: What the user's configuration, or git's next version, could change.
-_DIFF = (
-    "--no-renames",
-    "--no-color",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--unified=3",
-    "--inter-hunk-context=0",
-    "--diff-algorithm=myers",
-    "--src-prefix=a/",
-    "--dst-prefix=b/",
-    "--full-index",
-)
-_FORMAT = (
-    "--zero-commit",
-    "--no-signature",
-    "--no-stat",
-    "--no-numbered",
-    "--no-encode-email-headers",
-    *_DIFF,
-)
+#: Puts the patch into the official image; a second run changes nothing.
+_DOCKERFILE = """\
+FROM {image}
+RUN apt-get update && apt-get install --yes --no-install-recommends patch
+COPY {name}.* /opt/mtp/
+RUN cd /usr/local/lib/python3.12/dist-packages && set -- /opt/mtp/{name} && \\
+    if sha256sum -c --status $1.after.sha256; then echo already applied; else \\
+    sha256sum -c --quiet $1.before.sha256 && \\
+    patch -p1 --fuzz=0 --forward --batch -i $1.patch && \\
+    sha256sum -c --quiet $1.after.sha256; fi
+"""
 
 
-@dataclass(frozen=True)
-class Exported:
-    """The commits on top of a stock commit: own modules, and patches in order.
-
-    ``commits`` are those of the patches, by their line in the series.
-    """
-
-    tree: Path
-    files: dict[str, bytes]
-    patches: list[Patch]
-    commits: dict[str, str]
-
-    def says(self, stored: Patch, patch: Patch) -> bool:
-        """Whether a stored diff says what one of the patches does.
-
-        It may have other line numbers, and fewer lines around its hunks.
-        """
-        if stored.message != patch.message:
-            return False
-        commit = self.commits[patch.entry]
-        with files.scratch(paths.build_dir()) as index:
-            borrow(index, self.tree, f"{commit}^")
-            apply = ("apply", "--cached", "--whitespace=nowarn", "-")
-            if git.attempt(index, *apply, stdin=stored.diff.encode()).returncode:
-                return False
-            made = git.text(index, "write-tree")
-        return made == git.text(self.tree, "rev-parse", f"{commit}^{{tree}}")
-
-
-def exported(tree: Path) -> Exported:
-    """Make patches of the commits of a tree.
-
-    Raises:
-        PatchsetError: a commit cannot become a patch.
-    """
-    if git.attempt(tree, "merge-base", "--is-ancestor", STOCK_REF, "HEAD").returncode:
-        what = f"{tree}: HEAD does not descend from the stock commit"
-        raise PatchsetError(what, f"rebase it onto {STOCK_REF}")
-    commits = git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
-    found = Exported(tree, {}, [], {})
-    faults: list[str] = []
-    with files.scratch(paths.build_dir()) as folder:
-        mails = mails_of(tree, STOCK_REF, folder)
-        if len(mails) != len(commits) or not all(mail.stat().st_size for mail in mails):
-            hint = "a series is a line of changes: git rebase -i squashes or drops them"
-            raise PatchsetError(
-                f"{tree}: a commit is a merge, or changes nothing", hint
-            )
-        for commit, mail in zip(commits, mails, strict=True):
-            try:
-                patch = _of_mail(mail.read_bytes(), commit[:12])
-            except PatchFormatError as error:
-                faults.append(error.message)
-            else:
-                faults += _take(found, commit, patch)
-    if faults:
-        raise PatchsetError(
-            "these commits cannot become patches:\n  " + "\n  ".join(faults),
-            f"git commit --amend for the last, git rebase -i {STOCK_REF} for any; a "
-            "message is a subject, a reason and the trailers Upstream-Status, Drop-When "
-            "and Proof (docs/patching.md)",
-        )
-    return found
-
-
-def _take(found: Exported, commit: str, patch: Patch) -> list[str]:
-    """Add a commit to what was found; its faults."""
-    short = commit[:12]
-    if patch.entry == "files":
-        changed = changes_between(found.tree, f"{commit}^", commit)
-        found.files.update(
-            (c.path, c.content) for c in changed if c.content is not None
-        )
-        bad = [change.path for change in changed if change.stock is not None]
-        return [f"{short}: {path} is not a module of ours" for path in bad]
-    faults = [f"{short} ({patch.subject}): {fault}" for fault in patch.faults()]
-    if patch.entry in found.commits:
-        faults.append(f"{short}: a second commit for {patch.entry}; squash them")
-    found.patches.append(patch)
-    found.commits[patch.entry] = commit
-    return faults
-
-
-def mails_of(tree: Path, since: str, folder: Path) -> list[Path]:
-    """Write a mail for each commit since another, with the names of all blobs."""
-    git.run(tree, "format-patch", *_FORMAT, "-o", str(folder), f"{since}..HEAD")
-    return sorted(folder.glob("*.patch"))
-
-
-def _of_mail(raw: bytes, where: str) -> Patch:
-    """A patch of what ``format-patch`` wrote; its entry is the trailer's, or new."""
-    patch = parse(raw, where, "")
-    named = [value for key, value in patch.trailers if key == ENTRY]
-    slug = re.sub(r"[^a-z0-9]+", "-", patch.subject.lower()).strip("-")[:60].strip("-")
-    entry = named[0] if named else f"{slug or 'patch'}.diff"
-    if entry != "files" and (
-        not ENTRY_LINE.fullmatch(entry) or entry.startswith(FILES)
-    ):
-        raise PatchFormatError(
-            f"{where}: {entry[:80]!r} names no diff of a series",
-            f"amend its commit: {ENTRY}: NAME.diff",
-        )
-    trailers = tuple(pair for pair in patch.trailers if pair[0] != ENTRY)
-    return replace(patch, entry=entry, trailers=trailers)
-
-
-def combined(release: Release) -> list[Path]:
+def export(release: Release) -> list[Path]:
     """Write one patch of the whole series for an installed vLLM, and its sums.
 
     ``build/export/vllm-VERSION-mtp.N.patch``, ``.before.sha256`` for the files that it
-    changes, ``.after.sha256`` for those that it leaves.
+    changes, ``.after.sha256`` for those that it leaves, and a ``Dockerfile`` that
+    patches the official image with them.
     """
     name = f"vllm-{release.version}-mtp.{release.revision}"
     folder = paths.build_dir() / "export"
     found = [c for c in changes(release) if c.path.startswith("vllm/")]
     with replayed(read(release)) as tree:
-        diff = git.run(tree, "diff", *_DIFF, STOCK_REF, "HEAD", "--", "vllm").decode()
+        diff = git.run(tree, "diff", *DIFF, STOCK_REF, "HEAD", "--", "vllm").decode()
     before = [replace(c, content=c.stock) for c in found if c.stock is not None]
     made = {
         f"{name}.patch": diff,
         f"{name}.before.sha256": patched_files.text(patched_files.sums_of(before)),
         f"{name}.after.sha256": patched_files.text(patched_files.sums_of(found)),
+        "Dockerfile": _DOCKERFILE.format(image=release.image, name=name),
     }
     with files.lock(folder):
-        for file, text in made.items():
-            files.write_text(folder / file, text)
+        files.write_all({folder / file: text for file, text in made.items()})
     return [folder / file for file in made]

@@ -31,19 +31,19 @@ MAX_LIST = 100_000
 class Series:
     """What a release takes, in order.
 
-    ``files`` are the modules of our own: path in the tree and content. ``inputs`` are
+    ``modules`` are our own: path in the tree and content. ``inputs`` are
     the entries, and the file ``series``, with git's name of each file's content.
     """
 
     release: Release
-    files: dict[str, bytes]
+    modules: dict[str, bytes]
     patches: list[Patch]
     inputs: dict[str, str]
 
     @property
     def entries(self) -> list[str]:
         """The lines of the series."""
-        own = [FILES + path for path in self.files]
+        own = [FILES + path for path in self.modules]
         return own + [patch.entry for patch in self.patches]
 
 
@@ -103,7 +103,7 @@ def read(release: Release) -> Series:
         content = content_of(file)
         series.inputs[entry] = git.blob_id(content)
         if entry.startswith(FILES):
-            series.files[entry.removeprefix(FILES)] = content
+            series.modules[entry.removeprefix(FILES)] = content
             continue
         patch = parse(content, file, entry)
         if faults := list(patch.faults()):

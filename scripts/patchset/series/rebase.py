@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A series ported to another release, by ``git am -3`` onto its source."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from packaging.version import Version
 
 from patchset import console, files, git, paths
-from patchset.errors import ConflictError, UsageError
+from patchset.errors import ConflictError, UsageError, tail
 from patchset.inputs import pin
 from patchset.release import Release, load, releases
+from patchset.series import state as states
 from patchset.series.apply import (
     Stopped,
     add_files,
@@ -22,33 +23,39 @@ from patchset.series.apply import (
     tree_of,
     waiting,
 )
-from patchset.series.export import mails_of
+from patchset.series.commits import mails_of
 from patchset.series.read import SERIES, TAKEN, Series, content_of, entries, read
 from patchset.series.refresh import Outcome, refresh
-from patchset.series.stock_tree import read_stamp, stock_tree, write_stamp
+from patchset.series.state import Port, State
+from patchset.series.stock_tree import stock_tree
 
 
-def rebase(name: str, old: str | None = None) -> Outcome:
+def rebase(
+    name: str,
+    old: str | None = None,
+    ask: Callable[[str], str | None] | None = None,
+) -> Outcome:
     """Port a series to the release ``name``, as its patched tree, and write it.
 
     ``old`` names the release whose series is ported (the nearest one without it). After
-    a conflict the tree is written by ``refresh``, as any other; so does this.
+    a conflict the tree is written by ``refresh``, as any other; so does this. ``ask`` is
+    for a new pin.
 
     Raises:
         ConflictError: git am waits at a patch that needs a decision.
     """
     full = pin.full_name(name)
     if not (paths.patches_dir() / full / "release.toml").is_file():
-        pin.make(full)
+        pin.make(full, ask)
     new = load(full)
     tree = tree_of(new)
     with files.lock(tree):
-        port = (read_stamp(tree) or {}).get("port")
-        if port is None:
+        made = states.read(tree, State)
+        if made is None or made.port is None:
             _begin(new, load(old) if old else nearest(full), tree)
-        elif old and port["from"] != load(old).name:
+        elif old and made.port.source != load(old).name:
             raise UsageError(
-                f"a rebase of {port['from']} to {full} is under way in {tree}",
+                f"a rebase of {made.port.source} to {full} is under way in {tree}",
                 f"nox -s apply -- {full} --discard throws it away",
             )
     return refresh(new)
@@ -90,22 +97,20 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
     ):
         clone(stock, temp)
         base = port_base(temp, new, series, patched)
-        stamp: dict[str, Any] = {
-            "stock": git.text(stock, "rev-parse", "HEAD"),
-            "inputs": inputs,
-            "applied": [],
-            "head": git.text(temp, "rev-parse", "HEAD"),
-            "port": {
-                "from": source.name,
-                "range": f"{base}..{git.text(patched, 'rev-parse', 'HEAD')}",
-            },
-        }
-        write_stamp(temp, stamp)
+        commits = f"{base}..{git.text(patched, 'rev-parse', 'HEAD')}"
+        made = State(
+            head=git.text(temp, "rev-parse", "HEAD"),
+            stock=git.text(stock, "rev-parse", "HEAD"),
+            inputs=inputs,
+            applied=[],
+            port=Port.model_validate({"from": source.name, "range": commits}),
+        )
+        states.write(temp, made)
         try:
             port(temp, new, patched, base)
         except Stopped as stop:
             subject, _ = stopped_message(temp)
-            places = ", ".join(unmerged(temp)) or stop.words.strip()[-500:]
+            places = ", ".join(unmerged(temp)) or tail(stop.words, 500)
             what = f"{subject!r} conflicts with the source of {new.name}: {places}"
             conflict = waiting(new, what, "git status")
         refuse_work(new)  # somebody may have worked there meanwhile

@@ -4,18 +4,19 @@
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from patchset import console, files, git
 from patchset.errors import ConflictError, PatchsetError
 from patchset.release import Release, load, releases
 from patchset.series import patched_files
+from patchset.series import state as states
 from patchset.series.apply import (
+    ENTRY,
     changes_between,
     computed,
     tree_of,
 )
-from patchset.series.export import Exported, exported
+from patchset.series.commits import Commits, read_commits
 from patchset.series.mail import Patch, parse, patch_name
 from patchset.series.read import (
     FILES,
@@ -31,13 +32,8 @@ from patchset.series.read import (
     shared_diffs,
     taken_proofs,
 )
-from patchset.series.stock_tree import (
-    BRANCH,
-    STOCK_REF,
-    other_branch,
-    read_stamp,
-    write_stamp,
-)
+from patchset.series.state import BRANCH, STOCK_REF, Port, State, other_branch
+from patchset.series.stock_tree import stock_tree
 
 
 @dataclass
@@ -61,14 +57,14 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
     outcome = Outcome()
     tree = tree_of(release)
     with files.lock(tree):
-        stamp = read_stamp(tree) or {}
-        if tree.exists() and not {"applied", "inputs", "head"} <= stamp.keys():
+        state = states.read(tree, State)
+        if tree.exists() and state is None:
             raise PatchsetError(
                 f"{tree} has no stamp, or one of another version of this tool",
                 f"keep its commits (git format-patch), then nox -s apply -- "
                 f"{release.name} --discard",
             )
-        made = _save(release, tree, stamp, outcome) if stamp else None
+        made = _save(release, tree, state, outcome) if state else None
         shared = {one for one in outcome.written if one.startswith((FILES, *SHARED))}
         chosen = [
             other
@@ -78,18 +74,18 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
             or not shared.isdisjoint(entries(other))
         ]
         generate(chosen, outcome)
-        if made:
+        if made and state:
             if release.name not in outcome.broken:
                 wanted = changes_between(tree, STOCK_REF, "HEAD")
                 patched_files.check(release, patched_files.sums_of(wanted))
-            now = {
-                "stock": stamp["stock"],
-                "inputs": read(release).inputs,
-                "applied": made.entries,
-                "pinned": patched_files.read(release),
-                "head": git.text(tree, "rev-parse", "HEAD"),
-            }
-            write_stamp(tree, now)
+            now = State(
+                head=git.text(tree, "rev-parse", "HEAD"),
+                stock=state.stock,
+                inputs=read(release).inputs,
+                applied=made.entries,
+                pinned=patched_files.read(release),
+            )
+            states.write(tree, now)
     return outcome
 
 
@@ -114,7 +110,7 @@ def generate(chosen: Sequence[Release], outcome: Outcome) -> None:
 
 
 def _save(
-    release: Release, tree: Path, stamp: Mapping[str, Any], outcome: Outcome
+    release: Release, tree: Path, state: State, outcome: Outcome
 ) -> Series | None:
     """Write the tree's commits into ``patches/``; None without work in the tree."""
     for what, place in (("am", "rebase-apply"), ("rebase", "rebase-merge")):
@@ -128,25 +124,29 @@ def _save(
         what = f"{tree} is on {branch}; only {BRANCH} is written back"
         hint = f"git switch {BRANCH}, then git merge --ff-only or git cherry-pick"
         raise PatchsetError(what, hint)
-    port = stamp.get("port")
-    same = git.text(tree, "rev-parse", "HEAD") == stamp["head"]
-    if same and not port and not stamp.get("stopped"):
+    same = git.text(tree, "rev-parse", "HEAD") == state.head
+    if same and not state.port and not state.stopped:
         return None
-    found = exported(tree)
+    if state.port and git.text(stock_tree(release), "rev-parse", "HEAD") != state.stock:
+        what = f"{release.folder}/release.toml names another source than {tree} is of"
+        hint = f"put back what was there, or nox -s apply -- {release.name} --discard"
+        raise PatchsetError(what, hint)
+    found = read_commits(tree)
     if not found.patches:
         what = f"{tree} has no patch any more, as after git am --abort"
         raise PatchsetError(what, f"nox -s apply -- {release.name} --discard")
-    made = _as_stored(release, found, stamp["inputs"])
-    text = {FILES + path: content.decode() for path, content in made.files.items()}
+    made = _as_stored(release, found, state.inputs)
+    text = {FILES + path: content.decode() for path, content in made.modules.items()}
     text |= {patch.entry: patch.text() for patch in made.patches}
-    lines = sorted(FILES + path for path in made.files)
+    lines = sorted(FILES + path for path in made.modules)
     lines += [patch.entry for patch in made.patches]
     text[SERIES] = "".join(f"{line}\n" for line in lines)
     old = entries(release)
-    gone = set(stamp["applied"]) - text.keys()
-    ours = {*stamp["inputs"].items(), *stamp.get("written", {}).items()}
-    if port:
-        taken, outcome.lines = _ported(release, tree, stamp, made)
+    gone = set(state.applied) - text.keys()
+    ours = {*state.inputs.items(), *state.written.items()}
+    if state.port:
+        _show_moved(release, tree, state, state.port)
+        taken, outcome.lines = _ported(release, tree, state, state.port, made)
         now = taken_proofs(release)
         if now and taken.issuperset(now):  # an edit of it that is kept
             ours.add((TAKEN, git.blob_id(content_of(release.folder / TAKEN))))
@@ -160,7 +160,7 @@ def _save(
     outcome.written |= _store(release, text, gone, ours)
     # The run after one that is killed from here on knows these files as its own.
     made_of = {name: git.blob_id(words.encode()) for name, words in text.items()}
-    write_stamp(tree, {**stamp, "written": made_of})
+    states.write(tree, state.model_copy(update={"written": made_of}))
     outcome.lines += [
         f"{'changed' if entry in old else 'added'} {entry}"
         for entry in sorted(outcome.written)
@@ -171,7 +171,35 @@ def _save(
     return made
 
 
-def _as_stored(release: Release, found: Exported, inputs: Mapping[str, str]) -> Series:
+def _show_moved(release: Release, tree: Path, state: State, port: Port) -> None:
+    """Stop once at patches that git has put on other files than they were for."""
+    found = moved(tree, read(load(port.source)))
+    if found and not port.shown:
+        shown = port.model_copy(update={"shown": True})
+        states.write(tree, state.model_copy(update={"port": shown}))
+        raise ConflictError(
+            "these patches change other files than before, as git takes a file that is "
+            "gone for one that has its lines:\n  " + "\n  ".join(found),
+            f"look at each: git -C {tree} log -p {STOCK_REF}..; amend what is wrong; "
+            f"then nox -s refresh -- {release.name} takes the tree as it is",
+        )
+
+
+def moved(tree: Path, series: Series) -> list[str]:
+    """Patches of a series that change other files in a tree's commits, with both."""
+    form = f"--format=%x00%(trailers:key={ENTRY},valueonly,separator=%x20)"
+    names = ("log", "--no-renames", "--name-only", form, f"{STOCK_REF}..HEAD")
+    commits = git.text(tree, *names).split("\0")[1:]
+    now = {lines[0]: {*lines[1:]} - {""} for lines in map(str.splitlines, commits)}
+    return [
+        f"{patch.name}: {', '.join(sorted(now[patch.entry]))}; it was for "
+        f"{', '.join(sorted(patch.paths))}"
+        for patch in series.patches
+        if now.get(patch.entry, {*patch.paths}) != {*patch.paths}
+    ]
+
+
+def _as_stored(release: Release, found: Commits, inputs: Mapping[str, str]) -> Series:
     """The series of a tree's commits, by the files that have their diffs.
 
     An input of the tree is changed in place, which reaches all releases that share it.
@@ -190,7 +218,7 @@ def _as_stored(release: Release, found: Exported, inputs: Mapping[str, str]) -> 
         same = next((other for other in stored if found.says(other, patch)), None)
         own = patch.entry if known else f"{patch.name}.diff"
         patches.append(same or replace(patch, entry=own))
-    return Series(release, found.files, patches, {})
+    return Series(release, found.modules, patches, {})
 
 
 def _store(
@@ -227,28 +255,26 @@ def _store(
             deleted.append(file)
         elif there != made:
             written.add(entry)
-    for entry in text:
-        if entry in written:
-            files.write_text(entry_file(release, entry), text[entry])
+    files.write_all({entry_file(release, entry): text[entry] for entry in written})
     for file in deleted:
         file.unlink(missing_ok=True)
     return written - {SERIES, TAKEN}
 
 
 def _ported(
-    release: Release, tree: Path, stamp: Mapping[str, Any], made: Series
+    release: Release, tree: Path, state: State, port: Port, made: Series
 ) -> tuple[set[str], list[str]]:
     """The proofs that the stock tree must pass, and git's comparison of both series.
 
     They are those of the patches that are gone.
     """
-    old = read(load(stamp["port"]["from"]))
+    old = read(load(port.source))
     names = {patch.name for patch in made.patches}
     dropped = [patch for patch in old.patches if patch.name not in names]
     proofs = {p for patch in dropped for p in patch.proofs}
     proofs |= {*taken_proofs(release), *taken_proofs(old.release)}
     proofs -= {proof for patch in made.patches for proof in patch.proofs}
-    ranges = (stamp["port"]["range"], f"{stamp['head']}..HEAD")
+    ranges = (port.commits, f"{state.head}..HEAD")
     # A patch that was merged into much else is still the same one.
     options = ("--no-color", "--no-patch", "--creation-factor=99")
     compared = git.attempt(tree, "range-diff", *options, *ranges).stdout.splitlines()

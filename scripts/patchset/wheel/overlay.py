@@ -15,7 +15,7 @@ from typing import Literal
 from patchset import console, files, paths
 from patchset.errors import PatchsetError
 from patchset.inputs import fetch
-from patchset.release import Arch, Artifact, Target
+from patchset.release import Arch, Artifact
 from patchset.series.apply import PatchedRelease
 from patchset.wheel import archive, metadata, record
 from patchset.wheel.archive import Member, Wheel, WheelError
@@ -38,30 +38,29 @@ _COMPILED = re.compile(
 PROVENANCE = "patchset.json"
 
 
-def build(patched: PatchedRelease, target: Target, arch: Arch) -> Path:
+def build(patched: PatchedRelease, arch: Arch) -> Path:
     """Build the wheel without compiling, in ``build/wheels/<release>/<target>``."""
     check_series(patched, "overlay")
-    pinned = patched.pin.wheel(target, arch)
+    pinned = patched.wheel(arch)
     official = fetch.artifact(pinned)
-    folder = paths.build_dir() / "wheels" / patched.pin.name / target
+    folder = paths.build_dir() / "wheels" / patched.pin.name / patched.target
     with Wheel(official) as stock:
-        return write(folder, stock, patched, target, pinned)
+        return write(folder, stock, patched, pinned)
 
 
 def write(
     folder: Path,
     stock: Wheel,
     patched: PatchedRelease,
-    target: Target,
     pinned: Artifact,
     compiled: Mapping[str, bytes] | None = None,
 ) -> Path:
     """Write a patched wheel into a folder, with ``compiled`` modules by their names."""
     # Our name and version before the official wheel's tags (PEP 427).
     tags = "-".join(pinned.file.split("-")[-3:])
-    place = folder / f"vllm-{patched.pin.built_version(target)}-{tags}"
+    place = folder / f"vllm-{patched.version}-{tags}"
     with console.step(f"write {place.name}"), files.lock(place):
-        members = assemble(stock, patched, target, pinned, compiled or {})
+        members = assemble(stock, patched, pinned, compiled or {})
         with files.atomic_file(place) as temp:
             archive.write(temp, members, stock, patched.pin.source_date_epoch)
     return place
@@ -89,12 +88,11 @@ def inside_wheel(path: str) -> bool:
 def assemble(
     stock: Wheel,
     patched: PatchedRelease,
-    target: Target,
     pinned: Artifact,
     compiled: Mapping[str, bytes],
 ) -> list[Member]:
     """The members of a patched wheel, the official wheel's in its order first."""
-    info, version = stock.dist_info, patched.pin.built_version(target)
+    info, version = stock.dist_info, patched.version
     old, new = info.removesuffix(".dist-info"), f"vllm-{version}"
     module, notes, tags = metadata.VERSION_FILE, f"{info}/METADATA", f"{info}/WHEEL"
     # Without content: left out, or made at the end.
@@ -129,7 +127,7 @@ def assemble(
             lines.append(listed[name]._replace(name=here))
         else:
             raise WheelError(f"{stock.path.name}: RECORD does not list {name}")
-    made = _provenance(patched, target, pinned, compiled)
+    made = _provenance(patched, pinned, compiled)
     put(f"{new}.dist-info/{PROVENANCE}", 0o644, made)
     lines.append(record.Line(f"{new}.dist-info/RECORD", "", ""))
     members.append(Member(f"{new}.dist-info/RECORD", 0o644, record.render(lines)))
@@ -166,7 +164,6 @@ def _changed(
 
 def _provenance(
     patched: PatchedRelease,
-    target: Target,
     pinned: Artifact,
     compiled: Mapping[str, bytes],
 ) -> bytes:
@@ -175,8 +172,8 @@ def _provenance(
     made: dict[str, object] = {
         "mode": "source" if compiled else "overlay",
         "release": patched.pin.name,
-        "target": target,
-        "version": patched.pin.built_version(target),
+        "target": patched.target,
+        "version": patched.version,
         "official-wheel": {"file": pinned.file, "sha256": pinned.sha256},
         "series-sha256": patched.digest,
         "patches": [

@@ -19,7 +19,7 @@ from patchset import console, files, git, paths, process
 from patchset.errors import PatchsetError, UsageError
 from patchset.inputs import fetch, lock
 from patchset.inputs.lock import Locked
-from patchset.release import Arch, Release, Target
+from patchset.release import Arch, Release
 from patchset.series.apply import PatchedRelease, patched_tree
 from patchset.wheel import overlay
 from patchset.wheel.archive import Wheel
@@ -44,7 +44,6 @@ _NEWER_GCC = re.compile(
 
 def build(
     patched: PatchedRelease,
-    target: Target,
     arch: Arch,
     names: tuple[str, ...] = (),
     *,
@@ -57,13 +56,13 @@ def build(
     ``build/source/<release>-<arch>``, where the next run continues.
     """
     release = patched.pin
-    if target != "cuda":
+    if patched.target != "cuda":
         raise UsageError("modules are compiled for cuda only", "use --target cuda")
     overlay.check_series(patched, "source")
     packages = lock.read(release, "build", arch)
     tree = patched_tree(release)
     names = choose(tree, names)
-    pinned = release.wheel(target, arch)
+    pinned = patched.wheel(arch)
     official = fetch.artifact(pinned)
     key = re.sub(r"[^0-9A-Za-z.+]+", "_", archs)
     folder = paths.build_dir() / "source" / f"{release.name}-{arch}-{key}"
@@ -77,8 +76,8 @@ def build(
             for name, content in compile_modules(folder, python, names, env).items()
             if name not in stock.members or stock.read(name) != content
         }
-        out = paths.build_dir() / "wheels" / release.name / f"{target}-source"
-        return overlay.write(out, stock, patched, target, pinned, compiled)
+        out = paths.build_dir() / "wheels" / release.name / f"{patched.target}-source"
+        return overlay.write(out, stock, patched, pinned, compiled)
 
 
 def choose(tree: Path, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from patchset import console, files, paths
 from patchset.errors import UsageError
 from patchset.inputs import fetch
-from patchset.release import Arch, Target, load
+from patchset.release import Arch, load
 from patchset.series.apply import PatchedRelease
 from patchset.wheel import overlay, plugin
 from patchset.wheel.archive import Wheel, WheelError
@@ -63,14 +63,13 @@ def _build(file: Path, folder: Path, *, allow_compiled: bool) -> tuple[Path, Rep
             "it looks like vllm-0.33.0+mtp.1-cp38-abi3-manylinux_2_28_x86_64.whl",
         )
     release = load(match[1])
-    target: Target = "cpu" if match[2] else "cuda"
+    patched = PatchedRelease(release, "cpu" if match[2] else "cuda")
     arch: Arch = "aarch64" if file.name.endswith("aarch64.whl") else "x86_64"
-    pinned = release.wheel(target, arch)
-    patched = PatchedRelease(release)
+    pinned = patched.wheel(arch)
     with Wheel(fetch.artifact(pinned)) as stock, Wheel(file) as wheel:
         compiled = _compiled(stock, wheel) if allow_compiled else {}
-        again = overlay.write(folder, stock, patched, target, pinned, compiled)
-    report = Report(f"official {release.name} {target} + series")
+        again = overlay.write(folder, stock, patched, pinned, compiled)
+    report = Report(f"official {release.name} {patched.target} + series")
     for change in filter(lambda c: overlay.inside_wheel(c.path), patched.changes):
         report.changed[change.path] = "removed" if change.content is None else "patched"
     report.changed |= dict.fromkeys(compiled, "compiled")

@@ -30,8 +30,7 @@ INSIDE = "CLIENTS_NAMESPACE"
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("names", nargs=-1, metavar="[NAME]...", type=click.Choice([*CLIENTS]))
-@click.option("--release", "name", help="Without one: the default release.")
+@click.argument("words", nargs=-1, metavar="[NAME]... [RELEASE]")
 @click.option("--stock", is_flag=True, help="The stock tree instead.")
 @click.option("--both", is_flag=True, help="The stock tree as well.")
 @click.option("--k", default=3, show_default=True, help="Up to k+1 tokens a step.")
@@ -47,8 +46,7 @@ INSIDE = "CLIENTS_NAMESPACE"
 @click.option("--again", is_flag=True, help="Forget what an earlier run has done.")
 @click.option("--results", "keep", is_flag=True, help="Keep totals in results/clients.")
 def command(
-    names: tuple[str, ...],
-    name: str | None,
+    words: tuple[str, ...],
     stock: bool,
     both: bool,
     k: int,
@@ -59,8 +57,11 @@ def command(
     keep: bool,
 ) -> int:
     """Let real agents write files: those of NAME, or all."""
-    pinned = release.load(name).name
-    clients = names or tuple(CLIENTS)
+    clients = tuple(word for word in words if word in CLIENTS) or tuple(CLIENTS)
+    other = [word for word in words if word not in CLIENTS]
+    if len(other) > 1:
+        raise click.UsageError(f"{other[0]} is none of {', '.join(CLIENTS)}")
+    pinned = release.load(*other).name
     if INSIDE not in os.environ:
         return _outside(clients)
     if os.environ[INSIDE]:

@@ -94,41 +94,43 @@ def write_results(release: str, kinds: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def table(found: Iterable[Release]) -> str:
-    """One row a client and API, then one a harm; one column a release with results."""
-    run = {
-        release.name: cells
-        for release in found
-        if (cells := results.read(LANE, release.name))
-    }
-    if not run:
-        return f"{results.NOT_RUN}\n"
-    names = dict.fromkeys(
-        name
-        for cells in run.values()
-        for kind in results.KINDS
-        for name in cells.get(kind, {}).get("clients", {})
-    )
-    rows = []
-    for each in names:
-        name, surface = each.split("/")
-        shares = []
-        for cells in run.values():
-            both = {kind: cell["clients"].get(each, {}) for kind, cell in cells.items()}
-            shares.append(results.change(both, _share))
-        rows.append([name.replace("_", " "), surface, *shares])
-    for harm, title in TITLES.items():
+    """One row a release: right runs, and the others by harm; then the default release
+    by client and API.
+    """
+    rows, clients = [], []
+    for release in found:
+        if not (cells := results.read(LANE, release.name)):
+            continue
+        both = _in_both(cells)
         counts = [
             " → ".join(_count(both.get(kind), harm) for kind in results.KINDS)
-            for both in map(_in_both, run.values())
+            for harm in TITLES
         ]
-        rows.append([title, "all", *counts])
-    rows.append(["right on stock only", "all", *map(_worse, run.values())])
-    days = [
-        results.taken(cells.values(), SUITE_VERSION, release)
-        for release, cells in run.items()
-    ]
-    rows.append(["taken", "all", *days])
-    return results.table(" | ".join(["client", "API", *run]), rows)
+        right = results.change({kind: _sum(both[kind]) for kind in both}, _share)
+        day = results.taken(cells.values(), SUITE_VERSION, release.name)
+        rows.append([release.name, right, *counts, _worse(cells), day])
+        if release.default:
+            names = dict.fromkeys(
+                name for cell in cells.values() for name in cell["clients"]
+            )
+            for each in names:
+                name, surface = each.split("/")
+                of_both = {
+                    k: cell["clients"].get(each, {}) for k, cell in cells.items()
+                }
+                share = results.change(of_both, _share)
+                clients.append([name.replace("_", " "), surface, share])
+    if not rows:
+        return f"{results.NOT_RUN}\n"
+    head = (
+        f"release | right | {' | '.join(TITLES.values())} | right on stock only | taken"
+    )
+    by_client = results.table("client, default release | API | right", clients)
+    return results.table(head, rows) + "\n" + by_client
+
+
+def _sum(clients: list[dict[str, Any]]) -> dict[str, int]:
+    return {name: sum(runs[name] for runs in clients) for name in ("right", "runs")}
 
 
 def _share(runs: dict[str, Any]) -> str:

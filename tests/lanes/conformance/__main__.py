@@ -11,11 +11,15 @@ from pathlib import Path
 import click
 
 from conformance import case as cases
-from conformance import table
-from conformance.adapters import AdapterError, TreeAdapter, jobs_for
-from conformance.report import Report, show
+from conformance import corpora, table
+from conformance.adapters import AdapterError, Job, TreeAdapter, jobs_for
+from conformance.corpora.reader import Reader, alone
+from conformance.guard import SCHEDULES, compare
+from conformance.report import Report, group, show
 from patchset import paths, run_command
+from patchset.release import load
 
+READER = "files/vllm/parser/qwen_tool_reader.py"
 SURFACES = ("chat", "responses", "messages")
 
 
@@ -26,11 +30,12 @@ def resolve(name: str, kind: str) -> Path:
     """
     if Path(name).is_dir():
         return Path(name)
-    tree = paths.trees_dir(f"v{name.removeprefix('v')}") / kind
+    side = "stock" if kind == "plugin" else kind
+    tree = paths.trees_dir(f"v{name.removeprefix('v')}") / side
     if (tree / "vllm").is_dir():
         return tree
     raise AdapterError(
-        f"no {kind} tree for {name!r} (give a folder; nox -s apply -- RELEASE makes it)"
+        f"no {side} tree for {name!r} (give a folder; nox -s apply -- RELEASE makes it)"
     )
 
 
@@ -44,6 +49,16 @@ def resolve(name: str, kind: str) -> Path:
     help="Load this plugin into the stock tree instead.",
 )
 @click.option(
+    "--reader",
+    is_flag=False,
+    flag_value=str(paths.patches_dir() / READER),
+    metavar="[FILE]",
+    help="A qwen_tool_reader.py alone instead, ours by default, without a server.",
+)
+@click.option(
+    "--cuts", default=2, show_default=True, help="Random cuts that --reader is given."
+)
+@click.option(
     "--case", "patterns", multiple=True, help="Name, glob, group, or a case file."
 )
 @click.option(
@@ -51,8 +66,7 @@ def resolve(name: str, kind: str) -> Path:
     "surfaces",
     multiple=True,
     type=click.Choice(SURFACES),
-    default=SURFACES,
-    help="Without one: all three.",
+    help="Without one: all three; of corpora chat alone.",
 )
 @click.option(
     "--reasoning",
@@ -79,6 +93,10 @@ def resolve(name: str, kind: str) -> Path:
 )
 @click.option("--full", is_flag=True, help="All two-way splits.")
 @click.option("--quick", is_flag=True, help="Only not streamed, k = 0 and k = 5.")
+@click.option("--guard", is_flag=True, help="Compare with stock: what is worse?")
+@click.option(
+    "--sample", default=40, show_default=True, help="Cases of each corpus; 0: all."
+)
 @click.option("--jobs", default=2, show_default=True, help="Processes.")
 @click.option("--results", "keep", is_flag=True, help="Keep the totals of each tree.")
 @click.option("--log", type=Path, help="What the releases write.")
@@ -88,6 +106,8 @@ def command(
     targets: tuple[str, ...],
     stock: bool,
     plugin: Path | None,
+    reader: str | None,
+    cuts: int,
     patterns: tuple[str, ...],
     surfaces: tuple[str, ...],
     reasoning: str | None,
@@ -97,6 +117,8 @@ def command(
     mtp: int | None,
     full: bool,
     quick: bool,
+    guard: bool,
+    sample: int,
     jobs: int,
     keep: bool,
     log: Path | None,
@@ -105,6 +127,7 @@ def command(
 ) -> int:
     """Judge the tool calls of vLLM trees (folders, or releases)."""
     chosen = list(cases.load(patterns))
+    chosen += corpora.load(patterns or (("corpora",) if guard else ()), sample)
     if only_list:
         for case in chosen:
             print(f"{case.name:60} {case.class_:24} {case.source}")
@@ -113,47 +136,81 @@ def command(
         raise click.UsageError(
             f"no case {', '.join(patterns)}: name it GROUP/NAME; --list has all"
         )
-    if not targets:
-        raise click.UsageError("nothing to judge: give a tree")
-    pattern = r"w1|mtp5#.*" if quick else None
-    if mtp is not None:
-        pattern = "w1" if mtp == 0 else rf"mtp{mtp}#.*"
-    asked = jobs_for(
-        chosen,
-        surfaces=list(surfaces),
-        reasoning="qwen3" if pair else reasoning,
-        start=start,
-        pattern=pattern,
-        schedules=list(schedules) or None,
-        full=full,
-    )
     parsers = None
     if pair:
         first, second = pair.split("/")
         parsers = {"qwen3": ["--reasoning-parser", first, "--tool-call-parser", second]}
-    kind = "plugin" if plugin else "stock" if stock else "patched"
-    again = f"{Path(sys.executable).name} -m conformance"
-    reports: list[Report] = []
-    for name in targets:
-        tree = resolve(name, "stock" if plugin else kind)
-        adapter = TreeAdapter(
-            tree, workers=jobs, log=log, plugin=plugin, parsers=parsers
+    pattern = SCHEDULES if guard else r"w1|mtp5#.*" if quick else None
+    if mtp is not None:
+        pattern = "w1" if mtp == 0 else rf"mtp{mtp}#.*"
+    asked: list[Job] = []
+    for generated in (False, True):
+        asked += jobs_for(
+            [case for case in chosen if (group(case.name) != "suite") == generated],
+            surfaces=list(surfaces or (SURFACES[:1] if generated else SURFACES)),
+            reasoning="qwen3" if pair else reasoning,
+            start=start,
+            pattern=pattern or ("w1|mtp[1-5]#0" if generated else None),
+            schedules=list(schedules) or None,
+            full=full,
         )
-        repeat = f"{again} {shlex.quote(str(tree))}"
-        repeat += f" --plugin {shlex.quote(str(plugin))}" if plugin else ""
-        report, began = Report(str(tree), kind, repeat), time.monotonic()
-        for count, document in enumerate(adapter.run(asked), 1):
+    kind = "plugin" if plugin else "stock" if stock else "patched"
+    wanted = [(name, kind) for name in targets]
+    if guard:
+        wanted = [(targets[0], "stock"), (targets[-1], "patched")] if targets else []
+    if reader:
+        wanted = [(reader, "reader")]
+    if not wanted:
+        raise click.UsageError("nothing to judge: give a tree")
+    reports: list[Report] = []
+    for name, kind in wanted:
+        began = time.monotonic()
+        tree = Path(name) if reader else resolve(name, kind)
+        report = Report(str(tree), kind, f"{Path(sys.executable).name} -m conformance")
+        if reader:
+            documents = alone(Reader(tree), chosen, cuts)
+            report.release = load().name
+        else:
+            adapter = TreeAdapter(
+                tree, workers=jobs, log=log, plugin=plugin, parsers=parsers
+            )
+            documents = adapter.run(asked)
+            report.repeat += f" {shlex.quote(str(tree))}"
+            report.repeat += f" --plugin {shlex.quote(str(plugin))}" if plugin else ""
+        for count, document in enumerate(documents, 1):
             report.add(document)
             if sys.stderr.isatty():
-                print(f"\r{count}/{len(asked)}", end="\r", file=sys.stderr)
-        report.seconds, report.release = time.monotonic() - began, adapter.release
-        show(report, limit=failures)
+                print(f"\r{count}", end="\r", file=sys.stderr)
+        report.seconds = time.monotonic() - began
+        report.release = report.release or adapter.release
+        if not guard:
+            show(report, limit=failures)
         reports.append(report)
-    if keep:
-        for report in reports:
+    if guard:
+        return _compare(chosen, reports, failures, keep)
+    for report in reports if keep else ():
+        if report.by_corpus():
+            table.keep_corpora(report, sample)
+        else:
             table.keep(report.document(), pair)
-        return 0
-    return 0 if all(report.is_right() for report in reports) else 1
+    return 0 if keep or all(report.is_right() for report in reports) else 1
+
+
+def _compare(
+    chosen: list[cases.Case], reports: list[Report], most: int, keep: bool
+) -> int:
+    """Print what is worse than stock."""
+    worse, counts = compare(chosen, *(report.results for report in reports))
+    for one in worse[: most or None]:
+        print(one)
+    for name, count in counts.items():
+        print(
+            f"{name}: {count['worse']} of {count['cases']} cases worse than stock, "
+            f"{count['reasoned']} of them for a reason; {count['better']} better"
+        )
+    if keep:
+        table.keep_guard(load(reports[-1].release).name, counts)
+    return 0 if keep or all(one.reason for one in worse) else 1
 
 
 if __name__ == "__main__":

@@ -145,6 +145,7 @@ def _dead(job: Job) -> Result:
             "right": [],
             "wrong": {"full": ["lost", why]},
             "differs": False,
+            "acts": {},
             "sdk": {},
             "streams": 0,
         }

@@ -24,7 +24,7 @@ FinishReason = Literal["stop", "tool_calls", "length"]
 _TAG = re.compile(r"</?(?:tool|func|para|think)")
 """What is or looks like a tag."""
 _CLOSED = re.compile(r"</function>\s*(?:</tool_call>\s*)?\Z")
-_TYPES: dict[str, Any] = {
+TYPES: dict[str, Any] = {
     "string": str,
     "integer": int,
     "number": (int, float),
@@ -85,7 +85,7 @@ class Tool(_Strict):
         schemas = self.parameters.get("properties", {})
         for name, value in arguments.items():
             schema = schemas.get(name, {})
-            known = _TYPES.get(str(schema.get("type")), ())
+            known = TYPES.get(str(schema.get("type")), ())
             if set(schema) - {"type", "description", "items"} or not isinstance(
                 value, known
             ):
@@ -97,6 +97,13 @@ class Call(_Strict):
     """An expected call: its arguments, compared parsed, or the exact text of
     arguments that were cut.
     """
+
+    def __init__(
+        self, name: str, arguments: dict[str, Any] | None = None, **more: Any
+    ) -> None:
+        if arguments is not None:
+            more["arguments"] = arguments
+        super().__init__(**{"name": name, **more})
 
     name: str
     arguments: dict[str, Any] = Field(default_factory=dict)
@@ -127,12 +134,18 @@ class Call(_Strict):
             return self
         raise ValueError("the argument text of a call that is cut is not valid JSON")
 
+    def texts(self) -> dict[str, str]:
+        """The arguments as a model writes them."""
+        return {
+            key: value if isinstance(value, str) else json.dumps(value)
+            for key, value in self.arguments.items()
+        }
+
     def rendered(self) -> str:
         """The call as the chat template writes it."""
         text = f"<tool_call>\n<function={self.name}>\n"
-        for name, value in self.arguments.items():
-            shown = value if isinstance(value, str) else json.dumps(value)
-            text += f"<parameter={name}>\n{shown}\n</parameter>\n"
+        for name, value in self.texts().items():
+            text += f"<parameter={name}>\n{value}\n</parameter>\n"
         return text + "</function>\n</tool_call>"
 
     @property
@@ -144,11 +157,22 @@ class Call(_Strict):
 class Expected(_Strict):
     """The normalised message. Absent and empty text are the same."""
 
-    reasoning: str = ""
-    content: str = ""
+    reasoning: str | None = ""
+    """None, as for ``content``: several texts would do, none is compared."""
+    content: str | None = ""
     calls: tuple[Call, ...] = ()
-    finish_reason: FinishReason
-    declared: tuple[str, ...] | None = None
+    quoted: tuple[Call, ...] = ()
+    """Calls that the output only writes about: none of them may run."""
+    whole: tuple[int, int] | None = None
+    """Of an output that is cut or ended anywhere: how many of the calls, which are
+    given as they would have become, are certainly whole, and how many may be. The next
+    one may be missing, and is never whole.
+    """
+    loose: bool = False
+    """White space of the texts is not compared."""
+    finish_reason: FinishReason | None
+    """None: not compared."""
+    tools: tuple[Tool, ...] | None = None
     """The tools that a client can run, if that is known."""
 
 
@@ -219,7 +243,7 @@ class Case(_Strict):
             ),
             "an output that stopped finishes with `tool_calls` when its last call is "
             "whole, else with `stop`": (
-                self.end != "stop" or (finish == "tool_calls") == whole
+                self.end != "stop" or not finish or (finish == "tool_calls") == whole
             ),
             "only the last call can be cut": not any(c.cut for c in calls[:-1]),
             "the end `stop-string`, and no other, has a `stop_string`": (
@@ -275,14 +299,18 @@ class Case(_Strict):
         if calls and calls[-1].cut:
             closed = bool(_CLOSED.search(self.output))
             calls = (*calls[:-1], calls[-1].model_copy(update={"closed": closed}))
-        declared = None if self.request else tuple(tool.name for tool in self.tools)
-        expected = expected.model_copy(update={"calls": calls, "declared": declared})
+        tools = None if self.request else self.tools
+        expected = expected.model_copy(update={"calls": calls, "tools": tools})
         if start != "thought":
             as_json = self.output_as_json if json_calls else None
             output = as_json or self.output
             return Run(start=state, output=output, expected=expected)
         gap = THOUGHT_GAP if self.opens_with == "text" else ""
-        update = {"reasoning": THOUGHT, "content": gap + expected.content}
+        content = expected.content
+        update = {
+            "reasoning": THOUGHT,
+            "content": None if content is None else gap + content,
+        }
         expected = expected.model_copy(update=update)
         return Run(
             start=state,
@@ -325,6 +353,14 @@ def read(path: Path) -> Iterator[Case]:
         yield parse(case, f"{path.stem}/{name}")
 
 
+def named(case: Case, globs: Iterable[str]) -> bool:
+    """Whether a case, or its group, has one of these names."""
+    return any(
+        case.name == g or fnmatch(case.name, g) or fnmatch(case.name, f"{g}/*")
+        for g in globs
+    )
+
+
 def load(patterns: Iterable[str] = (), root: Path = CASES) -> Iterator[Case]:
     """All cases in the order of their names, or those chosen.
 
@@ -340,7 +376,5 @@ def load(patterns: Iterable[str] = (), root: Path = CASES) -> Iterator[Case]:
         return
     for path in sorted(root.glob("*.json")):
         for case in read(path):
-            if not globs or any(
-                fnmatch(case.name, g) or fnmatch(case.name, f"{g}/*") for g in globs
-            ):
+            if not globs or named(case, globs):
                 yield case

@@ -6,20 +6,24 @@ what is wrong in its form alone, which no SDK minds, is counted apart.
 """
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from conformance.case import Call, Expected
+from conformance.case import TYPES, Call, Expected, Tool
 from conformance.reading import ReadCall, Reading
 
-HARMS = ("ran", "bytes", "lost", "text", "form")
+HARMS = ("ran", "bytes", "lost", "text", "refused", "form")
 """From the worst (docs/format.md): something ran that was not asked for, or a cut call
 looks whole; a call came with other values; a call or the whole message was lost; text
-was lost or came in the wrong place; form alone."""
+was lost or came in the wrong place; a call that its tool's schema rejects, so that the
+model tries again; form alone."""
 
 Found = tuple[str, str]
 """A harm and why."""
+Act = list[str]
+"""What a client does with a call (see ``does``), its name, and its arguments."""
 
 
 def diverge(what: str, got: str, want: str) -> str:
@@ -62,7 +66,11 @@ def worst(found: Iterable[Found]) -> str:
 def problems(reading: Reading, want: Expected) -> list[Found]:
     """All that is wrong with a response."""
     # The arguments of a call that is cut, and no others, may be no JSON.
-    cut = tuple(f"valid-json: call {i}: " for i, c in enumerate(want.calls) if c.cut)
+    cut = tuple(
+        f"valid-json: call {i}: "
+        for i, c in enumerate(want.calls)
+        if c.cut or (want.whole and i >= want.whole[0])
+    )
     broken = [b for b in reading.broken if not (cut and b.startswith(cut))]
     failed = [("lost", reading.failed)] if reading.failed else []
     # Some clients read the items of a stream, others its last event.
@@ -75,16 +83,14 @@ def differences(reading: Reading, want: Expected) -> list[Found]:
     found = []
     for what in ("reasoning", "content"):
         got, expected = getattr(reading, what), getattr(want, what)
-        if got != expected:
-            harm = "form" if got.split() == expected.split() else "text"
+        if expected is None or got == expected:
+            continue
+        spaces = got.split() == expected.split()
+        if not (spaces and want.loose):
+            harm = "form" if spaces else "text"
             found.append((harm, diverge(what, got, expected)))
-    calls = list(want.calls)
-    # A form without a place for a call that is cut leaves it out.
-    if calls and calls[-1].cut and reading.omits_cut:
-        made = calls[-1].closed and len(reading.calls) == len(calls)
-        calls = calls if made else calls[:-1]
-    found += _calls(reading.calls, calls, want.declared)
-    if reading.finish != want.finish_reason:
+    found += of_calls(reading, want)
+    if want.finish_reason and reading.finish != want.finish_reason:
         # Without it, or with another, an agent runs no call.
         harm = "lost" if want.finish_reason == "tool_calls" else "text"
         why = f"got {reading.finish}, expected {want.finish_reason}"
@@ -92,31 +98,92 @@ def differences(reading: Reading, want: Expected) -> list[Found]:
     return found
 
 
+def of_calls(reading: Reading, want: Expected) -> list[Found]:
+    """How the calls differ from the expected ones."""
+    if want.whole is not None:
+        return list(_cut(reading.calls, want))
+    calls = list(want.calls)
+    # A form without a place for a call that is cut leaves it out.
+    if calls and calls[-1].cut and reading.omits_cut:
+        made = calls[-1].closed and len(reading.calls) == len(calls)
+        calls = calls if made else calls[:-1]
+    return list(_calls(reading.calls, calls, want))
+
+
 def _calls(
-    got: list[ReadCall], want: list[Call], declared: tuple[str, ...] | None
+    got: list[ReadCall], want: list[Call], expected: Expected
 ) -> Iterator[Found]:
     made = Counter(call.name for call in got)
     asked = Counter(call.name for call in want)
-    # A client runs no tool that it does not have.
-    runs = Counter(
-        call.name
-        for call in got
-        if _given(call) is not None and (declared is None or call.name in declared)
-    )
-    names = f"got {[call.name for call in got]}, expected {[c.name for c in want]}"
+    runs = Counter(call.name for call in got if does(call, expected.tools) == "runs")
+    names = f"calls: got {[c.name for c in got]}, expected {[c.name for c in want]}"
+    # An agent that is told of a fault asks for all that is missing.
+    told = any(does(call, expected.tools) == "refused" for call in got)
     if runs - asked:
-        yield "ran", f"calls: {names}"
+        yield "ran", names
     elif asked - made:
-        yield "lost", f"calls: {names}"
+        yield "refused" if told and made - asked else "lost", names
+    elif made - asked:
+        yield "refused" if told else "text", names
     elif [call.name for call in got] != [call.name for call in want]:
-        yield "text", f"calls: {names}"
+        yield "text", names
     by_name = defaultdict(list)
     for read in got:
         by_name[read.name].append(read)
     for i, call in enumerate(want):
         if by_name[call.name]:
             read = by_name[call.name].pop(0)
-            yield from _arguments(f"call {i}", read, call)
+            yield from _arguments(f"call {i}", read, call, expected)
+
+
+def does(call: ReadCall, tools: Iterable[Tool] | None) -> str:
+    """What a client does with a call: ``runs``, ``refused``, or nothing.
+
+    Args:
+        tools: Those that the client has, None if that is not known.
+
+    """
+    given = _given(call)
+    if given is None:
+        return ""
+    schemas = None if tools is None else {t.name: t.parameters for t in tools}
+    if schemas is None or _admits(schemas.get(call.name, False), _numbers(given)):
+        return "runs"
+    return "refused"
+
+
+def acts(reading: Reading, want: Expected) -> list[Act]:
+    """What a client does with a response, call by call."""
+    calls = reading.calls if not reading.failed else ()
+    return [[does(c, want.tools), c.name, canonical(_given(c))] for c in calls]
+
+
+def _admits(schema: Any, value: Any) -> bool:
+    """Whether a client's own check of a value lets it pass: types, enumerations and
+    required keys. What it does not know passes.
+    """
+    if isinstance(schema, bool):
+        return schema
+    kinds = schema.get("type", ())
+    kinds = {kinds} if isinstance(kinds, str) else set(kinds)
+    known = [TYPES[kind] for kind in kinds if kind in TYPES]
+    if len(known) == len(kinds) and kinds:
+        is_kind = any(isinstance(value, kind) for kind in known)
+        if not is_kind or (isinstance(value, bool) and "boolean" not in kinds):
+            return False
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    for word in ("anyOf", "oneOf"):
+        if word in schema and not any(_admits(one, value) for one in schema[word]):
+            return False
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        return all(_admits(schema["items"], one) for one in value)
+    if isinstance(value, dict):
+        properties = schema.get("properties") or {}
+        return all(key in value for key in schema.get("required") or ()) and all(
+            _admits(properties.get(key, {}), one) for key, one in value.items()
+        )
+    return True
 
 
 def _given(call: ReadCall) -> Any:
@@ -124,12 +191,15 @@ def _given(call: ReadCall) -> Any:
     return call.parsed if call.opened is None else call.opened
 
 
-def _arguments(what: str, got: ReadCall, want: Call) -> Iterator[Found]:
+def _arguments(
+    what: str, got: ReadCall, want: Call, expected: Expected
+) -> Iterator[Found]:
     """How one call differs from the one that was expected in its place."""
+    refused = does(got, expected.tools) == "refused"
     if want.argument_text is not None:
         if got.parsed is not None:
             # It is what the model said, if nothing behind it changes that.
-            harm = "form" if want.closed else "ran"
+            harm = "form" if want.closed else "refused" if refused else "ran"
             yield harm, f"{what} was cut and looks whole: {canonical(got.parsed)}"
         elif got.text != want.argument_text:
             yield "text", diverge(what, got.text or "", want.argument_text)
@@ -138,12 +208,52 @@ def _arguments(what: str, got: ReadCall, want: Call) -> Iterator[Found]:
             "lost",
             f"{what}: arguments are no JSON object: {(got.text or '')[-80:]!r}",
         )
-    elif canonical(given) != canonical(want.arguments):
-        expected = canonical(want.arguments)
-        yield "bytes", diverge(f"arguments of {what}", canonical(given), expected)
+    elif (text := canonical(given)) != (asked := canonical(want.arguments)):
+        quoted = (text, got.name) in [
+            (canonical(c.arguments), c.name) for c in expected.quoted
+        ]
+        harm = "ran" if quoted else "refused" if refused else "bytes"
+        yield harm, diverge(f"arguments of {what}", text, asked)
     if got.status is not None and (got.status == "incomplete") != want.cut:
         harm = "form" if want.cut else "lost"
         yield harm, f"{what} is {got.status}, and {'cut' if want.cut else 'whole'}"
+
+
+def _cut(got: list[ReadCall], want: Expected) -> Iterator[Found]:
+    """What is wrong with the calls of an output that was cut at any place."""
+    assert want.whole
+    certain, possible = want.whole
+    if len(got) < certain:
+        yield "lost", f"calls: got {len(got)}, of which {certain} are whole"
+    for i, call in enumerate(got):
+        what = f"call {i}"
+        harm = "refused" if does(call, want.tools) == "refused" else "ran"
+        if i >= len(want.calls) or call.name != want.calls[i].name:
+            yield harm, f"{what} is {call.name}, which was not made"
+            return
+        meant = want.calls[i].arguments
+        if i < certain or (i < possible and call.parsed is not None):
+            # The model may have ended a call before its last parameters.
+            count = len(meant) if i < certain else len(call.parsed)
+            said = dict(list(meant.items())[:count])
+            yield from _arguments(
+                what, call, Call(name=call.name, arguments=said), want
+            )
+        elif call.parsed is not None:
+            yield harm, f"{what} was cut and looks whole: {canonical(call.parsed)}"
+        elif i + 1 < len(got):
+            yield "lost", f"{what} stays open before another"
+        elif not _begins(call.text or "", json.dumps(meant, ensure_ascii=False)):
+            yield "text", f"{what} was cut, and does not begin as it was meant"
+
+
+def _begins(text: str, whole: str) -> bool:
+    """Whether a JSON text is the beginning of another, spaces between apart."""
+    tight, whole = (re.sub(r"(?<=[,:{])\s+", "", t) for t in (text, whole))
+    rest = whole[len(tight) :]
+    # Half a number is another number.
+    number = re.search(r"[:,\[]-?\d+\Z", tight) and rest[:1].isdigit()
+    return whole.startswith(tight) and bool(rest) and not number
 
 
 def same(streamed: Reading, whole: Reading) -> list[Found]:

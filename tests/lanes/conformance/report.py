@@ -28,7 +28,7 @@ class Report:
     label: str
     kind: str
     repeat: str
-    release: str = "?"
+    release: str = ""
     seconds: float = 0.0
     streams: int = 0
     results: list[dict[str, Any]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Report:
         out: dict[str, Tally] = {}
         for result in self.results:
             if all(result[name] == value for name, value in chosen.items()):
-                for name, harm in _harms(result):
+                for name, harm in harms_of(result):
                     counts = out.setdefault(column(name), Tally())
                     counts["all"] += 1
                     counts["right"] += harm in ("", "form")
@@ -62,6 +62,9 @@ class Report:
                 name = min(wrong, key=lambda each: HARMS.index(wrong[each][0]))
                 where = {each: result[each] for each in ("case", "surface", "start")}
                 words = " ".join(f"--{name} {value}" for name, value in where.items())
+                words += f" --schedule '{name}'"
+                if self.kind == "reader":
+                    words = f"--reader --case '{result['case']}'"
                 harm, *problems = wrong[name]
                 out.append(
                     {
@@ -71,7 +74,7 @@ class Report:
                         "all": len(wrong) + len(result["right"]),
                         "schedule": name,
                         "problems": problems,
-                        "repeat": f"{self.repeat} {words} --schedule '{name}'",
+                        "repeat": f"{self.repeat} {words}",
                     }
                 )
         return sorted(out, key=lambda each: (HARMS.index(each["harm"]), each["case"]))
@@ -93,6 +96,41 @@ class Report:
         total = self.total()
         return total["right"] == total["all"] and not any(self.by_sdk().values())
 
+    def by_corpus(self) -> dict[str, Tally]:
+        """Cases of each corpus by the worst harm of all their responses.
+
+        Those that can be read in several ways are counted apart: ``ambiguous``, and
+        ``as_meant``.
+        """
+        worst: dict[str, tuple[str, str]] = {}
+        ambiguous: dict[str, bool] = {}
+        for result in self.results:
+            name = result["case"]
+            if name.startswith("corpora/"):
+                harms = [harm for _, harm in harms_of(result)]
+                harms += [worst[name][1]] if name in worst else []
+                harm = min(filter(None, harms), key=HARMS.index, default="")
+                worst[name] = (result["class"], harm)
+                as_meant = not result["differs"] and harm in ("", "form")
+                ambiguous[name] = ambiguous.get(name, True) and as_meant
+        out: dict[str, Tally] = {}
+        for name, (class_, harm) in worst.items():
+            counts = out.setdefault(group(name), Tally())
+            if class_ == "implementation-defined":
+                counts["ambiguous"] += 1
+                counts["as_meant"] += ambiguous[name]
+            else:
+                counts["all"] += 1
+                counts["right"] += harm in ("", "form")
+                counts[harm] += bool(harm)
+        return out
+
+    def show_corpora(self) -> None:
+        """Print the corpora, a line each."""
+        for name, tally in self.by_corpus().items():
+            apart = f"; as meant {tally['as_meant']} of {tally['ambiguous']} ambiguous"
+            print(f"{name:20} {words(tally)}{apart if tally['ambiguous'] else ''}")
+
     def document(self) -> dict[str, Any]:
         """What is kept of it."""
         return {
@@ -105,7 +143,14 @@ class Report:
         }
 
 
-def _harms(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def group(case: str) -> str:
+    """The corpus of a case, spellings taken together; ``suite`` for any other."""
+    if not case.startswith("corpora/"):
+        return "suite"
+    return case.split("/")[1].partition(":")[0]
+
+
+def harms_of(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Schedules with the harm of their response."""
     yield from ((name, "") for name in result["right"])
     yield from ((name, wrong[0]) for name, wrong in result["wrong"].items())
@@ -138,6 +183,7 @@ def show(report: Report, *, limit: int) -> None:
         counts = report.tally(ordinary=name == "ordinary").values()
         console.print(f"{name}: {words(sum(counts, Tally()))}")
     by_sdk = report.by_sdk()
+    report.show_corpora()
     console.print(
         f"{report.streams} responses in {report.seconds:.0f} s; {len(by_sdk)} streams "
         f"read by the SDKs as well, {sum(map(bool, by_sdk.values()))} otherwise"

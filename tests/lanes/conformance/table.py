@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Totals of the suite for each release, and the tables made of them."""
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from conformance import SUITE_VERSION
 from conformance.check import HARMS
 from conformance.corpora import SUITE_VERSION as CORPORA_VERSION
-from conformance.report import TRAFFIC
-from conformance.schedule import COLUMNS
+from conformance.report import TRAFFIC, Report
 from patchset import results
 from patchset.release import Release, load
 
 LANE = "conformance"
+Tally = dict[str, int]
+GUARD = "patched guard"
+"""The row of what is worse than stock."""
 
 
 def keep(target: dict[str, Any], pair: str | None = None) -> None:
@@ -28,29 +32,105 @@ def keep(target: dict[str, Any], pair: str | None = None) -> None:
     results.keep(LANE, SUITE_VERSION, release, kind, figures)
 
 
-def table(found: Iterable[Release], pairs: bool = False) -> str:
-    """Right responses of all by column; the harms of k = 0 and k = 5.
+def keep_guard(release: str, counts: dict[str, Counter[str]]) -> None:
+    """Keep what is worse than stock, of the suite and of each corpus."""
+    results.keep(LANE, SUITE_VERSION, release, GUARD, {"guard": counts})
 
-    Of Qwen's own parsers, or of all other ``pairs``.
+
+def keep_corpora(report: Report, sample: int) -> None:
+    """Keep the figures of each corpus.
+
+    Args:
+        sample: The most cases of a corpus that were asked; 0: all.
+
     """
-    rows = []
+    figures = {"sample": sample, "corpora": report.by_corpus()}
+    release = load(report.release).name
+    results.keep("corpora", CORPORA_VERSION, release, report.kind, figures)
+
+
+def _worse(release: Release, group: str) -> str:
+    """Cases that are worse than stock, of all."""
+    kept = results.read(LANE, release.name).get(GUARD, {}).get("guard", {})
+    if group not in kept:
+        return "–"
+    count = Counter(kept[group])
+    reasoned = f" ({count['reasoned']} for a reason)" if count["reasoned"] else ""
+    return f"{count['worse']}/{count['cases']}{reasoned}"
+
+
+#: The drafts that the suite is asked with, and the releases that show each.
+DRAFTS = tuple(f"k={k}" for k in range(6))
+K_BY_K = ("v0.33.0", "v0.16.0")
+
+
+def table(found: Iterable[Release]) -> str:
+    """Right responses, and the others by harm, at the worst k of 0 to 5.
+
+    Below, some releases k by k.
+    """
+    rows, by_k = [], []
     for release in found:
-        for kind, run in results.read(LANE, release.name).items():
-            if ("/" in kind) != pairs:
-                continue
-            for traffic in TRAFFIC:
-                columns = run[traffic]
-                shown = [_right(columns.get(name, {})) for name in COLUMNS]
-                harms = Counter[str]()
-                for name in ("k=0", "k=5"):
-                    harms.update(columns.get(name, {}))
-                day = results.taken([run], SUITE_VERSION, release.name)
-                counts = [str(harms[harm]) for harm in HARMS]
-                rows.append([release.name, kind, traffic, *shown, *counts, day])
+        runs = results.read(LANE, release.name)
+        shown = {kind: runs[kind] for kind in ("stock", "patched") if kind in runs}
+        if not shown:
+            continue
+        cells = [_change(runs, traffic, _worst_right) for traffic in TRAFFIC]
+        harms = [
+            _change(runs, "adversarial", partial(_worst_harm, harm=harm))
+            for harm in HARMS
+        ]
+        day = results.taken(shown.values(), SUITE_VERSION, release.name)
+        rows.append([release.name, *cells, *harms, _worse(release, "suite"), day])
+        for kind, run in shown.items() if release.name in K_BY_K else ():
+            drafts = [_right(run["adversarial"].get(name, {})) for name in DRAFTS]
+            by_k.append([release.name, kind, *drafts])
     if not rows:
         return f"{results.NOT_RUN}\n"
-    head = f"release | | | {' | '.join(COLUMNS)} | {' | '.join(HARMS)} | taken"
-    return results.table(head, rows)
+    head = f"release | {' | '.join(TRAFFIC)} | {' | '.join(HARMS)}"
+    whole = results.table(f"{head} | worse than stock | taken", rows)
+    drafts_head = f"release, adversarial | | {' | '.join(DRAFTS)}"
+    return whole + "\n" + results.table(drafts_head, by_k)
+
+
+def pairs_table(found: Iterable[Release]) -> str:
+    """The same of other reasoning parsers, a row for each pair of parsers."""
+    rows = []
+    for release in found:
+        runs = results.read(LANE, release.name)
+        pairs = dict.fromkeys(kind.split()[1] for kind in runs if "/" in kind)
+        for pair in pairs:
+            of_pair = {
+                kind: runs[name]
+                for kind in ("stock", "patched")
+                if (name := f"{kind} {pair}") in runs
+            }
+            cells = [_change(of_pair, traffic, _worst_right) for traffic in TRAFFIC]
+            day = results.taken(of_pair.values(), SUITE_VERSION, release.name)
+            rows.append([release.name, pair, *cells, day])
+    if not rows:
+        return f"{results.NOT_RUN}\n"
+    return results.table(f"release | pair | {' | '.join(TRAFFIC)} | taken", rows)
+
+
+def _change(
+    runs: Mapping[str, results.Cell], traffic: str, words: Callable[[list[Tally]], str]
+) -> str:
+    """Stock → patched, or patched alone, in ``words`` of the tallies of each k."""
+    return " → ".join(
+        words([columns[k] for k in DRAFTS if (columns := runs[kind][traffic]).get(k)])
+        for kind in ("stock", "patched")
+        if kind in runs
+    )
+
+
+def _worst_right(tallies: list[Tally]) -> str:
+    worst = min(tallies, key=lambda tally: tally["right"], default={})
+    return _right(worst)
+
+
+def _worst_harm(tallies: list[Tally], harm: str) -> str:
+    return str(max((tally.get(harm, 0) for tally in tallies), default=0))
 
 
 def _right(tally: dict[str, int]) -> str:
@@ -72,51 +152,49 @@ def share(release: Release, kind: str, harms: tuple[str, ...]) -> str:
 
 
 def corpora_table(found: Iterable[Release]) -> str:
-    """Cases of each corpus: right / text / wrong / in which something quoted ran.
+    """Right cases of each corpus, and the others by harm; cases that are worse than
+    stock. Of the default release by corpus, of others all corpora together.
 
-    In brackets the further cases that can be read in several ways.
+    Behind a semicolon the further cases that can be read in several ways, as meant.
     """
     rows = []
     for release in found:
         run = results.read("corpora", release.name)
-        if run:
-            by_reader = {name: _corpora(cell) for name, cell in run.items()}
-            for corpus in next(iter(by_reader.values())):
-                cells = (by_reader.get(each, {}).get(corpus) for each in READERS)
-                rows.append([release.name, corpus, *map(_cell, cells)])
-            days = (
-                results.taken([run[each]], CORPORA_VERSION, release.name)
-                if each in run
-                else "–"
-                for each in READERS
-            )
-            rows.append([release.name, "taken", *days])
+        if not run:
+            continue
+        by_reader = {name: _corpora(row) for name, row in run.items()}
+        names = dict.fromkeys(itertools.chain(*by_reader.values()))
+        for corpus in names if release.default else ():
+            cells = (by_reader.get(each, {}).get(corpus) for each in READERS)
+            rows.append(["", corpus, *map(_cell, cells), _worse(release, corpus)])
+        sums = [sum(by_reader.get(each, {}).values(), Counter()) for each in READERS]
+        shown = {each: run[each] for each in READERS if each in run}
+        day = results.taken(shown.values(), CORPORA_VERSION, release.name)
+        cells = (_cell(count or None) for count in sums)
+        rows.append([f"**{release.name}**, {day}", "all", *cells, ""])
     if not rows:
         return f"{results.NOT_RUN}\n"
-    head = "release | corpus | stock server | patched server | patched reader alone"
-    return results.table(head, rows)
+    head = "stock server | patched server | patched reader alone | worse than stock"
+    return results.table(f"release | corpus | {head}", rows)
 
 
 #: Rows of results/corpora: a server asked a sample, and the reader asked all.
 READERS = ("stock", "patched", "reader")
 
 
-FIELDS = ("right", "text", "wrong", "quoted", "as_meant", "ambiguous")
-
-
-def _corpora(row: results.Cell) -> dict[str, list[int]]:
+def _corpora(row: results.Cell) -> dict[str, Counter[str]]:
     """The numbers of each corpus, spellings taken together."""
-    out: dict[str, list[int]] = {}
+    out: dict[str, Counter[str]] = {}
     for name, figures in row["corpora"].items():
-        sums = out.setdefault(name.partition(":")[0], [0] * len(FIELDS))
-        for i, field in enumerate(FIELDS):
-            sums[i] += figures[field]
+        out.setdefault(name.partition(":")[0], Counter()).update(figures)
     return out
 
 
-def _cell(sums: list[int] | None) -> str:
-    if sums is None:
+def _cell(count: Counter[str] | None) -> str:
+    if count is None:
         return "–"
-    *plain, meant, ambiguous = sums
-    words = " / ".join(map(str, plain))
-    return f"{words} ({meant} of {ambiguous})" if ambiguous else words
+    # Rows of suite 1 have other words.
+    words = [f"{count['right']}/{count['all'] or count['cases']}"]
+    words += [f"{h} {count[h]}" for h in (*HARMS, "wrong", "quoted") if count[h]]
+    apart = f"; {count['as_meant']}/{count['ambiguous']}" if count["ambiguous"] else ""
+    return ", ".join(words) + apart

@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
-from cpu import asking, build_dir, checkpoints, server
-from cpu.questions import questions
 from image import container
 from patchset import console, run_command
 from patchset.errors import PatchsetError
 from patchset.image import labels
 from patchset.image.layer import DOCTOR
+from server import asking, build_dir, vllm_serve
+from server import model as small
+from server.questions import questions
 
 _HERE = Path(__file__).parent
 #: Drafted tokens.
@@ -36,7 +37,7 @@ print(len(paths), vllm.__version__)
 def command(image: str) -> None:
     """Look at IMAGE from inside: its files, the doctor's findings, a server's answers.
 
-    A CPU image serves the cpu lane's model with MTP, and every question is asked on
+    A CPU image serves the small model with MTP, and every question is asked on
     every surface. A CUDA image is looked at as far as that goes without a GPU.
     """
     with container.started(image) as name:
@@ -101,18 +102,18 @@ def _serve(name: str) -> None:
     folder = build_dir() / "runs" / "image"
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o777)  # the server's user, who is not root, writes the tap there
-    serving = server.on_cpu(str(container.vllm(name, folder)))
-    model = checkpoints.checkpoint()
+    serving = vllm_serve.on_cpu(str(container.vllm(name, folder)))
+    model = small.checkpoint()
     for place in (model, *model.rglob("*")):
         place.chmod(0o755 if place.is_dir() else 0o644)
     with (
         console.step(f"serve with {_MTP} drafted tokens"),
-        server.running(serving, model, _MTP, folder) as running,
+        vllm_serve.running(serving, model, _MTP, folder) as running,
     ):
         asyncio.run(_ask(running, model))
 
 
-async def _ask(running: server.Server, model: Path) -> None:
+async def _ask(running: vllm_serve.Server, model: Path) -> None:
     async with asking.client(running.url) as client:
         answers = await asking.ask(running, client, questions(model))
     verdicts = asking.verdicts(answers)

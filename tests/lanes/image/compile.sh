@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Compile what vLLM's just-in-time compilers would: C with Python.h, C++, and for cuda a kernel linked with the runtime.
 set -eu
 folder=$(mktemp -d)

@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from cpu import build_dir
 from patchset import process
 from patchset.errors import PatchsetError
+from server import build_dir
 
 _TESTS = Path(__file__).parents[2]
 #: Seconds for one program; the longest ones import vLLM, or compile.
@@ -20,9 +20,9 @@ _PATIENCE = 600
 #: What the lane tells a server through its environment.
 _PASSED = (
     "PYTHONPATH",
-    "CPU_LANE_TAP",
-    "CPU_LANE_CONV_MEND",
-    "CPU_LANE_TORCHVISION_SHIM",
+    "SERVER_LANE_TAP",
+    "SERVER_LANE_CONV_MEND",
+    "SERVER_LANE_TORCHVISION_SHIM",
     "VLLM_TARGET_DEVICE",
     "VLLM_CPU_KVCACHE_SPACE",
     "VLLM_NO_USAGE_STATS",
@@ -36,7 +36,10 @@ _PASSED = (
 def started(image: str) -> Iterator[str]:
     """Make a working container of an image, pulled unless it is there; its name."""
     name = f"vllm-mtp-check-{uuid.uuid4().hex[:8]}"
-    process.run(["buildah", "from", "--name", name, image], prefix="buildah")
+    # As publish does: a registry on this machine need not have a certificate.
+    local = image.startswith(("localhost:", "127.0.0.1:", "[::1]:"))
+    tls = f"--tls-verify={'false' if local else 'true'}"
+    process.run(["buildah", "from", tls, "--name", name, image], prefix="buildah")
     try:
         yield name
     finally:

@@ -12,18 +12,18 @@ import bfcl
 import clients
 import conformance
 import engines
-import tokens
+import prefix_cache
 from bench import kept, plot
 from bfcl import table as bfcl_table
 from clients import table as clients_table
 from conformance import corpora
 from conformance import table as conformance_table
 from engines import table as engines_table
-from gpu import check as receipts
 from patchset import console, files, paths, results, run_command
 from patchset.release import Release, releases
-from tables import series
-from tokens import table as tokens_table
+from prefix_cache import table as prefix_cache_table
+from server import check as receipts
+from tables import picture, series
 
 #: The suite version of each lane that keeps rows.
 SUITES = {
@@ -31,7 +31,7 @@ SUITES = {
     "corpora": corpora.SUITE_VERSION,
     "bench": bench.SUITE_VERSION,
     "clients": clients.SUITE_VERSION,
-    "tokens": tokens.SUITE_VERSION,
+    "prefix_cache": prefix_cache.SUITE_VERSION,
     "bfcl": bfcl.SUITE_VERSION,
     "engines": engines.SUITE_VERSION,
 }
@@ -90,14 +90,14 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "Releases": series.releases_table,
     "Patches": series.patches_table,
     "Conformance": conformance_table.table,
-    "Other reasoning parsers": partial(conformance_table.table, pairs=True),
+    "Other reasoning parsers": conformance_table.pairs_table,
     "Corpora": conformance_table.corpora_table,
     "Ordinary calls": bfcl_table.table,
     "Cost": kept.table,
     "Clients": clients_table.table,
     "Servers": partial(receipts.table, target="cpu"),
     "Runs on GPUs": partial(receipts.table, target="cuda"),
-    "Cached prefixes": tokens_table.table,
+    "Cached prefixes": prefix_cache_table.table,
     "Other engines": engines_table.table,
 }
 
@@ -117,8 +117,12 @@ def readme(found: list[Release]) -> str:
     return results.fill(text, {"summary": partial(summary_table, found)})
 
 
-#: Documents with tables, below the project's root.
-DOCUMENTS = {Path("README.md"): readme, Path("docs/tables.md"): page}
+#: What is written of the results, below the project's root.
+DOCUMENTS = {
+    Path("README.md"): readme,
+    Path("docs/tables.md"): page,
+    Path("docs/faults.svg"): picture.draw,
+}
 
 
 def stale(found: list[Release]) -> list[str]:
@@ -139,7 +143,7 @@ def stale(found: list[Release]) -> list[str]:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--check", is_flag=True, help="Write nothing; name what would change.")
 def command(check: bool) -> None:
-    """Write docs/tables.md and the summary of README.md.
+    """Write docs/tables.md, docs/faults.svg and the summary of README.md.
 
     Rows of an earlier series or suite are shown with their day and named here.
     """

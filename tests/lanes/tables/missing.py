@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import click
 
 from bench import kept
-from cpu import checkpoints
-from gpu import check as receipts
 from patchset import console, paths, results, run_command
 from patchset.release import Release, load, releases
 from patchset.wheel import plugin
+from server import check as receipts
+from server import model
 from tables.__main__ import SUITES
 
 Command = tuple[str, ...]
@@ -40,9 +40,8 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
         yield "conformance", kind, ("conformance", name, *stock, "--results")
         if frozen:
             continue
-        tree = ("--tree", str(paths.trees_dir(name) / kind), "--sample", SAMPLE)
-        rows = ("--json", str(results.file("corpora", name)))
-        yield "corpora", kind, ("conformance.corpora", *tree, "--row", kind, *rows)
+        every = ("--case", "corpora", "--sample", SAMPLE)
+        yield "corpora", kind, ("conformance", name, *stock, *every, "--results")
         for pair in PAIRS if release.default else ():
             words = ("conformance", name, *stock, "--pair", pair)
             yield "conformance", f"{kind} {pair}", (*words, "--results")
@@ -51,18 +50,23 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
         yield "conformance", "plugin", ("conformance", name, *wheel, "--results")
     if frozen:
         return
-    client = ("--release", name, "--both", "--results")
-    yield "tokens", "patched", ("tokens", name, "--results")
+    guard = ("conformance", name, "--guard", "--sample", SAMPLE, "--results")
+    yield "conformance", "patched guard", guard
+    client = (name, "--both", "--results")
+    yield "prefix_cache", "patched", ("prefix_cache", name, "--results")
     yield "bfcl", "patched", ("bfcl", "--both", name, "--results")
     yield "bench", "patched", ("bench", name, "--results")
     yield "clients", "patched", ("clients", *client)
     if release.default:
-        rows = ("--json", str(results.file("corpora", name)))
-        yield "corpora", "reader", ("conformance.corpora", *rows)
+        yield (
+            "corpora",
+            "reader",
+            ("conformance", "--reader", "--case=corpora", "--sample=0", "--results"),
+        )
         yield "engines", "patched qwen3_coder", ("engines", "--results")
-    if name == checkpoints.RELEASE:
+    if name == model.RELEASE:
         words = ("--target", "cpu", "--all", "--seconds", "28800", "--results")
-        yield "receipts", "cpu", ("gpu", name, *words)
+        yield "receipts", "cpu", ("server", name, *words)
 
 
 def is_missing(lane: str, release: Release, row: str) -> bool:

@@ -16,22 +16,21 @@ def releases_table(found: list[Release]) -> str:
     for release in found:
         name = f"**{release.name}** (default)" if release.default else release.name
         targets = ", ".join(
-            f"{target} ({', '.join(by_arch)})"
-            for target, by_arch in release.wheels.items()
-            if by_arch
+            target for target, by_arch in release.wheels.items() if by_arch
         )
         diffs = [line for line in entries(release) if not line.startswith(FILES)]
         version = release.built_version("cuda")
         series = [str(len(diffs)), version, results.patched(release.name)]
-        rows.append(
-            [name, release.tier, release.commit, release.torch, targets, *series]
-        )
-    head = "release | tier | upstream commit | torch | official wheels | patches"
+        rows.append([name, release.tier, release.torch, targets, *series])
+    head = "release | tier | torch | official wheels | patches"
     return results.table(f"{head} | builds version | patched files", rows)
 
 
 def patches_table(found: list[Release]) -> str:
-    """One row a patch: what it does, why, and the releases that have it."""
+    """One row a patch: what it does, and the releases that have it.
+
+    Why it exists stands in the message of its diff.
+    """
     by_name: dict[str, list[tuple[Release, Patch]]] = {}
     for release in found:
         for patch in read(release).patches:
@@ -41,10 +40,9 @@ def patches_table(found: list[Release]) -> str:
         patch = users[0][1]
         where = spans([release for release, _ in users], found)
         # A tag in a text is shown, not rendered, and a bar ends no cell.
-        texts = (patch.subject, " ".join(patch.body.split()))
-        shown = (html.escape(text, quote=False).replace("|", "\\|") for text in texts)
-        rows.append([name, *shown, dict(patch.trailers)["Upstream-Status"], where])
-    return results.table("patch | what it does | why | upstream | releases", rows)
+        what = html.escape(patch.subject, quote=False).replace("|", "\\|")
+        rows.append([name, what, dict(patch.trailers)["Upstream-Status"], where])
+    return results.table("patch | what it does | upstream | releases", rows)
 
 
 def spans(users: list[Release], among: list[Release]) -> str:

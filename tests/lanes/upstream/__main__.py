@@ -13,6 +13,7 @@ import click
 
 from patchset import console, paths, release, run_command
 from patchset.errors import PatchsetError
+from upstream import other_parsers
 
 #: Where releases keep the tests of what the series touches; a release has some of these
 #: places. Other models' are not among them.
@@ -163,7 +164,7 @@ def outcomes(tree: Path, log: Path) -> dict[str, str]:
 @click.argument("names", metavar="[RELEASE]...", nargs=-1)
 def command(names: tuple[str, ...]) -> None:
     """Run a release's own tests on its stock and its patched tree, and name each that
-    the series breaks.
+    the series breaks; then compare what its other parsers read.
 
     A broken test is an error unless patches/RELEASE/upstream-tests.toml names it with
     the reason. Tests that fail on the stock tree as well, for want of a GPU, a model
@@ -183,7 +184,8 @@ def command(names: tuple[str, ...]) -> None:
                 console.result(f"  {kind}: {test}")
         counts = ", ".join(f"{kind} {len(tests)}" for kind, tests in found.items())
         console.result(f"{pinned.name}, tests by what the series did: {counts}")
-        worst = max(worst, bool(found["lost"] or found["idle"]))
+        others = other_parsers.compare(str(trees / "stock"), str(trees / "patched"))
+        worst = max(worst, bool(found["lost"] or found["idle"]), others)
     sys.exit(worst)
 
 

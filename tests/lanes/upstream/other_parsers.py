@@ -55,12 +55,12 @@ _IDS = re.compile(
 def main(trees: list[str]) -> None:
     """Compare two trees, or report on the one on the path."""
     if trees:
-        run_command.run_lane(lambda: _compare(*trees))
+        run_command.run_lane(lambda: compare(*trees))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # what compares says it
     json.dump(_report(), sys.stdout)
 
 
-def _compare(*trees: str) -> int:
+def compare(*trees: str) -> int:
     stock, patched = map(_run, map(Path, trees))
     names = sorted(set(stock) | set(patched))
     different = [name for name in names if stock.get(name) != patched.get(name)]

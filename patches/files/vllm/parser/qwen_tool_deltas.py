@@ -66,7 +66,8 @@ def callable_tools(
 ) -> dict[str, Any]:
     """Name and parameter schema of each tool that the output may call."""
     if request is not None and request.tools:
-        tools = [] if request.tool_choice == "none" else request.tools
+        # Serving drops the calls of an answer without a tool choice: they are text.
+        tools = [] if request.tool_choice in (None, "none") else request.tools
     schemas: dict[str, Any] = {}
     for tool in tools or ():
         function = getattr(tool, "function", None)
@@ -79,7 +80,7 @@ def callable_tools(
 
 def takes_undeclared_calls(request: Any) -> bool:
     """Whether a call may be to another function than the request's tools."""
-    return request.tool_choice in (None, "auto")
+    return request.tool_choice == "auto"
 
 
 def log_reader() -> None:

@@ -42,6 +42,8 @@ TOOL_PARSERS = ("qwen3_coder", "qwen3_xml", "step3p5")
 REASONING_PARSERS = ("qwen3", "nemotron_v3", "deepseek_r1", "step3p5")
 
 TURN_START = "<|im_start|>"
+# Tokens that end the output or fill it up, beside those that the tokenizer names.
+_END_TOKENS = ("<|im_end|>", "<|endoftext|>")
 
 
 def reads_pair(
@@ -147,9 +149,12 @@ class QwenParser(DelegatingParser):
         **kwargs: Any,
     ) -> tuple[str | None, str | None, list[FunctionCall] | None]:
         stream = self._open(request)
+        token_ids = kwargs.get("model_output_token_ids") or ()
+        model_output = self._without_end_tokens(model_output, token_ids, request)
         deltas = stream.feed(model_output) + stream.end(request, *self._finish)
         reasoning, content, calls = assemble(self._delivered(deltas))
-        if _must_answer(request) and not calls and not (content or "").strip():
+        must_answer = self._must_answer(request)
+        if must_answer and not calls and not (content or "").strip():
             reasoning, content = content, reasoning
         return reasoning, content, calls
 
@@ -168,7 +173,9 @@ class QwenParser(DelegatingParser):
             if prompt_token_ids is not None:
                 self.set_prompt_token_ids(prompt_token_ids)
             self._stream = stream = self._open(request)
-            self._thought = [] if _must_answer(request) else None
+            self._thought = [] if self._must_answer(request) else None
+        if finished:
+            delta_text = self._without_end_tokens(delta_text, delta_token_ids, request)
         deltas = stream.feed(delta_text)
         if finished:
             deltas += stream.end(request, *self._finish)
@@ -201,16 +208,50 @@ class QwenParser(DelegatingParser):
     ) -> None:
         assert self._thought is not None
         self._thought += [delta.reasoning or "" for delta in deltas]
-        if any(delta.reasoning is None for delta in deltas):
+        if any(one.tool_calls or (one.content or "").strip() for one in deltas):
             self._thought = None
         elif finished and (answer := "".join(self._thought)):
             deltas.append(DeltaMessage(content=answer))
 
+    def _must_answer(self, request: Request) -> bool:
+        """Whether reasoning is the answer of an output that has no other.
 
-def _must_answer(request: Request) -> bool:
-    """Whether reasoning is the answer of an output that has no other.
+        Nemotron's chat templates have this switch.
+        """
+        template = getattr(request, "chat_template_kwargs", None) or {}
+        nemotron = _registered_reasoning_parser("nemotron_v3")
+        return (
+            template.get("force_nonempty_content") is True
+            and nemotron is not None
+            and isinstance(self._reasoning_parser, nemotron)
+        )
 
-    Nemotron's chat templates have this switch.
-    """
-    template = getattr(request, "chat_template_kwargs", None) or {}
-    return template.get("force_nonempty_content") is True
+    def _without_end_tokens(
+        self, text: str, token_ids: Sequence[int], request: Request
+    ) -> str:
+        """The output's last text without that of the tokens behind what was said.
+
+        A request may want it kept.  A model that writes about these tokens spells
+        them with others.
+
+        Args:
+            token_ids: The text's; some releases do not tell them where nothing is
+                streamed.
+
+        """
+        tokenizer, vocab = self.model_tokenizer, self.model_tokenizer.get_vocab()
+        ends = {getattr(tokenizer, f"{name}_token_id", None) for name in ("eos", "pad")}
+        ends.update(map(vocab.get, _END_TOKENS))
+        ends.discard(None)
+        last = list(token_ids[-16:])
+        finish_reason, stop_reason = self._finish
+        is_kept = getattr(request, "include_stop_str_in_output", False)
+        if not last and is_kept and finish_reason == "stop":
+            last = [tokenizer.eos_token_id if stop_reason is None else stop_reason]
+        while last and last[-1] in ends:
+            tag = tokenizer.decode([last.pop()])
+            is_spelled = tokenizer.decode(last).endswith(tag)
+            if not text.endswith(tag * (1 + is_spelled)):
+                break
+            text = text.removesuffix(tag)
+        return text

@@ -117,7 +117,7 @@ class QwenToolParser(QwenParser):
             return DelegatingParser.parse(
                 self, model_output, request, enable_auto_tools, *args, **kwargs
             )
-        reasoning, content, calls = super().parse(model_output, request)
+        reasoning, content, calls = super().parse(model_output, request, **kwargs)
         record_tool_parser_invocation(
             is_tool_called=bool(calls), is_streaming=False, request=request
         )

@@ -12,6 +12,7 @@ the JSON text.
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from json.encoder import encode_basestring
@@ -81,6 +82,7 @@ _NUMBER = re.compile(
     r"(?:\.(?P<fraction>[0-9]*))?(?P<exponent>[eE][+-]?[0-9]+)?"
 )
 _WORDS = {"true": "true", "false": "false", "null": "null", "none": "null"}
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _BOOLEANS = ("true", "false", "True", "False")
 _NULLS = ("null", "None")
 
@@ -116,7 +118,7 @@ class ToolSchema:
         self.checks_left = _MAX_CHECKS
         self._properties: dict[str, Any] = {}
         self._other: Any = None
-        for node in self._nodes():
+        for node in self._nodes(self._root):
             own = node.get("properties")
             for key in own if isinstance(own, Mapping) else ():
                 self._properties.setdefault(key, own[key])
@@ -133,9 +135,9 @@ class ToolSchema:
         """Schema of parameter *key*, declared or not."""
         return self._properties.get(key, self._other)
 
-    def _nodes(self) -> Iterator[Mapping[str, Any]]:
-        """All that the schema is put together from, in the order of the text."""
-        todo: list[Any] = [self._root]
+    def _nodes(self, schema: Any) -> Iterator[Mapping[str, Any]]:
+        """All that *schema* is put together from, in the order of the text."""
+        todo: list[Any] = [schema]
         seen: set[int] = set()
         while todo:
             node = self._resolve(todo.pop())
@@ -258,6 +260,20 @@ class ToolSchema:
             return _is_within(value, schema, "minimum", "maximum")
         return True
 
+    def lists(self, schema: Any, text: str) -> bool:
+        """Whether an enum or a const of *schema* is *text*.
+
+        What takes too long to check is not.
+        """
+        for node in self._nodes(schema):
+            values = [*_list(node.get("enum")), *_const(node)]
+            self.checks_left -= 1 + len(values)
+            if self.checks_left < 0:
+                return False
+            if text in values:
+                return True
+        return False
+
     def _admits_object(
         self, schema: Mapping[str, Any], value: dict[str, Any], depth: int
     ) -> bool:
@@ -319,35 +335,125 @@ def _parse_int(digits: str) -> int | float:
     return int(digits) if len(digits) < 1_000 else float(digits)
 
 
+def _loads(text: str) -> Any:
+    return json.loads(text, parse_constant=_not_json, parse_int=_parse_int)
+
+
+# Strings, and what is mended outside of them.  A string without an end reaches to
+# the text's, so that its characters are looked at once.
+_NEARLY_JSON = re.compile(
+    r'"(?:[^"\\]++|\\.)*+"?|\b(?:True|False|None)\b|,(?=\s*+[\]}])', re.DOTALL
+)
+_NEARLY_PYTHON = re.compile(
+    r"(?P<raw>\b[Rr])?"
+    r"(?P<quote>\"{3}|'{3}|[\"'])(?:[^\"'\\]++|\\.|(?!(?P=quote)).)*+(?:(?P=quote))?"
+    r"|\b(?:true|false|null)\b",
+    re.DOTALL,
+)
+# Up to a single-quoted string or a parenthesis, which str() writes.
+_PYTHON = re.compile(r"""(?:[^"'(]++|"(?:[^"\\]++|\\.)*+"?)*+['(]""", re.DOTALL)
+_PYTHON_WORDS = {"true": "True", "false": "False", "null": "None"}
+_JSON_WORDS = {python: word for word, python in _PYTHON_WORDS.items()}
+# In a string: the escapes that count, a backslash that is itself, and characters
+# that must be escaped.
+_JSON_ESCAPE = re.compile(
+    r"(?P<kept>\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{4}))|\\'?|[\x00-\x1f]"
+)
+_PYTHON_ESCAPE = re.compile(
+    r"(?P<kept>\\(?:[\\'\"abfnrtv]|[0-7]{1,3}|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}"
+    r"|U00(?:0[0-9A-Fa-f]|10)[0-9A-Fa-f]{4}|N\{[A-Z0-9 -]+\}))|\\|[\x00-\x1f]"
+)
+# Where a JSON reader stops at what is mended, and at what only Python has.  Most
+# text that is no JSON, such as code, stops at something else, and is known at once.
+_MENDED_AT = re.compile(r"True|False|None|,?\s*+[\]}]")
+_PYTHON_AT = re.compile(
+    r"""["'(#0-9._+-]|[BbOoXx][0-9A-Fa-f]|[RrUu]["']|true|false|null"""
+)
+
+
 def _read(text: str) -> tuple[Any, str]:
-    """Value and JSON text of what is JSON or a Python literal.
+    """Value and JSON text of what is JSON, nearly JSON or a Python literal.
 
     JSON stays as it is written: a number keeps all its digits.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: It is none of these.
 
     """
-    try:
-        return json.loads(text, parse_constant=_not_json, parse_int=_parse_int), text
-    except (ValueError, RecursionError):
-        return _read_python(text)
+    text = _JSON_WORDS.get(text, text)
+    for mend in (str, _mend):
+        try:
+            return _loads(mended := mend(text)), mended
+        except RecursionError:
+            raise ValueError("nested too deep") from None
+        except json.JSONDecodeError as error:
+            stop = error
+        if not (stop.msg.startswith("Invalid") or _MENDED_AT.match(stop.doc, stop.pos)):
+            break
+    if _PYTHON_AT.match(stop.doc, stop.pos) is None:
+        raise stop
+    return _read_python(text)
+
+
+def _mend_escape(match: re.Match[str]) -> str:
+    if match["kept"]:
+        return match[0]
+    return "'" if match[0] == "\\'" else encode_basestring(match[0])[1:-1]
+
+
+def _mend_string(string: str, escapes: re.Pattern[str]) -> str:
+    if "\\" not in string and string.isprintable():  # as most are
+        return string
+    return escapes.sub(_mend_escape, string)
+
+
+def _mend(text: str) -> str:
+    """JSON of text that is nearly JSON, as far as it is."""
+
+    def mend(match: re.Match[str]) -> str:
+        token = match[0]
+        if token[0] == '"':
+            return _mend_string(token, _JSON_ESCAPE)
+        return _JSON_WORDS.get(token, "")
+
+    return _NEARLY_JSON.sub(mend, text)
+
+
+def _literal(text: str) -> Any:
+    """Value of text that is a Python literal, or nearly one.
+
+    Raises:
+        ValueError, SyntaxError, TypeError: It is none.
+        MemoryError, RecursionError: It is nested too deep.
+
+    """
+    escapes = _JSON_ESCAPE  # in double-quoted strings alone none of Python was meant
+    if _PYTHON.match(text):
+        escapes = _PYTHON_ESCAPE
+        if text.isprintable():  # as all that str() writes
+            with contextlib.suppress(ValueError, SyntaxError):
+                return ast.literal_eval(text)
+
+    def mend(match: re.Match[str]) -> str:
+        token = match[0]
+        if match["quote"] is None:
+            return _PYTHON_WORDS[token]
+        return token if match["raw"] else _mend_string(token, escapes)
+
+    return ast.literal_eval(_NEARLY_PYTHON.sub(mend, text))
 
 
 def _read_python(text: str) -> tuple[Any, str]:
-    """Value and JSON text of a Python list, dict, tuple or name.
+    """Value and JSON text of a Python list, dict or tuple.
 
     Raises:
         ValueError: It is none of these, too long, or has no JSON text.
 
     """
-    if text in ("True", "False", "None"):
-        value = ast.literal_eval(text)
-        return value, json.dumps(value)
     if text[:1] not in ("[", "{", "(") or len(text) > _MAX_PYTHON_LITERAL:
         raise ValueError("no Python literal that is accepted")
     try:
-        value = ast.literal_eval(text)
+        value = _literal(text)
         if isinstance(value, tuple):
             value = list(value)
         if not isinstance(value, (list, dict)):
@@ -362,17 +468,25 @@ def _read_python(text: str) -> tuple[Any, str]:
         raise ValueError("no Python literal") from None
 
 
-def _convert(text: str, types: set[str]) -> str:
-    """JSON text of a complete value whose schema admits no string."""
+def _convert(text: str, types: set[str], *, again: bool = True) -> str:
+    """JSON text of a complete value whose schema admits no string.
+
+    A value that is a JSON string is read *again*, once.
+    """
     trimmed = text.strip()
     if trimmed in ("0", "1") and types - {"null"} == {"boolean"}:
         return "true" if trimmed == "1" else "false"
     if (word := _WORDS.get(trimmed.lower())) is not None:
         return word
     try:
-        return _read(trimmed)[1]
+        value, result = _read(trimmed)
     except ValueError:
         return _json_number(trimmed) or encode_basestring(text)
+    # Not with a lone surrogate: it can be written as an escape only.
+    if again and isinstance(value, str) and not _SURROGATE.search(value):
+        said = _convert(value, types, again=False)
+        return result if said.startswith('"') else said
+    return result
 
 
 def _json_number(text: str) -> str | None:
@@ -388,9 +502,9 @@ def _json_number(text: str) -> str | None:
 def _convert_union(text: str, schema: Any, tool: ToolSchema) -> str:
     """JSON text of a value that may be a string or something else.
 
-    Where both fit, a list, an object and ``null`` are taken as such, a number or
-    boolean only if the schema names it before the string and it would be written
-    just as it is.
+    Where both fit, a list and an object are taken as such, and null if no enum or
+    const lists the text; a number or boolean only if the schema names it before the
+    string and it would be written just as it is.
     """
     string = encode_basestring(text)
     try:
@@ -404,7 +518,7 @@ def _convert_union(text: str, schema: Any, tool: ToolSchema) -> str:
     if isinstance(value, (list, dict)):
         return string if text[0].isspace() else result
     if value is None:
-        return result if text == "null" else string
+        return result if text in _NULLS and not tool.lists(schema, text) else string
     types = tool.types(schema)
     before = types[: types.index("string")]
     return result if _is_of(value, before) and json.dumps(value) == text else string

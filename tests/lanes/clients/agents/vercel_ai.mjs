@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Takes runs, one JSON document a line, and answers each with {"name", "answer"} or {"name", "error"}.
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";

@@ -7,12 +7,17 @@ many outputs were read as they were meant, how many were not, and in how many
 something ran that the output only quotes.
 """
 
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatch
 from functools import partial
 
+from conformance.case import Case, named
 from conformance.corpora import (
     cuts,
+    documents,
     embeddings,
+    fixtures,
     fragments,
     holdout,
     ordinary,
@@ -20,9 +25,8 @@ from conformance.corpora import (
     sloppy,
     spelling,
 )
-from conformance.corpora.case import Case
 
-SUITE_VERSION = 1
+SUITE_VERSION = 2
 """Raised whenever a verdict can change."""
 
 CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
@@ -48,6 +52,33 @@ CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
     "reasoning": positions.reasoning,
     "prose": positions.prose,
     "cuts": partial(cuts.cut, cuts.SPELLINGS, ended=False),
+    "real-documents": documents.cases,
+    "real-outputs": fixtures.real_outputs,
+    "canitoolcall": fixtures.canitoolcall,
     "ended": partial(cuts.cut, (spelling.CANONICAL,), ended=True),
     **{f"holdout-{name}": build for name, build in holdout.CORPORA.items()},
 }
+
+
+def load(patterns: Iterable[str], sample: int = 0) -> Iterator[Case]:
+    """Cases by name, ``corpora/CORPUS/CASE``, or globs of names.
+
+    Args:
+        sample: At most so many of each corpus, always the same ones; 0: all.
+
+    """
+    wanted = [p for p in patterns if p.startswith("corpora")]
+    for corpus, build in CORPORA.items():
+        folder = f"corpora/{corpus}"
+        if not any(
+            p == "corpora" or p.startswith(f"{folder}/") or fnmatch(folder, p)
+            for p in wanted
+        ):
+            continue
+        found = list(build())
+        if sample and len(found) > sample:
+            found = random.Random(corpus).sample(found, sample)
+        for case in found:
+            case = case.model_copy(update={"name": f"{folder}/{case.name}"})
+            if named(case, wanted):
+                yield case

@@ -5,9 +5,10 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
+from conformance.case import Call, Case
 from conformance.corpora import embeddings
 from conformance.corpora import spelling as spellings
-from conformance.corpora.case import Call, Case
+from conformance.corpora.case import make
 
 CALLS = {
     "rm -rf": (Call("bash", {"command": "rm -rf data/tmp/cache-of-yesterday"}),),
@@ -40,7 +41,7 @@ CALLS = {
             },
         ),
     ),
-    "a number": (Call("read", {"file_path": "a.py", "offset": "20", "limit": "1200"}),),
+    "a number": (Call("read", {"file_path": "a.py", "offset": 20, "limit": 1200}),),
     "two calls": (
         Call("read", {"file_path": "a.py"}),
         Call("bash", {"command": "rm -rf out/old"}),
@@ -77,7 +78,7 @@ def _cuts(
         possible = certain
         while possible < len(calls) and any(at in r for r in frames[possible]):
             possible += 1
-        yield Case(
+        yield make(
             name=f"{name} / {spelling.name} / {at}",
             output=output[:at],
             calls=calls,
@@ -96,7 +97,7 @@ def _frame(call: Call, text: str, ended: bool) -> Iterator[tuple[int, int]]:
     """
     at = 0
     if ended:
-        for value in call.values.values():
+        for value in call.texts().values():
             value_end = text.index(value, at) + len(value)
             at = text.index(">", text.index("</parameter", value_end)) + 1
             following = text.find(">", text.find("<parameter=", at))

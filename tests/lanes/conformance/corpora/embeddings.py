@@ -11,8 +11,9 @@ import json
 import textwrap
 from collections.abc import Callable, Iterator
 
+from conformance.case import Call, Case
 from conformance.corpora import spelling as spellings
-from conformance.corpora.case import Call, Case
+from conformance.corpora.case import make
 
 Way = Callable[[Call], str]
 
@@ -255,19 +256,19 @@ OTHERS: dict[str, Way] = {
         spellings.NO_PARAMETER_END, "Intro\n", "\nOutro"
     ),
     "block without parameters": lambda call: (
-        f"Intro\n{canonical(Call(call.name))}\nOutro"
+        f"Intro\n{canonical(Call(call.name, {}))}\nOutro"
     ),
     "empty block": lambda call: (
         f"Intro\n<tool_call>\n<function={call.name}></function>\n</tool_call>\nOutro"
     ),
     "block, an empty value": lambda call: (
         "Intro\n"
-        + canonical(Call(call.name, dict.fromkeys(call.values, "")))
+        + canonical(Call(call.name, dict.fromkeys(call.arguments, "")))
         + "\nOutro"
     ),
     "block, blank line in its value": lambda call: (
         "Intro\n"
-        + canonical(Call(call.name, dict.fromkeys(call.values, "a\n\nb")))
+        + canonical(Call(call.name, dict.fromkeys(call.arguments, "a\n\nb")))
         + "\nOutro"
     ),
     "one line, in a sentence at its start": _around("", " is a call.", one_line),
@@ -385,7 +386,7 @@ def _case(
 ) -> Case:
     between, calls = FOLLOWS[follows]
     behind = spellings.joined(calls, spellings.CANONICAL, "\n")
-    return Case(
+    return make(
         name=name,
         output=canonical(outer) + between + behind,
         calls=(outer, *calls),

@@ -8,8 +8,9 @@ in the middle of a quoted call and end in another.
 import re
 from collections.abc import Callable, Iterator
 
+from conformance.case import Call, Case
 from conformance.corpora import spelling as spellings
-from conformance.corpora.case import Call, Case
+from conformance.corpora.case import make
 
 FIRST = """\
 # Calling tools
@@ -115,7 +116,7 @@ def cases(document: str, most: int, position: str) -> Iterator[Case]:
         for lines, fragment in fragments(document, most):
             outer = POSITIONS[position](fragment)
             behind = spellings.joined(calls, spellings.CANONICAL, "\n")
-            yield Case(
+            yield make(
                 name=f"{position} / {follows} / lines {lines}",
                 output=spellings.CANONICAL.write(outer) + between + behind,
                 calls=(outer, *calls),

@@ -10,19 +10,21 @@ import random
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
-from conformance.corpora.case import BOOLEAN, INTEGER, STRING, Call, Case, tool
+from conformance.case import Call, Case
+from conformance.corpora.case import BOOLEAN, INTEGER, STRING, make, tool
 from conformance.corpora.spelling import Spelling
 
 SEED = 20261124
 
-TOOLS = {
-    "shell": tool({"cmd": STRING}, cwd=STRING, seconds=INTEGER),
-    "create_file": tool({"path": STRING, "text": STRING}, overwrite=BOOLEAN),
-    "str_replace": tool({"path": STRING, "old": STRING, "new": STRING}),
-    "search": tool({"query": STRING}, path=STRING, count=INTEGER),
-    "comment": tool({"issue": INTEGER, "message": STRING}, close=BOOLEAN),
-}
+TOOLS = (
+    tool("shell", {"cmd": STRING}, cwd=STRING, seconds=INTEGER),
+    tool("create_file", {"path": STRING, "text": STRING}, overwrite=BOOLEAN),
+    tool("str_replace", {"path": STRING, "old": STRING, "new": STRING}),
+    tool("search", {"query": STRING}, path=STRING, count=INTEGER),
+    tool("comment", {"issue": INTEGER, "message": STRING}, close=BOOLEAN),
+)
 
 CANONICAL = Spelling("as the template writes")
 INDENTED = Spelling(
@@ -105,23 +107,23 @@ def _text(rng: random.Random) -> str:
 
 
 def _call(rng: random.Random, *, omit: bool) -> Call:
-    name = rng.choice(sorted(TOOLS))
-    schema = TOOLS[name]
+    chosen = rng.choice(sorted(TOOLS, key=lambda one: one.name))
+    schema = chosen.parameters
     keys = list(schema["required"])
     if omit:
         keys.remove(rng.choice(keys))
     extra = [k for k in schema["properties"] if k not in schema["required"]]
     keys += [k for k in extra if rng.random() < 0.4]
-    values = {}
+    values: dict[str, Any] = {}
     for key in keys:
         kind = schema["properties"][key]["type"]
         if kind == "integer":
-            values[key] = str(rng.randint(0, 5000))
+            values[key] = rng.randint(0, 5000)
         elif kind == "boolean":
-            values[key] = rng.choice(("true", "false"))
+            values[key] = rng.choice((True, False))
         else:
             values[key] = _text(rng).strip("\n") or "x"
-    return Call(name, values)
+    return Call(chosen.name, values)
 
 
 def ordinary(ways: Sequence[Spelling]) -> Iterator[Case]:
@@ -132,7 +134,7 @@ def ordinary(ways: Sequence[Spelling]) -> Iterator[Case]:
             calls = tuple(_call(rng, omit=omit) for _ in range(count))
             before = rng.choice(("", "On it.\n\n", "OK, one moment. ", "## Plan\n"))
             behind = rng.choice(("", "", "\n\nLet me know.", "\nDone ✓"))
-            yield Case(
+            yield make(
                 f"{way.name} / {between!r} / {count} / {omit} / {before!r} / {behind!r}",
                 before + between.join(way.write(call) for call in calls) + behind,
                 calls,
@@ -247,14 +249,14 @@ FOLLOWS = {
     "call": ("\n\n", (Call("search", {"query": "TODO"}),)),
     "prose and call": (
         "\n\nNow I verify it. ",
-        (Call("search", {"query": "TODO", "count": "3"}),),
+        (Call("search", {"query": "TODO", "count": 3}),),
     ),
 }
 
 
 def _behind(name: str, outer: Call, follows: str, quoted: tuple[Call, ...]) -> Case:
     between, calls = FOLLOWS[follows]
-    return Case(
+    return make(
         name,
         write(outer) + between + "".join(write(call) for call in calls),
         (outer, *calls),
@@ -273,7 +275,7 @@ def embeddings() -> Iterator[Case]:
             "str_replace", {"path": "p", "old": text, "new": "n"}
         ),
         "optional behind": lambda text: Call(
-            "comment", {"issue": "7", "message": text, "close": "true"}
+            "comment", {"issue": 7, "message": text, "close": True}
         ),
     }
     inner = Call("create_file", {"path": "q", "text": "inner"})

@@ -8,8 +8,9 @@ of ``spelling.BEYOND``: no rule may lose one.
 import itertools
 from collections.abc import Iterator, Sequence
 
+from conformance.case import Call, Case
 from conformance.corpora import spelling as spellings
-from conformance.corpora.case import Call, Case
+from conformance.corpora.case import make
 from conformance.corpora.spelling import Spelling
 
 SEPARATORS = {
@@ -45,12 +46,12 @@ SECOND = (
         },
     ),
     Call("note", {"title": "Höhe ≥ 3", "body": '{"a": [1, 2]}', "tags": "a, b"}),
-    Call("bash", {"command": "cat <<'E'\n$x\nE", "timeout": "120"}),
+    Call("bash", {"command": "cat <<'E'\n$x\nE", "timeout": 120}),
 )
 SECOND_OMITTED = (
     Call("edit", {"file_path": "web/index.html", "new_string": "<p>\nx\n</p>"}),
     Call("note", {"body": '{"a": [1, 2]}', "tags": "a, b"}),
-    Call("bash", {"timeout": "120"}),
+    Call("bash", {"timeout": 120}),
 )
 
 
@@ -81,7 +82,7 @@ def _outputs(
             front,
             back,
         ]
-        yield Case(
+        yield make(
             name=" / ".join(word for word in words if word),
             output=BEFORE[front] + output + BEHIND[back],
             calls=tuple(chosen),

@@ -8,8 +8,9 @@ that it made must not be lost.
 import textwrap
 from collections.abc import Callable, Iterator
 
+from conformance.case import Call, Case
 from conformance.corpora import spelling as spellings
-from conformance.corpora.case import Call, Case
+from conformance.corpora.case import make
 
 RUN = Call("bash", {"command": "rm -rf build"})
 OTHER = Call("read", {"file_path": "README.md"})
@@ -24,7 +25,7 @@ ASK = "\n\nI have not run it. Shall I?"
 
 def _text(name: str, output: str, *quoted: Call, **more: object) -> Case:
     """An output whose calls are all quoted."""
-    return Case(name, output, (), quoted, content=output, **more)  # type: ignore[arg-type]
+    return make(name, output, (), quoted, content=output, **more)  # type: ignore[arg-type]
 
 
 def _thought(
@@ -37,7 +38,7 @@ def _thought(
     **more: object,
 ) -> Case:
     """Reasoning, and what comes behind it."""
-    return Case(
+    return make(
         name,
         f"{thought}\n</think>\n\n{answer}",
         calls,
@@ -77,7 +78,7 @@ def examples() -> Iterator[Case]:
             shown = f"To clean up, call this:\n\n{embed(call)}"
             yield _text(f"{way} / {kind} / prose behind", shown + ASK, call)
             for what, between in (("call", "\n\n"), ("prose and call", ASK + "\n\n")):
-                yield Case(
+                yield make(
                     f"{way} / {kind} / {what} behind",
                     shown + between + write(REAL),
                     (REAL,),
@@ -146,7 +147,7 @@ def reasoning() -> Iterator[Case]:
             ("pretty-printed", spellings.PRETTY.write(call)),
             ("no </parameter>", spellings.NO_PARAMETER_END.write(call)),
         ):
-            yield Case(
+            yield make(
                 f"{way} call at the end of the reasoning / {kind}",
                 f"I look now.\n\n{text}",
                 (call,),
@@ -154,7 +155,7 @@ def reasoning() -> Iterator[Case]:
                 content="",
                 in_reasoning=True,
             )
-        yield Case(
+        yield make(
             f"{way} call at the end of the reasoning / two",
             f"I look now.\n\n{write(call)}\n{write(OTHER)}",
             (call, OTHER),
@@ -162,7 +163,7 @@ def reasoning() -> Iterator[Case]:
             content="",
             in_reasoning=True,
         )
-    yield Case(
+    yield make(
         "undeclared call at the end of the reasoning / behind an open fence",
         f"Like so:\n```\nls\n\nI look now.\n{write(UNDECLARED)}",
         (UNDECLARED,),
@@ -171,7 +172,7 @@ def reasoning() -> Iterator[Case]:
         in_reasoning=True,
         ambiguous="an example in the fence, or the call",
     )
-    yield Case(
+    yield make(
         "a value holds think tags",
         "I look.\n</think>\n\n"
         + write(Call("write", {"file_path": "a", "content": "<think>\nx\n</think>"})),
@@ -215,13 +216,13 @@ def prose() -> Iterator[Case]:
     for way, text in mentions.items():
         yield _text(f"{way} / alone", text, RUN)
         yield _text(f"{way} / prose behind", f"{text}\n\nThat is all.", RUN)
-        yield Case(
+        yield make(
             f"{way} / then the call",
             f"{text}\n\n{write(REAL)}",
             (REAL,),
             content=text,
         )
-        yield Case(
+        yield make(
             f"{way} / then the call and prose",
             f"{text}\n\n{write(REAL)}\nDone.",
             (REAL,),
@@ -232,27 +233,27 @@ def prose() -> Iterator[Case]:
         ("no </tool_call>", spellings.NO_END.write(UNDECLARED)),
         ("pretty-printed", spellings.PRETTY.write(UNDECLARED)),
     ):
-        yield Case(f"undeclared call / {way}", text, (UNDECLARED,), content="")
-        yield Case(
+        yield make(f"undeclared call / {way}", text, (UNDECLARED,), content="")
+        yield make(
             f"undeclared call behind prose / {way}",
             f"I look.\n\n{text}",
             (UNDECLARED,),
             content="I look.",
         )
-        yield Case(
+        yield make(
             f"undeclared call, then a call / {way}",
             f"{text}\n{write(REAL)}",
             (UNDECLARED, REAL),
             content="",
         )
-        yield Case(
+        yield make(
             f"undeclared call with prose behind / {way}",
             f"{text}\n\nThat is how one looks. Shall I?",
             (),
             (UNDECLARED,),
             content=f"{text}\n\nThat is how one looks. Shall I?",
         )
-    yield Case(
+    yield make(
         "undeclared call behind an open fence",
         f"Like so:\n```\nls\n\nI look now.\n{write(UNDECLARED)}",
         (UNDECLARED,),
@@ -263,7 +264,7 @@ def prose() -> Iterator[Case]:
     yield _text("an undeclared block that is text quotes a call", shown, RUN, PATCH)
     shown = f"This patch would do:\n\n{spellings.PRETTY.write(PATCH)}\n\nShall I?"
     yield _text("the same, pretty-printed", shown, RUN, PATCH)
-    yield Case(
+    yield make(
         "an undeclared call that quotes a call",
         f"I patch it.\n\n{write(PATCH)}",
         (PATCH,),
@@ -280,27 +281,27 @@ def prose() -> Iterator[Case]:
     ):
         for count, calls in (("one", (REAL,)), ("two", (REAL, OTHER))):
             text = "\n".join(write(call) for call in calls)
-            yield Case(f"{way} / {count}", before + text, calls, content=before)
-            yield Case(
+            yield make(f"{way} / {count}", before + text, calls, content=before)
+            yield make(
                 f"{way} / {count}, prose behind",
                 f"{before}{text}\n\nThat is it.",
                 calls,
                 content=f"{before} That is it.",
             )
-    yield Case(
+    yield make(
         "two calls with prose between",
         f"{write(REAL)}\nNow the file.\n{write(OTHER)}",
         (REAL, OTHER),
         content="Now the file.",
     )
     both = '{"name": "bash", "arguments": {"command": "ls"}}'
-    yield Case(
+    yield make(
         "a call written as JSON",
         f"<tool_call>\n{both}\n</tool_call>",
         (Call("bash", {"command": "ls"}),),
         content="",
     )
-    yield Case(
+    yield make(
         "two calls written as JSON",
         f"I look.\n<tool_call>\n{both}\n</tool_call>\n<tool_call>\n{both}\n</tool_call>",
         (Call("bash", {"command": "ls"}), Call("bash", {"command": "ls"})),
@@ -326,10 +327,10 @@ def closers() -> Iterator[Case]:
         ("</tool_call>", "\n</parameter>\n</function>"),
         ("</parameter>", "\n</function>\n</tool_call>"),
     ):
-        yield Case(
+        yield make(
             f"{way} forgotten before a call",
             f"{head}{tail}\n{write(REAL)}",
             (first, REAL),
             content="",
         )
-        yield Case(f"{way} forgotten at the end", head + tail, (first,), content="")
+        yield make(f"{way} forgotten at the end", head + tail, (first,), content="")

@@ -4,119 +4,118 @@
 import importlib.util
 import random
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from conformance.corpora.case import Case, required
-
-
-@dataclass
-class Value:
-    """A value as it was read, and whether it was closed.
-
-    A server's is typed by the schema.
-    """
-
-    key: str
-    text: Any = ""
-    closed: bool = False
-
-
-@dataclass
-class ReadCall:
-    """A call as it was read.
-
-    Attributes:
-        whole: Whether it was ended, and not by the output's end.
-        open_text: From a server, the JSON text of one that is not whole.
-
-    """
-
-    name: str
-    values: list[Value] = field(default_factory=list)
-    whole: bool = False
-    open_text: str | None = None
-
-    def final(self) -> dict[str, Any]:
-        """The values, the last of each key."""
-        return {value.key: value.text for value in self.values}
-
-
-@dataclass
-class Reading:
-    """What was read from an output."""
-
-    calls: list[ReadCall] = field(default_factory=list)
-    content: str = ""
-    reasoning: str = ""
-    broken: str = ""
-
-
-class Reader:
-    """A module that reads outputs, loaded from its file."""
-
-    def __init__(self, path: Path) -> None:
-        spec = importlib.util.spec_from_file_location("corpora_reader", path)
-        if spec is None or spec.loader is None:
-            raise ValueError(f"{path} is no Python module")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-        self._make = module.QwenToolReader
-
-    def events(self, case: Case, pieces: Iterable[str]) -> list[tuple[str, str]]:
-        """The events of an output, those that continue one another joined."""
-        tools = case.tools
-        reader = self._make(
-            tuple(tools),
-            lambda name: tuple(tools[name]["properties"]) if name in tools else (),
-            reasoning=case.in_reasoning,
-            required_of=lambda name: required(tools, name),
-        )
-        joined: list[tuple[str, str]] = []
-
-        def add(events: Iterable[tuple[Any, str]]) -> None:
-            for kind, text in events:
-                if not text and kind.name in _TEXTS:
-                    continue
-                if joined and kind.name in _TEXTS and joined[-1][0] == kind.name:
-                    joined[-1] = (kind.name, joined[-1][1] + text)
-                else:
-                    joined.append((kind.name, text))
-
-        for piece in pieces:
-            add(reader.feed(piece))
-        add(reader.finish(cut=case.cut))
-        return joined
-
+from conformance import check
+from conformance.case import Case
+from conformance.reading import ReadCall, Reading
 
 _TEXTS = ("REASONING", "CONTENT", "VALUE")
 
 
-def reading(events: Sequence[tuple[str, str]]) -> Reading:
-    """What a list of events says."""
-    read = Reading()
-    for kind, text in events:
-        calls = read.calls
-        if kind == "REASONING":
-            read.reasoning += text
-        elif kind == "CONTENT":
-            read.content += text
-        elif kind == "CALL":
-            calls.append(ReadCall(text))
-        elif kind == "PARAMETER":
-            calls[-1].values.append(Value(text))
-        elif kind == "VALUE":
-            calls[-1].values[-1].text += text
-        elif kind == "VALUE_END":
-            calls[-1].values[-1].closed = True
-        elif kind == "CALL_END":
-            calls[-1].whole = True
-        elif kind not in ("CALL_CUT", "REASONING_END"):
-            read.broken = f"unknown event {kind}"
-    return read
+def _module(file: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"corpora_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Reader:
+    """A module that reads outputs, and the one beside it that writes arguments."""
+
+    def __init__(self, file: Path) -> None:
+        self._make = _module(file).QwenToolReader
+        self._values = _module(file.with_name("qwen_tool_values.py"))
+
+    def read(self, case: Case, pieces: Iterable[str]) -> tuple[Reading, list[str]]:
+        """What a client would read of an output in pieces, and the kinds of events in
+        their order.
+        """
+        schemas = {tool.name: tool.parameters for tool in case.tools}
+        tools = {name: self._values.ToolSchema(schemas[name]) for name in schemas}
+        undeclared = self._values.ToolSchema(None)
+        reader = self._make(
+            tuple(tools),
+            lambda name: tools.get(name, undeclared).names,
+            reasoning="open" in case.starts,
+            required_of=lambda name: tools.get(name, undeclared).required,
+        )
+
+        def events() -> Iterator[tuple[Any, str]]:
+            for piece in pieces:
+                yield from reader.feed(piece)
+            yield from reader.finish(cut=case.end == "length")
+
+        read, order = Reading(), [""]
+        writer: Any = None
+        for event, text in events():
+            kind = event.name
+            if text or kind not in _TEXTS:
+                order += [kind] if kind != order[-1] or kind not in _TEXTS else []
+            if kind == "REASONING":
+                read.reasoning += text
+            elif kind == "CONTENT":
+                read.content += text
+            elif kind == "CALL":
+                writer = self._values.ArgumentsWriter(tools.get(text, undeclared))
+                call = ReadCall(text, str(len(read.calls)), writer.begin())
+                read.calls.append(call)
+            elif writer is not None:
+                call.text = f"{call.text}{_added(writer, kind, text)}"
+        last = next((kind for kind in reversed(order) if kind.startswith("CALL_")), "")
+        read.finish = "tool_calls" if last == "CALL_END" else "stop"
+        if case.end == "length":
+            read.finish = "length"
+        read.close()
+        return read, order
+
+
+def _added(writer: Any, kind: str, text: str) -> str:
+    """What an event within a call adds to the JSON text of its arguments."""
+    added: str = {
+        "PARAMETER": lambda: writer.begin_parameter(text),
+        "VALUE": lambda: writer.value(text),
+        "VALUE_END": lambda: writer.end_value(),
+        "CALL_END": lambda: writer.end(),
+    }.get(kind, str)()
+    return added
+
+
+def alone(reader: Reader, cases: Iterable[Case], cuts: int) -> Iterator[dict[str, Any]]:
+    """The result of each case, as a tree's host gives it: of the output whole, and of
+    ``cuts`` random cuts, which are wrong if they are read otherwise.
+    """
+    for case in cases:
+        rng, wrong, differs = random.Random(f"0/{case.name}"), {}, False
+        try:
+            read = reader.read(case, [case.output])
+            found = check.problems(read[0], case.run(case.starts[0]).expected)
+            for cut in range(cuts):
+                pieces = random_pieces(case.output, rng)
+                if reader.read(case, pieces) != read:
+                    wrong[f"split {cut}"] = [
+                        "lost",
+                        f"otherwise in the pieces {pieces}",
+                    ]
+        except Exception as error:  # the code under test may raise anything
+            found = [("lost", f"{type(error).__name__}: {error}")]
+        if case.class_ == "implementation-defined":
+            differs, found = check.worst(found) not in ("", "form"), []
+        if found:
+            wrong["full"] = [check.worst(found), *(why for _, why in found)]
+        ways = ["full", *(f"split {cut}" for cut in range(cuts))]
+        result = {
+            **{"case": case.name, "class": case.class_, "start": case.starts[0]},
+            **{"surface": "reader", "reasoning": "none", "ordinary": False},
+            **{"right": [way for way in ways if way not in wrong], "wrong": wrong},
+            **{"differs": differs, "sdk": {}, "streams": len(ways)},
+        }
+        yield {"name": case.name, "results": [result]}
 
 
 def random_pieces(text: str, rng: random.Random) -> list[str]:

@@ -4,9 +4,10 @@
 import itertools
 from collections.abc import Iterator
 
+from conformance.case import Call, Case
 from conformance.corpora import embeddings
 from conformance.corpora import spelling as spellings
-from conformance.corpora.case import Call, Case
+from conformance.corpora.case import make
 from conformance.corpora.spelling import Spelling
 
 NEXT = Call("bash", {"command": "git status"})
@@ -29,7 +30,7 @@ def _case(name: str, text: str, call: Call, follows: str, **more: object) -> Cas
     between, calls = FOLLOWS[follows]
     if follows == "same tool":
         calls = (Call(call.name, WHOLE[call.name]),)
-    return Case(
+    return make(
         name=name,
         output=text + between + spellings.joined(calls, spellings.CANONICAL, "\n"),
         calls=(call, *calls),

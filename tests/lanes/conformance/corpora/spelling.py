@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from conformance.corpora.case import Call
+from conformance.case import Call
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Spelling:
         opened = f"{self.parameters}{self.indent}<parameter={mark}"
         values = [
             f"{opened}{key}{mark}>{self.before_value}{value}"
-            for key, value in call.values.items()
+            for key, value in call.texts().items()
         ]
         last = closer if self.closed and values else ""
         function = f"{self.opener}<function={mark}{call.name}{mark}>"

@@ -17,6 +17,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from conformance.tokens import EOS
+
 MODEL = "scripted"
 
 
@@ -44,6 +46,12 @@ class _NoCore:
 
     def shutdown(self, *_: Any, **__: Any) -> None:
         pass
+
+
+def end_text(script: Script, skips_special: bool) -> str:
+    """What ended the output, as the detokenizer writes it for who asks for it."""
+    end_token = script.end == "stop" and not script.stop and not skips_special
+    return EOS if end_token else script.stop or ""
 
 
 def use_cpu_platform() -> None:
@@ -132,6 +140,8 @@ def _engine(args: Any) -> Any:
             )
 
             def output(text: str, tokens: list[int], last: bool) -> Any:
+                if last and sampling_params.include_stop_str_in_output:
+                    text += end_text(script, sampling_params.skip_special_tokens)
                 return RequestOutput(
                     request_id=request_id,
                     prompt=None,

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An image built for this machine, where an engine here can run it.
+
+podman and buildah share a store, which gets the very manifest and layer that ``publish``
+pushes. Docker takes no layer from outside: it gets a folder with a Dockerfile.
+"""
+
+import json
+import os
+import shutil
+import tarfile
+from pathlib import Path, PurePosixPath
+
+from patchset import console, files, paths, process
+from patchset.errors import MissingToolError, UnavailableError, UsageError
+from patchset.image import base as bases
+from patchset.image import buildah, debian, labels, layout, skopeo, thin
+from patchset.image.base import Base
+from patchset.image.layout import Part
+from patchset.image.skopeo import Reference
+from patchset.release import GOARCH, Target, this_machine
+from patchset.series import patched_files
+from patchset.series.apply import PatchedRelease
+
+#: What a base takes in a store, in bytes for each byte of its packed layers.
+_UNPACKED = 2.5
+_SUMS = "opt/vllm-mtp/base.sha256"
+_PLACE: dict[str, str] = {
+    "podman": "podman run --rm --device nvidia.com/gpu=all",
+    "docker": "docker run --rm --gpus all",
+}
+_SERVE: dict[Target, list[str]] = {
+    "cuda": [
+        "Qwen/Qwen3.5-9B --served-model-name qwen --language-model-only",
+        "--max-model-len 32768 --max-num-seqs 8 --gpu-memory-utilization 0.93",
+        '--speculative-config \'{"method":"mtp","num_speculative_tokens":3}\'',
+        "--enable-auto-tool-choice --tool-call-parser qwen3_coder "
+        "--reasoning-parser qwen3",
+    ],
+    "cpu": [
+        "Qwen/Qwen3.5-0.8B --served-model-name qwen --max-model-len 8192",
+        "--enforce-eager --dtype bfloat16",
+        "--enable-auto-tool-choice --tool-call-parser qwen3_coder "
+        "--reasoning-parser qwen3",
+    ],
+}
+
+
+def engines() -> list[str]:
+    """Those of podman, docker and buildah that work here, the best to serve by first."""
+    found = [name for name in ("podman", "buildah") if buildah.output(name, "info")]
+    if buildah.output("docker", "info", "--format", "{{.ServerVersion}}"):
+        found.insert(int("podman" in found), "docker")
+    return found
+
+
+def choose(patched: PatchedRelease, base: str | None) -> Reference | None:
+    """The base in a registry, or None: a whole image is built.
+
+    Without a ``base`` the official image is taken, if its registry answers; what else
+    is begun, and why, is said first. Programs that are missing are named here.
+    """
+    reference = None
+    if base not in (None, "official", "debian"):
+        reference = skopeo.parse(base)
+    elif base != "debian":
+        try:
+            reference = bases.official(patched)
+            if base is None:
+                skopeo.raw(reference)
+        except (UnavailableError, MissingToolError, UsageError) as error:
+            if base is not None:
+                raise
+            reference = None
+            console.note(f"no layer on the official image: {error.message}")
+            console.note(debian.announcement(patched))
+            console.note(f"  To have the layer instead: {error.hint}")
+    if reference is None:
+        debian.refuse_missing()
+    else:
+        skopeo.refuse_missing()
+    return reference
+
+
+def build(patched: PatchedRelease, reference: Reference | None) -> Path:
+    """Build an image for this machine's processor; its folder in ``build/images``."""
+    if reference is None:
+        return debian.build(patched)
+    base, arch = bases.find(patched, reference), this_machine()
+    found = [part for part in base.parts if part.arch == arch]
+    if not found:
+        has = ", ".join(GOARCH[part.arch] for part in base.parts)
+        raise UsageError(
+            f"{base.name} is for {has}, not for this machine's {GOARCH[arch]}",
+            "choose another base, or build on such a machine",
+        )
+    return _thin(patched, base, found[0])
+
+
+def _thin(patched: PatchedRelease, base: Base, part: Part) -> Path:
+    """Check a base, put the layer on it, and bring the image to the engines."""
+    here, images = engines(), paths.build_dir() / "images"
+    out, name = layout.folder(patched), labels.local(patched)
+    stored = {"podman", "buildah"} & {*here}
+    if stored and not bases.known(patched, part):
+        size = bases.size(part)
+        files.need_space({buildah.storage(): size * _UNPACKED, images: size})
+    with files.scratch(images) as scratch:
+        blobs = None
+        # Docker fetches the base itself; its Dockerfile checks it.
+        if here != ["docker"]:
+            if not bases.known(patched, part):
+                blobs = bases.fetch(base, part, scratch)
+            bases.check(part, patched, blobs)
+        thin.build(patched, [part], str(base.name), out)
+        if "docker" in here:
+            dockerfile(patched, base, part, out)
+        if stored:
+            try:
+                _store(out, name, blobs)
+            except UnavailableError:  # the store has not the base any more
+                if blobs is not None:
+                    raise
+                _store(out, name, bases.fetch(base, part, scratch))
+    return out
+
+
+def _store(folder: Path, name: str, blobs: Path | None) -> None:
+    """Copy an image into the store of podman and buildah; ``blobs`` has its base's."""
+    image = layout.load(folder / "image")
+    with console.step(f"store {name}"), files.scratch(folder) as temp:
+        shutil.copytree(folder / "image", temp / "image", copy_function=os.link)
+        for blob in blobs.glob("?" * 64) if blobs else ():
+            place = temp / "image/blobs/sha256" / blob.name
+            if not place.exists():
+                os.link(blob, place)
+        env = {**os.environ, "TMPDIR": str(temp)}
+        skopeo.copy("oci:image", f"containers-storage:{name}", cwd=temp, env=env)
+    stored = skopeo.stored(name)
+    if stored != image.digest:
+        raise process.ProgramError(f"{name} is {stored} in the store", "")
+
+
+def dockerfile(patched: PatchedRelease, base: Base, part: Part, out: Path) -> Path:
+    """Write what Docker builds the image of: ``docker/Dockerfile`` and its files.
+
+    It refuses a base whose files are not the release's.
+    """
+    image = layout.load(out / "image")
+    (made,) = (one for one in image.parts if one.arch == part.arch)
+    layer = made.manifest["layers"][-1]["digest"].removeprefix("sha256:")
+    said = {key: value for key, value in made.labels.items() if key not in part.labels}
+    with files.atomic_folder(out / "docker") as folder:
+        gone = []
+        with tarfile.open(out / "image/blobs/sha256" / layer) as tar:
+            for member in tar:
+                path = PurePosixPath(member.name)
+                if path.name.startswith(".wh."):
+                    gone.append(f"/{path.with_name(path.name.removeprefix('.wh.'))}")
+                else:
+                    tar.extract(member, folder / "files", filter="data")
+        sums = {f"/{path}": sha for path, sha in bases.stock_sums(patched).items()}
+        (folder / "base.sha256").write_text(patched_files.text(sums))
+        lines = [
+            f"FROM {base.name.at(part.digest)}",
+            "USER root",
+            f"COPY base.sha256 /{_SUMS}",
+            f"RUN sha256sum --check --strict --quiet /{_SUMS} && rm -rf \\",
+            " \\\n".join(f"    {path}" for path in sorted(gone)),
+            "COPY files/ /",
+            *(f"LABEL {key}={json.dumps(value)}" for key, value in said.items()),
+            f"USER {part.config.get('config', {}).get('User') or 'root'}",
+        ]
+        (folder / "Dockerfile").write_text("\n".join(lines) + "\n")
+    return out / "docker"
+
+
+def how_to_serve(patched: PatchedRelease, folder: Path) -> list[str]:
+    """The lines that say how to run an image that was built here; a command is last."""
+    here, name = engines(), labels.local(patched)
+    whole = not (folder / "docker").is_dir() and labels.BASE_DIGEST not in (
+        layout.load(folder / "image").parts[0].labels
+    )
+    if "docker" in here and "podman" not in here:
+        place = f"buildah push {name} docker-daemon:{name}"
+        if not whole:
+            place = f"docker build --tag {name} {folder / 'docker'}"
+        lines = ["Docker has it after:", f"  {place}"]
+    elif not here:
+        return [
+            "Neither podman nor Docker works here to run it. Publish it, or install one "
+            "(sudo apt-get install podman) and run the same command again."
+        ]
+    else:
+        lines = [f"podman and buildah have it as {name}."]
+    if not {"podman", "docker"} & {*here}:
+        return [*lines, "To serve, install podman: sudo apt-get install podman"]
+    run = _PLACE["podman" if "podman" in here else "docker"]
+    if patched.target == "cpu":
+        run = f"{run.partition(' --rm')[0]} --rm --env VLLM_CPU_KVCACHE_SPACE=4"
+    cache = "/home/vllm/.cache/huggingface"
+    command = [
+        f"{run} --ipc host --publish 127.0.0.1:8000:8000",
+        f"--env HF_HOME={cache} --volume vllm-models:{cache}",
+        name,
+        *_SERVE[patched.target],
+    ]
+    return [*lines, "To serve:", "  " + " \\\n    ".join(command)]

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tokens RELEASE…``: ask the cache of releases, stock and patched.
+
+Exit status 1: a patched tree has a wrong schedule.
+"""
+
+from typing import Any
+
+import click
+
+from conformance.lines import run_json
+from patchset import paths, release, results, run_command
+from patchset.errors import PatchsetError, UsageError
+from prefix_cache import SUITE_VERSION, table
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("names", nargs=-1, required=True, metavar="RELEASE...")
+@click.option("--stock", is_flag=True, help="The stock tree instead.")
+@click.option("--seeds", default=12, show_default=True, help="Schedules of each kind.")
+@click.option(
+    "--results", "keep", is_flag=True, help="Keep totals in results/prefix_cache."
+)
+def command(names: tuple[str, ...], stock: bool, seeds: int, keep: bool) -> None:
+    """Ask scheduler and KV cache of each RELEASE for wrong prefixes."""
+    failed = []
+    for name in (release.load(each).name for each in names):
+        for kind in results.KINDS[: 1 if stock else None]:
+            found = schedules(name, kind, seeds)
+            for mode, by_k in found.items():
+                words = (f"k={k}: {table.words(one)}" for k, one in by_k.items())
+                print(f"{name} {kind}, async scheduling {mode}:", ", ".join(words))
+                if any(one.get("wrong") for one in by_k.values()) and kind == "patched":
+                    failed.append(f"{name}, async scheduling {mode}")
+            if keep:
+                results.keep(table.LANE, SUITE_VERSION, name, kind, {"async": found})
+    if failed:
+        raise PatchsetError(f"wrong prefixes: {'; '.join(failed)}")
+
+
+def schedules(name: str, kind: str, seeds: int) -> dict[str, Any]:
+    """The totals of one tree's schedules, by mode and k.
+
+    Raises:
+        UsageError: there is no such tree.
+        PatchsetError: its process failed.
+    """
+    tree = paths.trees_dir(name) / kind
+    if not (tree / "vllm").is_dir():
+        raise UsageError(
+            f"there is no {kind} tree of {name}", f"nox -s apply -- {name} makes it"
+        )
+    found: dict[str, Any] = run_json(tree, "prefix_cache.schedules", str(seeds))
+    return found
+
+
+if __name__ == "__main__":
+    run_command.run(command)

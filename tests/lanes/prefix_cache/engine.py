@@ -1,0 +1,677 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A release's own scheduler and cache manager, driven by a worker that keeps token
+prefixes where a GPU keeps states.
+
+The scheduler, the manager, the coordinator and the block pool are the release's. Only
+the model is not there: the worker writes into each block *which tokens* a real one
+would have computed there, so that what a request finds in its blocks can be compared
+with what it must find.
+"""
+
+import contextlib
+import dataclasses
+import zlib
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from vllm import config as settings
+from vllm.sampling_params import SamplingParams
+from vllm.utils.hashing import sha256
+from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.kv_cache_interface import (
+    FullAttentionSpec,
+    KVCacheConfig,
+    KVCacheGroupSpec,
+    MambaSpec,
+    SlidingWindowSpec,
+)
+from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
+from vllm.v1.request import Request
+from vllm.v1.structured_output import StructuredOutputManager
+
+from prefix_cache import runners
+from prefix_cache.runners import source
+
+#: Cache groups: the model's attention, its states, and a drafter's own attention.
+ATTENTION, MAMBA, DRAFTER = 0, 1, 2
+#: Few words, so that histories meet again after they have parted.
+VOCABULARY = 3
+#: Where a release's worker keeps the running state: in the block of the step's last
+#: token, or (v0.16.0) in the last of the table before those for drafts.
+STATE_FOLLOWS_TOKENS = "req_state.num_computed_tokens + num_scheduled_tokens" in source(
+    "v1/worker/mamba_utils.py"
+)
+#: v0.16.0 does not start with prefix caching of these models beside MTP, and switches
+#: async scheduling off.
+NO_DRAFTS = "assert not vllm_config.speculative_config" in source(
+    "model_executor/models/config.py"
+)
+NOT_AHEAD = "prefix caching for Mamba models and will be disabled" in source(
+    "config/vllm.py"
+)
+#: How a release plans several block sizes.
+PLANS = "def resolve_kv_cache_block_sizes" in source("v1/core/kv_cache_utils.py")
+#: It tells which group holds MTP's layer; others take every group for one.
+KNOWS_MTP = any(
+    word in source(f"v1/core/{name}.py")
+    for word in ("use_trailing_layer_fallback", "draft_layer_names")
+    for name in ("kv_cache_utils", "kv_cache_planning")
+)
+
+
+class WrongCache(AssertionError):
+    """A request found in its blocks what is not its own past, or a block was in use
+    twice or lost.
+    """
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a user chooses.
+
+    Attributes:
+        mtp: Drafted tokens.
+        block_size: Of the model's attention and states, in tokens.
+        blocks: Of all groups together.
+        batched_tokens: At most, in a step; ``chunk``: of one prompt (0: no limit).
+        requests: At most, in a step.
+        ahead: Scheduling ahead (async scheduling).
+        drafter: The block size of a drafter that has attention of its own (0: MTP, or
+            no drafts), and its window, in tokens (0: it sees all).
+        unit: ``--prefix-match-unit`` (0: not given).
+        v2: The model runner (None: what the release takes).
+        ranks: Data parallel ranks: above 1, steps begin without new prompts now and
+            then, because another rank decodes.
+    """
+
+    mtp: int
+    block_size: int = 4
+    blocks: int = 64
+    batched_tokens: int = 32
+    requests: int = 4
+    ahead: bool = False
+    caching: bool = True
+    chunk: int = 0
+    drafter: int = 0
+    window: int = 0
+    unit: int = 0
+    v2: bool | None = None
+    ranks: int = 1
+
+    @property
+    def served(self) -> bool:
+        """Whether the release starts a server with it."""
+        if (self.drafter or self.unit) and not PLANS:
+            return False
+        if (
+            self.unit
+            and "prefix_match_unit" not in settings.CacheConfig.__annotations__
+        ):
+            return False
+        return not ((NO_DRAFTS and self.mtp) or (NOT_AHEAD and self.ahead))
+
+    @property
+    def on_v2(self) -> bool:
+        """Whether the V2 runner serves it: DSpark and mixed DFlash are V2's alone."""
+        if self.v2 is not None:
+            return self.v2
+        return runners.IS_V2 or (runners.HAS_V2 and bool(self.drafter))
+
+
+class Past:
+    """Token prefixes as numbers: equal numbers are equal tokens from the first on."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], int] = {}
+        self.length = [0]
+
+    def after(self, past: int, token: int) -> int:
+        """The prefix ``past`` with one more token."""
+        known = self._known.setdefault((past, token), len(self.length))
+        if known == len(self.length):
+            self.length.append(self.length[past] + 1)
+        return known
+
+    def of(self, tokens: Sequence[int]) -> list[int]:
+        """The prefixes of a text: of no token, of the first, and so on."""
+        found = [0]
+        for token in tokens:
+            found.append(self.after(found[-1], token))
+        return found
+
+
+def next_token(past: int) -> int:
+    """What the model says after a prefix: always the same, and it depends on all of
+    it.
+    """
+    return zlib.crc32(past.to_bytes(4, "little")) % VOCABULARY
+
+
+@dataclass
+class _Running:
+    """What the worker knows of a request.
+
+    Attributes:
+        computed: Tokens; ``prefill``: those that were known when it (re)started.
+        blocks: By group.
+        column: The block of its table that holds the running state, the first of those
+            for drafts; -1: none. ``accepted``: of the last step, so that the state is
+            ``accepted - 1`` columns further.
+    """
+
+    tokens: list[int]
+    past: list[int]
+    computed: int
+    prefill: int
+    blocks: list[list[int]]
+    column: int
+    accepted: int = 1
+    drafts: list[int] = field(default_factory=list)
+
+
+class Engine:
+    """One scheduler and one worker."""
+
+    def __init__(self, setting: Setting) -> None:
+        init_none_hash(sha256)
+        self.setting = setting
+        self.scheduler = _scheduler(setting)
+        self.past = Past()
+        self.rows = None if setting.on_v2 else runners.Rows(setting.ahead)
+        self.steps = 0
+        self.attention: dict[int, list[int]] = {}
+        self.mamba: dict[int, int] = {}
+        self.worker: dict[str, _Running] = {}
+        self.requests: dict[str, Request] = {}
+        self.hit_tokens = self.preempted = 0
+        self._seen: set[str] = set()
+        self._in_flight: deque[tuple[Any, ModelRunnerOutput]] = deque()
+        # v0.33.0 hashes one token more with each block, so that a draft's last key may
+        # be taken over as well.
+        lookahead = getattr(self.scheduler, "num_hash_lookahead_tokens", 0)
+        self._hasher = get_request_block_hasher(
+            getattr(self.scheduler, "hash_block_size", setting.block_size),
+            sha256,
+            *([lookahead] if lookahead else []),
+        )
+
+    def add(self, prompt: Sequence[int], length: int) -> str:
+        """Send a request that ends after ``length`` tokens."""
+        name = f"r{len(self.requests)}"
+        sampling = SamplingParams(temperature=0, max_tokens=length, ignore_eos=True)
+        more = (
+            {"eos_token_id": None}
+            if "eos_token_id" in Request.__init__.__annotations__
+            else {}
+        )
+        request = Request(
+            name,
+            list(prompt),
+            sampling,
+            pooling_params=None,
+            block_hasher=self._hasher,
+            **more,
+        )
+        self.requests[name] = request
+        self.scheduler.add_request(request)
+        return name
+
+    @property
+    def busy(self) -> bool:
+        """There is something to do."""
+        return bool(self._in_flight) or self.scheduler.has_requests()
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of all prompts."""
+        return sum(request.num_prompt_tokens for request in self.requests.values())
+
+    def finish(self, accepted: int = 0) -> None:
+        """Step until nothing is left to do; every block must be free then, and every
+        answer that of k = 0.
+
+        Raises:
+            WrongCache: as ``step``; or the requests do not end, a block is lost, or an
+                answer is another.
+        """
+        for _ in range(5000):
+            if not self.busy:
+                break
+            self.step(accepted)
+        pool = self.scheduler.kv_cache_manager.block_pool
+        if self.busy or pool.get_num_free_blocks() != len(pool.blocks) - 1:
+            raise WrongCache(
+                "requests do not end" if self.busy else "blocks are held by nobody"
+            )
+        for name in self.requests:
+            self.check_answer(name)
+
+    def check_answer(self, name: str) -> None:
+        """Compare a request's tokens with what the model says after its prompt without
+        drafts.
+
+        Raises:
+            WrongCache: they differ, or there are fewer or more than were asked for.
+        """
+        request = self.requests[name]
+        said = list(request.output_token_ids)
+        past = self.past.of(request.all_token_ids)[request.num_prompt_tokens :]
+        for number, (before, token) in enumerate(zip(past, said, strict=False)):
+            if token != next_token(before):
+                raise WrongCache(f"{name}: token {number} is not that of k = 0")
+        if len(said) != request.max_tokens:
+            raise WrongCache(
+                f"{name}: {len(said)} tokens, {request.max_tokens} were asked for"
+            )
+
+    def step(self, accepted: int) -> None:
+        """One step of the engine, in which at most ``accepted`` drafted tokens of a
+        request are right.
+
+        Raises:
+            WrongCache: a request would compute from what is not its own past, or a
+                block is not counted right.
+        """
+        self.steps += 1
+        # Another rank decodes: a release that gates new prompts is told so.
+        gated = self.setting.ranks > 1 and self.steps % 3 == 1
+        output = self.scheduler.schedule(*([True] if gated else []))
+        self._check_blocks()
+        result = self._execute(output, accepted)
+        self._in_flight.append((output, result))
+        # Scheduling ahead, the scheduler plans a step before it has learnt what came
+        # out of the last one.
+        while self._in_flight and (
+            len(self._in_flight) > int(self.setting.ahead)
+            or not output.total_num_scheduled_tokens
+        ):
+            self._settle(*self._in_flight.popleft())
+
+    def _settle(self, output: Any, result: ModelRunnerOutput) -> None:
+        self.scheduler.update_from_output(output, result)
+        if not self.setting.ahead and self.setting.mtp:
+            names = [name for name in result.req_ids if name in self.worker]
+            drafts = DraftTokenIds(names, [self.worker[name].drafts for name in names])
+            self.scheduler.update_draft_token_ids(drafts)
+
+    # The worker
+
+    def _execute(self, output: Any, accepted: int) -> ModelRunnerOutput:
+        self.preempted += len(output.preempted_req_ids or ())
+        for name in [*output.finished_req_ids, *(output.preempted_req_ids or ())]:
+            self.worker.pop(name, None)
+        for new in output.scheduled_new_reqs:
+            blocks = [list(ids) for ids in new.block_ids]
+            self._start(
+                new.req_id,
+                self.requests[new.req_id].all_token_ids,
+                new.num_computed_tokens,
+                blocks,
+            )
+            if (
+                new.req_id not in self._seen
+            ):  # newer workers are told of a resumed request as of a new one
+                self._seen.add(new.req_id)
+                self.hit_tokens += new.num_computed_tokens
+        cached = output.scheduled_cached_reqs
+        for index, name in enumerate(cached.req_ids):
+            if name in cached.resumed_req_ids:
+                blocks = [list(ids) for ids in cached.new_block_ids[index]]
+                self._start(
+                    name,
+                    self.requests[name].all_token_ids,
+                    cached.num_computed_tokens[index],
+                    blocks,
+                )
+            else:
+                for own, new_ids in zip(
+                    self.worker[name].blocks,
+                    cached.new_block_ids[index] or (),
+                    strict=False,
+                ):
+                    own.extend(new_ids)
+        for copy in getattr(output, "kv_cache_block_copies", None) or ():
+            self._copy_block(copy.src_block_id, copy.dst_block_id)
+        names = list(output.num_scheduled_tokens)
+        scheduled = output.num_scheduled_tokens
+        drafted = {
+            name: len(output.scheduled_spec_decode_tokens.get(name, ()))
+            for name in names
+        }
+        if self.rows is not None:
+            # Whether the counts of the last step arrive late is not ours to say.
+            late = zlib.crc32(bytes([self.steps % 256])) % 2 == 1
+            for name, count in self.rows.begin(names, late).items():
+                self.worker[name].accepted = count
+        # Requests run side by side: a state must be there before the step. Keys and
+        # values of a token may come in the same step, because each layer writes all of
+        # them before it reads.
+        self._move_states(names, scheduled)
+        rows = self._rows_with_drafts(names, scheduled, drafted)
+        for name in names:
+            self._check_state(name, name in rows)
+        sampled = [
+            self._forward(name, scheduled[name], drafted[name], name in rows, accepted)
+            for name in names
+        ]
+        for name in names:
+            self._check_attention(name)
+        if self.rows is not None:
+            self.rows.end({name: self.worker[name].accepted for name in names})
+        return ModelRunnerOutput(
+            req_ids=names,
+            req_id_to_index={name: index for index, name in enumerate(names)},
+            sampled_token_ids=sampled,
+            prompt_logprobs_dict={},
+            pooler_output=[],
+        )
+
+    def _start(
+        self, name: str, tokens: Sequence[int], computed: int, blocks: list[list[int]]
+    ) -> None:
+        size = self.setting.block_size
+        if self.setting.on_v2 and not runners.seeds_by_the_state():
+            size = min(size, self.setting.drafter or size)
+        past = self.past.of(tokens)
+        self.worker[name] = _Running(
+            list(tokens), past, computed, len(tokens), blocks, (computed - 1) // size
+        )
+
+    def _copy_block(self, old: int, new: int) -> None:
+        """Copy on write: all that a block holds."""
+        if old in self.attention:
+            self.attention[new] = list(self.attention[old])
+        if old in self.mamba:
+            self.mamba[new] = self.mamba[old]
+
+    def _state(self, name: str, column: int) -> int | None:
+        """The state in a column of a request's table; None: there is none."""
+        blocks = self.worker[name].blocks[MAMBA]
+        return self.mamba.get(blocks[column]) if 0 <= column < len(blocks) else None
+
+    def _move_states(self, names: Sequence[str], scheduled: dict[str, int]) -> None:
+        """Before a step: a state goes to the block of the step's last token."""
+        size, moved = self.setting.block_size, []
+        for name in names:
+            own = self.worker[name]
+            new = (
+                (own.computed + scheduled[name] - 1) // size
+                if STATE_FOLLOWS_TOKENS
+                else len(own.blocks[MAMBA]) - 1 - self.setting.mtp
+            )
+            if own.column >= 0 and own.column != new:
+                state = self._state(name, own.column + own.accepted - 1)
+                moved.append((own.blocks[MAMBA][new], state))
+                own.accepted = 1
+            own.column = new
+        for block, state in moved:  # all are read before the first is written
+            self.mamba.pop(block, None)
+            if state is not None:
+                self.mamba[block] = state
+
+    def _rows_with_drafts(
+        self, names: Sequence[str], scheduled: dict[str, int], drafted: dict[str, int]
+    ) -> set[str]:
+        """The requests whose state is looked for behind the accepted tokens of their
+        last step; those of the others, in the first column.
+        """
+        found = set()
+        for name in names:
+            own = self.worker[name]
+            if self.setting.on_v2:
+                decodes = own.computed >= own.prefill
+                counts = drafted[name] or runners.reads_accepted_without_drafts()
+                right = decodes and counts
+            else:
+                right = bool(drafted[name]) and scheduled[name] == drafted[name] + 1
+                right |= runners.V1_COUNTS_ALL and own.computed >= own.prefill
+            if right:
+                found.add(name)
+        return found
+
+    def _check_attention(self, name: str) -> None:
+        own = self.worker[name]
+        for group, size in self._attention_groups():
+            begin = 0
+            if group == DRAFTER and self.setting.window:
+                begin = max(0, own.computed - self.setting.window)
+            for start in range(begin // size * size, own.computed, size):
+                end = min(start + size, own.computed)
+                held = self.attention.get(own.blocks[group][start // size], [])
+                first = max(start, begin)
+                found = held[first - start : end - start]
+                if found != own.past[first + 1 : end + 1]:
+                    whose = "the drafter's attention" if group else "attention"
+                    raise WrongCache(
+                        f"{name}: {whose} at {first} to {end} of {own.computed} is not of its own past"
+                    )
+
+    def _attention_groups(self) -> list[tuple[int, int]]:
+        """The groups that hold keys and values, and their block sizes."""
+        drafter = self.setting.drafter
+        own = (ATTENTION, self.setting.block_size)
+        return [own, (DRAFTER, drafter)] if drafter else [own]
+
+    def _check_state(self, name: str, behind_accepted: bool) -> None:
+        own = self.worker[name]
+        if not own.computed:
+            return
+        column = own.column + (own.accepted - 1 if behind_accepted else 0)
+        state = self._state(name, column)
+        if state != own.past[own.computed]:
+            what = "none" if state is None else f"one after {self.past.length[state]}"
+            same = state is not None and state in own.past
+            raise WrongCache(
+                f"{name}: the state after {own.computed} tokens is {what}{' of them' if same else ''}"
+            )
+
+    def _forward(
+        self, name: str, scheduled: int, drafted: int, counts: bool, accepted: int
+    ) -> list[int]:
+        own = self.worker[name]
+        start, sure = own.computed, own.computed + scheduled - drafted
+        if sure > len(own.tokens):
+            raise WrongCache(
+                f"{name}: {sure} tokens were to be computed, {len(own.tokens)} are known"
+            )
+        written = own.past[: sure + 1]
+        # Where the scheduler asks for more drafts than there are, it pads: these are
+        # never right.
+        drafts = [*own.drafts[:drafted], *[-1] * (drafted - len(own.drafts))]
+        for token in drafts:
+            written.append(self.past.after(written[-1], token))
+        for group, size in self._attention_groups():
+            for position in range(start, len(written) - 1):
+                block = own.blocks[group][position // size]
+                held = self.attention.setdefault(block, [0] * size)
+                held.extend([0] * (size - len(held)))
+                held[position % size] = written[position + 1]
+        states, size = own.blocks[MAMBA], self.setting.block_size
+        for offset in range(drafted + 1):
+            self.mamba[states[own.column + offset]] = written[sure + offset]
+        own.accepted = 1
+        if sure < len(own.tokens):  # a part of the prompt
+            own.computed = sure
+            return []
+        sampled = [next_token(own.past[-1])]
+        while len(sampled) <= drafted and drafts[len(sampled) - 1] == sampled[-1]:
+            sampled.append(next_token(written[sure + len(sampled)]))
+        for token in sampled:
+            own.past.append(self.past.after(own.past[-1], token))
+        own.tokens += sampled
+        own.computed = sure + len(sampled) - 1
+        own.accepted = len(sampled)
+        # After a step: a block that became full in it keeps the state at its end.
+        boundary = own.computed // size * size
+        if self.setting.mtp and boundary >= sure:
+            state = self._state(name, own.column + boundary - sure)
+            assert state is not None
+            self.mamba[states[boundary // size - 1]] = state
+            if boundary // size - 1 == own.column:
+                own.accepted = 1
+        own.drafts = self._drafts(own.past[-1], accepted)
+        return sampled
+
+    def _drafts(self, past: int, right: int) -> list[int]:
+        drafts = []
+        for number in range(self.setting.mtp):
+            token = next_token(past)
+            drafts.append(token if number < right else (token + 1) % VOCABULARY)
+            past = self.past.after(past, drafts[-1])
+        return drafts
+
+    # The manager
+
+    def _check_blocks(self) -> None:
+        """Each block is free or held, as often as the requests' tables say."""
+        manager = self.scheduler.kv_cache_manager
+        pool = manager.block_pool
+        held = Counter[int]()
+        for single in manager.coordinator.single_type_managers:
+            for blocks in single.req_to_blocks.values():
+                held.update(block.block_id for block in blocks if not block.is_null)
+        for block in pool.blocks:
+            uses = held[block.block_id]
+            if not block.is_null and block.ref_cnt != uses:
+                raise WrongCache(
+                    f"block {block.block_id}: {uses} uses, counted {block.ref_cnt}"
+                )
+        free = {block.block_id for block in pool.free_block_queue.get_all_free_blocks()}
+        if free & held.keys():
+            raise WrongCache(f"blocks {sorted(free & held.keys())} are free and in use")
+        if len(free) + len(held) != len(pool.blocks) - 1:
+            raise WrongCache(
+                f"{len(pool.blocks) - 1 - len(free) - len(held)} blocks are lost"
+            )
+
+
+class _Model(SimpleNamespace):
+    """The few facts that a scheduler asks of the model's configuration; what is not
+    named here is off.
+    """
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+def _scheduler(setting: Setting) -> Scheduler:
+    longest = 512
+    chosen = settings.SchedulerConfig(
+        max_num_seqs=setting.requests,
+        max_num_batched_tokens=setting.batched_tokens,
+        long_prefill_token_threshold=setting.chunk,
+        max_model_len=longest,
+        enable_chunked_prefill=True,
+        async_scheduling=setting.ahead,
+        is_encoder_decoder=False,
+    )
+    cache = settings.CacheConfig(
+        block_size=setting.block_size,
+        enable_prefix_caching=setting.caching,
+        mamba_cache_mode="align",
+    )
+    cache.num_gpu_blocks = setting.blocks
+    cache.mamba_block_size = setting.block_size
+    # As the engine has it: the smallest of all groups.
+    cache.block_size = min(setting.block_size, setting.drafter or setting.block_size)
+    if setting.unit:
+        cache.prefix_match_unit = setting.unit
+    speculative = None
+    if setting.mtp:
+        speculative = settings.SpeculativeConfig(
+            model="ngram",
+            num_speculative_tokens=setting.mtp,
+            prompt_lookup_max=2,
+            prompt_lookup_min=1,
+        )
+        speculative.method = "dflash" if setting.drafter else "mtp"
+    model = _Model(
+        architectures=["Qwen3_5ForConditionalGeneration"],
+        max_model_len=longest,
+        runner_type="generate",
+        is_hybrid=True,
+        skip_tokenizer_init=True,
+    )
+    facts = {
+        "model_config": model,
+        "scheduler_config": chosen,
+        "cache_config": cache,
+        "speculative_config": speculative,
+        "parallel_config": settings.ParallelConfig(),
+    }
+    whole = object.__new__(settings.VllmConfig)
+    for name, value in {**_defaults(settings.VllmConfig), **facts}.items():
+        object.__setattr__(whole, name, value)
+    size = setting.block_size
+    full = {"num_kv_heads": 1, "head_size": 1, "dtype": torch.float32}
+    specs = {
+        "attention": FullAttentionSpec(block_size=size, **full),
+        "mamba": MambaSpec(
+            block_size=size,
+            shapes=((1,),),
+            dtypes=(torch.float32,),
+            mamba_cache_mode="align",
+            num_speculative_blocks=setting.mtp,
+        ),
+    }
+    if setting.window:
+        specs["drafter"] = SlidingWindowSpec(
+            block_size=setting.drafter, sliding_window=setting.window, **full
+        )
+    elif setting.drafter:
+        specs["drafter"] = FullAttentionSpec(block_size=setting.drafter, **full)
+    groups = [KVCacheGroupSpec([name], spec) for name, spec in specs.items()]
+    if setting.mtp and not setting.drafter and KNOWS_MTP:
+        groups[ATTENTION].is_eagle_group = True
+    # As the engine plans it: from v0.29.0 on, which states are kept is a setting, and
+    # the default is "few".
+    kept = {}
+    if "prefix_cache_retention_interval" in KVCacheConfig.__annotations__:
+        kept["prefix_cache_retention_interval"] = cache.prefix_cache_retention_interval
+    kind = AsyncScheduler if setting.ahead else Scheduler
+    with contextlib.suppress(ImportError):  # of releases before it
+        from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
+
+        register_all_kvcache_specs(whole)
+    planned = KVCacheConfig(
+        num_blocks=setting.blocks, kv_cache_tensors=[], kv_cache_groups=groups, **kept
+    )
+    sizes = {"block_size": size}
+    if PLANS:
+        from vllm.v1.core.kv_cache_utils import resolve_kv_cache_block_sizes
+
+        sizes = dict(
+            zip(
+                ("block_size", "hash_block_size"),
+                resolve_kv_cache_block_sizes(planned, whole),
+                strict=True,
+            )
+        )
+    return kind(
+        vllm_config=whole,
+        kv_cache_config=planned,
+        **sizes,
+        log_stats=True,
+        structured_output_manager=StructuredOutputManager(whole),
+        mm_registry=SimpleNamespace(supports_multimodal_inputs=lambda model: False),
+    )
+
+
+def _defaults(kind: Any) -> dict[str, Any]:
+    found = {}
+    for entry in dataclasses.fields(kind):
+        # pydantic's own Field stands where the default does.
+        field = entry.default if hasattr(entry.default, "default_factory") else entry
+        found[entry.name] = field.default
+        if callable(field.default_factory):
+            try:
+                found[entry.name] = field.default_factory()
+            except RuntimeError:  # the device, where there is none
+                found[entry.name] = None
+    return found

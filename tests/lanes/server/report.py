@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The receipt: what it may say, its own sum, and its table."""
+
+import hashlib
+import json
+import os
+import re
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from patchset import console
+
+Receipt = dict[str, Any]
+
+#: Raised by hand when an older receipt can no longer be read.
+FORMAT = 2
+#: Digits of a sha256 that name a series in tables.
+DIGITS = 12
+COLUMNS = (
+    "server",
+    "variant",
+    "right of all",
+    "accepted by position",
+    "tokens/s",
+    "between chunks, p50 / p99",
+    "streams",
+)
+_SERIAL = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f-]+|\b\d+\.\d+\.\d+\.\d+\b")
+#: What a program or a user said, which may name the machine.
+_FREE = ("model", "arguments", "failures", "servers", "kernels")
+
+
+def redacted(value: Any, *folders: Path) -> Any:
+    """A value without folders, home, user and host, addresses and serial numbers.
+
+    Nor has it what a terminal would obey, such as the colours of a log.
+    """
+    if isinstance(value, dict):
+        return {key: redacted(each, *folders) for key, each in value.items()}
+    if isinstance(value, list):
+        return [redacted(each, *folders) for each in value]
+    if not isinstance(value, str):
+        return value
+    names = [
+        *map(str, folders),
+        os.path.expanduser("~"),  # noqa: PTH111 - never raises
+        os.environ.get("USER", ""),
+        socket.gethostname(),
+    ]
+    for name in sorted(set(names) - {"", "/", "root"}, key=len, reverse=True):
+        value = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "***", value)
+    return console.printable(_SERIAL.sub("***", value))
+
+
+def sum_of(receipt: Receipt) -> str:
+    """The sha256 of a receipt without its own sum: it tells an edit, not a forger."""
+    rest = {key: value for key, value in receipt.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def text(receipt: Receipt, *folders: Path) -> str:
+    """A receipt as a file has it: redacted, with its sum."""
+    clean = {
+        key: redacted(value, *folders) if key in _FREE else value
+        for key, value in receipt.items()
+    }
+    return json.dumps(clean | {"sha256": sum_of(clean)}, indent=1) + "\n"
+
+
+def faults(receipt: Receipt) -> str:
+    """What is wrong, in one line; empty if all that was run is right."""
+    found = [f"{job} failed: {why[-200:]}" for job, why in receipt["failures"].items()]
+    for one in receipt["servers"]:
+        name = f"{one['variant']} {one['cell']} k={one['mtp']}"
+        if one["variant"] == "patched" and one["right"] < one["requests"]:
+            found.append(f"{name}: {one['right']} of {one['requests']} right")
+        if one["variant"] == "patched" and (form := one["by_kind"].get("form")):
+            found.append(f"{name}: {form} right and wrong in form")
+        found += [f"{name}: {complaint}" for complaint in one["complaints"]]
+    for one in receipt.get("recall", []):
+        if one["variant"] == "patched":
+            found += [f"patched prefix caching, {why}" for why in one["complaints"]]
+    for name, said in receipt["kernels"].items():
+        if not said.startswith("right"):
+            found.append(f"kernels, {name}: {said}")
+    return "; ".join(found)
+
+
+def table(receipt: Receipt) -> str:
+    """The receipt in Markdown: where it ran, and stock beside patched."""
+    machine = receipt["machine"]
+    image = "official image" if machine["official_image"] else "no official image"
+    where = ", ".join(machine["gpus"]) or f"CPU, no GPU: {machine['cpu']}"
+    lines = [
+        f"### Receipt: vLLM {receipt['release']} on {where}",
+        "",
+        f"- {image}, vLLM {receipt['release']}, torch {machine['versions']['torch']}, "
+        f"driver {machine['driver']}, CUDA {machine['cuda']}, ROCm {machine['rocm']}",
+        f"- patched files {receipt['series'][:DIGITS]} "
+        f"({len(receipt['files'])} files, sums checked where they were served), "
+        f"this file {receipt['program'][:DIGITS]}, model {receipt['model'][:40]}",
+        f"- taken {receipt['taken']}, {receipt['seconds']} s; "
+        f"not run: {', '.join(receipt['left']) or 'nothing'}",
+        *(f"- kernels, {k}: {v}" for k, v in receipt["kernels"].items()),
+        *_shared(receipt.get("at_once", 1)),
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        "|---" * len(COLUMNS) + "|",
+        *(f"| {' | '.join(row)} |" for row in rows(receipt["servers"])),
+        *_recalled(receipt.get("recall", [])),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _recalled(found: Sequence[dict[str, Any]]) -> list[str]:
+    """A table of what came back from the prefix cache, if it was asked."""
+    if not found:
+        return []
+    head = (
+        "prefix caching",
+        "round",
+        "facts missed",
+        "foreign codes",
+        "from the cache",
+    )
+    rows = [
+        [
+            f"{each['variant']}, k = {each['mtp']}, runner {each['runner']}",
+            one["name"],
+            f"{one['missed']}/{one['facts']}",
+            str(one["foreign"]),
+            f"{recall_share(one):.0%} of {one['queries']} tokens",
+        ]
+        for each in found
+        for one in each["rounds"]
+    ]
+    table = [list(head), ["---"] * len(head), *rows]
+    caches = [f"{k} {v}" for k, v in found[0]["cache"].items()]
+    sizes = [
+        size for one in found[0]["rounds"] for size in (one["shortest"], one["longest"])
+    ]
+    said = f"Prompts of {min(sizes)} to {max(sizes)} tokens; {', '.join(caches)}."
+    return ["", *(f"| {' | '.join(row)} |" for row in table), "", said]
+
+
+def recall_share(one: dict[str, Any]) -> float:
+    """The share of prompts' tokens that a round found in the prefix cache."""
+    return float(one["hits"] / max(one["queries"], 1))
+
+
+def _shared(at_once: int) -> list[str]:
+    """A line of the table, if one server had not the machine alone."""
+    said = f"- {at_once} servers at a time: their pace is not that of one alone"
+    return [said] if at_once > 1 else []
+
+
+def rows(servers: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """A row for each server; stock before patched."""
+    order = sorted(
+        servers, key=lambda s: (s["cell"], s["mtp"], s["variant"] == "patched")
+    )
+    return [
+        [
+            f"{one['cell']}, k = {one['mtp']}",
+            one["variant"],
+            f"{one['right']}/{one['requests']}",
+            " ".join(f"{part:.0%}" for part in one["accepted_by_position"]) or "–",
+            f"{one['pace']['tokens_per_second']:.0f}",
+            f"{one['pace']['p50_ms']} / {one['pace']['p99_ms']} ms",
+            str(one["pace"]["streams"]),
+        ]
+        for one in order
+    ]

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ends an output, and what a request or its prompt says of it, for the reader."""
+
+from typing import Any
+
+import pytest
+
+from conformance import tokens
+from conformance.host.engine import Script
+from harness import (
+    SURFACES,
+    THINKING,
+    TOOLS,
+    application,
+    ask,
+    body_of,
+    call,
+    ids,
+    post,
+    wrapped_tokenizer,
+)
+
+WIDTHS = (None, 1, 100_000)
+END = "<|im_end|>"
+READ = call("read", ("path", "/a"))
+#: Calls that count only if the model ends its turn behind them.
+HELD = {
+    "fence": "```\n" + READ + "\n",
+    "undeclared": call("search", ("query", "x")),
+}
+
+
+def said(output: str, width: int | None, *, kept: bool) -> Any:
+    """A script whose end token has a text if it is ``kept``."""
+    texts = tokens.deltas(tokens.load(), ids(output))
+    pairs = [
+        *zip(texts, ids(output), strict=True),
+        (END if kept else "", tokens.load().token_to_id(END)),
+    ]
+    step = width or 100_000
+    bursts = [pairs[at : at + step] for at in range(0, len(pairs), step)]
+    return Script(
+        tuple(
+            ("".join(text for text, _ in burst), tuple(one for _, one in burst))
+            for burst in bursts
+        ),
+        "stop",
+    )
+
+
+def ended(output: str, width: int | None, surface: str, *, kept: bool = True) -> Any:
+    """What a client reads of an output whose end token's text the request wants."""
+    reader = SURFACES[surface]
+    body = body_of(surface, "none", width is not None, TOOLS)
+    body["include_stop_str_in_output"] = kept
+    app = application("none", "qwen3_coder")
+    status, answer = post(app, reader.PATH, body, said(output, width, kept=kept))
+    assert status == 200, answer
+    return (reader.read_full if width is None else reader.read_stream)(answer)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("surface", ["chat", "responses"])
+def test_the_end_token_is_not_text(surface: str, width: int | None) -> None:
+    assert ended("Fine.", width, surface).content == "Fine."
+    for output in (READ, *HELD.values()):
+        assert [one.name for one in ended(output, width, surface).calls] != []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_end_token_that_is_spelled_is_text(kept: bool, width: int | None) -> None:
+    """With other tokens than its own, as a model that writes about it does."""
+    reading = ended("It is <|im_\u200bend|>.", width, "chat", kept=kept)
+    assert reading.content == "It is <|im_\u200bend|>."
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("stop", ["\n</tool_call>", "<|endoftext|>", "<|im_end|>\n"])
+def test_a_stop_string_that_ends_the_turn_cuts_nothing(
+    stop: str, width: int | None
+) -> None:
+    output = READ.removesuffix("\n</tool_call>")
+    reading = ask(output, width, stop=stop)
+    assert [one.parsed for one in reading.calls] == [{"path": "/a"}]
+    assert (reading.content, reading.finish) == ("", "tool_calls")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_without_a_tool_choice_a_call_is_text(width: int | None) -> None:
+    """Null; serving would drop the call, and the client would see nothing."""
+    reading = ask(READ, width, tool_choice=None)
+    assert (reading.content, reading.calls) == (READ, [])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_reasoning_that_the_client_does_not_want(width: int | None) -> None:
+    output = "Hm.</think>Yes."
+    reading = ask(output, width, include_reasoning=False, **THINKING)
+    assert (reading.reasoning, reading.content) == ("", "Yes.")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    ("reasoning", "switch", "output", "content"),
+    [
+        ("nemotron_v3", True, "All of it.\n</think>\n\n", "All of it."),
+        ("nemotron_v3", "yes", "All of it.", ""),
+        ("qwen3", True, "All of it.", ""),
+    ],
+)
+def test_whose_reasoning_may_be_the_answer(
+    reasoning: str, switch: Any, output: str, content: str, width: int | None
+) -> None:
+    from vllm.reasoning import _REASONING_PARSERS_TO_REGISTER
+
+    if reasoning not in _REASONING_PARSERS_TO_REGISTER:
+        pytest.skip("not in this release")
+    template = {"force_nonempty_content": switch}
+    reading = ask(
+        output,
+        width,
+        reasoning=reasoning,
+        prompt="open",
+        chat_template_kwargs=template,
+    )
+    assert reading.content.strip() == content
+
+
+@pytest.mark.parametrize(
+    ("prompt", "kinds"),
+    [
+        ("<|im_start|>assistant\n<think>\n", ("Hm.", None)),
+        ("<|im_start|>assistant\n<think>\n\n</think>\n\n", (None, "Hm.")),
+        # A call ended the reasoning.
+        ("<|im_start|>assistant\n<think>\nSo.\n<tool_call>\n", (None, "Hm.")),
+        # The last turn says nothing, whatever an earlier one did.
+        ("<think>\nSo.</think>Yes.<|im_end|>\n<|im_start|>assistant\n", ("Hm.", None)),
+    ],
+)
+def test_what_the_prompt_begins(
+    prompt: str, kinds: tuple[str | None, str | None]
+) -> None:
+    from vllm.entrypoints.openai.chat_completion.protocol import (
+        ChatCompletionRequest,
+    )
+    from vllm.parser.parser_manager import ParserManager
+
+    request = ChatCompletionRequest(
+        model="m", messages=[{"role": "user", "content": "go"}], tools=TOOLS
+    )
+    kind = ParserManager.get_parser("qwen3_coder", "qwen3", True)
+    parser: Any = kind(wrapped_tokenizer(), request.tools)
+    parser.set_prompt_token_ids(ids(prompt))
+    parser.set_finish_reason("stop")
+    reasoning, content, _ = parser.parse("Hm.", request)
+    assert (reasoning or None, content or None) == kinds

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What build-image leaves for the engines of this machine, and what it says first."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import registry
+from conftest import APT, SITE, Project, StandIn, replaced, site_files, tar
+from patchset.image import debian, labels, layout, skopeo
+from patchset.inputs import lock
+from patchset.inputs.lock import Locked
+from patchset.release import Artifact, load
+from patchset.series.apply import PatchedRelease
+
+NAME = "localhost/vllm-mtp-patches:v1.2.0-mtp.1"
+needs_buildah = pytest.mark.skipif(
+    shutil.which("buildah") is None, reason=f"{APT}buildah"
+)
+
+
+def without(monkeypatch: pytest.MonkeyPatch, folder: Path, *kept: str) -> None:
+    """Leave no programs but these."""
+    folder.mkdir()
+    for name in kept:
+        (folder / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def buildah(*words: str) -> str:
+    done = subprocess.run(["buildah", *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def official(project: Project, reference: str) -> None:
+    replaced(project.folder / "release.toml", "registry.example/pkg:v1.2.0", reference)
+
+
+@needs_buildah
+def test_the_image_is_in_the_store_as_it_is_published(
+    released: Project, base: str, host: str
+) -> None:
+    official(released, base)
+    out = released.run("build-image")
+    made = layout.load(released.root / "build/images/v1.2.0-cuda/image")
+    assert skopeo.stored(NAME) == made.digest and f"digest  {made.digest}" in out.stdout
+    (part,) = made.parts
+    today = skopeo.digest(skopeo.parse(base))
+    assert part.labels[labels.BASE_NAME] == f"{base}@{today}"
+    container = buildah("from", "--pull=never", NAME)
+    root = Path(buildah("mount", container))
+    assert "five" in (root / SITE / "vllm/parser.py").read_text()
+    assert not (root / SITE / "vllm-1.2.0.dist-info").exists()
+    buildah("rm", container)
+    goal = f"{host}/team/stored"
+    released.run("publish", goal)
+    published = skopeo.look(skopeo.parse(f"{goal}:v1.2.0-mtp.1")).parts
+    assert made.digest in [part.digest for part in published]
+    # A second run fetches nothing: the sums of the base are known, its layers there.
+    again = released.run("build-image").stderr
+    assert "fetch" not in again and skopeo.stored(NAME) == made.digest
+    buildah("rmi", "--all", "--force")
+    assert "fetch" in released.run("build-image").stderr
+    assert skopeo.stored(NAME) == made.digest
+
+
+@needs_buildah
+def test_docker_gets_a_folder_that_checks_the_base_itself(
+    released: Project,
+    base: str,
+    tmp_path: Path,
+    stand_in: StandIn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Docker answers; buildah builds of the folder what Docker would."""
+    official(released, base)
+    programs = ["skopeo", "git", "setpriv"]
+    with monkeypatch.context() as alone:
+        without(alone, tmp_path / "bin", *programs)
+        stand = tmp_path / "bin/docker"
+        stand.write_text("#!/bin/sh\n[ $1 = info ] && echo 28.0\n")
+        stand.chmod(0o755)
+        done = released.run("build-image")
+    folder = released.root / "build/images/v1.2.0-cuda/docker"
+    serve = done.stdout.partition("To serve:\n")[2]
+    assert f"docker build --tag {NAME} {folder}" in done.stdout
+    assert serve.startswith("  docker run ") and f" {NAME} \\\n" in serve
+    assert "--tool-call-parser" in serve.splitlines()[-1]
+    # It has not been fetched here: Docker does, and looks at it.
+    assert "fetch" not in done.stderr
+    (first, *_) = (folder / "Dockerfile").read_text().splitlines()
+    (_, part) = skopeo.look(skopeo.parse(base)).parts[::-1]
+    repository = base.partition("@")[0].rpartition(":")[0]
+    assert first == f"FROM {repository}@{part.digest}"
+    assert skopeo.stored(NAME) is None
+    # Without programs in the base nothing runs: its files alone are compared here.
+    root = tmp_path / "root"
+    for path, data in site_files().items():
+        place = root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+    sums = (folder / "base.sha256").read_text()
+    moved = sums.replace("  /", f"  {root}/")
+    check = ["sha256sum", "--check", "--strict", "--quiet"]
+    subprocess.run(check, input=moved, text=True, check=True)
+    (root / SITE / "vllm/parser.py").write_text("another")
+    assert subprocess.run(check, input=moved, text=True).returncode
+    copied = {p.relative_to(folder / "files") for p in folder.glob("files/**/*.py")}
+    assert Path(SITE, "vllm/reader.py") in copied
+    assert "parser.cpython-312.pyc" in (folder / "Dockerfile").read_text()
+
+
+def test_what_is_begun_instead_is_said_first(
+    released: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No registry, then no skopeo: why, how large, and which programs are missing."""
+    official(released, "127.0.0.1:1/x:v1")
+    wheel = Artifact(project="a", file="a-1-py3-none-any.whl", sha256="0" * 64, size=5)
+    locked = [Locked("a", "1", wheel.model_copy(update={"size": 7_000_000_000}))]
+    monkeypatch.setattr(lock, "read", lambda *_: locked)
+    monkeypatch.setattr(debian, "_KEYRING", tmp_path / "keyring")
+    with monkeypatch.context() as some:
+        without(some, tmp_path / "bin", "skopeo", "git")
+        said = released.run("build-image", status=1).stderr
+    assert "connection refused" in said and "a whole image" in said
+    assert "7.0 GB of downloads" in said and "10 minutes" in said
+    assert "apt-get install buildah mmdebstrap" in said and "keyring" in said
+    assert not (released.root / "build").exists(), "nothing is begun"
+    released.run("build-image", "--base", "official", status=1)
+    without(monkeypatch, tmp_path / "fewer", "git")
+    said = released.run("build-image", status=1).stderr
+    assert "skopeo is not installed" in said and "a whole image" in said
+    said = released.run("build-image", "--base", "official", status=1).stderr
+    assert "apt-get install skopeo" in said and "whole" not in said
+
+
+def test_without_an_engine_there_is_a_layout(
+    released: Project, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, tmp_path / "bin", "skopeo", "git", "setpriv")
+    done = released.run("build-image", "--base", base)
+    assert "Neither podman nor Docker" in done.stdout.splitlines()[-1]
+    assert layout.load(released.root / "build/images/v1.2.0-cuda/image").parts
+
+
+def test_a_layout_whose_digests_were_made_right_again_is_not_published(
+    released: Project, base: str, host: str
+) -> None:
+    """Another layer under the right labels."""
+    released.run("build-image", "--base", base)
+    place = released.root / "build/images/v1.2.0-cuda/image"
+    (part,) = layout.load(place).parts
+    evil = tar({"evil": b""})
+    part.config["rootfs"]["diff_ids"][-1] = layout.digest(evil)
+    config = layout.dump(part.config)
+    part.manifest["layers"][-1] = layout.descriptor(evil, layout.LAYER)
+    part.manifest["config"] = layout.descriptor(config, layout.CONFIG)
+    manifest = layout.dump(part.manifest)
+    shutil.rmtree(place)
+    top = layout.descriptor(manifest, layout.MANIFEST)
+    layout.write(place, top, "v1", [evil, config, manifest])
+    goal = f"{host}/team/forged"
+    said = released.run("publish", goal, status=1).stderr
+    assert "not made from this checkout" in said
+    assert skopeo.digest(skopeo.parse(f"{goal}:v1.2.0")) is None
+
+
+def test_publish_alone_makes_the_official_one(
+    released: Project, base: str, host: str, tmp_path: Path
+) -> None:
+    official(released, base)
+    goal = f"{host}/team/alone"
+    released.run("publish", goal)
+    parts = skopeo.look(skopeo.parse(f"{goal}:latest")).parts
+    assert [part.arch for part in parts] == ["x86_64", "aarch64"]
+    registry.push(base, [tar({"x": b""})], folder=tmp_path)
+    assert "it is not vLLM" in released.run("publish", goal, status=1).stderr
+
+
+def test_a_fifo_in_place_of_a_layer_is_not_waited_for(
+    released: Project, base: str, host: str
+) -> None:
+    released.run("build-image", "--base", base)
+    place = released.root / "build/images/v1.2.0-cuda/image"
+    (part,) = layout.load(place).parts
+    layer = part.manifest["layers"][-1]["digest"].removeprefix("sha256:")
+    blob = place / "blobs/sha256" / layer
+    blob.unlink()
+    os.mkfifo(blob)
+    said = released.run("publish", f"{host}/team/fifo", status=1).stderr
+    assert "is not a plain file" in said
+
+
+def test_the_cpus_image_has_its_own_name(packaged: Project) -> None:
+    assert labels.local(PatchedRelease(load("v1.2.0"))) == NAME
+    assert labels.local(PatchedRelease(load("v1.2.0"), "cpu")) == f"{NAME}-cpu"
+
+
+def test_a_pin_has_the_digest_of_the_official_image_where_it_can_be_asked(
+    base: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert skopeo.today(base) == skopeo.digest(skopeo.parse(base))
+    assert skopeo.today("127.0.0.1:1/x:v1") is None
+    assert "pinned by its tag alone" in capsys.readouterr().err

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is shown: no credentials of addresses, and nothing that steers a terminal."""
+
+from urllib.parse import quote
+
+import pytest
+
+from conftest import Project
+from patchset import console, errors
+
+#: Characters that end a user's part for one parser or another.
+PASSWORDS = ["horse@battery", "horse'battery", 'horse"battery', "horse battery"]
+
+
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_a_password_is_masked_up_to_the_last_at(password: str) -> None:
+    said = errors.redact(f"GET https://me:{password}@host.example/simple/: 404")
+    assert said == "GET https://***@host.example/simple/: 404"
+
+
+def test_what_an_address_asks_for_is_masked() -> None:
+    said = errors.redact("'https://host.example/a.whl?sig=TOKEN&x=horse' answers 403")
+    assert said == "'https://host.example/a.whl?***' answers 403"
+    plain = "see https://docs.example/a and write to somebody@localhost"
+    assert errors.redact(plain) == plain
+
+
+def test_a_cut_text_does_not_bare_a_password() -> None:
+    words = f"fatal: https://me:horse@host.example/{'x' * 90}"
+    assert "horse" not in errors.tail(words, len(words) - 18)
+
+
+@pytest.mark.parametrize("password", [*PASSWORDS, "horse/battery", "horse?battery"])
+@pytest.mark.parametrize("command", ["fetch", "pin", "drift"])
+def test_a_configured_password_is_never_shown(
+    project: Project, monkeypatch: pytest.MonkeyPatch, password: str, command: str
+) -> None:
+    """As it stands in pip's configuration, written out or quoted."""
+    for file in project.downloads.iterdir():
+        file.unlink()
+    for written in (password, quote(password, safe="")):
+        address = f"http://me:{written}@127.0.0.1:1/simple"
+        monkeypatch.setenv("PIP_INDEX_URL", address)
+        monkeypatch.setattr("patchset.inputs.fetch.TRIES", 1)
+        done = project.run(*(command, "v9.9.9")[: 1 + (command == "pin")], status=1)
+        assert "***" in done.stderr
+        for part in ("horse", "battery"):
+            assert part not in done.stdout + done.stderr
+        where = address.replace("http://", "https://") + "/x.git"
+    if command == "drift":
+        done = project.run("drift", "main", "--remote", where, status=1)
+        assert "horse" not in done.stdout + done.stderr
+
+
+def test_a_terminal_is_not_steered(capsys: pytest.CaptureFixture[str]) -> None:
+    console.note("\x1b[31mred\x1b[0m \x1b]0;title\x07 [bold]")
+    console.show_error(errors.PatchsetError("a\x1b[2Jb", "c\x9bd"))
+    shown = capsys.readouterr().err
+    assert "red ?]0;title? [bold]" in shown and "ab" in shown and "c?d" in shown
+    assert "\x1b" not in shown and "\x9b" not in shown
