@@ -15,15 +15,20 @@ between them.  Each state of :class:`QwenToolReader` is a method that reads a
 token and returns the next state::
 
     think_opening -> reasoning -> answer | call
-    answer -> call | json_call | reasoning (before visible text)
+    answer -> call | json_call | garbled_call | reasoning (before visible text)
     call -> value_start -> value -> call
-    call, value, json_call -> after_call | after_held_call
-    after_call -> answer | call | json_call
-    after_held_call -> call | json_call | answer, reasoning (the calls were text)
+    call, value, json_call, garbled_call -> after_call | after_held_call
+    after_call -> answer | call | json_call | garbled_call
+    after_held_call -> call | json_call | garbled_call
+    after_held_call -> answer, reasoning (the calls were text)
 
-Calls can be held, or what may end a value, one at a time.  Reading goes on in one
-of the two readings, and its events wait.  When the other one is right, they are
-dropped, and the reader goes back to where the readings part.
+Calls can be held, or what may end a value; a call without ``<tool_call>`` can be
+held with what may end its value.  Reading goes on in one of the two readings, and
+its events wait.  When the other one is right, they are dropped, and the reader goes
+back to where the readings part.
+
+A ``</parameter>`` in a value is decided on by ``_RULES``: the rules of
+docs/format.md, in its order.
 """
 
 from __future__ import annotations
@@ -416,7 +421,7 @@ class _Lines:
         if ("```" not in line and "~~~" not in line) or len(line) >= _MAX_LINE:
             return
         if self.fence:
-            marks = (line.lstrip(" \t>") if self._quoted else line).strip()
+            marks = line.strip()
             if marks.startswith(self.fence) and not marks.strip(marks[0]):
                 self.fence = ""
                 self.closed += 1
@@ -1290,7 +1295,7 @@ class QwenToolReader:
             return self._end_value(end, ends_call=True)
         if held is None:
             self._hold_end(token, end, weight)
-        elif held.back == self._at - 1 and held.weight >= max(weight, _Weight.SPELLED):
+        elif held.back == self._at - 1 and held.weight >= weight:
             self._reach(held, end)
             self._literal(token, end)
         elif weight is _Weight.MIRRORED or held.weight < _Weight.MIRRORED:
