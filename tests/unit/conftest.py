@@ -24,7 +24,8 @@ from typing import Any
 import pytest
 
 import registry
-from patchset import cli, doctor, results
+import results
+from patchset import cli, doctor
 from patchset.inputs import index
 from patchset.wheel import record
 

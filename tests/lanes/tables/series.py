@@ -4,7 +4,7 @@
 import html
 import itertools
 
-from patchset import results
+import results
 from patchset.release import Release
 from patchset.series.mail import Patch
 from patchset.series.read import FILES, entries, read
