@@ -202,7 +202,7 @@ def run(
 
 
 def made(root: Path, folder: str) -> dict[str, str]:
-    """Return the sha256 of each file in a folder, and the commits of trees."""
+    """The sha256 of each file in a folder, and the commits of trees."""
     found = {}
     for place in sorted((root / folder).rglob("*")):
         name = place.relative_to(root).as_posix()

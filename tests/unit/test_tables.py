@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import results
 from bench import kept
 from bfcl import table as bfcl
 from clients import SUITE_VERSION
@@ -18,7 +19,6 @@ from conformance import table as conformance
 from conftest import HEADER, Project, diff_line, git
 from engines import SUITE_VERSION as ENGINES_VERSION
 from engines import table as engines
-from patchset import results
 from patchset.errors import PatchsetError
 from patchset.release import load, releases
 from tables import missing, series

@@ -12,10 +12,11 @@ from typing import Any
 
 import click
 
+import results
 from bfcl import SUITE_VERSION, table
 from bfcl.entries import Entry, Template, load
 from conformance.adapters import AdapterError, Job, TreeAdapter
-from patchset import files, paths, release, results, run_command
+from patchset import files, paths, release, run_command
 
 #: As a client that does not stream, and with 0 to 5 drafted tokens a step. Widths are
 #: drawn by the entry's name.

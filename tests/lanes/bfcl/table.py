@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import results
 from bfcl import SUITE_VERSION
-from patchset import results
 from patchset.release import Release
 
 LANE = "bfcl"

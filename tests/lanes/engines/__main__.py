@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 
+import results
 from conformance import case as cases
 from conformance import check, schedule, tokens
 from conformance.adapters import AdapterError, TreeAdapter
@@ -27,7 +28,7 @@ from conformance.reading import ReadCall, Reading, raised
 from conformance.surfaces import chat
 from engines import SUITE_VERSION, table
 from engines.peers import PEERS, pinned, read, unpacked
-from patchset import files, paths, results, run_command
+from patchset import files, paths, run_command
 from patchset.inputs import fetch
 from patchset.release import Release, load
 

@@ -3,10 +3,10 @@
 
 from collections.abc import Iterable
 
+import results
 from conformance.check import HARMS
 from engines import SUITE_VERSION
 from engines.peers import pinned
-from patchset import results
 from patchset.release import Release
 
 LANE = "engines"

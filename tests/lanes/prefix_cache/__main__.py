@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+import results
 from conformance.lines import run_json
-from patchset import paths, release, results, run_command
+from patchset import paths, release, run_command
 from patchset.errors import PatchsetError, UsageError
 from prefix_cache import SUITE_VERSION, table
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable
 
-from patchset import results
+import results
 from patchset.release import Release
 from prefix_cache import SUITE_VERSION
 

@@ -13,13 +13,14 @@ import clients
 import conformance
 import engines
 import prefix_cache
+import results
 from bench import kept, plot
 from bfcl import table as bfcl_table
 from clients import table as clients_table
 from conformance import corpora
 from conformance import table as conformance_table
 from engines import table as engines_table
-from patchset import console, files, paths, results, run_command
+from patchset import console, files, paths, run_command
 from patchset.release import Release, releases
 from prefix_cache import table as prefix_cache_table
 from server import check as receipts

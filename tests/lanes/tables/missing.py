@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import click
 
+import results
 from bench import kept
-from patchset import console, paths, results, run_command
+from patchset import console, paths, run_command
 from patchset.release import Release, load, releases
 from patchset.wheel import plugin
 from server import check as receipts
