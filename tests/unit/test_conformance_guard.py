@@ -34,14 +34,16 @@ def _case(*calls: str, open_: bool = False, end: str = "stop") -> Any:
     return parse(document, "group/name")
 
 
-def _result(harm: str = "", acts: list[Any] | None = None) -> dict[str, Any]:
+def _result(
+    harm: str = "", acts: list[Any] | None = None, calls: str = ""
+) -> dict[str, Any]:
     return {
         "case": "group/name",
         "surface": "chat",
         "start": "plain",
         "right": [] if harm else ["w1"],
         "wrong": {"w1": [harm, "because"]} if harm else {},
-        "acts": {} if acts is None else {"w1": acts},
+        "acts": {} if acts is None else {"w1": [calls, acts]},
     }
 
 
@@ -56,31 +58,33 @@ def test_a_worse_harm_is_listed_and_no_other(stock: str, patched: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("meant", "stock", "patched", "harm"),
+    ("stock", "patched", "harm"),
     [
         # The model tries again, or is never told.
-        ((), [REFUSED], [], "lost"),
-        ((), [], [REFUSED], ""),
+        ([REFUSED], [], "lost"),
+        ([], [REFUSED], ""),
         # Nobody knows whether it was asked for: no more and no less than stock.
-        ((), [RAN], [], "lost"),
-        ((), [RAN], [REFUSED], "refused"),
-        ((), [], [RAN], "ran"),
-        ((), [RAN], [OTHER], "ran"),
-        # What was meant is known, if not certain.
-        (("x",), [], [RAN], ""),
-        (("x",), [RAN], [], "lost"),
-        (("x",), [REFUSED], [], "lost"),
-        (("x",), [RAN], [OTHER], "bytes"),
-        (("x",), [OTHER], [REFUSED], ""),
-        (("x",), [RAN], [RAN, RAN], "ran"),
+        ([RAN], [], "lost"),
+        ([RAN], [REFUSED], "refused"),
+        ([], [RAN], "ran"),
+        ([RAN], [OTHER], "ran"),
+        ([RAN], [RAN], ""),
     ],
 )
-def test_without_one_right_reading_a_client_s_doing_counts(
-    meant: tuple[str, ...], stock: list[Any], patched: list[Any], harm: str
+def test_without_a_right_reading_a_client_s_doing_counts(
+    stock: list[Any], patched: list[Any], harm: str
 ) -> None:
-    case = _case(*meant, open_=True)
+    case = _case(open_=True)
     worse, _ = guard.compare([case], [_result(acts=stock)], [_result(acts=patched)])
     assert [one.patched for one in worse] == [harm] * bool(harm)
+
+
+def test_what_was_probably_meant_counts_by_its_calls() -> None:
+    case = _case("x", open_=True)
+    right, other = _result(acts=[RAN]), _result(acts=[OTHER], calls="bytes")
+    assert guard.compare([case], [other], [right])[0] == []
+    (one,) = guard.compare([case], [right], [other])[0]
+    assert one.patched == "bytes"
 
 
 def test_what_is_left_out_of_a_cut_output_is_not_lost() -> None:

@@ -11,6 +11,8 @@ from conformance import adapters, report
 from conformance import case as cases
 from conformance.adapters import AdapterError, TreeAdapter
 from conformance.host.__main__ import knows
+from conformance.host.engine import Script, end_text
+from conformance.tokens import EOS
 from conftest import lay, running
 
 HOST = """
@@ -49,6 +51,19 @@ def job(name: str) -> adapters.Job:
         "surfaces": ["chat"],
         "starts": ["plain"],
     }
+
+
+@pytest.mark.parametrize(
+    ("said", "skips", "text"),
+    [
+        (Script((), "stop"), False, EOS),
+        (Script((), "stop"), True, ""),
+        (Script((), "stop", stop="END"), True, "END"),
+        (Script((), "length"), False, ""),
+    ],
+)
+def test_what_ended_an_output_has_a_text(said: Script, skips: bool, text: str) -> None:
+    assert end_text(said, skips) == text
 
 
 def test_a_host_that_dies_or_hangs_is_replaced_and_its_case_is_wrong(

@@ -306,7 +306,11 @@ class Case(_Strict):
             output = as_json or self.output
             return Run(start=state, output=output, expected=expected)
         gap = THOUGHT_GAP if self.opens_with == "text" else ""
-        update = {"reasoning": THOUGHT, "content": gap + (expected.content or "")}
+        content = expected.content
+        update = {
+            "reasoning": THOUGHT,
+            "content": None if content is None else gap + content,
+        }
         expected = expected.model_copy(update=update)
         return Run(
             start=state,

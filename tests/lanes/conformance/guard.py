@@ -11,7 +11,7 @@ from typing import Any
 
 from conformance.adapters import Result
 from conformance.case import Case
-from conformance.check import HARMS, Act, canonical
+from conformance.check import HARMS, Act
 from conformance.report import group, harms_of
 
 SCHEDULES = r"w1|mtp[35]#0"
@@ -116,46 +116,31 @@ def _pairs(
             continue
         why = patched["wrong"].get(schedule, ["", ""])[1:]
         if case.class_ == "implementation-defined":
-            acts = [each["acts"].get(schedule, []) for each in (stock, patched)]
-            was, now = _open(case, *acts)
-            old, new = (min(a, b, key=_rank) for a, b in ((old, was), (new, now)))
-            why = [*why, f"stock: {acts[0]}", f"patched: {acts[1]}"]
+            (was, ours), (now, theirs) = (
+                each["acts"].get(schedule, ("lost", [])) for each in (stock, patched)
+            )
+            if not case.expected.calls or case.expected.calls[-1].cut:
+                was, now = "", _unknown(case, ours, theirs)
+            old, new = (min(two, key=_rank) for two in ((old, was), (new, now)))
+            why = [*why, f"stock: {ours}", f"patched: {theirs}"]
         yield schedule, old, new, why
 
 
-def _open(case: Case, stock: list[Act], patched: list[Act]) -> tuple[str, str]:
-    """The harms of two responses to an output that has no one right reading, by what a
-    client does.
+def _unknown(case: Case, stock: list[Act], patched: list[Act]) -> str:
+    """What is worse where nobody knows what was meant: to run more than stock, or
+    less, or to be silent where stock is refused.
     """
-    meant = [(c.name, canonical(c.arguments)) for c in case.expected.calls if not c.cut]
-    if meant and case.expected.whole is None:
-        return _meant(meant, stock), _meant(meant, patched)
-    # Nobody knows what was meant: neither run more nor less than stock.
     old, new = _runs(stock), _runs(patched)
-    refused = any(act[0] == "refused" for act in patched)
     if new - old:
-        return "", "ran"
+        return "ran"
     if case.end != "stop":  # the client is told that the output was cut
-        return "", ""
+        return ""
+    tried = any(act[0] == "refused" for act in patched)
     if old - new:
-        return "", "refused" if refused else "lost"
-    silent = any(act[0] == "refused" for act in stock) and not refused
-    return "", "lost" if silent and not new else ""
+        return "refused" if tried else "lost"
+    silent = any(act[0] == "refused" for act in stock) and not tried
+    return "lost" if silent and not new else ""
 
 
 def _runs(acts: list[Act]) -> Counter[tuple[str, str]]:
     return Counter((name, text) for kind, name, text in acts if kind == "runs")
-
-
-def _meant(meant: list[tuple[str, str]], acts: list[Act]) -> str:
-    """The harm by what was probably meant: calls alone."""
-    asked = Counter(name for name, _ in meant)
-    runs = Counter(name for kind, name, _ in acts if kind == "runs")
-    said = Counter((name, text) for _, name, text in acts)
-    if runs - asked:
-        return "ran"
-    if said == Counter(meant):
-        return ""
-    if any(act[0] == "refused" for act in acts):
-        return "refused"
-    return "lost" if asked - runs else "bytes"

@@ -19,7 +19,7 @@ from conformance.surfaces import surfaces
 LIMIT_S = 60.0
 """Bound of a scripted response; a model takes longer."""
 
-Judged = tuple[list[check.Found], bool, list[check.Act] | None]
+Judged = tuple[list[check.Found], bool, tuple[str, list[check.Act]] | None]
 
 
 def pieces(case: Case, run: Run) -> tuple[list[int], list[str]]:
@@ -55,6 +55,7 @@ class Judge:
         self.client, self.json_calls = client, json_calls
         self.body = b""
         """The last response that is to be read."""
+        self.bodies: dict[str, bytes] = {}
 
     async def ask(
         self, surface: Any, case: Case, run: Run, said: Script, *, stream: bool
@@ -84,19 +85,29 @@ class Judge:
         return reading
 
     async def readings(
-        self, surface: Any, case: Case, start: str, names: list[str]
+        self,
+        surface: Any,
+        case: Case,
+        start: str,
+        names: list[str],
+        *,
+        json_calls: bool = False,
     ) -> dict[str, Reading]:
-        """What a client reads of a case, by schedule; ``full`` is not streamed."""
-        run = case.run(start)
+        """What a client reads of a case, by schedule; ``full`` is not streamed.
+
+        ``bodies`` has the streams: of schedules with equal widths that of the first.
+        """
+        run = case.run(start, json_calls=json_calls)
         ids, texts = pieces(case, run)
-        found: dict[str, Reading] = {}
         seen: dict[tuple[bool, tuple[int, ...]], Reading] = {}
+        found, self.bodies = dict[str, Reading](), {}
         for name in names:
             stream, widths = name != "full", schedule.named(name, len(ids))
             if (stream, widths) not in seen:
                 said = script(ids, texts, widths, case.end, case.stop_string)
                 reading = await self.ask(surface, case, run, said, stream=stream)
                 seen[stream, widths] = reading
+                self.bodies[name] = self.body
             found[name] = seen[stream, widths]
         return found
 
@@ -105,38 +116,28 @@ class Judge:
     ) -> dict[str, Any]:
         """A case from a start on a surface, at all schedules or those of the job."""
         run = case.run(start, json_calls=self.json_calls)
-        ids, texts = pieces(case, run)
+        key = f"{case.name}/{start}"
+        names = [name for name in job["schedules"] or () if name != "full"]
         if job["schedules"] is None:
-            key = f"{case.name}/{start}"
-            plan = schedule.schedules(texts, key, full=job["full"])
+            plan = schedule.schedules(pieces(case, run)[1], key, full=job["full"])
             wanted = re.compile(job["pattern"] or ".*")
-            plan = {name: cut for name, cut in plan.items() if wanted.fullmatch(name)}
-        else:
-            names = [name for name in job["schedules"] if name != "full"]
-            plan = {name: schedule.named(name, len(ids)) for name in names}
-
-        async def ask(widths: tuple[int, ...], *, stream: bool) -> Reading:
-            said = script(ids, texts, widths, case.end, case.stop_string)
-            return await self.ask(surface, case, run, said, stream=stream)
-
-        whole = await ask((len(ids),), stream=False)
-        found = {"full": judged(case, run, whole, None)}
-        by_sdk: dict[str, str] = {}
-        seen: dict[tuple[int, ...], Judged] = {}
+            names = [name for name in plan if wanted.fullmatch(name)]
+        read = await self.readings(
+            surface, case, start, ["full", *names], json_calls=self.json_calls
+        )
+        if (w1 := read.get("w1")) and w1.pieces < case.min_argument_deltas:
+            at_least = f"at least {case.min_argument_deltas} expected"
+            w1.breaks("streams", f"{w1.pieces} argument deltas, {at_least}")
+        found = {"full": judged(case, run, read["full"], None)}
         # With one that is lost or wrong there is nothing to agree.
         right = check.worst(found["full"][0]) in ("", "form")
-        for name, widths in plan.items():
-            if widths not in seen:
-                reading = await ask(widths, stream=True)
-                if name == "w1" and reading.pieces < case.min_argument_deltas:
-                    at_least = f"at least {case.min_argument_deltas} expected"
-                    detail = f"{reading.pieces} argument deltas, {at_least}"
-                    reading.breaks("streams", detail)
-                seen[widths] = judged(case, run, reading, whole if right else None)
-                key = f"{case.name}/{start}/{surface.NAME}/{name}"
-                if self.body and sdk.sampled(key):
-                    by_sdk[name] = sdk.difference(surface.NAME, self.body, reading)
-            found[name] = seen[widths]
+        whole = read["full"] if right else None
+        found |= {name: judged(case, run, read[name], whole) for name in names}
+        by_sdk = {
+            name: sdk.difference(surface.NAME, body, read[name])
+            for name, body in self.bodies.items()
+            if name != "full" and body and sdk.sampled(f"{key}/{surface.NAME}/{name}")
+        }
         return {
             "case": case.name,
             "class": case.class_,
@@ -151,9 +152,9 @@ class Judge:
                 if bad
             },
             "differs": any(differs for _, differs, _ in found.values()),
-            "acts": {n: acts for n, (_, _, acts) in found.items() if acts is not None},
+            "acts": {n: acts for n, (_, _, acts) in found.items() if acts},
             "sdk": by_sdk,
-            "streams": 1 + len(seen),
+            "streams": len(self.bodies),
         }
 
 
@@ -169,8 +170,8 @@ async def results(judges: dict[str, Judge], job: dict[str, Any]) -> dict[str, An
 
 
 def judged(case: Case, run: Run, reading: Reading, whole: Reading | None) -> Judged:
-    """What is wrong; where the format leaves a choice, whether it differs and what a
-    client does.
+    """What is wrong; where the format leaves a choice, whether it differs, how the
+    calls do, and what a client does with them.
     """
     bad = check.problems(reading, run.expected)
     named = reading.stopped_by
@@ -182,5 +183,6 @@ def judged(case: Case, run: Run, reading: Reading, whole: Reading | None) -> Jud
     if case.class_ != "implementation-defined":
         return bad, False, None
     choice = check.differences(reading, run.expected)
-    acts = check.acts(reading, run.expected)
-    return [each for each in bad if each not in choice], bool(choice), acts
+    harm = check.worst(check.of_calls(reading, run.expected))
+    does = harm, check.acts(reading, run.expected)
+    return [each for each in bad if each not in choice], bool(choice), does
