@@ -74,6 +74,7 @@ def _outputs(
             continue  # only a call that follows at once shows where it ends
         output = spellings.joined(chosen, way, between)
         texts = [BEFORE[front], *[between] * (count - 1), BEHIND[back]]
+        prose = BEHIND[back] or (count > 1 and between.strip())
         words = [
             str(count),
             way.name,
@@ -86,6 +87,7 @@ def _outputs(
             name=" / ".join(word for word in words if word),
             output=BEFORE[front] + output + BEHIND[back],
             calls=tuple(chosen),
+            ambiguous=spellings.EXAMPLE if prose and way.bare() else "",
             content=" ".join(texts),
         )
 
