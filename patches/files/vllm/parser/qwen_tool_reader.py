@@ -775,7 +775,7 @@ class QwenToolReader:
             if self._gap is not None:
                 self._close_gap(gap)
                 space, self._gap = self._gap, None
-            self._answered = self._answered or bool(text)
+            self._answered = True
         if space or text:
             self._emit(event, space + text)
         return self._state
@@ -868,7 +868,6 @@ class QwenToolReader:
         held = self._held_calls
         assert held is not None
         self._decide(held, is_right=False)
-        self._quotes.clear()
         self._at = end
         first, *rest = self._tokens[held.start : end]
         texts = [first.text, *(token.gap + token.text for token in rest)]
@@ -1123,7 +1122,6 @@ class QwenToolReader:
 
     def _leave_value(self, end: int, ends_call: bool) -> State:
         self._emit(EventType.VALUE_END)
-        self._quotes.clear()
         self._at = end
         return self._end_call() if ends_call else _CALL
 
@@ -1284,7 +1282,8 @@ class QwenToolReader:
         """Decide on a closing sequence that no quoted block claims."""
         following = self._following(end)[0]
         is_call = following is Kind.OPENING and not self._waits()
-        decides = is_call or following is Kind.END
+        is_claimed = weight is _Weight.CLAIMED
+        decides = (is_call and not is_claimed) or following is Kind.END
         self._quotes.clear()
         held = self._held_end
         if self._in_held_call() or (held is None and decides):
@@ -1335,8 +1334,8 @@ class QwenToolReader:
         """Decide on the opening of a call inside the value."""
         held = self._held_end
         is_call = token.name in self._tool_names and not self._quotes
-        is_part = held is not None and held.weight is _Weight.PART
-        if held is not None and is_call and not is_part and not self._waits():
+        is_weak = held is not None and held.weight < _Weight.SPELLED
+        if held is not None and is_call and not is_weak and not self._waits():
             lines = held.lines_to(self._tokens, self._at - 1)
             if lines.position(token.text) is Position.PLAIN:
                 return self._accept_end()
