@@ -30,7 +30,7 @@ TREES = Path(os.environ.get("PATCHSET_BUILD_DIR") or "build").resolve() / "trees
 LANES = {"PYTHONPATH": str(Path("tests/lanes").resolve())}
 HELP = not {"-h", "--help"}.isdisjoint(sys.argv)
 RELEASE_NAME = re.compile(r"(v\d+(\.\d+)+|\d+(\.\d+){2,})((rc|\.post)\d+)?")
-BFCL = ("--no-deps", "--require-hashes", "-r", "tests/lanes/bfcl/requirements.txt")
+JUDGES = ("--no-deps", "--require-hashes", "-r", "tests/lanes/judges/requirements.txt")
 
 
 def install(session: nox.Session, groups: str = "", tree: bool = False) -> None:
@@ -174,17 +174,13 @@ measure("tokens", "Measure: ask scheduler and cache for prefixes: -- [RELEASE…
 
 
 @nox.session
-def engines(session: nox.Session) -> None:
-    """Measure: other parsers, the Rust frontend, BFCL: -- [NAME… | bfcl RELEASE…]."""
-    install(session, "engines", tree=True)
+def judges(session: nox.Session) -> None:
+    """Measure: BFCL, canitoolcall, the Rust frontend: -- {bfcl|canitoolcall|rust} [RELEASE…]."""
+    install(session, tree=True)
+    session.install(*JUDGES)
     options, names = arguments(session)
     apply(session, names)
-    words = ["engines", *session.posargs]
-    if "bfcl" in options:
-        session.install(*BFCL)
-        options.remove("bfcl")
-        words = ["bfcl", *options, *names]
-    python(session, *words)
+    python(session, "judges", *options, *names)
 
 
 @nox.session(name="upstream-tests")
@@ -223,7 +219,7 @@ def gpu_tests(session: nox.Session) -> None:
 def results(session: nox.Session) -> None:
     """Measure: run what is missing of results/, hours: -- [RELEASE… | --all]."""
     install(session, "cpu bench", tree=True)
-    session.install(*BFCL)
+    session.install(*JUDGES)
     options, names = arguments(session)
     apply(session, [] if "--list" in options else names)
     python(session, "tables.missing", *options, *names)

@@ -53,13 +53,14 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
         return
     client = ("--release", name, "--both", "--results")
     yield "tokens", "patched", ("tokens", name, "--results")
-    yield "bfcl", "patched", ("bfcl", "--both", name, "--results")
+    for judge in ("bfcl", "canitoolcall"):
+        yield judge, "patched", ("judges", judge, name, "--both", "--results")
     yield "bench", "patched", ("bench", name, "--results")
     yield "clients", "patched", ("clients", *client)
     if release.default:
         rows = ("--json", str(results.file("corpora", name)))
         yield "corpora", "reader", ("conformance.corpora", *rows)
-        yield "engines", "patched qwen3_coder", ("engines", "--results")
+        yield "rust", "stock", ("judges", "rust", name, "--results")
     if name == checkpoints.RELEASE:
         words = ("--target", "cpu", "--all", "--seconds", "28800", "--results")
         yield "receipts", "cpu", ("gpu", name, *words)
