@@ -43,7 +43,10 @@ def install(session: nox.Session, *groups: str, tree: bool = False) -> None:
     (site / "patchset.pth").write_text(str(Path("scripts").resolve()))
     pip(session, *LOCKED, "requirements.txt")
     for group in [*groups, *(["test"] if tree else [])]:
-        pip(session, "--group", group)
+        pip(
+            session,
+            *((*LOCKED, group) if group.endswith(".txt") else ("--group", group)),
+        )
     if tree:
         pip(session, "torch==2.13.0")  # to be imported: any build will do
         pip(session, "--no-deps", "-r", "tests/requirements.txt")
@@ -174,9 +177,10 @@ lane("kernels", "Compile and run Triton kernels: [RELEASE…]")
 lane("clients", "Let real agents write files: [NAME… RELEASE --both]")
 lane("prefix-cache", "Test prefix caching with MTP: [RELEASE…]", "prefix_cache")
 lane("upstream-tests", "Run vLLM's own tests: [RELEASE…]", "upstream")
-lane("judges", "Ask judges that are not ours: [NAME… RELEASE…]", group="judges")
+asked = "tests/lanes/judges/requirements.txt"
+lane("judges", "Ask a judge that is not ours: NAME [RELEASE…]", group=asked)
 text = "Run what is missing in results/, for hours: [RELEASE… | --all]"
-lane("results", text, "tables.missing", group="server bench judges")
+lane("results", text, "tables.missing", group=f"server bench {asked}")
 cpu = ("server", "v0.32.0", "--target", "cpu")
 command("cpu-tests", f"{serve} on the CPU: [--all]", *cpu, group="server")
 command("receipt", "Make a file that tests a GPU host", "server", group="server")
