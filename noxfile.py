@@ -101,8 +101,7 @@ def lane(name: str, text: str, module: str = "", group: str = "") -> None:
     nox.session(session, name=name)
 
 
-serve = "Serve a small model with MTP"
-command("try", f"{serve} and call a tool", "server.tryout", group="server")
+command("try", "Serve a small model and call a tool", "server.tryout", group="server")
 command("build-image", "Build an image: [RELEASE --base official|debian]")
 command("build-wheel", "Build a wheel: [RELEASE --mode overlay|source]")
 command("build-plugin", "Build the plugin for a vLLM that you cannot change")
@@ -177,12 +176,11 @@ lane("kernels", "Compile and run Triton kernels: [RELEASE…]")
 lane("clients", "Let real agents write files: [NAME… RELEASE --both]")
 lane("prefix-cache", "Test prefix caching with MTP: [RELEASE…]", "prefix_cache")
 lane("upstream-tests", "Run vLLM's own tests: [RELEASE…]", "upstream")
-asked = "tests/lanes/judges/requirements.txt"
-lane("judges", "Ask a judge that is not ours: NAME [RELEASE…]", group=asked)
-text = "Run what is missing in results/, for hours: [RELEASE… | --all]"
-lane("results", text, "tables.missing", group=f"server bench {asked}")
+judge = "tests/lanes/judges/requirements.txt"
+lane("judges", "Ask a judge that is not ours: NAME [RELEASE…]", group=judge)
+lane("results", "Run what results/ lacks", "tables.missing", f"server bench {judge}")
 cpu = ("server", "v0.32.0", "--target", "cpu")
-command("cpu-tests", f"{serve} on the CPU: [--all]", *cpu, group="server")
+command("cpu-tests", "Serve a model with MTP on the CPU", *cpu, group="server")
 command("receipt", "Make a file that tests a GPU host", "server", group="server")
 gpu = "Run that file here, with MTP = 1 to 5: [RELEASE --model MODEL]"
 command("gpu-tests", gpu, "server", "--run", group="server")
