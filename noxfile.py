@@ -43,10 +43,7 @@ def install(session: nox.Session, *groups: str, tree: bool = False) -> None:
     (site / "patchset.pth").write_text(str(Path("scripts").resolve()))
     pip(session, *LOCKED, "requirements.txt")
     for group in [*groups, *(["test"] if tree else [])]:
-        pip(
-            session,
-            *((*LOCKED, group) if group.endswith(".txt") else ("--group", group)),
-        )
+        pip(session, *(LOCKED if ".txt" in group else ["--group"]), group)
     if tree:
         pip(session, "torch==2.13.0")  # to be imported: any build will do
         pip(session, "--no-deps", "-r", "tests/requirements.txt")
