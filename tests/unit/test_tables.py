@@ -12,13 +12,12 @@ from click.testing import CliRunner
 
 import results
 from bench import kept
-from bfcl import table as bfcl
 from clients import SUITE_VERSION
 from clients import table as clients
 from conformance import table as conformance
 from conftest import HEADER, Project, diff_line, git
-from engines import SUITE_VERSION as ENGINES_VERSION
-from engines import table as engines
+from judges import CANITOOLCALL, RUST
+from judges import table as judges
 from patchset.errors import PatchsetError
 from patchset.release import load, releases
 from tables import missing, series
@@ -175,8 +174,8 @@ def test_clients_stand_beside_each_other_and_gaps_are_said(rows: Path) -> None:
 def test_bfcl_counts_what_can_be_right(rows: Path) -> None:
     run = {"possible": 4, "apart": ["simple_java_36"]}
     write(rows, NEW, stock={**run, "right": {"not streamed": 3, "k=0": 2}})
-    assert bfcl.table([load(OLD)]) == "*not run*\n"
-    text = bfcl.table([load(NEW), load(OLD)])
+    assert judges.bfcl([load(OLD)]) == "*not run*\n"
+    text = judges.bfcl([load(NEW), load(OLD)])
     head = "| release | | not streamed | k=0 | possible | set apart | taken |"
     assert text.startswith(head)
     assert f"| {NEW} | stock | 3 | 2 | 4 | 1 | {day()} |" in text
@@ -184,16 +183,28 @@ def test_bfcl_counts_what_can_be_right(rows: Path) -> None:
     assert re.search(r"(?m)^bfcl-eval [\d.]+: sha256 [0-9a-f]{64}$", text)
 
 
-def test_an_engine_is_invariant_or_the_cases_are_counted(rows: Path) -> None:
+def test_a_fixture_that_differs_has_its_reason(rows: Path) -> None:
+    run: dict[str, Any] = {"fixtures": 54, "suite": CANITOOLCALL.suite}
+    run |= {"right": {"not streamed": 53, "k=0": 52}}
+    differs = "qwen3-xml/bug-coder-text-after-call"
+    stock, patched = {**run, "wrong": ["one"]}, {**run, "wrong": [differs, "other"]}
+    write(rows, NEW, stock=stock, patched=patched)
+    assert judges.canitoolcall([load(OLD)]) == "*not run*\n"
+    text = judges.canitoolcall([load(NEW), load(OLD)])
+    assert f"| {NEW} | patched | 53 | 52 | 54 | {day()} |" in text
+    unknown, reason = re.findall(r"(?m)^- `(?:.*)`: (.*)$", text)
+    assert reason.endswith("it does not run.") and unknown == "?"
+    assert re.search(r"(?m)^canitoolcall [\d.]+: sha256 [0-9a-f]{64}$", text)
+
+
+def test_a_frontend_is_invariant_or_the_cases_are_counted(rows: Path) -> None:
     run: dict[str, Any] = {"right": 5, "all": 9, "ran": 4, "form": 1, "cases": 3}
-    run["suite"] = ENGINES_VERSION
-    one = {**run, "engine": "One 1.0", "burst_dependent": 0, "quoted_executed": 2}
-    two = {**run, "engine": "Two 2.0", "burst_dependent": 1, "quoted_executed": 0}
-    write(rows, NEW, **{"stock one": one, "stock rust": two})
-    text = engines.table([load(NEW)])
-    assert "| One 1.0 | 5/9 | 4 | 0 | 0 | 0 | 0 | 1 | yes | yes: 2 of 3 cases |" in text
-    assert "| Two 2.0 | 5/9 | 4 | 0 | 0 | 0 | 0 | 1 | no: 1 of 3 cases | no |" in text
-    assert f": sha256 {load(NEW).wheel('cuda', 'x86_64').sha256}" in text
+    run["suite"] = RUST.suite
+    write(rows, NEW, stock={**run, "burst_dependent": 0, "quoted_executed": 2})
+    write(rows, OLD, stock={**run, "burst_dependent": 1, "quoted_executed": 0})
+    text = judges.rust([load(NEW), load(OLD)])
+    assert f"| {NEW} | 5/9 | 4 | 0 | 0 | 0 | 1 | yes | yes: 2 of 3 cases |" in text
+    assert f"| {OLD} | 5/9 | 4 | 0 | 0 | 0 | 1 | no: 1 of 3 cases | no |" in text
 
 
 BENCH = {
@@ -254,7 +265,9 @@ def test_what_is_missing_or_out_of_date_is_left(rows: Path) -> None:
     lanes = {lane for lane, _, _ in missing.commands(release)}
     assert lanes == set(SUITES), "v0.33.0 has no CPU wheel"
     asked = CliRunner().invoke(missing.command, [NEW, "--lane", "bfcl", "--list"])
-    assert asked.exit_code == 1 and "--both v0.33.0 --results" in asked.output
+    assert (
+        asked.exit_code == 1 and "judges bfcl v0.33.0 --both --results" in asked.output
+    )
 
 
 def test_a_patchs_words_are_shown_and_not_rendered(project: Project) -> None:

@@ -585,6 +585,10 @@ class QwenToolReader:
         undeclared_calls: Whether other functions than the tools can be called.
 
     Feed the output with :meth:`feed`, then call :meth:`finish` once.
+
+    Attributes:
+        outcomes: Calls that were held and count, whose end was forgiven, or that
+            were held and are text.
     """
 
     def __init__(
@@ -624,6 +628,7 @@ class QwenToolReader:
         self._quotes: list[_Quote] = []  # that are open
         self._object = _Object()  # that a held call is, or holds
         self._in_garbled = False  # a parameter of a garbled call is open
+        self.outcomes = {"held": 0, "forgiven": 0, "text": 0}
         self._tag_gap = ""  # the value's white space before a tag, if that ends it
         self._tag_indent: str | None = None  # of a tag that is first on its line
 
@@ -775,7 +780,7 @@ class QwenToolReader:
             if self._gap is not None:
                 self._close_gap(gap)
                 space, self._gap = self._gap, None
-            self._answered = self._answered or bool(text)
+            self._answered = True
         if space or text:
             self._emit(event, space + text)
         return self._state
@@ -839,6 +844,7 @@ class QwenToolReader:
         if held.in_reasoning:
             self._end_reasoning()
         self._close_gap(self._tokens[held.start].gap)
+        self.outcomes["held"] += [kind for kind, _ in held.events].count(EventType.CALL)
         self._decide(held, is_right=True)
         self._lines.end_call()
 
@@ -867,8 +873,8 @@ class QwenToolReader:
         """The held calls are text, up to the token at *end*; read on there."""
         held = self._held_calls
         assert held is not None
+        self.outcomes["text"] += 1
         self._decide(held, is_right=False)
-        self._quotes.clear()
         self._at = end
         first, *rest = self._tokens[held.start : end]
         texts = [first.text, *(token.gap + token.text for token in rest)]
@@ -1012,6 +1018,8 @@ class QwenToolReader:
         if (held := self._held_calls) is not None:
             held.back = self._at
             return self._behind_held_call(held)
+        last = self._tokens[self._at - 1].kind if self._at else None
+        self.outcomes["forgiven"] += last is not Kind.TOOL_CALL_END
         self._lines.end_call()
         return _AFTER_CALL
 
@@ -1123,7 +1131,6 @@ class QwenToolReader:
 
     def _leave_value(self, end: int, ends_call: bool) -> State:
         self._emit(EventType.VALUE_END)
-        self._quotes.clear()
         self._at = end
         return self._end_call() if ends_call else _CALL
 
@@ -1284,7 +1291,8 @@ class QwenToolReader:
         """Decide on a closing sequence that no quoted block claims."""
         following = self._following(end)[0]
         is_call = following is Kind.OPENING and not self._waits()
-        decides = is_call or following is Kind.END
+        is_claimed = weight is _Weight.CLAIMED
+        decides = (is_call and not is_claimed) or following is Kind.END
         self._quotes.clear()
         held = self._held_end
         if self._in_held_call() or (held is None and decides):
@@ -1335,8 +1343,8 @@ class QwenToolReader:
         """Decide on the opening of a call inside the value."""
         held = self._held_end
         is_call = token.name in self._tool_names and not self._quotes
-        is_part = held is not None and held.weight is _Weight.PART
-        if held is not None and is_call and not is_part and not self._waits():
+        is_weak = held is not None and held.weight < _Weight.SPELLED
+        if held is not None and is_call and not is_weak and not self._waits():
             lines = held.lines_to(self._tokens, self._at - 1)
             if lines.position(token.text) is Position.PLAIN:
                 return self._accept_end()
