@@ -74,8 +74,9 @@ def _cuts(
         at += len(text) + 1
     for at in range(len(before), len(output)):
         # A call behind it shows that a call has ended.
-        certain = sum(place <= at for place in opened[1:])
-        possible = certain
+        possible = certain = sum(place <= at for place in opened[1:])
+        if spelling in spellings.NEITHER_TAG:
+            certain = 0  # prose could have followed
         while possible < len(calls) and any(at in r for r in frames[possible]):
             possible += 1
         yield make(

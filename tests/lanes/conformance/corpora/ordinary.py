@@ -73,6 +73,8 @@ def _outputs(
         if way is spellings.NO_ENDS and between.strip() and count > 1:
             continue  # only a call that follows at once shows where it ends
         output = spellings.joined(chosen, way, between)
+        has_prose = bool(BEHIND[back] or (between.strip() and count > 1))
+        is_open = way in spellings.NEITHER_TAG and has_prose
         texts = [BEFORE[front], *[between] * (count - 1), BEHIND[back]]
         words = [
             str(count),
@@ -87,6 +89,7 @@ def _outputs(
             output=BEFORE[front] + output + BEHIND[back],
             calls=tuple(chosen),
             content=" ".join(texts),
+            ambiguous=spellings.AN_EXAMPLE if is_open else "",
         )
 
 

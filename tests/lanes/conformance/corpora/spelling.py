@@ -125,6 +125,11 @@ FIRST = (
 STOCK = (*FIRST, CRLF, BLANK_LINES, ONE_LINE_BARE, NO_ENDS)
 """All spellings that stock vLLM reads."""
 
+NEITHER_TAG = (BARE, ONE_LINE_BARE)
+"""Spellings in which a call with prose behind it cannot be told from an example."""
+
+AN_EXAMPLE = "a call without <tool_call> and </tool_call>, or an example"
+
 BEYOND = (PRETTY, NO_PARAMETER_END, QUOTED_NAMES)
 """Spellings that models use and stock vLLM does not read."""
 
