@@ -175,7 +175,7 @@ measure("tokens", "Measure: ask scheduler and cache for prefixes: -- [RELEASE…
 
 @nox.session
 def judges(session: nox.Session) -> None:
-    """Measure: BFCL, canitoolcall, the Rust frontend: -- {bfcl|canitoolcall|rust} [RELEASE…]."""
+    """Measure: BFCL, canitoolcall, the Rust frontend: -- JUDGE [RELEASE…]."""
     install(session, tree=True)
     session.install(*JUDGES)
     options, names = arguments(session)
