@@ -61,17 +61,17 @@ def test_lanes_import_each_other_in_one_direction() -> None:
         (AdapterError("no tree"), 3, ("error: no tree",)),
         (
             OSError(errno.ENOSPC, "No space left on device"),
-            7,
+            3,
             ("error: the disk is full", "next:  free some space"),
         ),
         (
             files.full_disk(Path()),
-            7,
+            3,
             ("error: the disk is full", "next:  free some space"),
         ),
         (
             ModuleNotFoundError(name="torch"),
-            5,
+            3,
             ("error: the Python package torch is not", "next:  run it by its session"),
         ),
         (

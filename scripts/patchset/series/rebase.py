@@ -76,7 +76,7 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
     if entries(new):
         raise UsageError(
             f"{new.name} has a series already",
-            f"nox -s drift -- {new.name} --series {source.name} tries another; to "
+            f"nox -s rebase -- --try {new.name} --series {source.name} tries another; to "
             f"replace it, empty {new.folder / SERIES} and delete its diffs",
         )
     if lost := sorted(file.name for file in new.folder.glob("*.diff")):
