@@ -43,7 +43,7 @@ def install(session: nox.Session, *groups: str, tree: bool = False) -> None:
     (site / "patchset.pth").write_text(str(Path("scripts").resolve()))
     pip(session, *LOCKED, "requirements.txt")
     for group in [*groups, *(["test"] if tree else [])]:
-        pip(session, "--group", group)
+        pip(session, *(LOCKED if ".txt" in group else ["--group"]), group)
     if tree:
         pip(session, "torch==2.13.0")  # to be imported: any build will do
         pip(session, "--no-deps", "-r", "tests/requirements.txt")
@@ -98,8 +98,7 @@ def lane(name: str, text: str, module: str = "", group: str = "") -> None:
     nox.session(session, name=name)
 
 
-serve = "Serve a small model with MTP"
-command("try", f"{serve} and call a tool", "server.tryout", group="server")
+command("try", "Serve a small model and call a tool", "server.tryout", group="server")
 command("build-image", "Build an image: [RELEASE --base official|debian]")
 command("build-wheel", "Build a wheel: [RELEASE --mode overlay|source]")
 command("build-plugin", "Build the plugin for a vLLM that you cannot change")
@@ -174,11 +173,11 @@ lane("kernels", "Compile and run Triton kernels: [RELEASE…]")
 lane("clients", "Let real agents write files: [NAME… RELEASE --both]")
 lane("prefix-cache", "Test prefix caching with MTP: [RELEASE…]", "prefix_cache")
 lane("upstream-tests", "Run vLLM's own tests: [RELEASE…]", "upstream")
-lane("judges", "Ask judges that are not ours: [NAME… RELEASE…]", group="judges")
-text = "Run what is missing in results/, for hours: [RELEASE… | --all]"
-lane("results", text, "tables.missing", group="server bench judges")
+judge = "tests/lanes/judges/requirements.txt"
+lane("judges", "Ask a judge that is not ours: NAME [RELEASE…]", group=judge)
+lane("results", "Run what results/ lacks", "tables.missing", f"server bench {judge}")
 cpu = ("server", "v0.32.0", "--target", "cpu")
-command("cpu-tests", f"{serve} on the CPU: [--all]", *cpu, group="server")
+command("cpu-tests", "Serve a model with MTP on the CPU", *cpu, group="server")
 command("receipt", "Make a file that tests a GPU host", "server", group="server")
 gpu = "Run that file here, with MTP = 1 to 5: [RELEASE --model MODEL]"
 command("gpu-tests", gpu, "server", "--run", group="server")

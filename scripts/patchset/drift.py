@@ -7,8 +7,7 @@ from pathlib import Path
 from patchset import console, files, git, paths, process, proofs
 from patchset.errors import UnavailableError, hide, tail
 from patchset.inputs import index, pin
-from patchset.release import VERSION, Release
-from patchset.release import read as read_pin
+from patchset.release import VERSION, Release, read_pin
 from patchset.series.apply import (
     ENTRY,
     Stopped,
@@ -18,7 +17,7 @@ from patchset.series.apply import (
     stopped_message,
 )
 from patchset.series.mail import Patch
-from patchset.series.read import Series, read
+from patchset.series.read import Series, read_series
 from patchset.series.rebase import port, port_base, unmerged
 from patchset.series.refresh import moved
 from patchset.series.state import STOCK_REF
@@ -43,7 +42,7 @@ def drift(
     ``remote``. Nothing is kept but downloads and source trees.
     """
     hide(remote or "")
-    series = read(release)
+    series = read_series(release)
     with files.scratch(paths.build_dir()) as place:
         name, stock = _stock(target or _newest(), place, remote or UPSTREAM)
         patched = patched_tree(release)

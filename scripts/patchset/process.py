@@ -100,8 +100,9 @@ def run(
         for line in output.lines():
             if line.strip():
                 tail.append(line)
-                output.bar = line
-                if not wordy:
+                if wordy:
+                    output.last = line
+                else:
                     console.note(f"  {prefix}: {line}")
     except BaseException:
         console.note(f"  {prefix}: told to stop, which can take a minute")
@@ -116,10 +117,13 @@ def run(
 
 
 class _Output:
-    """What a program prints, by lines; ``bar`` is what it shows last."""
+    """What a program prints, by lines.
+
+    ``bar`` is the line that has not ended, ``last`` one that was not shown.
+    """
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
-        self.bar = ""
+        self.bar = self.last = ""
         self._pipe = cast(BufferedReader, child.stdout)
 
     def lines(self) -> Iterator[str]:
@@ -127,14 +131,14 @@ class _Output:
         begun = b""
         while chunk := self._pipe.read1(_MOST):
             *whole, begun = (begun + chunk).split(b"\n")
-            yield from map(self._last, whole)
+            yield from map(self._shown, whole)
             # A bar may be written over for hours before its line ends.
             begun = begun[begun.rstrip(b"\r").rfind(b"\r") + 1 :][-_MOST:]
-            self.bar = self._last(begun) or self.bar
-        yield self._last(begun)
+            self.bar = self._shown(begun)
+        yield self._shown(begun)
 
     @staticmethod
-    def _last(raw: bytes) -> str:
+    def _shown(raw: bytes) -> str:
         """What a line shows in the end."""
         return raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
 
@@ -144,8 +148,8 @@ def _tell(prefix: str, output: _Output, ended: threading.Event) -> None:
     start = time.monotonic()
     while not ended.wait(HEARTBEAT):
         past = console.duration(time.monotonic() - start)
-        shown = f": {output.bar.strip()}" if output.bar.strip() else ""
-        console.note(f"  {prefix}: at work for {past}{shown}")
+        shown = output.bar.strip() or output.last
+        console.note(f"  {prefix}: at work for {past}{shown and f': {shown}'}")
 
 
 def _failure(program: str, status: int, tail: Sequence[str]) -> PatchsetError:

@@ -24,7 +24,7 @@ from patchset.errors import UsageError
 from patchset.release import Release
 from patchset.series.apply import patched_tree
 from patchset.series.commits import read_commits
-from patchset.series.read import read, taken_proofs
+from patchset.series.read import read_series, taken_proofs
 from patchset.series.state import STOCK_REF
 
 #: Bound of one run, in seconds; an import of vLLM takes five to twenty.
@@ -77,7 +77,7 @@ def prove(release: Release, *, only: Sequence[str] = ()) -> list[Verdict]:
     ``only`` names the patches to prove. Without it, the proofs that the stock tree must
     pass run as well.
     """
-    patches = read(release).patches
+    patches = read_series(release).patches
     names = [patch.name for patch in patches]
     if unknown := set(only).difference(names):
         known = f"the series has {', '.join(names)}"

@@ -117,7 +117,8 @@ def release_names() -> list[str]:
 def releases() -> list[Release]:
     """All pins, oldest first."""
     return [
-        read(paths.patches_dir() / name / "release.toml") for name in release_names()
+        read_pin(paths.patches_dir() / name / "release.toml")
+        for name in release_names()
     ]
 
 
@@ -143,10 +144,10 @@ def load(name: str | None = None) -> Release:
             f"{hint}known: {', '.join(known) or 'none'}; nox -s pin -- {full} adds it, "
             "if vLLM has it",
         )
-    return read(paths.patches_dir() / full / "release.toml")
+    return read_pin(paths.patches_dir() / full / "release.toml")
 
 
-def read(file: Path) -> Release:
+def read_pin(file: Path) -> Release:
     """Read and check one ``release.toml``."""
     try:
         text = files.read_regular(file, MAX_PIN).decode()

@@ -161,7 +161,8 @@ class Launch:
         def run(*given: Any, **named: Any) -> None:
             for program in product(*map(range, grid)):
                 self.language.program = (*program, 0, 0)[:3]
-                for self.language.warp in self.order:
+                for warp in self.order:
+                    self.language.warp = warp
                     self.kernel(
                         *map(word, given), **{n: word(v) for n, v in named.items()}
                     )

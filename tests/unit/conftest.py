@@ -24,7 +24,8 @@ from typing import Any
 import pytest
 
 import registry
-from patchset import cli, doctor, results
+import results
+from patchset import cli, doctor
 from patchset.inputs import index
 from patchset.wheel import record
 
@@ -339,7 +340,7 @@ SITE = "usr/local/lib/python3.12/dist-packages"
 
 
 def site_files() -> dict[str, bytes]:
-    """Return what an installer leaves of the official wheel."""
+    """What an installer leaves of the official wheel."""
     found = recorded(official_files("vllm"))
     found["vllm/__pycache__/parser.cpython-312.pyc"] = b"of the old text"
     found["vllm-1.2.0.dist-info/INSTALLER"] = b"uv"
@@ -393,7 +394,7 @@ def packaged(project: Project) -> Project:
 
 @pytest.fixture
 def released(packaged: Project) -> Project:
-    """Return the made-up release with official wheels for two processors."""
+    """The made-up release with official wheels for two processors."""
     name = OFFICIAL.replace("x86_64", "aarch64")
     pin_wheel(packaged, "cuda", name, recorded(official_files("vllm")), "aarch64")
     return packaged

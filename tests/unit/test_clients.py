@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import results
 from clients import SUITE_VERSION, scenarios, table
 from clients.agents import CLIENTS
 from clients.install import HERE, THINKING_UNLESS, template
@@ -17,7 +18,6 @@ from clients.reading import declared, history
 from clients.scenarios import Call, Say, Turn, Write
 from conformance.lines import Child
 from conftest import running, until
-from patchset import results
 
 FOLDER = Path("/work-folder")
 CLIENT = CLIENTS["langchain"]

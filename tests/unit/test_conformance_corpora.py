@@ -23,11 +23,22 @@ READ = Call("read", {"file_path": "a", "limit": 1200})
 APART = ("cuts", "ended", "canitoolcall", "real-outputs")
 
 
-def test_each_corpus_is_the_same_every_time_and_its_names_are_unique() -> None:
-    for name, build in CORPORA.items():
-        cases = list(build())
-        assert cases == list(build()), name
+@pytest.fixture(scope="module")
+def every() -> dict[str, list[Case]]:
+    """All corpora."""
+    return {name: list(build()) for name, build in CORPORA.items()}
+
+
+def test_the_names_of_a_corpus_are_unique(every: dict[str, list[Case]]) -> None:
+    for name, cases in every.items():
         assert len({case.name for case in cases}) == len(cases), name
+
+
+@pytest.mark.parametrize("name", ["holdout-fragments", "holdout-ordinary"])
+def test_what_is_drawn_is_the_same_every_time(
+    name: str, every: dict[str, list[Case]]
+) -> None:
+    assert list(CORPORA[name]()) == every[name]
 
 
 def test_the_corpora_have_the_sizes_that_their_figures_are_quoted_with() -> None:
@@ -42,9 +53,9 @@ def test_the_corpora_have_the_sizes_that_their_figures_are_quoted_with() -> None
     assert [len(list(one)) for one in corpora] == [528, 117, 148, 50, 48, 28]
 
 
-def test_every_value_and_every_quoted_call_stands_in_its_output() -> None:
-    for name, build in CORPORA.items():
-        for case in build() if name not in APART else ():
+def test_every_value_stands_in_its_output(every: dict[str, list[Case]]) -> None:
+    for name, cases in every.items():
+        for case in cases if name not in APART else ():
             made = case.expected.calls
             texts = [text for call in made for text in call.texts().values()]
             assert all(text in case.output for text in texts), (name, case.name)

@@ -46,7 +46,7 @@ def goal(host: str, own_logins: None) -> str:
 
 
 def said(run: subprocess.CompletedProcess[str]) -> dict[str, str]:
-    """Return the words at the end of a command, by the first of each line."""
+    """The words at the end of a command, by the first of each line."""
     lines = (line.partition(" ") for line in run.stdout.splitlines())
     return {name: rest.strip() for name, _, rest in lines}
 
@@ -479,7 +479,7 @@ DOCKER = paths.project_root() / "docker"
 
 
 def instructions() -> list[str]:
-    """Return instructions with their continued lines joined, without comments."""
+    """Instructions with their continued lines joined, without comments."""
     lines = (DOCKER / "Dockerfile").read_text().splitlines()
     kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     joined = kept.replace("\\\n", " ").splitlines()

@@ -17,9 +17,8 @@ from conformance.adapters import AdapterError
 from conformance.case import parse
 from conformance.reading import ReadCall, Reading
 from conftest import StandIn
-from engines.__main__ import judged
-from engines.peers import read
 from image import container
+from judges.rust import judged
 from patchset import files, run_command
 from patchset.errors import PatchsetError, UsageError
 from server import build_dir
@@ -62,17 +61,17 @@ def test_lanes_import_each_other_in_one_direction() -> None:
         (AdapterError("no tree"), 3, ("error: no tree",)),
         (
             OSError(errno.ENOSPC, "No space left on device"),
-            7,
+            3,
             ("error: the disk is full", "next:  free some space"),
         ),
         (
             files.full_disk(Path()),
-            7,
+            3,
             ("error: the disk is full", "next:  free some space"),
         ),
         (
             ModuleNotFoundError(name="torch"),
-            5,
+            3,
             ("error: the Python package torch is not", "next:  run it by its session"),
         ),
         (
@@ -158,21 +157,6 @@ def test_a_call_that_was_quoted_and_a_cut_that_matters_are_counted_by_case() -> 
     counted = judged([(CASE, {"full": near, "w1": RIGHT})])
     found = (counted["right"], counted["form"], counted["burst_dependent"])
     assert found == (2, 1, 0)
-
-
-def test_deltas_of_a_peer_are_put_together_by_the_index_of_their_call() -> None:
-    deltas = [
-        ("a", []),
-        ("", [(0, "read", '{"p":'), (1, "write", "")]),
-        ("b", [(0, "", " 1}"), (1, "", "{")]),
-    ]
-    reading = read(deltas, "stop")
-    assert reading.content == "ab"
-    assert [(call.name, call.text, call.parsed) for call in reading.calls] == [
-        ("read", '{"p": 1}', {"p": 1}),
-        ("write", "{", None),
-    ]
-    assert any(broken.startswith("valid-json") for broken in reading.broken)
 
 
 def test_each_test_has_one_place() -> None:

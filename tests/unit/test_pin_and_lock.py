@@ -250,7 +250,7 @@ def test_the_cpu_lock_takes_the_torch_of_the_index(
     }
     with pytest.raises(UsageError) as caught:
         versions()
-    assert "nox -s lock -- v1.3.0 --target cuda" in str(caught.value.hint)
+    assert "nox -s pin -- --lock v1.3.0 --target cuda" in str(caught.value.hint)
 
 
 def test_overrides_and_constraints(index: PackageIndex, project: Project) -> None:

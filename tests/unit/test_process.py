@@ -123,7 +123,7 @@ for part in ("\\r10%|#", "  | 1/10", "\\r20%|##   | 2/10", "\\r"):
     time.sleep(0.2)
 time.sleep(1)
 print("\\rdone\\r", flush=True)
-time.sleep(0.2)
+time.sleep(0.7)
 print("last", end="")
 """
 
@@ -137,6 +137,7 @@ def test_a_progress_bar_is_shown_while_its_line_has_not_ended(
     assert any(
         re.fullmatch(r"  p: at work for \d s: 20%\|##   \| 2/10", x) for x in said
     )
+    assert not any("at work" in x and "done" in x for x in said), "it was shown"
     lines = [line for line in said if "at work" not in line]
     assert lines == ["  p: done", "  p: last"]
 
@@ -202,7 +203,7 @@ def run(
 
 
 def made(root: Path, folder: str) -> dict[str, str]:
-    """Return the sha256 of each file in a folder, and the commits of trees."""
+    """The sha256 of each file in a folder, and the commits of trees."""
     found = {}
     for place in sorted((root / folder).rglob("*")):
         name = place.relative_to(root).as_posix()

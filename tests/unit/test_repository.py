@@ -154,7 +154,7 @@ def test_the_lock_has_what_the_tool_needs() -> None:
     }
     for needed in map(Requirement, project["dependencies"]):
         version = pinned[canonicalize_name(needed.name)]
-        assert version in needed.specifier, f"{needed}: nox -s lock -- tool"
+        assert version in needed.specifier, f"{needed}: nox -s pin -- --lock tool"
     assert "--index-url" not in lock and "://" not in lock
 
 

@@ -185,7 +185,7 @@ FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 def verdict(wheel: Path) -> str:
-    """Return what verify says; nothing of a wheel that it accepts."""
+    """What verify says; nothing of a wheel that it accepts."""
     try:
         return "\n".join(verify(wheel).deviations)
     except PatchsetError as error:

@@ -17,6 +17,7 @@ from vllm.entrypoints.openai.responses.serving import OpenAIServingResponses
 from vllm.parser import ParserManager
 
 from vllm_qwen_tools.qwen_tool_deltas import is_cut, merge_deltas
+from vllm_qwen_tools.qwen_tool_outcomes import register
 from vllm_qwen_tools.qwen_tool_pairs import TOOL_PARSERS, reads_pair
 from vllm_qwen_tools.qwen_tool_parser import QwenToolParser, _LazyEngine
 
@@ -176,6 +177,7 @@ def install(say):
         tools = getattr(parser, "tool_parser_cls", None)
         if tools and reads_pair(tool_parser_name, tools, parser.reasoning_parser_cls):
             say(f"reads the calls of {tool_parser_name}. Not covered: {NOT_COVERED}.")
+            register()
             lazy = type("QwenToolAdapter", (_LazyEngine, tools), {})
             return type("QwenParser", (PluginParser, parser), {"tool_parser_cls": lazy})
         if tools and tool_parser_name in TOOL_PARSERS:

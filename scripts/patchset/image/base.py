@@ -9,6 +9,7 @@ import hashlib
 import re
 import tarfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -102,7 +103,8 @@ def check(part: Part, patched: PatchedRelease, blobs: Path | None = None) -> Non
     """
     site, info = layers.SITES[patched.target], layers.stock_info(patched)
     if blobs is not None:
-        tree = _Tree((f"{site}/vllm/", f"{info}/METADATA"))
+        advance = console.progress("looked through", size(part))
+        tree = _Tree((f"{site}/vllm/", f"{info}/METADATA"), advance)
         with console.step(f"hash vLLM's files in the base for {GOARCH[part.arch]}"):
             for entry in part.manifest["layers"]:
                 tree.add(blobs / entry["digest"].removeprefix("sha256:"))
@@ -147,15 +149,19 @@ class _Tree:
     """
 
     wanted: tuple[str, ...]
+    advance: Callable[[int], None]
     found: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
 
     def add(self, layer: Path) -> None:
         """Follow one more layer, which may hide files, or put links before them."""
+        before = 0
         try:
-            with tarfile.open(layer) as tar:
+            with layer.open("rb") as packed, tarfile.open(fileobj=packed) as tar:
                 for member in tar:
+                    self.advance(packed.tell() - before)
+                    before = packed.tell()
                     if tar.offset > _MAX_UNPACKED or len(self.found) > _MAX_FILES:
                         raise ValueError("it is larger than any image of vLLM")
                     self._member(tar, member)

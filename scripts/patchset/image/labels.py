@@ -25,7 +25,7 @@ LOCK_SHA256 = _OWN + "lock-sha256"
 
 
 def created(release: Release) -> datetime:
-    """Return the time that everything of a release carries, which is no clock's."""
+    """The time that everything of a release carries, which is no clock's."""
     return datetime.fromtimestamp(release.source_date_epoch, UTC)
 
 
@@ -46,7 +46,7 @@ def local(patched: PatchedRelease) -> str:
 
 
 def inputs(patched: PatchedRelease) -> dict[str, str]:
-    """Return the labels that name the checkout's state."""
+    """The labels that name the checkout's state."""
     return {
         VERSION: patched.version,
         _OCI + "revision": patched.pin.commit,  # of vLLM
@@ -57,7 +57,7 @@ def inputs(patched: PatchedRelease) -> dict[str, str]:
 
 
 def labels(patched: PatchedRelease, wheel: Path) -> dict[str, str]:
-    """Return the labels that every image of a patched release has."""
+    """The labels that every image of a patched release has."""
     release = patched.pin
     return inputs(patched) | {
         _OCI + "title": "vllm-mtp-patches",

@@ -120,7 +120,7 @@ def look(reference: Reference) -> Image:
 
 
 def digest(reference: Reference) -> str | None:
-    """Return the digest that a tag names; None if there is no such tag."""
+    """The digest that a tag names; None if there is no such tag."""
     try:
         return layout.digest(raw(reference))
     except NotFoundError:

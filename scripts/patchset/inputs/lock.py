@@ -74,7 +74,7 @@ def read(release: Release, use: Use, arch: Arch) -> list[Locked]:
     if not place.is_file():
         raise UsageError(
             f"{release.name} has no lock for {use} on {arch}: {place} is missing",
-            f"nox -s lock -- {release.name} --target {use} --arch {arch} writes it",
+            f"nox -s pin -- --lock {release.name} --target {use} --arch {arch} writes it",
         )
     try:
         with place.open("rb") as file:
@@ -83,7 +83,7 @@ def read(release: Release, use: Use, arch: Arch) -> list[Locked]:
         return [_locked(package) for package in packages]
     except (OSError, ValueError, PylockValidationError) as error:
         raise PatchsetError(
-            f"{place} cannot be read: {error}", "nox -s lock writes it again"
+            f"{place} cannot be read: {error}", "nox -s pin -- --lock writes it again"
         ) from error
 
 
@@ -133,7 +133,7 @@ def make(
             local[name] = file.read_text(encoding="utf-8")
     head = (
         f"Packages of an image of vLLM {release.name} for {use} on {arch}, beside vLLM.",
-        "Made by nox -s lock from the requirements of the official wheel,",
+        "Made by nox -s pin -- --lock from the requirements of the official wheel,",
         f"{pinned.file} sha256:{pinned.sha256};",
         *(f"{name}s in {name}s.{use}.txt;" for name in local),
         "do not edit.",
@@ -172,7 +172,7 @@ def make_build(
     wanted += [f"cuda-toolkit[{_TOOLKIT}]=={cuda}.*", _CUTLASS]
     head = (
         f"What compiles the modules of vLLM {release.name} (CUDA {cuda})",
-        f"on {arch}. Made by nox -s lock; do not edit.",
+        f"on {arch}. Made by nox -s pin -- --lock; do not edit.",
     )
     place = lock_file(release, "build", arch)
     unneeded = "".join(f"{name} ; python_version < '3'\n" for name in _NOT_NEEDED)

@@ -23,7 +23,7 @@ from patchset.series import patched_files
 from patchset.series import state as states
 from patchset.series.mail import Patch
 from patchset.series.patched_files import Change
-from patchset.series.read import FILES, Series, read
+from patchset.series.read import FILES, Series, read_series
 from patchset.series.state import BRANCH, STOCK_REF, State
 from patchset.series.stock_tree import stock_tree
 
@@ -46,7 +46,7 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
         AlreadyPresentError: the source has a patch's change already.
         PatchsetError: the tree holds work, or does not come out as pinned.
     """
-    series = read(release)
+    series = read_series(release)
     stock = stock_tree(release)
     tree = tree_of(release)
     with files.lock(tree):
@@ -288,7 +288,7 @@ def changes(release: Release) -> list[Change]:
         PatchsetError: they are not as pinned, or the patched tree holds other work.
     """
     refuse_work(release)
-    found = computed(read(release))
+    found = computed(read_series(release))
     patched_files.check(release, patched_files.sums_of(found))
     return found
 
@@ -332,7 +332,7 @@ class PatchedRelease:
     @cached_property
     def patches(self) -> list[Patch]:
         """The diffs of the series, in order."""
-        return read(self.pin).patches
+        return read_series(self.pin).patches
 
     @cached_property
     def digest(self) -> str:

@@ -9,7 +9,7 @@ from patchset.release import Release
 from patchset.series import patched_files
 from patchset.series.apply import changes, replayed
 from patchset.series.commits import DIFF
-from patchset.series.read import read
+from patchset.series.read import read_series
 from patchset.series.state import STOCK_REF
 
 #: Puts the patch into the official image; a second run changes nothing.
@@ -35,7 +35,7 @@ def export(release: Release) -> list[Path]:
     name = f"vllm-{release.version}-mtp.{release.revision}"
     folder = paths.build_dir() / "export"
     found = [c for c in changes(release) if c.path.startswith("vllm/")]
-    with replayed(read(release)) as tree:
+    with replayed(read_series(release)) as tree:
         diff = git.run(tree, "diff", *DIFF, STOCK_REF, "HEAD", "--", "vllm").decode()
     before = [replace(c, content=c.stock) for c in found if c.stock is not None]
     made = {

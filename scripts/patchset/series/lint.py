@@ -12,7 +12,7 @@ from patchset.series.read import (
     content_of,
     entries,
     entry_file,
-    read,
+    read_series,
     shared_diffs,
 )
 
@@ -25,7 +25,7 @@ def lint() -> list[str]:
         try:
             release = load(name)
             used.update(entries(release))
-            faults += _faults(read(release))
+            faults += _faults(read_series(release))
         except PatchsetError as error:
             faults.append(error.message)
     root = paths.patches_dir()

@@ -93,7 +93,7 @@ def entry_file(release: Release, entry: str) -> Path:
     return (paths.patches_dir() if shared else release.folder) / entry
 
 
-def read(release: Release) -> Series:
+def read_series(release: Release) -> Series:
     """The series with all its files; a patch with a fault is an error."""
     listed = entries(release)
     inputs = {SERIES: git.blob_id(content_of(release.folder / SERIES))}

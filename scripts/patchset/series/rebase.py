@@ -24,7 +24,7 @@ from patchset.series.apply import (
     waiting,
 )
 from patchset.series.commits import mails_of
-from patchset.series.read import SERIES, TAKEN, Series, content_of, entries, read
+from patchset.series.read import SERIES, TAKEN, Series, content_of, entries, read_series
 from patchset.series.refresh import Outcome, refresh
 from patchset.series.state import Port, State
 from patchset.series.stock_tree import stock_tree
@@ -76,7 +76,7 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
     if entries(new):
         raise UsageError(
             f"{new.name} has a series already",
-            f"nox -s drift -- {new.name} --series {source.name} tries another; to "
+            f"nox -s rebase -- --try {new.name} --series {source.name} tries another; to "
             f"replace it, empty {new.folder / SERIES} and delete its diffs",
         )
     if lost := sorted(file.name for file in new.folder.glob("*.diff")):
@@ -85,7 +85,7 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
             "delete them, or move them elsewhere, then run the same command again",
         )
     refuse_work(new)
-    series = read(source)
+    series = read_series(source)
     stock, patched = stock_tree(new), patched_tree(source)
     listed = [new.folder / SERIES]
     listed += [taken] if (taken := new.folder / TAKEN).exists() else []

@@ -28,7 +28,7 @@ from patchset.series.read import (
     content_of,
     entries,
     entry_file,
-    read,
+    read_series,
     shared_diffs,
     taken_proofs,
 )
@@ -81,7 +81,7 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
             now = State(
                 head=git.text(tree, "rev-parse", "HEAD"),
                 stock=state.stock,
-                inputs=read(release).inputs,
+                inputs=read_series(release).inputs,
                 applied=made.entries,
                 pinned=patched_files.read(release),
             )
@@ -95,7 +95,7 @@ def generate(chosen: Sequence[Release], outcome: Outcome) -> None:
         for release in chosen:
             place = patched_files.file(release)
             try:
-                sums = patched_files.sums_of(computed(read(release)))
+                sums = patched_files.sums_of(computed(read_series(release)))
             except ConflictError as error:
                 outcome.broken[release.name] = error
             else:
@@ -173,7 +173,7 @@ def _save(
 
 def _show_moved(release: Release, tree: Path, state: State, port: Port) -> None:
     """Stop once at patches that git has put on other files than they were for."""
-    found = moved(tree, read(load(port.source)))
+    found = moved(tree, read_series(load(port.source)))
     if found and not port.shown:
         shown = port.model_copy(update={"shown": True})
         states.write(tree, state.model_copy(update={"port": shown}))
@@ -268,7 +268,7 @@ def _ported(
 
     They are those of the patches that are gone.
     """
-    old = read(load(port.source))
+    old = read_series(load(port.source))
     names = {patch.name for patch in made.patches}
     dropped = [patch for patch in old.patches if patch.name not in names]
     proofs = {p for patch in dropped for p in patch.proofs}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plugin wheel: our parser for a stock vLLM that nobody may change.
 
-It is ``patches/plugin`` and six modules of ``patches/files``, which import each other
+It is ``patches/plugin`` and seven modules of ``patches/files``, which import each other
 from the plugin's package. Its bytes depend on those files and the default pin alone.
 """
 
@@ -20,7 +20,7 @@ PACKAGE = "vllm_qwen_tools"
 #: Raised by hand when ``patches/plugin`` changes what it covers.
 VERSION = 1
 
-_MODULES = ("compat", "deltas", "pairs", "parser", "reader", "values")
+_MODULES = ("compat", "deltas", "outcomes", "pairs", "parser", "reader", "values")
 _IMPORT = re.compile(rf"\bvllm\.parser\.(qwen_tool_({'|'.join(_MODULES)}))\b")
 _METADATA = """\
 Metadata-Version: 2.1

@@ -7,9 +7,10 @@ from typing import Any
 import click
 from rich.console import Console
 
+import results
 from bench import SUITE_VERSION, cells, kept, report, runner, workloads
 from bench.plot import draw
-from patchset import console, paths, results, run_command
+from patchset import console, paths, run_command
 from patchset.release import Release, load, releases
 from patchset.series.apply import patched_tree
 

@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import results
 from bench import SUITE_VERSION
 from bench.cells import LENGTHS
 from bench.report import compared
-from patchset import files, results
+from patchset import files
 from patchset.release import Release
-from patchset.results import Cell
+from results import Cell
 
 LANE = "bench"
 #: The summary's length: the greatest at which every stock release is measured.

@@ -17,11 +17,12 @@ from typing import Any
 
 import click
 
+import results
 from clients import SUITE_VERSION, scenarios, table
 from clients.agents import CLIENTS
 from clients.install import install, template
 from clients.runs import Job, Lane, LaneError
-from patchset import paths, release, results, run_command
+from patchset import paths, release, run_command
 
 #: A namespace with a loopback interface alone, whose processes end together.
 NAMESPACE = ["unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child"]

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import results
 from clients import SUITE_VERSION, scenarios
 from clients.agents import CLIENTS
 from clients.judge import HARMS
-from patchset import results
 from patchset.release import Release
 
 LANE = "clients"

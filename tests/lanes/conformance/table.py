@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+import results
 from conformance import SUITE_VERSION
 from conformance.check import HARMS
 from conformance.corpora import SUITE_VERSION as CORPORA_VERSION
 from conformance.report import TRAFFIC, Report
-from patchset import results
 from patchset.release import Release, load
 
 LANE = "conformance"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tokens RELEASE…``: ask the cache of releases, stock and patched.
+"""``python -m prefix_cache RELEASE…``: ask the prefix cache of releases, stock and
+patched.
 
 Exit status 1: a patched tree has a wrong schedule.
 """
@@ -8,8 +9,9 @@ from typing import Any
 
 import click
 
+import results
 from conformance.lines import run_json
-from patchset import paths, release, results, run_command
+from patchset import paths, release, run_command
 from patchset.errors import PatchsetError, UsageError
 from prefix_cache import SUITE_VERSION, table
 
@@ -17,7 +19,7 @@ from prefix_cache import SUITE_VERSION, table
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, required=True, metavar="RELEASE...")
 @click.option("--stock", is_flag=True, help="The stock tree instead.")
-@click.option("--seeds", default=12, show_default=True, help="Schedules of each kind.")
+@click.option("--seeds", default=2, show_default=True, help="Schedules of each kind.")
 @click.option(
     "--results", "keep", is_flag=True, help="Keep totals in results/prefix_cache."
 )
@@ -27,19 +29,24 @@ def command(names: tuple[str, ...], stock: bool, seeds: int, keep: bool) -> None
     for name in (release.load(each).name for each in names):
         for kind in results.KINDS[: 1 if stock else None]:
             found = schedules(name, kind, seeds)
-            for mode, by_k in found.items():
-                words = (f"k={k}: {table.words(one)}" for k, one in by_k.items())
-                print(f"{name} {kind}, async scheduling {mode}:", ", ".join(words))
-                if any(one.get("wrong") for one in by_k.values()) and kind == "patched":
-                    failed.append(f"{name}, async scheduling {mode}")
+            for shape, modes in found["shapes"].items():
+                for mode, by_k in modes.items():
+                    said = (f"k={k}: {table.words(one)}" for k, one in by_k.items())
+                    print(f"{name} {kind}, {shape}, async {mode}:", ", ".join(said))
+                    wrong = [
+                        line for one in by_k.values() for line in one.get("first", ())
+                    ]
+                    print(*(f"  {line}" for line in wrong), sep="\n", end="")
+                    failed += [f"{name} {line}" for line in wrong if kind == "patched"]
+            print(f"{name} {kind}, 30 turns from the cache: {found['turns']}")
             if keep:
-                results.keep(table.LANE, SUITE_VERSION, name, kind, {"async": found})
+                results.keep(table.LANE, SUITE_VERSION, name, kind, found)
     if failed:
-        raise PatchsetError(f"wrong prefixes: {'; '.join(failed)}")
+        raise PatchsetError("\n  ".join(["wrong prefixes:", *failed]))
 
 
 def schedules(name: str, kind: str, seeds: int) -> dict[str, Any]:
-    """The totals of one tree's schedules, by mode and k.
+    """The totals of one tree's schedules, by shape, mode and k.
 
     Raises:
         UsageError: there is no such tree.

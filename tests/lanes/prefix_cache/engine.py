@@ -88,6 +88,7 @@ class Setting:
         v2: The model runner (None: what the release takes).
         ranks: Data parallel ranks: above 1, steps begin without new prompts now and
             then, because another rank decodes.
+        longest: Of a request, in tokens.
     """
 
     mtp: int
@@ -103,6 +104,7 @@ class Setting:
     unit: int = 0
     v2: bool | None = None
     ranks: int = 1
+    longest: int = 512
 
     @property
     def served(self) -> bool:
@@ -561,7 +563,7 @@ class _Model(SimpleNamespace):
 
 
 def _scheduler(setting: Setting) -> Scheduler:
-    longest = 512
+    longest = setting.longest
     chosen = settings.SchedulerConfig(
         max_num_seqs=setting.requests,
         max_num_batched_tokens=setting.batched_tokens,

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random schedules of one release: how many meet a wrong state, and how much of the
 prompts comes from the cache.
+
+``python -m prefix_cache.schedules SEEDS`` prints all of them;
+``python -m prefix_cache.schedules SHAPE MODE K CACHE SEED`` runs one.
 """
 
 import json
@@ -11,11 +14,26 @@ from typing import Any
 
 from prefix_cache.engine import Engine, Setting, WrongCache
 
-BLOCK = 8
+BLOCK = 12
 REQUESTS = 12
 #: A roomy cache and one that preempts; a step's budget that cuts prompts at uneven
 #: places.
-CACHES = ((100, 17), (40, 20))
+CACHES = ((140, 26), (56, 29))
+KS = (0, 3, 5, 7)
+MODES = {"off": False, "on": True}
+#: What is served, by name. Drafters' blocks divide that of the states, share a divisor
+#: with it, or share none; DFlash and DSpark have windows of some layers.
+SHAPES: dict[str, dict[str, Any]] = {
+    "MTP": {},
+    "MTP, match unit": {"unit": 4},
+    "MTP, short chunks, two ranks": {"chunk": 15, "ranks": 2},
+    "drafter, block 1/3": {"drafter": 4},
+    "drafter, block 2/3": {"drafter": 8},
+    "drafter, block 5/12": {"drafter": 5},
+    "drafter with a window": {"drafter": 4, "window": 6},
+}
+#: Drafters that draft a whole block at once; MTP is served with five at most.
+DEEP = 15
 
 
 def run(seed: int, setting: Setting) -> Engine:
@@ -47,35 +65,81 @@ def run(seed: int, setting: Setting) -> Engine:
     return engine
 
 
-def judge(mtp: int, seeds: int, ahead: bool) -> dict[str, Any]:
-    """All schedules with ``mtp`` drafted tokens, with or without scheduling ahead."""
-    if not Setting(mtp, ahead=ahead).served:
+def setting(shape: str, mode: str, k: int, cache: int) -> Setting:
+    """What a schedule is served with; a block is longer than its drafts."""
+    scale = 1 if k < BLOCK else 2
+    blocks, budget = CACHES[cache]
+    given = SHAPES[shape]
+    sizes = {n: scale * given[n] for n in ("drafter", "window", "unit") if n in given}
+    return Setting(
+        k,
+        scale * BLOCK,
+        blocks,
+        scale * budget,
+        ahead=MODES[mode],
+        **{**given, **sizes},
+    )
+
+
+def judge(shape: str, mode: str, k: int, seeds: int) -> dict[str, Any]:
+    """All schedules of a shape with ``k`` drafted tokens.
+
+    ``first`` names a wrong schedule, in the words that repeat it.
+    """
+    if not setting(shape, mode, k, 0).served:
         return {"runs": 0}
     wrong: list[str] = []
-    runs = hit = prompts = 0
-    for blocks, budget in CACHES:
+    runs = stopped = hit = prompts = 0
+    for cache in range(len(CACHES)):
         for seed in range(seeds):
             runs += 1
             try:
-                engine = run(seed, Setting(mtp, BLOCK, blocks, budget, ahead=ahead))
+                engine = run(seed, setting(shape, mode, k, cache))
             except WrongCache as fault:
-                wrong.append(str(fault))
+                wrong.append(f"'{shape}' {mode} {k} {cache} {seed}: {fault}")
+            except AssertionError:  # vLLM's own: the engine ends
+                stopped += 1
             else:
                 hit += engine.hit_tokens
                 prompts += engine.prompt_tokens
-    return {
-        "runs": runs,
-        "wrong": len(wrong),
-        "hit": round(hit / max(prompts, 1), 2),
-        "first": wrong[:1],
-    }
+    share = round(hit / max(prompts, 1), 2)
+    found = {"runs": runs, "wrong": len(wrong), "hit": share, "first": wrong[:1]}
+    return found | ({"stopped": stopped} if stopped else {})
+
+
+def turns(k: int, count: int = 30) -> float:
+    """The share of an agent's prompts that comes from the cache: each of its turns
+    sends all that was said, and what a tool answered.
+    """
+    pick = random.Random(1)
+    engine = Engine(Setting(k, BLOCK, 2000, 8 * BLOCK, ahead=True, longest=4096))
+    said = [pick.randrange(3) for _ in range(10 * BLOCK)]
+    for _ in range(count):
+        name = engine.add(said, 20)
+        engine.finish(k // 2)
+        answer = [pick.randrange(3) for _ in range(pick.randrange(5, 5 * BLOCK))]
+        said = [*engine.requests[name].all_token_ids, *answer]
+    return engine.hit_tokens / engine.prompt_tokens
+
+
+def main(*words: str) -> None:
+    """All schedules, or the one that is named."""
+    if len(words) > 1:
+        shape, mode, k, cache, seed = words
+        run(int(seed), setting(shape, mode, int(k), int(cache)))
+        return print("right")
+    found = {}
+    for shape, given in SHAPES.items():
+        own = bool(given.get("drafter"))
+        depths = (*KS[1:], DEEP) if own else KS
+        found[shape] = {
+            mode: {str(k): judge(shape, mode, k, int(words[0])) for k in depths}
+            for mode in MODES
+        }
+    said = {str(k): round(turns(k), 2) for k in (0, 3)}
+    print(json.dumps({"shapes": found, "turns": said}))
 
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
-    modes = {"off": False, "on": True}
-    found = {
-        mode: {str(k): judge(k, int(sys.argv[1]), modes[mode]) for k in range(6)}
-        for mode in modes
-    }
-    print(json.dumps(found))
+    main(*sys.argv[1:])

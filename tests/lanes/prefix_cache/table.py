@@ -1,44 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
 """Table of the prefix cache lane: wrong schedules, and the share taken from the cache."""
 
+from collections import Counter
 from collections.abc import Iterable
 
-from patchset import results
+import results
 from patchset.release import Release
 from prefix_cache import SUITE_VERSION
 
 LANE = "prefix_cache"
-_KS = [str(k) for k in range(6)]
 
 
 def table(found: Iterable[Release]) -> str:
-    """Two rows a release, with async scheduling off and on; one column for each k."""
+    """One row a release: its schedules with MTP, and with each kind of drafter."""
     rows = []
     for release in found:
         run = results.read(LANE, release.name)
-        cells = {kind: run[kind] for kind in results.KINDS if kind in run}
+        cells = {
+            kind: run[kind]
+            for kind in results.KINDS
+            if "shapes" in run.get(kind, {})  # not of an earlier suite
+        }
+        if not cells:
+            continue
         day = results.taken(cells.values(), SUITE_VERSION, release.name)
-        for mode in dict.fromkeys(m for cell in cells.values() for m in cell["async"]):
-            by_mode = {
-                kind: cell["async"].get(mode, {}) for kind, cell in cells.items()
-            }
-            shown = [_schedules(by_mode, k) for k in _KS]
-            rows.append([release.name, mode, *shown, day])
-    head = "".join(f" | k = {k}" for k in _KS)
-    return results.table(f"release | async scheduling{head} | taken", rows)
+        shown = [
+            results.change(
+                {kind: total(cell, own) for kind, cell in cells.items()}, words
+            )
+            for own in (False, True)
+        ]
+        session = results.change(cells, _turns)
+        rows.append([release.name, *shown, session, day])
+    head = "release | MTP or no drafts | drafters | 30 turns, k = 3 | taken"
+    return results.table(head, rows)
 
 
-def _schedules(by_kind: dict[str, results.Cell], k: str) -> str:
-    both = {kind: by_k.get(k, {}) for kind, by_k in by_kind.items()}
-    if both.get("stock") and not both["stock"]["runs"]:
-        return words(both["stock"])
-    return results.change(both, words)
+def total(cell: results.Cell, drafter: bool) -> results.Cell:
+    """The sum of all schedules, of those with a drafter or of the others."""
+    sums: Counter[str] = Counter()
+    for shape, modes in cell["shapes"].items():
+        if shape.startswith("drafter") == drafter:
+            for by_k in modes.values():
+                for one in by_k.values():
+                    ended = {n: one.get(n, 0) for n in ("runs", "wrong", "stopped")}
+                    sums.update(ended)
+    return dict(sums)
 
 
 def words(found: results.Cell) -> str:
-    """Wrong schedules of all, and the share of the prompts taken from the cache."""
+    """Wrong schedules of all; those that vLLM itself ended are named."""
     if not found:
         return results.NOT_RUN
     if not found["runs"]:
         return "not supported"
-    return f"{found['wrong']}/{found['runs']}, {found['hit']:.0%}"
+    stopped = f", {found['stopped']} stopped" if found.get("stopped") else ""
+    share = f", {found['hit']:.0%}" if "hit" in found else ""
+    return f"{found['wrong']}/{found['runs']}{share}{stopped}"
+
+
+def _turns(cell: results.Cell) -> str:
+    return f"{cell['turns']['3']:.0%}" if cell else results.NOT_RUN

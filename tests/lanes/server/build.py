@@ -6,7 +6,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from patchset import files, paths, results
+import results
+from patchset import files, paths
 from patchset.errors import PatchsetError
 from patchset.series import patched_files
 from patchset.series.apply import PatchedRelease

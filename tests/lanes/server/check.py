@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from patchset import files, results
+import results
+from patchset import files
 from patchset.errors import PatchsetError
 from patchset.release import Release, load
 from patchset.series import patched_files

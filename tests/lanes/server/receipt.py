@@ -188,7 +188,7 @@ def _run(
         jobs = [Job(variant, RECALL, 3) for variant in VARIANTS]
     kernels = {} if model else {name: servers.kernels(name) for name in VARIANTS}
 
-    def with_(results: dict[str, Any], failures: dict[str, str]) -> report.Receipt:
+    def receipt_of(results: dict[str, Any], failures: dict[str, str]) -> report.Receipt:
         left = [str(job) for job in jobs if str(job) not in {**results, **failures}]
         return receipt | {
             "kernels": kernels,
@@ -202,9 +202,9 @@ def _run(
 
     # A run that is cut off leaves the receipt of what was done.
     def so_far(results: dict[str, Any], failures: dict[str, str]) -> None:
-        _write(with_(results, failures), out, folders)
+        _write(receipt_of(results, failures), out, folders)
 
-    return with_(*serve(servers, jobs, receipt, out, seconds, so_far))
+    return receipt_of(*serve(servers, jobs, receipt, out, seconds, so_far))
 
 
 def _kept(file: Path, key: str) -> dict[str, Any]:

@@ -8,18 +8,17 @@ from pathlib import Path
 import click
 
 import bench
-import bfcl
 import clients
 import conformance
-import engines
+import judges
 import prefix_cache
+import results
 from bench import kept, plot
-from bfcl import table as bfcl_table
 from clients import table as clients_table
 from conformance import corpora
 from conformance import table as conformance_table
-from engines import table as engines_table
-from patchset import console, files, paths, results, run_command
+from judges import table as judges_table
+from patchset import console, files, paths, run_command
 from patchset.release import Release, releases
 from prefix_cache import table as prefix_cache_table
 from server import check as receipts
@@ -32,8 +31,7 @@ SUITES = {
     "bench": bench.SUITE_VERSION,
     "clients": clients.SUITE_VERSION,
     "prefix_cache": prefix_cache.SUITE_VERSION,
-    "bfcl": bfcl.SUITE_VERSION,
-    "engines": engines.SUITE_VERSION,
+    **{lane.name: lane.suite for lane in judges.LANES},
 }
 
 
@@ -92,13 +90,14 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "Conformance": conformance_table.table,
     "Other reasoning parsers": conformance_table.pairs_table,
     "Corpora": conformance_table.corpora_table,
-    "Ordinary calls": bfcl_table.table,
+    "Ordinary calls": judges_table.bfcl,
+    "canitoolcall": judges_table.canitoolcall,
     "Cost": kept.table,
     "Clients": clients_table.table,
     "Servers": partial(receipts.table, target="cpu"),
     "Runs on GPUs": partial(receipts.table, target="cuda"),
     "Cached prefixes": prefix_cache_table.table,
-    "Other engines": engines_table.table,
+    "Rust frontend": judges_table.rust,
 }
 
 

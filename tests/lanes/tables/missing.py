@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import click
 
+import results
 from bench import kept
-from patchset import console, paths, results, run_command
+from patchset import console, paths, run_command
 from patchset.release import Release, load, releases
 from patchset.wheel import plugin
 from server import check as receipts
@@ -54,7 +55,8 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
     yield "conformance", "patched guard", guard
     client = (name, "--both", "--results")
     yield "prefix_cache", "patched", ("prefix_cache", name, "--results")
-    yield "bfcl", "patched", ("bfcl", "--both", name, "--results")
+    for judge in ("bfcl", "canitoolcall"):
+        yield judge, "patched", ("judges", judge, name, "--both", "--results")
     yield "bench", "patched", ("bench", name, "--results")
     yield "clients", "patched", ("clients", *client)
     if release.default:
@@ -63,7 +65,7 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
             "reader",
             ("conformance", "--reader", "--case=corpora", "--sample=0", "--results"),
         )
-        yield "engines", "patched qwen3_coder", ("engines", "--results")
+        yield "rust", "stock", ("judges", "rust", name, "--results")
     if name == model.RELEASE:
         words = ("--target", "cpu", "--all", "--seconds", "28800", "--results")
         yield "receipts", "cpu", ("server", name, *words)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws what goes wrong by release: stock red, patched green, as docs/faults.svg."""
 
+import results
 from conformance import table
-from patchset import results
 from patchset.release import Release
 
 #: What a column counts: its heading, and the harms of the suite.

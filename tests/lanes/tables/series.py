@@ -4,10 +4,10 @@
 import html
 import itertools
 
-from patchset import results
+import results
 from patchset.release import Release
 from patchset.series.mail import Patch
-from patchset.series.read import FILES, entries, read
+from patchset.series.read import FILES, entries, read_series
 
 
 def releases_table(found: list[Release]) -> str:
@@ -33,7 +33,7 @@ def patches_table(found: list[Release]) -> str:
     """
     by_name: dict[str, list[tuple[Release, Patch]]] = {}
     for release in found:
-        for patch in read(release).patches:
+        for patch in read_series(release).patches:
             by_name.setdefault(patch.name, []).append((release, patch))
     rows = []
     for name, users in by_name.items():

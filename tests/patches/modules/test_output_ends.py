@@ -5,23 +5,9 @@ from typing import Any
 
 import pytest
 
-from conformance import tokens
-from conformance.host.engine import Script
-from harness import (
-    SURFACES,
-    THINKING,
-    TOOLS,
-    application,
-    ask,
-    body_of,
-    call,
-    ids,
-    post,
-    wrapped_tokenizer,
-)
+from harness import THINKING, TOOLS, ask, call, ids, wrapped_tokenizer
 
 WIDTHS = (None, 1, 100_000)
-END = "<|im_end|>"
 READ = call("read", ("path", "/a"))
 #: Calls that count only if the model ends its turn behind them.
 HELD = {
@@ -30,49 +16,22 @@ HELD = {
 }
 
 
-def said(output: str, width: int | None, *, kept: bool) -> Any:
-    """A script whose end token has a text if it is ``kept``."""
-    texts = tokens.deltas(tokens.load(), ids(output))
-    pairs = [
-        *zip(texts, ids(output), strict=True),
-        (END if kept else "", tokens.load().token_to_id(END)),
-    ]
-    step = width or 100_000
-    bursts = [pairs[at : at + step] for at in range(0, len(pairs), step)]
-    return Script(
-        tuple(
-            ("".join(text for text, _ in burst), tuple(one for _, one in burst))
-            for burst in bursts
-        ),
-        "stop",
-    )
-
-
-def ended(output: str, width: int | None, surface: str, *, kept: bool = True) -> Any:
-    """What a client reads of an output whose end token's text the request wants."""
-    reader = SURFACES[surface]
-    body = body_of(surface, "none", width is not None, TOOLS)
-    body["include_stop_str_in_output"] = kept
-    app = application("none", "qwen3_coder")
-    status, answer = post(app, reader.PATH, body, said(output, width, kept=kept))
-    assert status == 200, answer
-    return (reader.read_full if width is None else reader.read_stream)(answer)
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("surface", ["chat", "responses"])
 def test_the_end_token_is_not_text(surface: str, width: int | None) -> None:
-    assert ended("Fine.", width, surface).content == "Fine."
+    options: dict[str, Any] = {"surface": surface, "include_stop_str_in_output": True}
+    assert ask("Fine.", width, **options).content == "Fine."
     for output in (READ, *HELD.values()):
-        assert [one.name for one in ended(output, width, surface).calls] != []
+        assert [one.name for one in ask(output, width, **options).calls] != []
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kept", [True, False])
 def test_an_end_token_that_is_spelled_is_text(kept: bool, width: int | None) -> None:
     """With other tokens than its own, as a model that writes about it does."""
-    reading = ended("It is <|im_\u200bend|>.", width, "chat", kept=kept)
-    assert reading.content == "It is <|im_\u200bend|>."
+    output = "It is <|im_\u200bend|>."
+    reading = ask(output, width, include_stop_str_in_output=kept)
+    assert reading.content == output
 
 
 @pytest.mark.parametrize("width", WIDTHS)

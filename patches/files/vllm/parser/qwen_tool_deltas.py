@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +189,9 @@ class QwenDeltaStream:
         self.opens_in_reasoning = reasoning
         self.quoted_calls = 0
         self.call_is_cut = False
+        self._raw: list[str] | None = None  # the output, where it may be logged
+        if logger.isEnabledFor(logging.DEBUG):
+            self._raw = []
         self._calls = 0
         self._more_arguments: TextDelta
         self._writer = ArgumentsWriter(ToolSchema(None))
@@ -198,6 +202,8 @@ class QwenDeltaStream:
 
     def feed(self, text: str) -> list[DeltaMessage]:
         """Read the next piece of the output."""
+        if self._raw is not None:
+            self._raw.append(text)
         events = self._reader.feed(text)
         if len(events) == 1:  # as most are
             event, text = events[0]
@@ -234,7 +240,20 @@ class QwenDeltaStream:
             stopped: See :meth:`QwenToolReader.finish`.
 
         """
-        return self._deltas(self._reader.finish(cut, stopped=stopped))
+        deltas = self._deltas(self._reader.finish(cut, stopped=stopped))
+        outcomes = self.outcomes
+        if self._raw is not None and any(
+            outcomes[name] for name in ("held", "forgiven", "cut")
+        ):
+            logger.debug("Tool calls: %s; output: %r", outcomes, "".join(self._raw))
+        return deltas
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """How many calls were read in which way; see ``qwen_tool_outcomes``."""
+        found = {**self._reader.outcomes, "cut": int(self.call_is_cut)}
+        plain = self._calls - sum(found.values()) + found["text"]
+        return {"plain": max(plain, 0), **found}
 
     def _tool(self, name: str) -> ToolSchema:
         if (tool := self._tools.get(name)) is None:

@@ -20,6 +20,7 @@ from vllm.parser.qwen_tool_deltas import (
     merge_deltas,
     takes_undeclared_calls,
 )
+from vllm.parser.qwen_tool_outcomes import record, register
 from vllm.parser.qwen_tool_pairs import QwenParser, reads_pair
 from vllm.parser.qwen_tool_reader import THINK_END, THINK_START, TOOL_CALL_START
 from vllm.tool_parsers.abstract_tool_parser import ToolParser
@@ -118,6 +119,7 @@ class QwenToolParser(QwenParser):
                 self, model_output, request, enable_auto_tools, *args, **kwargs
             )
         reasoning, content, calls = super().parse(model_output, request, **kwargs)
+        record(self._last_opened.outcomes)
         record_tool_parser_invocation(
             is_tool_called=bool(calls), is_streaming=False, request=request
         )
@@ -137,6 +139,8 @@ class QwenToolParser(QwenParser):
             delta = DelegatingParser.parse_delta(self, *step, finished=finished)
             return [] if delta is None else [delta]
         deltas = super().parse_deltas(*step, finished=finished)
+        if finished:
+            record(self._last_opened.outcomes)
         is_tool_called = False
         for delta in deltas:
             if delta.tool_calls:
@@ -189,5 +193,6 @@ def compose(
         tool_parser_name, tool_parser_cls, reasoning_parser_cls
     ):
         return DelegatingParser, tool_parser_cls
+    register()
     lazy = type("QwenToolAdapter", (_LazyEngine, tool_parser_cls), {})
     return QwenToolParser, lazy

@@ -590,6 +590,10 @@ class QwenToolReader:
         undeclared_calls: Whether other functions than the tools can be called.
 
     Feed the output with :meth:`feed`, then call :meth:`finish` once.
+
+    Attributes:
+        outcomes: Calls that were held and count, whose end was forgiven, or that
+            were held and are text.
     """
 
     def __init__(
@@ -629,6 +633,7 @@ class QwenToolReader:
         self._quotes: list[_Quote] = []  # that are open
         self._object = _Object()  # that a held call is, or holds
         self._in_garbled = False  # a parameter of a garbled call is open
+        self.outcomes = {"held": 0, "forgiven": 0, "text": 0}
         self._tag_gap = ""  # the value's white space before a tag, if that ends it
         self._tag_indent: str | None = None  # of a tag that is first on its line
 
@@ -844,6 +849,7 @@ class QwenToolReader:
         if held.in_reasoning:
             self._end_reasoning()
         self._close_gap(self._tokens[held.start].gap)
+        self.outcomes["held"] += [kind for kind, _ in held.events].count(EventType.CALL)
         self._decide(held, is_right=True)
         self._lines.end_call()
 
@@ -872,6 +878,7 @@ class QwenToolReader:
         """The held calls are text, up to the token at *end*; read on there."""
         held = self._held_calls
         assert held is not None
+        self.outcomes["text"] += 1
         self._decide(held, is_right=False)
         self._at = end
         first, *rest = self._tokens[held.start : end]
@@ -1016,6 +1023,8 @@ class QwenToolReader:
         if (held := self._held_calls) is not None:
             held.back = self._at
             return self._behind_held_call(held)
+        last = self._tokens[self._at - 1].kind if self._at else None
+        self.outcomes["forgiven"] += last is not Kind.TOOL_CALL_END
         self._lines.end_call()
         return _AFTER_CALL
 

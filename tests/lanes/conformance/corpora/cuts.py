@@ -73,10 +73,9 @@ def _cuts(
         frames.append([range(at + a, at + b) for a, b in _frame(call, text, ended)])
         at += len(text) + 1
     for at in range(len(before), len(output)):
-        # A call behind it shows that a call has ended.
-        possible = certain = sum(place <= at for place in opened[1:])
-        if spelling in spellings.NEITHER_TAG:
-            certain = 0  # prose could have followed
+        # A call behind it shows that a call has ended; a bare one is held to the end.
+        possible = sum(place <= at for place in opened[1:])
+        certain = 0 if spelling.bare() else possible
         while possible < len(calls) and any(at in r for r in frames[possible]):
             possible += 1
         yield make(

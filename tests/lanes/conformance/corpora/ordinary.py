@@ -73,9 +73,8 @@ def _outputs(
         if way is spellings.NO_ENDS and between.strip() and count > 1:
             continue  # only a call that follows at once shows where it ends
         output = spellings.joined(chosen, way, between)
-        has_prose = bool(BEHIND[back] or (between.strip() and count > 1))
-        is_open = way in spellings.NEITHER_TAG and has_prose
         texts = [BEFORE[front], *[between] * (count - 1), BEHIND[back]]
+        prose = BEHIND[back] or (count > 1 and between.strip())
         words = [
             str(count),
             way.name,
@@ -88,8 +87,8 @@ def _outputs(
             name=" / ".join(word for word in words if word),
             output=BEFORE[front] + output + BEHIND[back],
             calls=tuple(chosen),
+            ambiguous=spellings.EXAMPLE if prose and way.bare() else "",
             content=" ".join(texts),
-            ambiguous=spellings.AN_EXAMPLE if is_open else "",
         )
 
 

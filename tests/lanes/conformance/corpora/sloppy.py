@@ -78,8 +78,8 @@ def spelled(spelling: Spelling) -> Iterator[Case]:
             ambiguous = "the block's closers or the call's"
         if follows.startswith("prose") and spelling is spellings.NO_ENDS:
             ambiguous = "nothing shows where the call ends"
-        if follows.startswith("prose") and spelling in spellings.NEITHER_TAG:
-            ambiguous = spellings.AN_EXAMPLE
+        if follows.startswith("prose") and spelling.bare():
+            ambiguous = spellings.EXAMPLE
         yield _case(
             f"{value} / {follows}",
             spelling.write(call),

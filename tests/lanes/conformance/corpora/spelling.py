@@ -34,6 +34,10 @@ class Spelling:
     end: str = "\n</function>\n</tool_call>"
     quote: str = ""
 
+    def bare(self) -> bool:
+        """Whether the call has neither ``<tool_call>`` nor ``</tool_call>``."""
+        return "tool_call" not in self.opener + self.end
+
     def write(self, call: Call) -> str:
         """The call in this spelling."""
         mark, closer = self.quote, "</parameter>"
@@ -125,15 +129,13 @@ FIRST = (
 STOCK = (*FIRST, CRLF, BLANK_LINES, ONE_LINE_BARE, NO_ENDS)
 """All spellings that stock vLLM reads."""
 
-NEITHER_TAG = (BARE, ONE_LINE_BARE)
-"""Spellings in which a call with prose behind it cannot be told from an example."""
-
-AN_EXAMPLE = "a call without <tool_call> and </tool_call>, or an example"
-
 BEYOND = (PRETTY, NO_PARAMETER_END, QUOTED_NAMES)
 """Spellings that models use and stock vLLM does not read."""
 
 ALL = (*STOCK, *BEYOND)
+
+EXAMPLE = "with neither tag and prose behind it: an example, or a bare call"
+"""Why a call that is ``bare`` has no one right reading."""
 
 
 def joined(calls: Iterable[Call], spelling: Spelling, separator: str) -> str:

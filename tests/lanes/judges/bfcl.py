@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m bfcl [RELEASE…]``: replay BFCL's published answers.
-
-Exit status 0: patched releases are all right; 1: one is not; 3: could not run.
+"""BFCL's published answers through a release's serving code, judged by BFCL's own
+checker.
 """
 
 import itertools
@@ -12,10 +11,11 @@ from typing import Any
 
 import click
 
-from bfcl import SUITE_VERSION, table
-from bfcl.entries import Entry, Template, load
-from conformance.adapters import AdapterError, Job, TreeAdapter
-from patchset import files, paths, release, results, run_command
+import results
+from conformance.adapters import Job, TreeAdapter
+from judges import BFCL
+from judges.entries import Entry, Template, load
+from patchset import files, paths, release
 
 #: As a client that does not stream, and with 0 to 5 drafted tokens a step. Widths are
 #: drawn by the entry's name.
@@ -125,12 +125,8 @@ def command(names: tuple[str, ...], both: bool, jobs: int, keep: bool) -> bool:
                 "possible": len(possible),
                 "right": right,
             }
-            results.keep(table.LANE, SUITE_VERSION, name, kind, cell)
+            results.keep(BFCL.name, BFCL.suite, name, kind, cell)
     print(f"set apart, of {len(entries)}: {', '.join(apart)}")
     text = json.dumps(wrong_of, ensure_ascii=False, indent=1)
     files.write_text(folder / "wrong.json", text + "\n")
     return any(wrong_of[f"{name} patched"] for name in pinned)
-
-
-if __name__ == "__main__":
-    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0, AdapterError)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""canitoolcall's fixtures of this format through a release's serving code, judged by
+canitoolcall's own checks.
+
+A fixture has ids of its model's tokenizer and no finish reason. The suite's tokenizer
+encodes its text; one with the tag ``truncated`` ends with ``length``, any other with
+``stop``.
+"""
+
+import itertools
+import json
+import tomllib
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+from canitoolcall.checks import NONSTREAM, case_status, run_checks
+from canitoolcall.fixtures import Family, Fixture, load_family, load_fixtures
+from canitoolcall.results import Observation, ParsedToolCall, ParseResult, Status
+
+import results
+from conformance.adapters import Job, TreeAdapter
+from judges import CANITOOLCALL
+from patchset import files, paths, release
+
+FAMILY = "qwen3-xml"
+#: How an output is cut, by column: as a client that does not stream, and with 0, 3
+#: and 5 drafted tokens a step.
+COLUMNS = {"not streamed": "full", "k=0": "w1", "k=3": "mtp3#0", "k=5": "mtp5#0"}
+#: Fixtures whose verdict is not this project's, with the reason.
+DIFFERENCES = Path(__file__).with_name("differences.toml")
+
+
+def start(fixture: Fixture) -> str:
+    """The suite's name of what the fixture's prompt ends with."""
+    prompt = fixture.generation_prompt or ""
+    if prompt.endswith("</think>\n\n"):
+        return "closed"
+    return "open" if prompt.endswith("<think>\n") else "plain"
+
+
+def job(fixture: Fixture) -> Job:
+    """What the host takes: a case of the conformance suite, to be read alone."""
+    end = "length" if fixture.truncated else "stop"
+    functions = (tool["function"] for tool in fixture.tools)
+    case = {
+        "description": f"canitoolcall, {fixture.id}",
+        "class": "must",
+        "source": "canitoolcall",
+        "tools": [
+            {
+                "name": function["name"],
+                "description": function.get("description", ""),
+                "parameters": function.get("parameters", {}),
+            }
+            for function in functions
+        ],
+        "starts": [start(fixture)],
+        "output": fixture.raw_output,
+        "end": end,
+        "expected": {"finish_reason": end},
+    }
+    return {
+        "name": fixture.id,
+        "case": case,
+        "surfaces": ["chat"],
+        "starts": [start(fixture)],
+        "schedules": list(COLUMNS.values()),
+        "readings": True,
+    }
+
+
+def parsed(read: Mapping[str, Any] | None) -> ParseResult:
+    """What a chat client read, as canitoolcall takes it."""
+    if read is None:
+        return ParseResult(exception="HostError: the host died or gave no answer")
+    return ParseResult(
+        content=read["content"] or None,
+        reasoning_content=read["reasoning"] or None,
+        tool_calls=tuple(
+            ParsedToolCall(call["name"], call["text"]) for call in read["calls"]
+        ),
+        exception=read["failed"] or None,
+    )
+
+
+def wrong(fixture: Fixture, family: Family, read: Mapping[str, Any]) -> dict[str, str]:
+    """By column, what canitoolcall's checks find wrong with what was read."""
+    streams = {name: parsed(read.get(name)) for name in list(COLUMNS.values())[1:]}
+    rows = run_checks(fixture, family, Observation(parsed(read.get("full")), streams))
+    found = {}
+    for column, way in COLUMNS.items():
+        label = NONSTREAM if way == "full" else way
+        own = [row for row in rows if row.strategy == label]
+        if case_status(own) not in (Status.PASS, Status.SOFT_PASS):
+            bad = (row for row in own if row.status in (Status.FAIL, Status.ERROR))
+            found[column] = "; ".join(f"{row.check}: {row.detail}" for row in bad)
+    return found
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("names", nargs=-1, metavar="[RELEASE]...")
+@click.option("--both", is_flag=True, help="The stock tree as well.")
+@click.option("--jobs", default=2, show_default=True, help="Processes.")
+@click.option(
+    "--results", "keep", is_flag=True, help="Keep totals in results/canitoolcall."
+)
+def command(names: tuple[str, ...], both: bool, jobs: int, keep: bool) -> bool:
+    """Replay canitoolcall's fixtures on each RELEASE, or the default one.
+
+    canitoolcall's own checks judge what a client reads. Exit status 0: of patched
+    releases only those of differences.toml are wrong, and all of these; 1: another
+    one is, or one is right; 3: could not run.
+    """
+    pinned = [release.load(name).name for name in names or [None]]
+    family = load_family(FAMILY)
+    fixtures = {one.id: one for one in load_fixtures(families=[FAMILY])}
+    reasons = tomllib.loads(DIFFERENCES.read_text(encoding="utf-8"))
+    all_wrong: dict[str, dict[str, dict[str, str]]] = {}
+    for name, kind in itertools.product(pinned, results.KINDS):
+        if kind == "stock" and not both:
+            continue
+        adapter = TreeAdapter(paths.trees_dir(name) / kind, workers=jobs)
+        found = {
+            result["name"]: bad
+            for result in adapter.run([job(one) for one in fixtures.values()])
+            if (bad := wrong(fixtures[result["name"]], family, result["readings"]))
+        }
+        right = {
+            column: len(fixtures) - sum(column in bad for bad in found.values())
+            for column in COLUMNS
+        }
+        counts = ", ".join(f"{count} ({column})" for column, count in right.items())
+        print(f"{name} {kind}: of {len(fixtures)} fixtures, right: {counts}")
+        for one, bad in sorted(found.items()):
+            print(f"  {one} ({', '.join(bad)}): {next(iter(bad.values()))[:200]}")
+            if kind == "patched":
+                print(f"    {reasons.get(one, 'no reason in differences.toml')}")
+        all_wrong[f"{name} {kind}"] = found
+        if keep:
+            cell = {
+                "canitoolcall": version("canitoolcall"),
+                "fixtures": len(fixtures),
+                "right": right,
+                "wrong": sorted(found),
+            }
+            lane = CANITOOLCALL
+            results.keep(lane.name, lane.suite, name, kind, cell)
+    place = paths.build_dir() / "judges" / "canitoolcall.json"
+    files.write_text(place, json.dumps(all_wrong, ensure_ascii=False, indent=1) + "\n")
+    return any(set(all_wrong[f"{name} patched"]) != set(reasons) for name in pinned)
