@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conformance.host.engine import MODEL, argument_parser
+from conformance.host.engine import MODEL, argument_parser, use_cpu_platform
 from cutting import OPEN, SENT, USER, WHOLE
 from harness import TOOLS, application, ids, post
 
@@ -18,6 +18,7 @@ REQUEST = {"model": MODEL, "messages": [USER], "tools": TOOLS}
 
 def derendered(output: str, end: str) -> Any:
     """The choice that is made of an output's token ids."""
+    use_cpu_platform()  # which the options need to be known
     known = "--enable-scale-out" in argument_parser().format_help()
     app = application("none", "qwen3_coder", *["--enable-scale-out"] * known)
     choice = {"index": 0, "token_ids": ids(output), "finish_reason": end}
