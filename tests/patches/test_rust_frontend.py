@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from conformance.host.engine import use_cpu_platform
+from window import source
 
 RUST, PYTHON = "rust", "python"
 
@@ -72,6 +73,8 @@ OFF = {**ON, "VLLM_QWEN_TOOL_READER": "0"}
         (tools("qwen3_xml"), OFF, RUST),
         (tools("step3p5"), OFF, RUST),
         (tools("hermes"), ON, RUST),
+        ([*tools("qwen3_coder"), "--reasoning-parser", "glm45"], ON, RUST),
+        ([*tools("qwen3_coder"), "--reasoning-parser", "qwen3"], ON, PYTHON),
         ([], ON, RUST),
         (tools("qwen3_coder"), {}, PYTHON),
     ],
@@ -83,3 +86,18 @@ def test_other_servers_are_as_before(
     frontend: str,
 ) -> None:
     assert started(monkeypatch, *options, **variables) == frontend
+
+
+def test_grpc_keeps_the_rust_frontend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It alone serves it; the server starts, and says what reads the calls."""
+    said: list[str] = []
+    serve = launcher()
+    if "grpc_port" not in source("entrypoints/cli/serve.py"):
+        pytest.skip("this release has no --grpc-port")
+    monkeypatch.setattr(
+        serve.logger, "warning", lambda text, *words: said.append(text % words)
+    )
+    options = [*tools("qwen3_coder"), "--grpc-port", "50051"]
+    assert started(monkeypatch, *options, **ON) == RUST
+    (line,) = said
+    assert "--grpc-port" in line

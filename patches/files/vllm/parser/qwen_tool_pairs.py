@@ -88,6 +88,9 @@ class QwenParser(DelegatingParser):
     ids.
     """
 
+    #: A frontend without this reader reads otherwise: ``vllm serve`` asks.
+    reads_whole_output = True
+
     # How an output is read that begins in the reasoning, or does not.
     _open_stream: Callable[[Request], Any]
 
