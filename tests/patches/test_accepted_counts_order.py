@@ -66,7 +66,9 @@ def _batch() -> Any:
 def test_each_request_keeps_its_count(
     early: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """a ends, c takes its row, d is new. Stock, early: c has b's count."""
+    """a ends, d takes its row and, as it is a prompt, changes it with c. Stock, early:
+    c has d's count.
+    """
     from vllm.v1 import utils
     from vllm.v1.worker import block_table, gpu_input_batch
     from vllm.v1.worker import gpu_model_runner as module
@@ -93,6 +95,7 @@ def test_each_request_keeps_its_count(
     runner.use_async_spec_decode = runner.enable_prompt_embeds = False
     runner.speculative_config.use_ngram_gpu = lambda: False
     runner.arange_np = np.arange(64)
+    runner._may_reorder_batch = lambda *_: batch.swap_states(0, 2)
     runner.optimistic_seq_lens_cpu = torch.zeros(64, dtype=torch.int32)
     for name in ("query_pos", "input_ids", "query_start_loc", "num_accepted_tokens"):
         setattr(runner, name, _buffer())
