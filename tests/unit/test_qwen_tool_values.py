@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from qwen_tool_values import ArgumentsWriter, ToolSchema
 
@@ -208,6 +208,7 @@ def data(keys: Any, scalars: Any) -> Any:
     )
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(data(TEXTS, SCALARS), st.booleans(), st.sampled_from([None, 1]))
 def test_json_is_read_as_json_loads_reads_it(
     value: list[Any], ascii_only: bool, indent: int | None
@@ -219,6 +220,7 @@ def test_json_is_read_as_json_loads_reads_it(
     assert json.loads(convert(said, ARRAY)) == value
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(data(TEXTS | st.none() | st.integers(), SCALARS), st.sampled_from([str, tuple]))
 def test_what_str_writes_is_read_as_python_reads_it(
     value: list[Any], kind: Any
@@ -229,6 +231,7 @@ def test_what_str_writes_is_read_as_python_reads_it(
     assert json.loads(convert(text, ARRAY)) == json.loads(json.dumps(value))
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(data(st.text(), st.text()))
 def test_raw_control_characters_of_a_string_are_themselves(value: list[Any]) -> None:
     def raw(one: Any) -> str:
@@ -262,6 +265,7 @@ ESCAPES = [
 ]
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(
     data(st.text("ab"), st.lists(st.sampled_from([*ESCAPES, "a", "\n"])).map("".join)),
     st.lists(
