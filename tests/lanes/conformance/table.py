@@ -165,8 +165,8 @@ def corpora_table(found: Iterable[Release]) -> str:
         by_reader = {name: _corpora(row) for name, row in run.items()}
         names = dict.fromkeys(itertools.chain(*by_reader.values()))
         for corpus in names if release.default else ():
-            cells = (by_reader.get(each, {}).get(corpus) for each in READERS)
-            rows.append(["", corpus, *map(_cell, cells), _worse(release, corpus)])
+            counts = (by_reader.get(each, {}).get(corpus) for each in READERS)
+            rows.append(["", corpus, *map(_cell, counts), _worse(release, corpus)])
         sums = [sum(by_reader.get(each, {}).values(), Counter()) for each in READERS]
         shown = {each: run[each] for each in READERS if each in run}
         day = results.taken(shown.values(), CORPORA_VERSION, release.name)
