@@ -349,7 +349,12 @@ class Engine:
         if self.rows is not None:
             # Whether the counts of the last step arrive late is not ours to say.
             late = zlib.crc32(bytes([self.steps % 256])) % 2 == 1
-            for name, count in self.rows.begin(names, late).items():
+            prompts = {
+                name
+                for name in names
+                if self.worker[name].computed < self.worker[name].prefill
+            }
+            for name, count in self.rows.begin(names, prompts, late).items():
                 self.worker[name].accepted = count
         # Requests run side by side: a state must be there before the step. Keys and
         # values of a token may come in the same step, because each layer writes all of

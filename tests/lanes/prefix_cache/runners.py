@@ -120,8 +120,12 @@ class Rows:
         self.counts = [1] * 256
         self._last: list[tuple[str, int]] = []
 
-    def begin(self, scheduled: list[str], late: bool) -> dict[str, int]:
-        """Take the requests of a step into rows; the accepted count of each."""
+    def begin(
+        self, scheduled: list[str], prompts: set[str], late: bool
+    ) -> dict[str, int]:
+        """Take the requests of a step into rows, those that compute ``prompts`` behind
+        the others; the accepted count of each.
+        """
         # Without scheduling ahead the copy has ended with the step; where it is
         # awaited before rows move, it is never late.
         late = late and self.ahead and bool(_V1_MAPS)
@@ -139,6 +143,13 @@ class Rows:
             if (name := self.rows.pop()) is not None:
                 row = self.rows.index(None)
                 self.rows[row], self.counts[row] = name, self.counts[len(self.rows)]
+        last = len(self.rows) - 1
+        for row, name in enumerate(self.rows):
+            while last > row and self.rows[last] in prompts:
+                last -= 1
+            if name in prompts and last > row:
+                for held in (self.rows, self.counts):
+                    held[row], held[last] = held[last], held[row]
         if late:
             self._arrive()
         if self.ahead and _V1_MAPS and self._last:
