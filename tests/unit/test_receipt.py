@@ -317,7 +317,7 @@ def test_git_says_what_is_wrong_without_its_escape_codes(
         git.run(tmp_path, *words)
     console.show_error(failed.value)
     said = capsys.readouterr().err
-    assert "[31m" in said and "\x1b" not in said
+    assert "failed: " in said and "\x1b" not in said
 
 
 def test_the_session_says_that_there_is_no_driver_before_it_makes_anything(

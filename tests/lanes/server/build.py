@@ -30,7 +30,7 @@ _LANES = (
     "server/prompts.json",
     "server/site/*.py",
 )
-_TOOL = ("__init__.py", "console.py", "errors.py", "files.py")
+_TOOL = ("__init__.py", "console.py", "errors.py", "files.py", "paths.py")
 _START = '''\
 """Unpack the file that this is in, and run the lane."""
 import os, sys, tempfile, zipfile
