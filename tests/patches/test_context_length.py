@@ -51,7 +51,7 @@ def test_openai_sdk() -> None:
         try:
             await client.responses.create(model=MODEL, input=words(3000), stream=True)
         except openai.BadRequestError as refused:
-            return refused.code
+            return str(refused.code)
         return None
 
     assert LOOP.run_until_complete(code()) == "context_length_exceeded"

@@ -2,6 +2,7 @@
 """Proof of prompt-too-long: Anthropic's words on /v1/messages."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ WORDS = re.compile(r"prompt is too long: (\d+) tokens > (\d+) maximum")
 COUNT = "/v1/messages/count_tokens"
 
 
-def said(path: str, length: int, **fields: object) -> tuple[int, int]:
+def said(path: str, length: int, **fields: Any) -> tuple[int, int]:
     """The tokens and the limit that the error names."""
     found = error(path, words(length), **fields)
     assert found["type"] == "invalid_request_error"

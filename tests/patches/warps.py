@@ -160,7 +160,8 @@ class Launch:
     def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
         def run(*given: Any, **named: Any) -> None:
             for program in product(*map(range, grid)):
-                self.language.program = (*program, 0, 0)[:3]
+                x, y, z = (*program, 0, 0)[:3]
+                self.language.program = (x, y, z)
                 for warp in self.order:
                     self.language.warp = warp
                     self.kernel(

@@ -148,8 +148,9 @@ class Rows:
             while last > row and self.rows[last] in prompts:
                 last -= 1
             if name in prompts and last > row:
-                for held in (self.rows, self.counts):
-                    held[row], held[last] = held[last], held[row]
+                rows, counts = self.rows, self.counts
+                rows[row], rows[last] = rows[last], rows[row]
+                counts[row], counts[last] = counts[last], counts[row]
         if late:
             self._arrive()
         if self.ahead and _V1_MAPS and self._last:

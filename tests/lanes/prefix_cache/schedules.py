@@ -70,7 +70,9 @@ def setting(shape: str, mode: str, k: int, cache: int) -> Setting:
     scale = 1 if k < BLOCK else 2
     blocks, budget = CACHES[cache]
     given = SHAPES[shape]
-    sizes = {n: scale * given[n] for n in ("drafter", "window", "unit") if n in given}
+    sizes: dict[str, Any] = {
+        n: scale * given[n] for n in ("drafter", "window", "unit") if n in given
+    }
     return Setting(
         k,
         scale * BLOCK,

@@ -3,7 +3,7 @@
 
 import pytest
 
-from prefix_cache.engine import VOCABULARY, Engine, Setting, WrongCache
+from prefix_cache.engine import MAMBA, VOCABULARY, Engine, Setting, WrongCache
 
 
 @pytest.mark.parametrize("ahead", [False, True])
@@ -21,7 +21,7 @@ def test_each_past_is_told_from_another(store: str, told: str, ahead: bool) -> N
     engine.step(0)
     own = engine.worker[name]
     if store == "mamba":
-        engine.mamba[own.state or 0] = 0
+        engine.mamba[own.blocks[MAMBA][own.column]] = 0
     else:
         engine.attention[own.blocks[0][0]][3] = 0
     with pytest.raises(WrongCache, match=told):
