@@ -143,7 +143,7 @@ def share(release: Release, kind: str, harms: tuple[str, ...]) -> str:
     0 % means none.
     """
     run = results.read(LANE, release.name).get(kind)
-    if run is None or run["suite"] != SUITE_VERSION:
+    if run is None:
         return results.NOT_RUN
     tally = run["adversarial"]["k=5"]
     wrong = sum(tally.get(harm, 0) for harm in harms)
