@@ -22,7 +22,6 @@ from conformance.case import Case
 from conformance.reading import Reading
 from conformance.surfaces import chat
 from judges import RUST
-from judges.frontend import RustFrontend, RustJudge
 from patchset import files, paths
 from patchset.inputs import fetch
 from patchset.release import Release, load
@@ -43,6 +42,8 @@ Found = Iterator[tuple[Case, dict[str, Reading]]]
 
 def readings(release: Release, chosen: list[Case]) -> Found:
     """The Rust frontend of the release's official wheel."""
+    from judges.frontend import RustFrontend, RustJudge  # needs a tree's packages
+
     binary = paths.build_dir() / "judges" / f"vllm-rs-{release.name}"
     if not binary.is_file():
         wheel = fetch.artifact(release.wheel("cuda", "x86_64"))
