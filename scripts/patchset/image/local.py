@@ -32,14 +32,14 @@ _PLACE: dict[str, str] = {
 _SERVE: dict[Target, list[str]] = {
     "cuda": [
         "Qwen/Qwen3.5-9B --served-model-name qwen --language-model-only",
-        "--max-model-len 32768 --max-num-seqs 8 --gpu-memory-utilization 0.93",
+        "--max-model-len 65536 --max-num-seqs 4 --gpu-memory-utilization 0.93",
         '--speculative-config \'{"method":"mtp","num_speculative_tokens":3}\'',
         "--enable-auto-tool-choice --tool-call-parser qwen3_coder "
         "--reasoning-parser qwen3",
     ],
     "cpu": [
-        "Qwen/Qwen3.5-0.8B --served-model-name qwen --max-model-len 8192",
-        "--enforce-eager --dtype bfloat16",
+        "Qwen/Qwen3.5-0.8B --served-model-name qwen --max-model-len 16384",
+        "--no-enable-prefix-caching --enforce-eager --dtype bfloat16",
         "--enable-auto-tool-choice --tool-call-parser qwen3_coder "
         "--reasoning-parser qwen3",
     ],
@@ -205,4 +205,6 @@ def how_to_serve(patched: PatchedRelease, folder: Path) -> list[str]:
         name,
         *_SERVE[patched.target],
     ]
+    if patched.pin.name == "v0.28.0":  # docs/serving.md, prefix caching
+        command.append("--no-enable-prefix-caching")
     return [*lines, "To serve:", "  " + " \\\n    ".join(command)]
