@@ -8,6 +8,13 @@ import pytest
 import torch
 
 
+class Common(SimpleNamespace):
+    """What all attention layers of a step are told."""
+
+    def replace(self, **fields: Any) -> "Common":
+        return Common(**{**vars(self), **fields})
+
+
 @pytest.mark.parametrize("drafts", [[0, 3], [0, 0]])
 def test_the_attention_asks_for_what_was_accepted(
     drafts: list[int], monkeypatch: pytest.MonkeyPatch
@@ -28,12 +35,14 @@ def test_the_attention_asks_for_what_was_accepted(
     builder.use_full_cuda_graph = False
     builder.checkpoint_builder = None
     ends = torch.tensor([0, *(one + 1 for one in drafts)]).cumsum(0).to(torch.int32)
-    common = SimpleNamespace(
+    common = Common(
         query_start_loc=ends,
         query_start_loc_cpu=ends,
         block_table_tensor=torch.arange(8, dtype=torch.int32).view(2, 4),
         seq_lens=torch.full((rows,), 20),
+        seq_lens_cpu_upper_bound=torch.full((rows,), 20),
         num_reqs=rows,
+        max_query_len=max(drafts) + 1,
         num_actual_tokens=int(ends[-1]),
         is_prefilling=torch.zeros(rows, dtype=torch.bool),
     )
