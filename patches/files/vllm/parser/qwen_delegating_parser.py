@@ -105,6 +105,7 @@ class QwenDelegatingParser(QwenParser):
                 reasoning=reasoning,
                 think_tags=self._reasoning_parser is not None,
                 undeclared_calls=takes_undeclared_calls(request),
+                prefix=self._prefix(),
             )
 
         stream: QwenDeltaStream | OpeningStream

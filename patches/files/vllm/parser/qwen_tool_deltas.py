@@ -157,6 +157,7 @@ class QwenDeltaStream:
         reasoning: Whether the output begins inside the reasoning.
         think_tags: Whether ``<think>`` and ``</think>`` are not just text.
         undeclared_calls: Whether other functions can be called as well.
+        prefix: Text of the answer that the prompt ends in.
 
     Attributes:
         opens_in_reasoning: Whether the output begins inside the reasoning.
@@ -174,6 +175,7 @@ class QwenDeltaStream:
         reasoning: bool = False,
         think_tags: bool = False,
         undeclared_calls: bool = True,
+        prefix: str = "",
     ) -> None:
         self._schemas = schemas
         self._tools: dict[str, ToolSchema] = {}  # that were called
@@ -185,6 +187,7 @@ class QwenDeltaStream:
             reasoning=reasoning,
             think_tags=think_tags,
             undeclared_calls=undeclared_calls,
+            prefix=prefix,
         )
         self.opens_in_reasoning = reasoning
         self.quoted_calls = 0

@@ -41,9 +41,9 @@ TOOL_PARSERS = ("qwen3_coder", "qwen3_xml", "step3p5")
 # Those for which reasoning is what stands between <think> and </think>.
 REASONING_PARSERS = ("qwen3", "nemotron_v3", "deepseek_r1", "step3p5")
 
-TURN_START = "<|im_start|>"
+TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
 # Tokens that end the output or fill it up, beside those that the tokenizer names.
-_END_TOKENS = ("<|im_end|>", "<|endoftext|>")
+_END_TOKENS = (TURN_END, "<|endoftext|>")
 
 
 def reads_pair(
@@ -142,6 +142,20 @@ class QwenParser(DelegatingParser):
             if token_id == vocab.get(TURN_START):
                 break
         return None
+
+    def _prefix(self) -> str:
+        """The answer's text that the prompt ends in, which the output goes on with."""
+        start = self.model_tokenizer.get_vocab().get(TURN_START)
+        turn: list[int] = []
+        for token_id in reversed(self._prompt_token_ids if start is not None else ()):
+            if token_id != start:
+                turn.append(token_id)
+                continue
+            role, _, text = self.model_tokenizer.decode(turn[::-1]).partition("\n")
+            text = text.rpartition(THINK_END)[2].lstrip("\n")
+            is_open = role == "assistant" and TURN_END not in text
+            return text if is_open and THINK_START not in text else ""
+        return ""
 
     def parse(
         self,

@@ -64,6 +64,7 @@ class QwenToolParser(QwenParser):
             reasoning=self._begins_in_reasoning(),
             think_tags=self._reasoning_parser is not None,
             undeclared_calls=takes_undeclared_calls(request),
+            prefix=self._prefix(),
         )
 
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:

@@ -588,6 +588,8 @@ class QwenToolReader:
         reasoning: Whether the output begins inside the reasoning.
         think_tags: Whether ``<think>`` and ``</think>`` are frame; else text.
         undeclared_calls: Whether other functions than the tools can be called.
+        prefix: Text of the answer that stands before the output; it is not
+            delivered, and no call begins in it.
 
     Feed the output with :meth:`feed`, then call :meth:`finish` once.
 
@@ -605,6 +607,7 @@ class QwenToolReader:
         reasoning: bool = False,
         think_tags: bool = True,
         undeclared_calls: bool = True,
+        prefix: str = "",
     ) -> None:
         self._tool_names = tool_names
         self._parameters_of = parameters_of
@@ -621,10 +624,11 @@ class QwenToolReader:
         self._held_calls: _HeldCalls | None = None
         self._held_end: _HeldEnd | None = None
         self._rereads = 0
-        self._answered = False  # the answer has visible text
+        self._answered = bool(prefix.strip())  # the answer has visible text
         self._space: list[str] = []  # white space around think tags
         self._gap: str | None = None  # longest around the calls since the text
         self._lines = _Lines()
+        self._lines.add(prefix)
         self._declared: Collection[str] = ()
         self._required: Sequence[str] = ()
         self._first_missing = 0  # of these; those before it were given
