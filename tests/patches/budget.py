@@ -6,6 +6,8 @@ The scripted model wants the same token at a position whatever came before it, s
 forced token is seen as what it is: a token that the script does not have there.
 """
 
+import copy
+import functools
 import inspect
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -14,7 +16,8 @@ from typing import Any
 
 import torch
 
-from harness import TOOLS, wrapped_tokenizer
+from conformance.host.engine import MODEL
+from harness import TOOLS, application, post, script, wrapped_tokenizer
 
 #: Rows of logits at the next positions: (tokens so far, drafts, logits of len(drafts) +
 #: 1 rows) -> None.
@@ -55,20 +58,33 @@ def configuration(monkeypatch: Any, parser: str, end: str) -> Any:
     return made
 
 
-def sampling_params(budget: int, tool_choice: str | None) -> Any:
-    """The sampling parameters that the chat service makes of a request; without
-    tools for no tool choice.
-    """
-    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+@functools.cache
+def _application(reasoning: str, parser: str) -> Any:
+    """A server with this pair, made once; it keeps what its engine was asked for."""
+    app = application(reasoning, parser)
+    engine = app.state.engine_client
+    generate = engine.generate
 
+    def recorded(prompt: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
+        app.state.params = params
+        return generate(prompt, params, *args, **kwargs)
+
+    engine.generate = recorded
+    return app
+
+
+def sampling_params(
+    budget: int, tool_choice: str | None, reasoning: str, parser: str
+) -> Any:
+    """The sampling parameters that the chat service of a server with this pair of
+    parsers makes of a request; without tools for no tool choice.
+    """
+    app = _application(reasoning, parser)
     tools = {} if tool_choice is None else {"tools": TOOLS, "tool_choice": tool_choice}
-    request = ChatCompletionRequest(
-        model="m",
-        messages=[{"role": "user", "content": "?"}],
-        thinking_token_budget=budget,
-        **tools,
-    )
-    return request.to_sampling_params(4096, {})
+    said = [{"role": "user", "content": "?"}]
+    body = {"model": MODEL, "messages": said, "thinking_token_budget": budget, **tools}
+    post(app, "/v1/chat/completions", body, script("Hm.", 100_000))
+    return copy.copy(app.state.params)
 
 
 def _added(prompt: list[int], output: list[int], params: Any) -> Any:

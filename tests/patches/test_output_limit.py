@@ -59,5 +59,20 @@ def test_truncation_leaves_room(bound: int) -> None:
     assert 0 < prompt <= CONTEXT - output
 
 
+@pytest.mark.parametrize("bound", [None, 16])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_a_prompt_that_leaves_no_room(path: str, bound: int | None) -> None:
+    from vllm.renderers.params import TokenizeParams
+
+    if not hasattr(TokenizeParams, "max_truncation_tokens"):
+        pytest.skip("this release takes the prompt for one that fits")
+    more = asked(path, 10)[0] - 1000
+    fields = {} if bound is None else {BOUNDS[path]: bound}
+    status, answer = ask(path, words(CONTEXT - more), **fields)
+    assert status == 400
+    assert f"maximum context length is {CONTEXT} ".encode() in answer
+    assert ask(path, words(CONTEXT - more - 1), **fields)[0] == 200
+
+
 def test_a_bound_below_one_is_refused_as_before() -> None:
     assert ask("/v1/chat/completions", "hi", max_tokens=0)[0] == 400

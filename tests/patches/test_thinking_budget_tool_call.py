@@ -2,8 +2,8 @@
 """Proof of thinking-budget-tool-call: a call that begins inside the reasoning ends what
 the budget counts (D8).
 
-For reasoning parser ``qwen3`` and requests that may call tools; for all others the
-budget is stock's.
+For reasoning parser ``qwen3``, for every pair of parsers that the reader serves, and
+for requests that may call tools; for all others the budget is stock's.
 """
 
 from collections.abc import Callable
@@ -46,6 +46,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Decode:
         *,
         prompt: str = OPEN,
         parser: str = "qwen3",
+        tools: str = "qwen3_coder",
         end: str = "</think>",
         tool_choice: str | None = "auto",
         draft: Callable[[int], list[int]] | None = None,
@@ -53,7 +54,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Decode:
         if drafts and not has_drafts():
             pytest.skip("this release has no budget with speculative decoding")
         config = configuration(monkeypatch, parser, end)
-        params = sampling_params(budget, tool_choice)
+        params = sampling_params(budget, tool_choice, parser, tools)
         enforce = enforcer(monkeypatch, config, ids(prompt), params, drafts)
         return decode(
             enforce, script, draft or (lambda begin: script[begin : begin + drafts])
@@ -104,7 +105,7 @@ CUT: dict[str, tuple[list[int], int, dict[str, Any]]] = {
         1,
         {"prompt": TURN + call("read", ("path", "/a")) + "<|im_end|>\n" + OPEN},
     ),
-    # A model that may not call, or that others' parsers read, thinks no longer.
+    # A model that may not call thinks no longer.
     "no tools": (THOUGHT + CALL, 4, {"tool_choice": None}),
     "no call to make": (THOUGHT + CALL, 4, {"tool_choice": "none"}),
 }
@@ -119,9 +120,29 @@ def test_budget_holds(run: Decode, name: str, drafts: int) -> None:
     assert output.count(END) == 1
 
 
-@pytest.mark.parametrize("parser", ["deepseek_r1", "glm45", "step3p5"])
-def test_other_parsers(run: Decode, parser: str) -> None:
-    output = run(THOUGHT + CALL, len(THOUGHT) + 4, parser=parser)
+@pytest.mark.parametrize("drafts", [0, 3])
+@pytest.mark.parametrize(
+    ("parser", "tools"),
+    [
+        ("nemotron_v3", "qwen3_coder"),
+        ("deepseek_r1", "qwen3_xml"),
+        ("step3p5", "step3p5"),
+        ("qwen3", "hermes"),
+    ],
+)
+def test_pairs(run: Decode, parser: str, tools: str, drafts: int) -> None:
+    """Those that the reader serves, and the parser that ends its reasoning itself."""
+    script = THOUGHT + CALL
+    options = {"parser": parser, "tools": tools}
+    assert run(script, len(THOUGHT) + 4, drafts, **options) == script
+
+
+@pytest.mark.parametrize(
+    ("parser", "tools"),
+    [("deepseek_r1", "hermes"), ("glm45", "qwen3_coder"), ("glm45", "glm45")],
+)
+def test_other_pairs(run: Decode, parser: str, tools: str) -> None:
+    output = run(THOUGHT + CALL, len(THOUGHT) + 4, parser=parser, tools=tools)
     assert end_of(output) == len(THOUGHT) + 3
 
 

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of responses-previous-calls: a call of the response that
+``previous_response_id`` names is in the prompt of the next one.
+"""
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+import harness
+from application import application
+from conformance.host.engine import MODEL
+from harness import TOOLS, call
+
+# The server's, which is made at the first request.
+os.environ["VLLM_ENABLE_RESPONSES_API_STORE"] = "1"
+
+PATH = "/v1/responses"
+ASK = {
+    "input": "Read it.",
+    "tools": [{"type": "function", **one["function"]} for one in TOOLS],
+}
+READ = call("read", ("path", "/a"))
+
+
+def ask(said: str, end: str = "stop", **fields: Any) -> dict[str, Any]:
+    """The response to a request for which the model says this."""
+    body = {"model": MODEL, **ASK, **fields}
+    width = 1 if fields.get("stream") else 100_000
+    status, answer = harness.post(
+        application().app, PATH, body, harness.script(said, width, end)
+    )
+    assert status == 200, answer
+    if not fields.get("stream"):
+        whole: dict[str, Any] = json.loads(answer)
+        return whole
+    lines = [one for one in answer.decode().splitlines() if one.startswith("data: {")]
+    last: dict[str, Any] = json.loads(lines[-1][6:])["response"]
+    return last
+
+
+def result(response: dict[str, Any]) -> list[dict[str, Any]]:
+    """The next input: what the call of a response gave."""
+    made = response["output"][-1]
+    assert made["type"] == "function_call"
+    output = {"type": "function_call_output", "output": "found"}
+    return [{**output, "call_id": made["call_id"]}]
+
+
+def turns() -> list[str]:
+    """The turns of the last prompt behind its system message, without their role."""
+    parts = application().history.split("<|im_start|>")[2:]
+    return [one.partition("\n")[2].removesuffix("<|im_end|>\n") for one in parts]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("text", ["", "I read it.\n\n"])
+def test_call_is_in_the_prompt(text: str, stream: bool) -> None:
+    first = ask(text + READ, stream=stream)
+    ask("Fine.", previous_response_id=first["id"], input=result(first))
+    said = "".join(turns())
+    assert said.count(READ) == 1
+    assert said.index("Read it.") < said.index(READ) < said.index("found")
+    assert text.strip() in said
+
+
+def test_calls_of_all_turns() -> None:
+    first = ask(READ)
+    second = ask(READ, previous_response_id=first["id"], input=result(first))
+    ask("Fine.", previous_response_id=second["id"], input=result(second))
+    said = "".join(turns())
+    assert said.count(READ) == said.count("found") == 2
+
+
+def test_cut_call_is_left_out() -> None:
+    first = ask("I read it.\n\n" + READ[:60], end="length")
+    assert first["output"][-1]["status"] == "incomplete"
+    ask("Fine.", previous_response_id=first["id"], input="Go on.")
+    assert "I read it." in application().history
+    assert "/a" not in application().history
+
+
+def test_answer_without_a_call() -> None:
+    first = ask("It is there.")
+    ask("Fine.", previous_response_id=first["id"], input="Thanks.")
+    assert [one.strip() for one in turns()] == ["Read it.", "It is there.", "Thanks."]
