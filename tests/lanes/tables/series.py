@@ -19,9 +19,9 @@ def releases_table(found: list[Release]) -> str:
             target for target, by_arch in release.wheels.items() if by_arch
         )
         diffs = [line for line in entries(release) if not line.startswith(FILES)]
-        series = [str(len(diffs)), results.patched(release.name)]
-        rows.append([name, release.tier, release.torch, targets, *series])
-    head = "release | tier | torch | official wheels | patches | patched files"
+        row = [name, release.tier, release.torch, targets, str(len(diffs))]
+        rows.append(row)
+    head = "release | tier | torch | official wheels | patches"
     return results.table(head, rows)
 
 
