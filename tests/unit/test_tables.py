@@ -140,7 +140,7 @@ def test_conformance_counts_harms_and_ordinary_traffic_apart(rows: Path) -> None
     assert by_k[0].startswith(f"| {NEW} | stock | 997/1000 | – |")
     conformance.keep_guard(NEW, {"suite": Counter(cases=9, worse=2, reasoned=1)})
     line = conformance.table([load(NEW)]).splitlines()[2]
-    assert line.endswith(f"| 2/9 (1 for a reason) | {day()} |")
+    assert line.endswith(f"| 2/9, 1 exempt | {day()} |")
     # 0 % means none.
     release = load(NEW)
     assert conformance.share(release, "stock", ("ran",)) == "1 %"
@@ -152,30 +152,32 @@ def test_clients_stand_beside_each_other_and_gaps_are_said(rows: Path) -> None:
     run = {"right": 1, "runs": 4, "ran": ["tags", "fenced"], "bytes": ["yaml"]}
     good = {"right": 3, "runs": 4, "ran": ["cut"]}
     suite = {"suite": SUITE_VERSION}
-    stock = {**suite, "clients": {"qwen_code/chat": run}}
-    patched = {**suite, "clients": {"qwen_code/chat": good}}
+    names = ("qwen_code/chat", "qwen_code/responses")  # equal figures: one row
+    stock = {**suite, "clients": dict.fromkeys(names, run)}
+    patched = {**suite, "clients": dict.fromkeys(names, good)}
     write(rows, NEW, stock=stock, patched=patched)
     old = {**suite, "clients": {"codex/responses": run}, "files": "0" * 12}
     old |= {"date": "2026-01-02", "commit": f"{'c' * 12}-dirty"}
     write(rows, OLD, patched=old)
     text = clients.table([load(NEW), load(OLD)])
     _, _, new, gaps, *by_client = text.splitlines()
-    assert new.startswith(f"| {NEW} | 1/4 → 3/4 | 2 → 1 | 1 → 0 |")
-    assert new.endswith(f"| 1 | {day()} |")
+    assert new.startswith(f"| {NEW} | 2/8 → 6/8 | 4 → 2 | 2 → 0 |")
+    assert new.endswith(f"| 2 | {day()} |")
     assert gaps.startswith(f"| {OLD} | *not run* → 1/4 | *not run* → 2 |")
     late = f"2026-01-02 {'c' * 9}-dirty (earlier series)"
     assert gaps.endswith(f"| *not run* | {late} |")
-    assert by_client[-1] == "| qwen code | chat | 1/4 → 3/4 |"
+    assert by_client[-1] == "| qwen code | chat, responses | 1/4 → 3/4 |"
 
 
 def test_bfcl_counts_what_can_be_right(rows: Path) -> None:
     run = {"possible": 4, "apart": ["simple_java_36"]}
-    write(rows, NEW, stock={**run, "right": {"not streamed": 3, "k=0": 2}})
+    write(rows, NEW, stock={**run, "right": {"not streamed": 3, "k=0": 4, "k=5": 2}})
     assert judges.bfcl([load(OLD)]) == "*not run*\n"
     text = judges.bfcl([load(NEW), load(OLD)])
-    head = "| release | | not streamed | k=0 | possible | set apart | taken |"
+    head = "| release | not streamed | streamed | possible | set apart | taken |"
     assert text.startswith(head)
-    assert f"| {NEW} | stock | 3 | 2 | 4 | 1 | {day()} |" in text
+    both = "| 3 → *not run* | 2 → *not run* |"  # the worst k
+    assert f"| {NEW} {both} 4 | 1 | {day()} |" in text
     assert OLD not in text
     assert re.search(r"(?m)^bfcl-eval [\d.]+: sha256 [0-9a-f]{64}$", text)
 
@@ -188,7 +190,7 @@ def test_a_fixture_that_differs_has_its_reason(rows: Path) -> None:
     write(rows, NEW, stock=stock, patched=patched)
     assert judges.canitoolcall([load(OLD)]) == "*not run*\n"
     text = judges.canitoolcall([load(NEW), load(OLD)])
-    assert f"| {NEW} | patched | 53 | 52 | 54 | {day()} |" in text
+    assert f"| {NEW} | 53 → 53 | 52 → 52 | 54 | {day()} |" in text
     unknown, reason = re.findall(r"(?m)^- `(?:.*)`: (.*)$", text)
     assert reason.endswith("it does not run.") and unknown == "?"
     assert re.search(r"(?m)^canitoolcall [\d.]+: sha256 [0-9a-f]{64}$", text)
@@ -280,6 +282,7 @@ def test_the_page_has_all_tables_and_the_readme_its_summary(five: Project) -> No
     )
     text = readme(releases())
     assert "| release | ran something unasked |" in text and text.endswith("after\n")
+    assert "The oldest of these figures was taken on " in text
     text = page(releases())
     assert "| v1.2.0 |" in text or "| **v1.2.0** (default) |" in text
     assert all(f"\n## {name}\n" in text for name in TABLES)

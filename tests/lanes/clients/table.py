@@ -95,9 +95,9 @@ def write_results(release: str, kinds: dict[str, list[dict[str, Any]]]) -> None:
 
 def table(found: Iterable[Release]) -> str:
     """One row a release: right runs, and the others by harm; then the default release
-    by client and API.
+    by client, the APIs of a client with equal figures in one row.
     """
-    rows, clients = [], []
+    rows, clients = [], list[list[str]]()
     for release in found:
         if not (cells := results.read(LANE, release.name)):
             continue
@@ -110,16 +110,7 @@ def table(found: Iterable[Release]) -> str:
         day = results.taken(cells.values(), SUITE_VERSION, release.name)
         rows.append([release.name, right, *counts, _worse(cells), day])
         if release.default:
-            names = dict.fromkeys(
-                name for cell in cells.values() for name in cell["clients"]
-            )
-            for each in names:
-                name, surface = each.split("/")
-                of_both = {
-                    k: cell["clients"].get(each, {}) for k, cell in cells.items()
-                }
-                share = results.change(of_both, _share)
-                clients.append([name.replace("_", " "), surface, share])
+            clients = _by_client(cells)
     if not rows:
         return f"{results.NOT_RUN}\n"
     head = (
@@ -127,6 +118,17 @@ def table(found: Iterable[Release]) -> str:
     )
     by_client = results.table("client, default release | API | right", clients)
     return results.table(head, rows) + "\n" + by_client
+
+
+def _by_client(cells: dict[str, Any]) -> list[list[str]]:
+    """Client, APIs and right runs, stock → patched."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for each in dict.fromkeys(n for cell in cells.values() for n in cell["clients"]):
+        name, surface = each.split("/")
+        of_both = {kind: cell["clients"].get(each, {}) for kind, cell in cells.items()}
+        share = results.change(of_both, _share)
+        rows.setdefault((name.replace("_", " "), share), []).append(surface)
+    return [[name, ", ".join(apis), share] for (name, share), apis in rows.items()]
 
 
 def _sum(clients: list[dict[str, Any]]) -> dict[str, int]:

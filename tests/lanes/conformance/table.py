@@ -50,12 +50,12 @@ def keep_corpora(report: Report, sample: int) -> None:
 
 
 def _worse(release: Release, group: str) -> str:
-    """Cases that are worse than stock, of all."""
+    """Cases that are worse than stock, of all; *exempt*: the format has the reason."""
     kept = results.read(LANE, release.name).get(GUARD, {}).get("guard", {})
     if group not in kept:
         return "–"
     count = Counter(kept[group])
-    reasoned = f" ({count['reasoned']} for a reason)" if count["reasoned"] else ""
+    reasoned = f", {count['reasoned']} exempt" if count["reasoned"] else ""
     return f"{count['worse']}/{count['cases']}{reasoned}"
 
 
@@ -152,12 +152,12 @@ def share(release: Release, kind: str, harms: tuple[str, ...]) -> str:
 
 
 def corpora_table(found: Iterable[Release]) -> str:
-    """Right cases of each corpus, and the others by harm; cases that are worse than
-    stock. Of the default release by corpus, of others all corpora together.
+    """Right cases of all corpora together, and the others by harm; then the default
+    release by corpus, with the cases that are worse than stock.
 
     Behind a semicolon the further cases that can be read in several ways, as meant.
     """
-    rows = []
+    rows, by_corpus = [], []
     for release in found:
         run = results.read("corpora", release.name)
         if not run:
@@ -166,16 +166,17 @@ def corpora_table(found: Iterable[Release]) -> str:
         names = dict.fromkeys(itertools.chain(*by_reader.values()))
         for corpus in names if release.default else ():
             counts = (by_reader.get(each, {}).get(corpus) for each in READERS)
-            rows.append(["", corpus, *map(_cell, counts), _worse(release, corpus)])
+            by_corpus.append([corpus, *map(_cell, counts), _worse(release, corpus)])
         sums = [sum(by_reader.get(each, {}).values(), Counter()) for each in READERS]
         shown = {each: run[each] for each in READERS if each in run}
         day = results.taken(shown.values(), CORPORA_VERSION, release.name)
-        cells = (_cell(count or None) for count in sums)
-        rows.append([f"**{release.name}**, {day}", "all", *cells, ""])
+        rows.append([release.name, *(_cell(count or None) for count in sums), day])
     if not rows:
         return f"{results.NOT_RUN}\n"
-    head = "stock server | patched server | patched reader alone | worse than stock"
-    return results.table(f"release | corpus | {head}", rows)
+    readers = "stock server | patched server | patched reader alone"
+    whole = results.table(f"release | {readers} | taken", rows)
+    head = f"corpus, default release | {readers} | worse than stock"
+    return whole + "\n" + results.table(head, by_corpus)
 
 
 #: Rows of results/corpora: a server asked a sample, and the reader asked all.

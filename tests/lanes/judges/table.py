@@ -3,12 +3,12 @@
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import results
 from conformance.check import HARMS
-from judges import BFCL, CANITOOLCALL, RUST
+from judges import BFCL, CANITOOLCALL, RUST, Lane
 from patchset.release import Release
 
 _PIN = re.compile(r"^([\w-]+)==(\S+) \\\n +--hash=sha256:([0-9a-f]{64})$", re.MULTILINE)
@@ -23,39 +23,63 @@ def _pinned(name: str) -> str:
 
 
 def bfcl(found: Iterable[Release]) -> str:
-    """BFCL: right entries of the possible ones, by how the output was cut."""
-    rows, head = [], ""
-    for release in found:
-        for kind, cell in results.read(BFCL.name, release.name).items():
-            head = head or " | ".join(cell["right"])
-            counts = [str(count) for count in cell["right"].values()]
-            whole = [str(cell["possible"]), str(len(cell["apart"]))]
-            day = results.taken([cell], BFCL.suite, release.name)
-            rows.append([release.name, kind, *counts, *whole, day])
-    if not rows:
-        return f"{results.NOT_RUN}\n"
-    head = f"release | | {head} | possible | set apart | taken"
-    return results.table(head, rows) + _pinned("bfcl-eval")
+    """BFCL: right entries of the possible ones, stock → patched."""
+    whole = {
+        "possible": lambda cell: str(cell["possible"]),
+        "set apart": lambda cell: str(len(cell["apart"])),
+    }
+    table = _judged(BFCL, found, whole)
+    return table + _pinned("bfcl-eval") if table else f"{results.NOT_RUN}\n"
 
 
 def canitoolcall(found: Iterable[Release]) -> str:
-    """canitoolcall: right fixtures, by how the output was cut, and why others differ."""
-    rows, head, listed = [], "", set[str]()
-    for release in found:
-        for kind, cell in results.read(CANITOOLCALL.name, release.name).items():
-            head = head or " | ".join(cell["right"])
-            counts = [str(count) for count in cell["right"].values()]
-            day = results.taken([cell], CANITOOLCALL.suite, release.name)
-            rows.append([release.name, kind, *counts, str(cell["fixtures"]), day])
-            if kind == "patched":
-                listed |= set(cell["wrong"])
-    if not rows:
+    """canitoolcall: right fixtures, stock → patched, and why others differ."""
+    found = list(found)
+    whole = {"fixtures": lambda cell: str(cell["fixtures"])}
+    if not (table := _judged(CANITOOLCALL, found, whole)):
         return f"{results.NOT_RUN}\n"
+    runs = [results.read(CANITOOLCALL.name, release.name) for release in found]
+    listed = {one for run in runs for one in run.get("patched", {}).get("wrong", [])}
     text = Path(__file__).with_name("differences.toml").read_text(encoding="utf-8")
     reasons = tomllib.loads(text)
     why = "".join(f"\n- `{one}`: {reasons.get(one, '?')}" for one in sorted(listed))
-    head = f"release | | {head} | fixtures | taken"
-    return results.table(head, rows) + f"{why}\n" * bool(why) + _pinned("canitoolcall")
+    return table + f"{why}\n" * bool(why) + _pinned("canitoolcall")
+
+
+def _judged(
+    lane: Lane,
+    found: Iterable[Release],
+    whole: dict[str, Callable[[results.Cell], str]],
+) -> str:
+    """One row a release: right answers, stock → patched, not streamed and at the worst
+    k; what they are of, and the day. Empty if nothing was run.
+    """
+    rows = []
+    for release in found:
+        if cells := results.read(lane.name, release.name):
+            one = next(iter(cells.values()))
+            rows.append(
+                [
+                    release.name,
+                    results.change(cells, _not_streamed),
+                    results.change(cells, _worst),
+                    *(words(one) for words in whole.values()),
+                    results.taken(cells.values(), lane.suite, release.name),
+                ]
+            )
+    head = f"release | not streamed | streamed | {' | '.join(whole)} | taken"
+    return results.table(head, rows) if rows else ""
+
+
+def _not_streamed(cell: results.Cell) -> str:
+    return str(cell["right"]["not streamed"]) if cell else results.NOT_RUN
+
+
+def _worst(cell: results.Cell) -> str:
+    """Right answers at the k of which the fewest are right."""
+    if not cell:
+        return results.NOT_RUN
+    return str(min(n for way, n in cell["right"].items() if way != "not streamed"))
 
 
 def rust(found: Iterable[Release]) -> str:

@@ -42,8 +42,10 @@ HARMS = {
 
 
 def summary_table(found: list[Release]) -> str:
-    """What a user feels of a release of each kind: stock → patched."""
-    rows = []
+    """What a user feels of a release of each kind, stock → patched; below, the oldest
+    day of these figures, and what has changed since.
+    """
+    rows, runs = [], []
     for release in found:
         if release.name in plot.RELEASES:
             harms = [
@@ -54,26 +56,30 @@ def summary_table(found: list[Release]) -> str:
                 for harm in HARMS.values()
             ]
             ordinary = results.change(results.read("bfcl", release.name), _ordinary)
-            figures = [*harms, ordinary, kept.cost(release)]
-            rows.append([release.name, *figures, _taken(release)])
-    head = f"release | {' | '.join(HARMS)} | ordinary calls wrong | µs a token | taken"
-    return results.table(head, rows)
+            rows.append([release.name, *harms, ordinary, kept.cost(release)])
+            runs += _summed(release)
+    head = f"release | {' | '.join(HARMS)} | ordinary calls wrong | µs a token"
+    return f"{results.table(head, rows)}\n{_taken(runs)}\n"
 
 
-def _taken(release: Release) -> str:
-    """The oldest day of the rows that the summary shows, and their commits.
+def _summed(release: Release) -> list[tuple[str, list[str]]]:
+    """The day of each row that the summary shows, and what has changed since."""
+    rows = [(row, SUITES["bench"]) for row in [kept.read(release.name)] if row]
+    for lane in ("conformance", "bfcl"):
+        found = results.read(lane, release.name)
+        rows += [(found[k], SUITES[lane]) for k in results.KINDS if k in found]
+    return [
+        (row["date"], results.outdated(row, suite, release.name)) for row, suite in rows
+    ]
 
-    A row of an earlier series or suite says so.
-    """
-    words = []
-    for name, lane in (("suite", "conformance"), ("BFCL", "bfcl")):
-        rows = results.read(lane, release.name)
-        shown = [rows[kind] for kind in results.KINDS if kind in rows]
-        words.append(f"{name} {results.taken(shown, SUITES[lane], release.name)}")
-    cost = kept.read(release.name)
-    shown = [cost] if cost else []
-    words.append(f"cost {results.taken(shown, SUITES['bench'], release.name)}")
-    return ", ".join(words)
+
+def _taken(runs: list[tuple[str, list[str]]]) -> str:
+    """When the oldest was taken, and whether all are of today's series and suite."""
+    day = min((day for day, _ in runs), default=results.NOT_RUN)
+    changed = sorted({what for _, all_ in runs for what in all_})
+    words = " and of the ".join(changed)
+    earlier = f"; some are from before the last change of the {words}" if words else ""
+    return f"The oldest of these figures was taken on {day}{earlier}."
 
 
 def _ordinary(run: results.Cell) -> str:

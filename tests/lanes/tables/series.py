@@ -19,17 +19,17 @@ def releases_table(found: list[Release]) -> str:
             target for target, by_arch in release.wheels.items() if by_arch
         )
         diffs = [line for line in entries(release) if not line.startswith(FILES)]
-        version = release.built_version("cuda")
-        series = [str(len(diffs)), version, results.patched(release.name)]
-        rows.append([name, release.tier, release.torch, targets, *series])
+        row = [name, release.tier, release.torch, targets, str(len(diffs))]
+        rows.append(row)
     head = "release | tier | torch | official wheels | patches"
-    return results.table(f"{head} | builds version | patched files", rows)
+    return results.table(head, rows)
 
 
 def patches_table(found: list[Release]) -> str:
     """One row a patch: what it does, and the releases that have it.
 
-    Why it exists stands in the message of its diff.
+    Why it exists stands in the message of its diff. An empty cell of *upstream*: the
+    patch was not submitted.
     """
     by_name: dict[str, list[tuple[Release, Patch]]] = {}
     for release in found:
@@ -41,17 +41,21 @@ def patches_table(found: list[Release]) -> str:
         where = spans([release for release, _ in users], found)
         # A tag in a text is shown, not rendered, and a bar ends no cell.
         what = html.escape(patch.subject, quote=False).replace("|", "\\|")
-        rows.append([name, what, dict(patch.trailers)["Upstream-Status"], where])
+        status = dict(patch.trailers)["Upstream-Status"]
+        upstream = "" if status == "not submitted" else status
+        rows.append([name, what, upstream, where])
     return results.table("patch | what it does | upstream | releases", rows)
 
 
 def spans(users: list[Release], among: list[Release]) -> str:
-    """Names of releases, three and more neighbours as "first to last"."""
+    """Names of releases, three and more neighbours as "oldest to newest"."""
+    if len(users) == len(among) > 2:
+        return "all"
     words: list[str] = []
     numbers = sorted(among.index(release) for release in users)
     # In a run of neighbours, number minus position stays the same.
     runs = itertools.groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
     for _, run in runs:
         names = [among[number].name for _, number in run]
-        words += [f"{names[0]} to {names[-1]}"] if len(names) > 2 else names
+        words += [f"{names[-1]} to {names[0]}"] if len(names) > 2 else names
     return ", ".join(words)
