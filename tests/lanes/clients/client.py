@@ -17,7 +17,6 @@ from clients.scenarios import (
     Read,
     Scenario,
     Shell,
-    Turn,
     Write,
     fill,
 )
@@ -100,20 +99,13 @@ class Client:
     surfaces: tuple[str, ...]
     #: Makes one run; returns the final answer.
     ask: Callable[[Run], str]
-    #: What must be installed: ``npm``, ``python``, ``more``, ``aider``.
+    #: What must be installed: ``npm``, ``python``.
     environments: tuple[str, ...] = ("python",)
     tools: Tools = Tools()
     #: The call that loads a tool, and that tool's, where the client keeps tools back.
     deferred: tuple[Call, Call] | None = None
     #: By scenario, what this client does wrong with a right stream.
     faults: Mapping[str, str] = field(default_factory=dict)
-    uses_tools: bool = True
-    #: Whether its next request repeats the calls as calls.
-    echoes: bool = True
-    #: Whether it ends with an answer of the model.
-    answers: bool = True
-    #: The scenarios that make sense for it; none: all.
-    scenarios: tuple[str, ...] = ()
 
     def call(self, part: Part, folder: Path) -> Call:
         """The call for a part of a turn, with this client's own tools."""
@@ -121,24 +113,18 @@ class Client:
 
     def plays(self, scenario: str) -> bool:
         """Whether a scenario makes sense for it."""
-        return (not self.scenarios or scenario in self.scenarios) and (
-            scenario != "deferred" or self.deferred is not None
-        )
+        return scenario != "deferred" or self.deferred is not None
 
     def scenario(self, scenario: Scenario, folder: Path) -> Scenario:
         """The scenario with this client's own calls where something quotes them."""
         return fill(scenario, lambda part: self.call(part, folder), self.deferred)
 
-    def turn(self, scenario: Scenario, number: int) -> Turn:
-        """What the model says as the scenario's turn ``number``."""
-        return scenario.turns[number]
-
     def command(self, installed: Path) -> list[str]:
         """The process that makes all of its runs: a run a line, as JSON, and an
         answer.
         """
-        python = installed / self.environments[-1] / "bin/python"
-        mine = sys.executable if self.environments == ("npm",) else str(python)
+        python = installed / "python/bin/python"
+        mine = str(python) if "python" in self.environments else sys.executable
         return [mine, "-m", "clients.library", self.name]
 
 

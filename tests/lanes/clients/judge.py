@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clients import scenarios
-from clients.client import Client
 from clients.reading import declared, history
 from clients.scenarios import QUOTED_FILE, Scenario
 from conformance import check
@@ -47,7 +46,7 @@ class Verdict:
     own: bool = False
 
 
-def judge(client: Client, scenario: Scenario, outcome: Outcome) -> Verdict:
+def judge(scenario: Scenario, outcome: Outcome) -> Verdict:
     """The verdict on a run of a (filled) scenario."""
     if outcome.problem:
         return Verdict("lane", [outcome.problem])
@@ -62,9 +61,8 @@ def judge(client: Client, scenario: Scenario, outcome: Outcome) -> Verdict:
     if not scenario.is_cut:
         for exchange in said:
             if exchange["status"] < 400:
-                served += _response(client, scenario, exchange)
-        found += [*_answer(client, scenario, outcome)]
-        found += _repeated(said) if client.echoes else []
+                served += _response(scenario, exchange)
+        found += [*_answer(scenario, outcome), *_repeated(said)]
     own = not served and not scenario.is_cut
     found = sorted([*served, *found], key=lambda each: HARMS.index(each[0]))
     if not found:
@@ -91,11 +89,11 @@ def _disk(scenario: Scenario, outcome: Outcome) -> Found:
             yield "bytes", check.diverge(name, got, want)
 
 
-def _answer(client: Client, scenario: Scenario, outcome: Outcome) -> Found:
+def _answer(scenario: Scenario, outcome: Outcome) -> Found:
     """What is wrong with the final answer."""
     if outcome.answer is None:
         yield "lost", outcome.error or "no answer"
-    elif client.answers and outcome.answer.strip() != scenario.answer.strip():
+    elif outcome.answer.strip() != scenario.answer.strip():
         got, want = outcome.answer.strip(), scenario.answer.strip()
         yield "text", check.diverge("the answer", got, want)
 
@@ -115,13 +113,13 @@ def _repeated(said: list[dict[str, Any]]) -> Found:
         yield from _calls(where, (turns or [[]])[-1], before["calls"])
 
 
-def _response(client: Client, scenario: Scenario, exchange: dict[str, Any]) -> Found:
+def _response(scenario: Scenario, exchange: dict[str, Any]) -> Found:
     """How the message of a response differs from what the model said.
 
     Line ends around texts and calls are the conformance suite's business.
     """
     where = f"the response of turn {exchange['turn']}"
-    turn = client.turn(scenario, exchange["turn"])
+    turn = scenario.turns[exchange["turn"]]
     surface = next(s for s in surfaces().values() if exchange["path"].endswith(s.PATH))
     stream = exchange["request"].get("stream")
     read = surface.read_stream if stream else surface.read_full

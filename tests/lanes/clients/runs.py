@@ -119,7 +119,7 @@ class Lane:
             served = self.http.delete(f"/runs/{job.name}").raise_for_status().json()
             answer, error = answered.get("answer"), answered.get("error", "")
             outcome = Outcome(_files(work), answer, error, **served)
-            verdict = judge(client, client.scenario(plain, work), outcome)
+            verdict = judge(client.scenario(plain, work), outcome)
             shutil.rmtree(scratch if verdict.why else place, ignore_errors=True)
             if verdict.why:
                 left = json.dumps(served, ensure_ascii=False, indent=1)
@@ -171,8 +171,5 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()[:FILE_LIMIT]
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
-        and not path.is_symlink()
-        and ".git" not in path.parts
-        and not path.name.startswith(".aider")
+        if path.is_file() and not path.is_symlink() and ".git" not in path.parts
     }

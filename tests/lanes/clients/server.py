@@ -98,7 +98,7 @@ class Run:
         """
         tools = declared(exchange.path, exchange.request)
         turn, calls = ASIDE, list[Call]()
-        if tools or not self.client.uses_tools:
+        if tools:
             before = len(history(exchange.path, exchange.request))
             exchange.turn = at = self.next_turn(before)
             scenario = self.client.scenario(self.scenario, self.folder)
@@ -106,7 +106,7 @@ class Run:
                 # A client that takes an answer for a call asks for ever.
                 exchange.turn, at = None, 0
                 scenario = replace(scenario, turns=(scenarios.DONE,))
-            turn = self.client.turn(scenario, at)
+            turn = scenario.turns[at]
             calls = self.calls(turn, tools)
             exchange.calls = [{"name": c.name, "arguments": c.arguments} for c in calls]
         text = scenarios.render(turn, calls)
