@@ -76,7 +76,7 @@ def command(
     ]
     kinds = results.KINDS if both else ["stock"] if stock else ["patched"]
     found = {kind: _runs(pinned, kind, wanted, jobs, again) for kind in kinds}
-    print(table.markdown(pinned, found))
+    print(table.summary(pinned, found))
     if keep:
         table.write_results(pinned, found)
     runs = found.get("patched", [])
