@@ -31,7 +31,7 @@ def test_a_cut_text_does_not_bare_a_password() -> None:
 
 
 @pytest.mark.parametrize("password", [*PASSWORDS, "horse/battery", "horse?battery"])
-@pytest.mark.parametrize("command", ["fetch", "pin", "drift"])
+@pytest.mark.parametrize("command", ["apply", "pin", "drift"])
 def test_a_configured_password_is_never_shown(
     project: Project, monkeypatch: pytest.MonkeyPatch, password: str, command: str
 ) -> None:
