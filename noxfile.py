@@ -168,14 +168,14 @@ def rebase(session: nox.Session) -> None:
 
 
 lane("conformance", "Judge tool calls by the suite: [RELEASE… --stock]")
-lane("bench", "Measure the cost of parsing: [RELEASE… --quick]", group="bench")
+lane("bench", "Measure the cost of parsing: [RELEASE… --quick]")
 lane("kernels", "Compile and run Triton kernels: [RELEASE…]")
 lane("clients", "Let real agents write files: [NAME… RELEASE --both]")
 lane("prefix-cache", "Test prefix caching with MTP: [RELEASE…]", "prefix_cache")
 lane("upstream-tests", "Run vLLM's own tests: [RELEASE…]", "upstream")
 judge = "tests/lanes/judges/requirements.txt"
 lane("judges", "Ask a judge that is not ours: NAME [RELEASE…]", group=judge)
-lane("results", "Run what results/ lacks", "tables.missing", f"server bench {judge}")
+lane("results", "Run what results/ lacks", "tables.missing", f"server {judge}")
 cpu = ("server", "v0.32.0", "--target", "cpu")
 command("cpu-tests", "Serve a model with MTP on the CPU", *cpu, group="server")
 command("receipt", "Make a file that tests a GPU host", "server", group="server")

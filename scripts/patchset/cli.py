@@ -243,29 +243,6 @@ def lock_command(release: str | None, target: Use, arch: Arch, upgrade: bool) ->
     console.result(made)
 
 
-@cli.command("fetch")
-@release_argument
-@click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    type=click.Choice(["cuda", "cpu"]),
-    help="Also the official wheel for this target.",
-)
-@arch_option
-def fetch_command(release: str | None, targets: tuple[Target, ...], arch: Arch) -> None:
-    """Download the source of RELEASE, and wheels by --target, and verify their sha256.
-
-    They come from the package indexes that pip is configured for. Files that are
-    already in build/downloads, or in PATCHSET_DOWNLOADS, are verified and kept.
-    """
-    from patchset.inputs import fetch
-
-    pinned = load(release)
-    wheels = [pinned.wheel(target, arch) for target in targets]
-    console.result(*map(fetch.artifact, [pinned.sdist, *wheels]))
-
-
 @cli.command("build-wheel")
 @release_argument
 @target_option

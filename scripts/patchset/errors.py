@@ -60,13 +60,7 @@ class UsageError(PatchsetError):
 
 
 class ConflictError(PatchsetError):
-    """A patch does not apply to the tree as it stands."""
-
-    exit_code = EXIT_DECIDE
-
-
-class AlreadyPresentError(PatchsetError):
-    """The tree holds a patch's change already: the patch is to be dropped."""
+    """A patch does not apply to the tree as it stands, or is in it already."""
 
     exit_code = EXIT_DECIDE
 

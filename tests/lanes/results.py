@@ -94,9 +94,9 @@ def patched(release: str) -> str:
 def _commit() -> str:
     """The project's commit, with ``-dirty`` if files differ from it.
 
-    Rows, tables and the plot, which lanes write, do not count.
+    Rows, tables and the picture, which lanes write, do not count.
     """
-    tables = (":!results", ":!docs/tables.md", ":!docs/cost.svg", ":!README.md")
+    tables = (":!results", ":!docs/tables.md", ":!docs/faults.svg", ":!README.md")
     change = ("status", "--porcelain", "--untracked-files=no", "--", ".", *tables)
     root = paths.project_root()
     try:

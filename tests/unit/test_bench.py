@@ -182,20 +182,3 @@ def test_a_process_that_dies_is_an_error_with_its_log(tmp_path: Path) -> None:
 def test_a_quick_run_is_not_kept() -> None:
     found = CliRunner().invoke(command, ["--quick", "--results", "v0.33.0"])
     assert found.exit_code == 2
-
-
-def test_a_plot_is_the_same_twice_and_shows_what_was_given_up(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from bench import plot
-
-    def cell_of(tokens: int, cost: float, **more: int) -> dict[str, Any]:
-        subjects = {"stock": {"us_per_token": [cost] * 3, **more}}
-        return vars(cells.Cell("parser", "string", tokens, 4)) | {"subjects": subjects}
-
-    found = [cell_of(4_000, 9.0, bounded_at=4_000), cell_of(1_000, 2.0)]
-    assert plot.points(found, "stock") == ([(1_000, 2.0)], True)
-    run = {"v0.33.0": found, "v0.32.0": found[1:], "v0.1.0": found}
-    drawn = plot.draw(run, tmp_path / "a.svg").read_text()
-    assert plot.draw(run, tmp_path / "b.svg").read_text() == drawn
-    assert "v0.33.0 stock (longer: given up)" in drawn
-    assert ">v0.32.0 stock<" in drawn and "v0.1.0" not in drawn

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guard lists what is worse than stock, by the order of harm."""
 
-import json
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 from conformance import guard
 from conformance.case import parse
 from conformance.check import HARMS
-from conformance.documented import ROOT
 
 RAN = ["runs", "f", '{"a": "x"}']
 OTHER = ["runs", "f", '{"a": "y"}']
@@ -93,12 +91,3 @@ def test_what_is_left_out_of_a_cut_output_is_not_lost() -> None:
         before, after = _result(acts=stock), _result(acts=patched)
         worse, _ = guard.compare([case], [before], [after])
         assert [one.patched for one in worse] == harms
-
-
-def test_a_reason_is_a_heading_of_the_format() -> None:
-    headings = {
-        line.lstrip("# ").lower().replace(" ", "-")
-        for line in (ROOT / "docs/format.md").read_text(encoding="utf-8").split("\n")
-        if line.startswith("#")
-    }
-    assert set(json.loads(guard.REASONS.read_text()).values()) <= headings

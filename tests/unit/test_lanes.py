@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small lanes: how they end, what they count, and what reaches their programs."""
 
-import ast
 import errno
-import graphlib
 import signal
 import subprocess
 import sys
@@ -23,31 +21,6 @@ from patchset import files, run_command
 from patchset.errors import PatchsetError, UsageError
 from server import build_dir
 from upstream.__main__ import compare
-
-LANES = Path(__file__).parents[1] / "lanes"
-
-
-def imported(file: Path) -> set[str]:
-    """The top-level packages that a file imports, anywhere in it."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {name.name.partition(".")[0] for name in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.partition(".")[0])
-    return found
-
-
-def test_lanes_import_each_other_in_one_direction() -> None:
-    lanes = {place.parent.name for place in LANES.glob("*/__init__.py")}
-    needs = {
-        lane: set[str]().union(*map(imported, (LANES / lane).rglob("*.py"))) & lanes
-        for lane in lanes
-    }
-    assert "conformance" in needs["server"], "what they import is seen"
-    for lane, others in needs.items():
-        others.discard(lane)
-    tuple(graphlib.TopologicalSorter(needs).static_order())  # CycleError names them
 
 
 @pytest.mark.parametrize(

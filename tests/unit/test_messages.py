@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is shown: no credentials of addresses, and nothing that steers a terminal."""
+"""What is shown has no credentials of addresses."""
 
 from urllib.parse import quote
 
 import pytest
 
 from conftest import Project
-from patchset import console, errors
+from patchset import errors
 
 #: Characters that end a user's part for one parser or another.
 PASSWORDS = ["horse@battery", "horse'battery", 'horse"battery', "horse battery"]
@@ -31,7 +31,7 @@ def test_a_cut_text_does_not_bare_a_password() -> None:
 
 
 @pytest.mark.parametrize("password", [*PASSWORDS, "horse/battery", "horse?battery"])
-@pytest.mark.parametrize("command", ["fetch", "pin", "drift"])
+@pytest.mark.parametrize("command", ["apply", "pin", "drift"])
 def test_a_configured_password_is_never_shown(
     project: Project, monkeypatch: pytest.MonkeyPatch, password: str, command: str
 ) -> None:
@@ -50,15 +50,3 @@ def test_a_configured_password_is_never_shown(
     if command == "drift":
         done = project.run("drift", "main", "--remote", where, status=1)
         assert "horse" not in done.stdout + done.stderr
-
-
-def test_a_terminal_is_not_steered(capsys: pytest.CaptureFixture[str]) -> None:
-    console.note("\x1b[31mred\x1b[0m \x1b]0;title\x07 [bold]")
-    console.show_error(errors.PatchsetError("a\x1b[2Jb", "c\x9bd"))
-    shown = capsys.readouterr().err
-    assert (
-        "red \ufffd]0;title\ufffd [bold]" in shown
-        and "ab" in shown
-        and "c\ufffdd" in shown
-    )
-    assert "\x1b" not in shown and "\x9b" not in shown

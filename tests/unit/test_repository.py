@@ -2,6 +2,8 @@
 """What documents, workflows and modules say of each other. No network."""
 
 import ast
+import graphlib
+import json
 import os
 import re
 import subprocess
@@ -16,6 +18,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from conformance import case as cases
+from conformance import guard
 from conftest import lay
 from patchset import paths
 from patchset.release import load
@@ -27,7 +31,6 @@ LISTED = subprocess.check_output(
     text=True,
 )
 DOCUMENTS = sorted(LISTED.splitlines())
-WORKFLOWS = [path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml")]
 
 
 def read(name: str) -> str:
@@ -68,36 +71,21 @@ def test_links_lead_somewhere(document: str) -> None:
     assert not broken
 
 
-def test_the_readme_has_the_three_commands_for_a_bare_machine() -> None:
-    commands = re.findall(
-        r"(?m)^apt-get update && .*\.venv/bin/nox(.*)$", read("README.md")
-    )
-    # The last one is what ci/fresh runs.
-    assert commands == [" -s try", " -s build-image", ""]
-
-
-@pytest.fixture(scope="module")
-def sessions() -> set[str]:
-    """The names of the noxfile's sessions."""
-    functions = re.findall(
-        r'@(?:nox\.)?session(?:\(name="([\w-]+)"\))?\ndef (\w+)', read("noxfile.py")
-    )
-    calls = re.findall(r'(?m)^(?:command|lane)\(\s*"([\w-]+)"', read("noxfile.py"))
-    return {name or function for name, function in functions} | set(calls)
-
-
-def test_sessions_that_documents_name_exist(sessions: set[str]) -> None:
+def test_sessions_that_documents_name_exist() -> None:
+    noxfile = read("noxfile.py")
+    found = re.findall(r'(?m)^(?:command|lane)\(\s*"([\w-]+)"', noxfile)
+    sessions = {*found, *re.findall(r"@nox\.session\ndef (\w+)", noxfile)}
     for document in set(DOCUMENTS) - {"CHANGELOG.md"}:  # it names what was
         named = set(re.findall(r"\bnox -s ([a-z][a-z0-9-]*)", read(document)))
         assert named <= sessions, f"{document} names {named - sessions}"
 
 
-def test_codes_of_defects_are_defined() -> None:
-    names = anchors(read("docs/troubleshooting.md"))
-    places = [*ROOT.glob("patches/*/*.diff"), *ROOT.glob("tests/patches/*.py")]
-    messages = [place.read_text("utf-8").partition("\n--- ")[0] for place in places]
-    used = set(re.findall(r"\b[DE]\d{1,2}\b", "\n".join(messages)))
-    assert used and used <= {name.upper() for name in names}
+def test_what_cases_and_exceptions_cite_is_a_heading_of_the_format() -> None:
+    sources = " ".join(case.source for case in cases.load())
+    cited = set(re.findall(r"format\.md#([\w-]+)", sources))
+    assert len(cited) > 15
+    cited |= set(json.loads(guard.REASONS.read_text()).values())
+    assert cited <= anchors(read("docs/format.md"))
 
 
 @pytest.mark.parametrize(
@@ -113,16 +101,6 @@ def test_tags_are_those_of_the_default_release(name: str) -> None:
     release = load()
     tags = re.findall(r"\bv[\d.]+-mtp\.\d+", read(name))
     assert set(tags) <= {f"{release.name}-mtp.{release.revision}"}
-
-
-def test_jobs_run_sessions(sessions: set[str]) -> None:
-    jobs = tomllib.loads(read("ci/jobs.toml"))
-    commands = [command for job in jobs.values() for command in job["nox"]]
-    assert {command.split()[0] for command in commands} <= sessions
-    named = {
-        job for file in WORKFLOWS for job in re.findall(r"ci/run ([a-z][a-z-]+)", file)
-    }
-    assert named and named <= set(jobs)
 
 
 def test_continuous_integration_runs_the_readme_line_in_a_clean_environment(
@@ -174,13 +152,23 @@ def imported(file: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("package", FLOORS)
-def test_packages_import_in_one_direction(package: str) -> None:
-    later = FLOORS[FLOORS.index(package) + 1 :]
-    above = {f"patchset.{name}" for name in (*later, "cli", "drift", "proofs")}
-    for file in (ROOT / "scripts/patchset" / package).glob("*.py"):
-        found = above & imported(file)
-        assert not found, f"{file.name} imports {found}"
+def test_packages_import_in_one_direction() -> None:
+    for number, package in enumerate(FLOORS, 1):
+        later = (*FLOORS[number:], "cli", "drift", "proofs")
+        for file in (ROOT / "scripts/patchset" / package).glob("*.py"):
+            found = {f"patchset.{name}" for name in later} & imported(file)
+            assert not found, f"{file.name} imports {found}"
+
+
+def test_lanes_import_each_other_in_one_direction() -> None:
+    lanes = {place.parent.name for place in ROOT.glob("tests/lanes/*/__init__.py")}
+    needs = {lane: set[str]() for lane in lanes}
+    for file in ROOT.glob("tests/lanes/*/**/*.py"):
+        lane = file.relative_to(ROOT / "tests/lanes").parts[0]
+        names = {name.partition(".")[0] for name in imported(file)}
+        needs[lane] |= (names & lanes) - {lane}
+    assert "conformance" in needs["server"], "what they import is seen"
+    tuple(graphlib.TopologicalSorter(needs).static_order())  # CycleError names them
 
 
 @pytest.mark.parametrize(

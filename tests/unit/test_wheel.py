@@ -20,7 +20,7 @@ from conftest import (
     official_files,
     pin_official,
 )
-from patchset.wheel import archive, metadata
+from patchset.wheel import archive
 
 
 def test_verify_refuses_a_series_that_does_not_make_what_is_pinned(
@@ -121,17 +121,6 @@ def test_release_without_a_wheel_for_the_target(project: Project) -> None:
         "has no official cpu wheel"
         in project.run("build-wheel", "--target", "cpu", status=2).stderr
     )
-
-
-def test_a_file_name_with_compressed_tags_gives_each_tag() -> None:
-    assert metadata.tags(
-        "a-1-cp38.cp39-abi3-manylinux1_x86_64.manylinux_2_5_x86_64.whl"
-    ) == [
-        "cp38-abi3-manylinux1_x86_64",
-        "cp38-abi3-manylinux_2_5_x86_64",
-        "cp39-abi3-manylinux1_x86_64",
-        "cp39-abi3-manylinux_2_5_x86_64",
-    ]
 
 
 def test_deleted_files_are_left_out_and_verified(packaged: Project) -> None:

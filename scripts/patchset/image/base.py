@@ -10,7 +10,7 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from patchset import console, files, paths
@@ -74,7 +74,7 @@ def find(patched: PatchedRelease, reference: Reference) -> Base:
             f"{patched.target} wheel for",
             f"it has: {', '.join(pinned) or 'none'}; choose another base",
         )
-    return Base(reference.pinned(image.digest), parts)
+    return Base(replace(reference, digest=image.digest), parts)
 
 
 def size(part: Part) -> int:

@@ -52,10 +52,6 @@ class Reference:
         """The same repository by digest."""
         return replace(self, tag=None, digest=digest)
 
-    def pinned(self, digest: str) -> Self:
-        """The same with a digest, which decides; the tag says what it was called."""
-        return replace(self, digest=digest)
-
     def tagged(self, tag: str | None) -> Self:
         """The same repository by tag."""
         return replace(self, tag=tag, digest=None)

@@ -13,7 +13,6 @@ from typing import Any
 
 from patchset import console, files, git, paths
 from patchset.errors import (
-    AlreadyPresentError,
     ConflictError,
     NoSpaceError,
     PatchsetError,
@@ -42,8 +41,8 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
     A tree that holds work is left alone unless ``discard``.
 
     Raises:
-        ConflictError: a patch does not fit; the tree has git's stopped ``am`` of it.
-        AlreadyPresentError: the source has a patch's change already.
+        ConflictError: a patch does not fit, or the source has its change already; the
+            tree has git's stopped ``am`` of it.
         PatchsetError: the tree holds work, or does not come out as pinned.
     """
     series = read_series(release)
@@ -228,7 +227,7 @@ def _conflict(
     diff = patch.diff.encode()
     check = ("apply", "--check", "--reverse", "--whitespace=nowarn", "-")
     if git.attempt(work, *check, stdin=diff).returncode == 0:
-        return AlreadyPresentError(
+        return ConflictError(
             f"{what} is already present in {release.name}",
             f"take the line {patch.entry} out of {release.folder / 'series'}, "
             f"and list its proofs in {release.folder / 'stock-must-pass'}: "

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metadata in which a patched wheel differs from the official one."""
 
-import itertools
 import re
+
+from packaging.utils import parse_wheel_filename
 
 from patchset.wheel.archive import WheelError
 
@@ -42,13 +43,6 @@ def patched_version_file(content: bytes, version: str) -> bytes:
     return text.encode("utf-8", errors="surrogateescape")
 
 
-def tags(wheel_name: str) -> list[str]:
-    """The compatibility tags in a wheel's file name, expanded (PEP 425)."""
-    parts = wheel_name.removesuffix(".whl").split("-")[-3:]
-    choices = [part.split(".") for part in parts]
-    return ["-".join(tag) for tag in itertools.product(*choices)]
-
-
 def retagged_wheel_file(content: bytes, wheel_name: str) -> bytes:
     """WHEEL with the tags of a file name.
 
@@ -59,5 +53,6 @@ def retagged_wheel_file(content: bytes, wheel_name: str) -> bytes:
     lines = [
         line for line in content.splitlines() if line and not line.startswith(b"Tag: ")
     ]
-    lines += [f"Tag: {tag}".encode() for tag in tags(wheel_name)]
+    tags = sorted(map(str, parse_wheel_filename(wheel_name)[-1]))
+    lines += [f"Tag: {tag}".encode() for tag in tags]
     return b"".join(line + b"\n" for line in lines)

@@ -9,7 +9,6 @@ from rich.console import Console
 
 import results
 from bench import SUITE_VERSION, cells, kept, report, runner, workloads
-from bench.plot import draw
 from patchset import console, paths, run_command
 from patchset.release import Release, load, releases
 from patchset.series.apply import patched_tree
@@ -90,7 +89,7 @@ QUICK = ((1_000, 4_000), (1, 4), 3, 3.0)
     "--results",
     "keep",
     is_flag=True,
-    help="Keep the figures in results/bench and draw docs/cost.svg of all.",
+    help="Keep the figures in results/bench.",
 )
 def command(
     names: tuple[str, ...],
@@ -128,11 +127,6 @@ def command(
                 "cell-seconds": budget,
             }
             console.result(str(kept.keep({**run, "cells": found})))
-    if keep:
-        runs = {one.name: kept.read(one.name) or {} for one in releases()}
-        figures = {name: run.get("cells", []) for name, run in runs.items()}
-        plot = paths.project_root() / "docs" / "cost.svg"
-        console.result(str(draw(figures, plot)))
 
 
 def measure(

@@ -39,10 +39,9 @@ INSIDE = "CLIENTS_NAMESPACE"
     "--scenario",
     "chosen",
     multiple=True,
-    type=click.Choice([*scenarios.KNOWN]),
-    help="Without one: all but those of silence.",
+    type=click.Choice([*scenarios.ALL]),
+    help="Without one: all.",
 )
-@click.option("--rest", default=0.0, help="Seconds of rest in the scenario `rest`.")
 @click.option("--jobs", default=2, show_default=True, help="Clients at a time.")
 @click.option("--again", is_flag=True, help="Forget what an earlier run has done.")
 @click.option("--results", "keep", is_flag=True, help="Keep totals in results/clients.")
@@ -52,7 +51,6 @@ def command(
     both: bool,
     k: int,
     chosen: tuple[str, ...],
-    rest: float,
     jobs: int,
     again: bool,
     keep: bool,
@@ -68,7 +66,7 @@ def command(
     if os.environ[INSIDE]:
         _loopback_up()
     wanted = [
-        Job(client, surface, scenario, k, rest)
+        Job(client, surface, scenario, k)
         for client in clients
         for surface in CLIENTS[client].surfaces
         for scenario in chosen or scenarios.ALL
@@ -76,7 +74,7 @@ def command(
     ]
     kinds = results.KINDS if both else ["stock"] if stock else ["patched"]
     found = {kind: _runs(pinned, kind, wanted, jobs, again) for kind in kinds}
-    print(table.markdown(pinned, found))
+    print(table.summary(pinned, found))
     if keep:
         table.write_results(pinned, found)
     runs = found.get("patched", [])

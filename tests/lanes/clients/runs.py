@@ -17,7 +17,7 @@ from clients.judge import Outcome, judge
 from conformance.lines import LANES, Child, tree_environment
 
 START_LIMIT_S = 900.0
-#: A run that takes longer hangs, the engine's rests aside.
+#: A run that takes longer hangs.
 RUN_LIMIT_S = 600.0
 FILE_LIMIT = 16 * 1024 * 1024
 
@@ -34,7 +34,6 @@ class Job:
     surface: str
     scenario: str
     k: int
-    rest: float = 0.0
 
     @classmethod
     def of(cls, result: dict[str, Any]) -> Self:
@@ -106,7 +105,7 @@ class Lane:
             shutil.rmtree(place, ignore_errors=True)
             work, scratch = place / "work", place / "home"
             scratch.mkdir(parents=True)
-            plain = scenarios.KNOWN[job.scenario]
+            plain = scenarios.ALL[job.scenario]
             for name, text in plain.before.items():
                 (work / name).parent.mkdir(parents=True, exist_ok=True)
                 (work / name).write_bytes(text.encode())
@@ -115,7 +114,7 @@ class Lane:
             self.http.post(f"/runs/{job.name}", json=told).raise_for_status()
             url = f"{str(self.http.base_url).rstrip('/')}/{job.name}"
             run = Run(url, job.surface, str(work), str(scratch), str(self.installed))
-            answered = ask(run, RUN_LIMIT_S + job.rest)
+            answered = ask(run, RUN_LIMIT_S)
             served = self.http.delete(f"/runs/{job.name}").raise_for_status().json()
             answer, error = answered.get("answer"), answered.get("error", "")
             outcome = Outcome(_files(work), answer, error, **served)
@@ -124,15 +123,12 @@ class Lane:
             if verdict.why:
                 left = json.dumps(served, ensure_ascii=False, indent=1)
                 (place / "exchanges.json").write_text(left)
-            exchanges = outcome.exchanges
             yield {
                 **asdict(job),
                 "verdict": verdict.kind,
                 "own": verdict.own,
                 "why": [why[:500] for why in verdict.why[:6]],
-                "requests": len(exchanges),
-                "silence": max((e["silence"] for e in exchanges), default=0),
-                "seconds": [e["seconds"] for e in exchanges],
+                "requests": len(outcome.exchanges),
                 "ended": error[:300],
             }
         for live in process:
@@ -171,7 +167,5 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()[:FILE_LIMIT]
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
-        and not path.is_symlink()
-        and ".git" not in path.parts
+        if path.is_file() and not path.is_symlink() and ".git" not in path.parts
     }

@@ -104,14 +104,10 @@ class Turn:
 
     parts: tuple[Part, ...]
     thought: str = "I know what to do."
-    #: Whether the output ends in the reasoning: nothing closes it.
-    open: bool = False
     #: How it ends: ``eos``, ``length``, or ``stop``, at a stop string.
     end: str = "eos"
     #: The output ends behind this text. Of a stop string, the text is not sent.
     cut: str = ""
-    #: The engine rests behind this text, for as long as the command line says.
-    rest_at: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,8 +140,6 @@ DONE = Turn((Say("The work is done."),))
 QUOTED_FILE = "quoted.txt"
 QUOTED_COMMAND = f"echo quoted > {QUOTED_FILE}"
 ONCE_CALL = Shell("printf x >> once.txt")
-#: About 8 000 tokens.
-HELD = "".join(f"line {n} of a long file\n" for n in range(1, 811))
 
 #: What stands for a quoted call at the end of a line, whatever is before it on the
 #: line.
@@ -153,7 +147,6 @@ QUOTES: dict[str, Part] = {
     (WRITE := "@WRITE@"): Write(QUOTED_FILE, "quoted"),
     (SHELL := "@SHELL@"): Shell(QUOTED_COMMAND),
     (ONCE := "@ONCE@"): ONCE_CALL,
-    (HELD_CALL := "@HELD@"): Write("long.txt", HELD),
 }
 
 #: Stands for ``SHELL`` on one line.
@@ -332,15 +325,6 @@ def _cut(name: str, title: str, part: Part, end: str, cut: str) -> Scenario:
     return Scenario(name, title, turns, before, before)
 
 
-def _held(name: str, title: str, turn: Turn) -> Scenario:
-    """A call that may have to be held until the end of the output."""
-    written = {
-        part.path: part.content for part in turn.parts if isinstance(part, Write)
-    }
-    says = all(isinstance(part, Say) for part in turn.parts)
-    return Scenario(name, title, (turn,) if says else (turn, DONE), written)
-
-
 _ALL = (
     _one("plain", "a plain file", "hello.txt", "Hello, world.\n"),
     _one("tags", "tags and calls in the value", "format.md", TAGS),
@@ -458,45 +442,15 @@ _ALL = (
     ),
 )
 
-_SILENCE = (
-    _held("held-plain", "8 000 tokens in the answer", Turn((Write("long.txt", HELD),))),
-    _held(
-        "held-thought", "in the reasoning", Turn((Write("long.txt", HELD),), open=True)
-    ),
-    _held(
-        "held-fence",
-        "in a fence",
-        Turn((Say(f"```\n{HELD_CALL}\n```\nThat is an example."),)),
-    ),
-    _held(
-        "held-name",
-        "of a name that nobody declares",
-        Turn((Call("str_replace_editor", {"content": HELD}),)),
-    ),
-    _held(
-        "held-behind",
-        "of text behind a closing sequence",
-        Turn((Write("long.txt", f"{SHELL}\n</parameter>\n</function>\n{HELD}"),)),
-    ),
-    _held(
-        "rest",
-        "a rest within a value",
-        Turn((Write("a.txt", "one\ntwo\n"),), rest_at="one"),
-    ),
-)
-
 #: By name, in the order of the table.
 ALL = {s.name: s for s in _ALL}
-#: How long a client hears nothing, and how long it bears that.
-SILENCE = {s.name: s for s in _SILENCE}
-KNOWN = {**ALL, **SILENCE}
 #: Those that end within a call.
 CUT = {name for name, scenario in ALL.items() if scenario.is_cut}
 
 
 def render(turn: Turn, calls: list[Call]) -> str:
     """What the model says, with calls as the chat template writes them, unescaped."""
-    text = f"{turn.thought}\n" + ("" if turn.open else "</think>\n\n")
+    text = f"{turn.thought}\n</think>\n\n"
     waiting, before = iter(calls), ""
     for part in turn.parts:
         if isinstance(part, Say):

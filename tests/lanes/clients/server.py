@@ -8,11 +8,9 @@ It answers with the scenarios' turns. Each run has a prefix of its own: ``POST
 
 import asyncio
 import gc
-import itertools
 import json
 import socket
 import sys
-import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -51,10 +49,6 @@ class Exchange:
     calls: list[dict[str, Any]] = field(default_factory=list)
     status: int = 0
     body: bytes = b""
-    #: The most tokens that the engine said between two pieces of the response.
-    silence: int = 0
-    #: Until the response's end, or until the client left.
-    seconds: float = 0.0
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -69,8 +63,6 @@ class Run:
     scenario: Scenario
     k: int
     folder: Path
-    #: How long the engine rests where the scenario says so, in seconds.
-    rest: float
     exchanges: list[Exchange] = field(default_factory=list)
     #: Assistant's turns in the history of the first request: a client may bring
     #: examples.
@@ -178,34 +170,24 @@ class Scripted:
             await JSONResponse(told, 500)(scope, receive, send)
             return
         given = iter([{"type": "http.request", "body": body, "more_body": False}])
-        said, heard = SCRIPT.get(), 0
 
         async def again() -> Any:
             return next(given, None) or await receive()
 
         async def noted(message: Any) -> None:
-            nonlocal heard
             exchange.status = message.get("status", exchange.status)
             if message.get("body"):
                 exchange.body += message["body"]
-                exchange.silence = max(exchange.silence, said.said - heard)
-                heard = said.said
             await send(message)
 
-        began = time.monotonic()
         await self.app(scope, again, noted)
-        exchange.seconds = round(time.monotonic() - began, 1)
 
     def _control(self, method: str, name: str, body: bytes) -> dict[str, Any]:
         """Begin or end a run."""
         if method == "POST":
             told = json.loads(body)
-            client, scenario = (
-                CLIENTS[told["client"]],
-                scenarios.KNOWN[told["scenario"]],
-            )
-            folder = Path(told["folder"])
-            self.runs[name] = Run(client, scenario, told["k"], folder, told["rest"])
+            client, scenario = CLIENTS[told["client"]], scenarios.ALL[told["scenario"]]
+            self.runs[name] = Run(client, scenario, told["k"], Path(told["folder"]))
             return {}
         run = self.runs.pop(name)
         exchanges = [exchange.document() for exchange in run.exchanges]
@@ -229,12 +211,7 @@ class Scripted:
         name = f"mtp{run.k}#{run.scenario.name}/{exchange.turn}" if run.k else "w1"
         widths = schedule.named(name, len(ids))
         end = "length" if turn.end == "length" else "stop"
-        said = script(ids, texts, widths, end, stop or "")
-        if turn.rest_at and exchange.turn is not None:
-            told = itertools.accumulate(burst for burst, _ in said.bursts)
-            behind = next(i for i, each in enumerate(told) if turn.rest_at in each)
-            said.rest = behind + 1, run.rest
-        SCRIPT.set(said)
+        SCRIPT.set(script(ids, texts, widths, end, stop or ""))
 
 
 async def serve(template: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as tables: client by scenario of one run, and what is kept of releases."""
+"""Results in words and as tables: of one run, and what is kept of releases."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +12,6 @@ from clients.judge import HARMS
 from patchset.release import Release
 
 LANE = "clients"
-LETTERS = {"right": "✓", "lane": "?"}
 #: The rows of harms in the table.
 TITLES = {
     "ran": "ran something unasked",
@@ -35,45 +34,20 @@ def own_fault(result: dict[str, Any]) -> str:
     return known if result["own"] or result["scenario"] in scenarios.CUT else ""
 
 
-def markdown(release: str, kinds: dict[str, list[dict[str, Any]]]) -> str:
-    """One row a client and API, one column a scenario; then totals by harm."""
-    every = [run for runs in kinds.values() for run in runs]
-    names = [
-        name for name in scenarios.KNOWN if any(r["scenario"] == name for r in every)
-    ]
-    rows = []
-    for row in dict.fromkeys((run["client"], run["surface"]) for run in every):
-        shown = {name: list[str]() for name in (*names, "right")}
-        for runs in kinds.values():
-            mine = {
-                run["scenario"]: run
-                for run in runs
-                if (run["client"], run["surface"]) == row
-            }
-            for name in names:
-                shown[name].append(_cell(mine.get(name)))
-            right = sum(run["verdict"] == "right" for run in mine.values())
-            shown["right"].append(f"{right}/{len(mine)}")
-        cells = [" → ".join(dict.fromkeys(both)) for both in shown.values()]
-        rows.append([row[0].replace("_", " "), row[1], *cells])
-    out = [results.table(" | ".join(["client", "API", *names, "right"]), rows)]
+def summary(release: str, kinds: dict[str, list[dict[str, Any]]]) -> str:
+    """How many runs are right, the others by harm, and the faults of clients."""
+    out: dict[str, None] = {}
     for kind, runs in kinds.items():
         found = Counter(run["verdict"] for run in runs)
-        harms = ", ".join(f"{harm} {found[harm]}" for harm in HARMS)
-        out.append(f"{release} {kind}: {found['right']} of {len(runs)} right; {harms}.")
-    out += dict.fromkeys(
+        harms = ", ".join(f"{harm} {found[harm]}" for harm in (*HARMS, "lane"))
+        out[f"{release} {kind}: {found['right']} of {len(runs)} right; {harms}."] = None
+    out |= dict.fromkeys(
         f"- {run['client'].replace('_', ' ')}, {run['scenario']}: {fault}."
-        for run in every
+        for runs in kinds.values()
+        for run in runs
         if run["verdict"] != "right" and (fault := own_fault(run))
     )
-    return "\n".join(out) + "\n"
-
-
-def _cell(run: dict[str, Any] | None) -> str:
-    if run is None:
-        return "–"
-    mark = LETTERS.get(run["verdict"], run["verdict"])
-    return f"({mark})" if run["own"] else mark
+    return "\n".join(out)
 
 
 def write_results(release: str, kinds: dict[str, list[dict[str, Any]]]) -> None:

@@ -14,10 +14,9 @@ from typing import Any
 from conformance.case import STARTS, Case, document
 from conformance.lines import Child, tree_environment
 
+#: A job (one case on one surface, all schedules) takes seconds; a host that is busy for
+#: so long hangs in the code under test.
 JOB_LIMIT_S = 900.0
-"""A job (one case on one surface, all schedules) takes seconds; a host that is busy
-for so long hangs in the code under test.
-"""
 
 Job = dict[str, Any]
 Result = dict[str, Any]

@@ -21,8 +21,8 @@ CASES = Path(__file__).with_name("cases")
 StartName = Literal["plain", "closed", "sealed", "thought", "open", "bare"]
 FinishReason = Literal["stop", "tool_calls", "length"]
 
+#: What is or looks like a tag.
 _TAG = re.compile(r"</?(?:tool|func|para|think)")
-"""What is or looks like a tag."""
 _CLOSED = re.compile(r"</function>\s*(?:</tool_call>\s*)?\Z")
 TYPES: dict[str, Any] = {
     "string": str,
@@ -34,10 +34,10 @@ TYPES: dict[str, Any] = {
     "null": type(None),
 }
 
+#: The reasoning that the start ``thought`` puts before an output.
 THOUGHT = "Let me think.\n"
-"""The reasoning that the start ``thought`` puts before an output."""
+#: What stands between ``</think>`` and the output in the start ``thought``.
 THOUGHT_GAP = "\n\n"
-"""What stands between ``</think>`` and the output in the start ``thought``."""
 
 
 class _Strict(BaseModel):
@@ -55,6 +55,11 @@ class Start(_Strict):
     enable_thinking: bool | None = None
 
 
+#: ``closed``: the request switches thinking off and the prompt ends with an empty think
+#: block; ``sealed``: the same prompt without the switch; ``thought``: the prompt opens
+#: the reasoning and the output is preceded by a short one; ``open``: the prompt opens
+#: the reasoning, the output is taken as it stands; ``bare``: the output itself opens
+#: it.
 STARTS: dict[str, Start] = {
     s.name: s
     for s in (
@@ -66,11 +71,6 @@ STARTS: dict[str, Start] = {
         Start(name="bare", reasoning="qwen3", prompt="none"),
     )
 }
-"""``closed``: the request switches thinking off and the prompt ends with an empty think
-block; ``sealed``: the same prompt without the switch; ``thought``: the prompt opens the
-reasoning and the output is preceded by a short one; ``open``: the prompt opens the
-reasoning, the output is taken as it stands; ``bare``: the output itself opens it.
-"""
 
 
 class Tool(_Strict):
@@ -107,14 +107,12 @@ class Call(_Strict):
 
     name: str
     arguments: dict[str, Any] = Field(default_factory=dict)
+    #: The argument text of a call that is cut: it is no JSON, and nothing presents the
+    #: call as whole.
     argument_text: str | None = None
-    """The argument text of a call that is cut: it is no JSON, and nothing presents
-    the call as whole.
-    """
+    #: The model had closed it when it was cut; what comes behind could still belong to
+    #: it.
     closed: bool = False
-    """The model had closed it when it was cut; what comes behind could still belong
-    to it.
-    """
 
     @model_validator(mode="after")
     def _says_one(self) -> Call:
@@ -157,23 +155,22 @@ class Call(_Strict):
 class Expected(_Strict):
     """The normalised message. Absent and empty text are the same."""
 
+    #: None, as for ``content``: several texts would do, none is compared.
     reasoning: str | None = ""
-    """None, as for ``content``: several texts would do, none is compared."""
     content: str | None = ""
     calls: tuple[Call, ...] = ()
+    #: Calls that the output only writes about: none of them may run.
     quoted: tuple[Call, ...] = ()
-    """Calls that the output only writes about: none of them may run."""
+    #: Of an output that is cut or ended anywhere: how many of the calls, which are
+    #: given as they would have become, are certainly whole, and how many may be. The
+    #: next one may be missing, and is never whole.
     whole: tuple[int, int] | None = None
-    """Of an output that is cut or ended anywhere: how many of the calls, which are
-    given as they would have become, are certainly whole, and how many may be. The next
-    one may be missing, and is never whole.
-    """
+    #: White space of the texts is not compared.
     loose: bool = False
-    """White space of the texts is not compared."""
+    #: None: not compared.
     finish_reason: FinishReason | None
-    """None: not compared."""
+    #: The tools that a client can run, if that is known.
     tools: tuple[Tool, ...] | None = None
-    """The tools that a client can run, if that is known."""
 
 
 class Run(_Strict):
@@ -193,37 +190,30 @@ class Case(_Strict):
     source: str = Field(min_length=2)
     tools: tuple[Tool, ...] = ()
     tool_choice: Literal["auto", "none", "required"] = "auto"
+    #: Fields of the request, by surface; other surfaces are not asked. ``messages`` and
+    #: ``input`` come before the question, any other field is put in place of the
+    #: surface's own.
     request: dict[Literal["chat", "responses", "messages"], dict[str, Any]] = {}
-    """Fields of the request, by surface; other surfaces are not asked. ``messages`` and
-    ``input`` come before the question, any other field is put in place of the surface's
-    own.
-    """
+    #: The first release that knows what the request holds (``0.25.1``); older ones are
+    #: not asked.
     since: str = ""
-    """The first release that knows what the request holds (``0.25.1``); older ones
-    are not asked.
-    """
     starts: tuple[StartName, ...] = ("plain", "closed", "thought")
     opens_with: Literal["text", "call"] = "text"
     output: str
+    #: What the model says instead where the release constrains a required call to JSON,
+    #: whatever the model's own format.
     output_as_json: str | None = None
-    """What the model says instead where the release constrains a required call to
-    JSON, whatever the model's own format.
-    """
     end: Literal["stop", "length", "stop-string"] = "stop"
+    #: With the end ``stop-string``: the string of the request that ended the output;
+    #: the output does not hold it.
     stop_string: str = ""
-    """With the end ``stop-string``: the string of the request that ended the output;
-    the output does not hold it.
-    """
+    #: Tokens taken off the end of the output: the only way to cut inside a character.
     drop_tokens: int = Field(0, ge=0)
-    """Tokens taken off the end of the output: the only way to cut inside a
-    character.
-    """
+    #: The tags of calls and reasoning are spelled out in ordinary tokens.
     ordinary_tags: bool = False
-    """The tags of calls and reasoning are spelled out in ordinary tokens."""
+    #: At one token a step at least this many deltas carry argument text (an argument
+    #: may not arrive all at its end).
     min_argument_deltas: int = Field(0, ge=0)
-    """At one token a step at least this many deltas carry argument text (an argument
-    may not arrive all at its end).
-    """
     expected: Expected
 
     @model_validator(mode="after")

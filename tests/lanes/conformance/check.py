@@ -14,16 +14,16 @@ from typing import Any
 from conformance.case import TYPES, Call, Expected, Tool
 from conformance.reading import ReadCall, Reading
 
+#: From the worst (docs/format.md): something ran that was not asked for, or a cut call
+#: looks whole; a call came with other values; a call or the whole message was lost;
+#: text was lost or came in the wrong place; a call that its tool's schema rejects, so
+#: that the model tries again; form alone.
 HARMS = ("ran", "bytes", "lost", "text", "refused", "form")
-"""From the worst (docs/format.md): something ran that was not asked for, or a cut call
-looks whole; a call came with other values; a call or the whole message was lost; text
-was lost or came in the wrong place; a call that its tool's schema rejects, so that the
-model tries again; form alone."""
 
+#: A harm and why.
 Found = tuple[str, str]
-"""A harm and why."""
+#: What a client does with a call (see ``does``), its name, and its arguments.
 Act = list[str]
-"""What a client does with a call (see ``does``), its name, and its arguments."""
 
 
 def diverge(what: str, got: str, want: str) -> str:

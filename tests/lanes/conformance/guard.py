@@ -14,11 +14,11 @@ from conformance.case import Case
 from conformance.check import HARMS, Act
 from conformance.report import group, harms_of
 
+#: At k = 0, 3 and 5; each case is asked not streamed as well.
 SCHEDULES = r"w1|mtp[35]#0"
-"""At k = 0, 3 and 5; each case is asked not streamed as well."""
 
+#: Why a case is worse, by name or glob: an anchor of docs/format.md.
 REASONS = Path(__file__).with_name("guard.json")
-"""Why a case is worse, by name or glob: an anchor of docs/format.md."""
 
 
 @dataclass

@@ -21,10 +21,10 @@ class ReadCall:
     id: str = ""
     text: str | None = ""
     parsed: Any = None
+    #: The status of its item, where the surface gives one.
     status: str | None = None
-    """The status of its item, where the surface gives one."""
+    #: What Anthropic's SDK makes of JSON that is not closed.
     opened: Any = None
-    """What Anthropic's SDK makes of JSON that is not closed."""
 
 
 @dataclass
@@ -36,16 +36,15 @@ class Reading:
     calls: list[ReadCall] = field(default_factory=list)
     finish: str | None = None
     broken: list[str] = field(default_factory=list)
+    #: Deltas that carried argument text.
     pieces: int = 0
-    """Deltas that carried argument text."""
+    #: The stop string that ended the output, empty for none; None where the surface
+    #: does not tell.
     stopped_by: str | None = None
-    """The stop string that ended the output, empty for none; None where the surface
-    does not tell.
-    """
+    #: The form of the response has no place for a call that is cut.
     omits_cut: bool = False
-    """The form of the response has no place for a call that is cut."""
+    #: Why there is no message: an error, or a stream that no SDK can assemble.
     failed: str = ""
-    """Why there is no message: an error, or a stream that no SDK can assemble."""
 
     def breaks(self, invariant: str, detail: str = "") -> None:
         """Record a broken invariant, each kind at most three times (a bad stream

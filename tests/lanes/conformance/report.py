@@ -13,12 +13,12 @@ from rich.table import Table
 from conformance.check import HARMS
 from conformance.schedule import COLUMNS, column
 
+#: Cases as every day brings them, and those that look for faults.
 TRAFFIC = ("ordinary", "adversarial")
-"""Cases as every day brings them, and those that look for faults."""
 
+#: Responses: ``all``, those ``right``, and by harm; one that is wrong in form alone is
+#: right as well.
 Tally = Counter[str]
-"""Responses: ``all``, those ``right``, and by harm; one that is wrong in form alone is
-right as well."""
 
 
 @dataclass

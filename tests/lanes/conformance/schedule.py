@@ -7,12 +7,11 @@ import random
 import re
 import zlib
 
+#: Draft tokens: 1 to 5 of MTP, 7 and 15 of drafters that look further ahead.
 MTP = (1, 2, 3, 4, 5, 7, 15)
-"""Draft tokens: 1 to 5 of MTP, 7 and 15 of drafters that look further ahead."""
+#: Two-way splits a default run tries for each case and start; ``full`` tries all of
+#: them.
 NEAR_LIMIT = 4
-"""Two-way splits a default run tries for each case and start; ``full`` tries all of
-them.
-"""
 
 
 def column(name: str) -> str:

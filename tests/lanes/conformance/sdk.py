@@ -21,8 +21,8 @@ httpx: Any = importlib.import_module(
     openai.DefaultHttpxClient.__base__.__module__.partition(".")[0]
 )
 
+#: One stream in so many is sampled.
 EVERY = 16
-"""One stream in so many is sampled."""
 
 
 def sampled(key: str) -> bool:

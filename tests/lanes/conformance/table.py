@@ -16,8 +16,8 @@ from patchset.release import Release, load
 
 LANE = "conformance"
 Tally = dict[str, int]
+#: The row of what is worse than stock.
 GUARD = "patched guard"
-"""The row of what is worse than stock."""
 
 
 def keep(target: dict[str, Any], pair: str | None = None) -> None:

@@ -18,13 +18,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+#: Where the vocabulary file stands in the distribution ``dashscope`` (any 1.x or 2.x).
 RANKS_IN_PACKAGE = "dashscope/resources/qwen.tiktoken"
-"""Where the vocabulary file stands in the distribution ``dashscope`` (any 1.x or
-2.x).
-"""
 
+#: Qwen2's and Qwen3's pre-tokenizer expression.
 PATTERN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-"""Qwen2's and Qwen3's pre-tokenizer expression."""
 
 # Qwen3's added tokens, in the order of their ids (151643 ...). Only the first group is
 # "special", that is, left out of decoded text; the tool and think tags are ordinary
@@ -39,6 +37,8 @@ ADDED = (  # noqa: SIM905
 ).split()
 EOS = "<|im_end|>"
 
+#: What the prompt ends with is chosen by a mark in the last message, so that every
+#: surface can ask for it.
 CHAT_TEMPLATE = """\
 {%- if tools %}<|im_start|>system
 # Tools
@@ -60,9 +60,6 @@ CHAT_TEMPLATE = """\
 
 {% endif -%}
 {%- endif -%}
-"""
-"""What the prompt ends with is chosen by a mark in the last message, so that every
-surface can ask for it.
 """
 
 

@@ -58,10 +58,9 @@ class Entry:
     functions: list[dict[str, Any]]
     truth: list[dict[str, Any]]
     tools: list[dict[str, Any]]
+    #: None where BFCL's checker refuses every answer that BFCL publishes for it, or an
+    #: answer is not of its own schema.
     calls: Calls | None
-    """None where BFCL's checker refuses every answer that BFCL publishes for it, or
-    an answer is not of its own schema.
-    """
 
     def right(self, checker: Any, calls: Calls) -> bool:
         """What BFCL's checker says of calls."""

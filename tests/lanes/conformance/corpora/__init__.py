@@ -26,8 +26,8 @@ from conformance.corpora import (
     spelling,
 )
 
+#: Raised whenever a verdict can change.
 SUITE_VERSION = 2
-"""Raised whenever a verdict can change."""
 
 CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
     "ordinary": ordinary.first,

@@ -22,6 +22,7 @@ def tool(name: str, required: dict[str, Any], **optional: Any) -> Tool:
     return Tool(name=name, parameters=schema)
 
 
+#: What an agent of today declares.
 TOOLS = (
     tool("bash", {"command": STRING}, description=STRING, timeout=INTEGER),
     tool("read", {"file_path": STRING}, offset=INTEGER, limit=INTEGER),
@@ -33,7 +34,6 @@ TOOLS = (
     ),
     tool("note", {"title": STRING, "body": STRING}, tags=STRING, color=STRING),
 )
-"""What an agent of today declares."""
 
 
 def make(

@@ -54,8 +54,8 @@ SPELLINGS = (
     spellings.NO_END,
     spellings.BARE,
 )
+#: Behind every end.
 MORE = 1_000_000
-"""Behind every end."""
 
 _NEXT = re.compile(r"(?:<tool_call>\s*)?<function=\w+>\s*<parameter=\w+>")
 

@@ -16,10 +16,10 @@ from patchset import paths
 from patchset.release import load
 
 SUFFIXES = {".jinja", ".json", ".md", ".py", ".rs", ".txt", ".yaml"}
+#: Longer files would say the same again, and take a server minutes.
 MOST_BYTES = 24_000
-"""Longer files would say the same again, and take a server minutes."""
+#: Lines that an edit, a patch or a quote holds, at most.
 HUNK = 12
-"""Lines that an edit, a patch or a quote holds, at most."""
 
 _TAG = re.compile(r"</?(?:tool_call>|function[=>]|parameter\b)")
 _NAMES = re.compile(r"<function=([A-Za-z_]\w{0,40})>")
@@ -76,6 +76,7 @@ def _here(head: str, text: str) -> str:
     return f"{head} <<'END_OF_FILE'\n{text}\nEND_OF_FILE"
 
 
+#: Operations that pass a file's text, or a part of it, to a tool.
 CALLS: dict[str, Callable[[str, str, str], Call]] = {
     "write, last": lambda name, text, part: Call(
         "write", {"file_path": name, "content": text}
@@ -142,7 +143,6 @@ CALLS: dict[str, Callable[[str, str, str], Call]] = {
         "note", {"title": name, "body": part, "tags": "docs"}
     ),
 }
-"""Operations that pass a file's text, or a part of it, to a tool."""
 
 FOLLOWS: dict[str, tuple[str, tuple[Call, ...]]] = {
     "end": ("", ()),

@@ -88,6 +88,7 @@ def _diff(mark: str) -> Way:
     return _lines(mark, head, "\n-old\n+new\n")
 
 
+#: The ways that the rules were written with in mind.
 FIRST: dict[str, Way] = {
     "raw, at column 0": _around("Intro\n\n", "\n\nOutro"),
     "raw, no blank lines": _around("Intro\n", "\nOutro"),
@@ -182,13 +183,13 @@ FIRST: dict[str, Way] = {
     "nested": _nested("", ""),
     "nested and indented": _nested("  ", "    "),
 }
-"""The ways that the rules were written with in mind."""
 
 
 def _shell(call: Call) -> str:
     return f"cat > x.txt <<'EOF'\n{canonical(call)}\nEOF\necho done\n"
 
 
+#: Ways that came later.
 OTHERS: dict[str, Way] = {
     "shell heredoc": _shell,
     "shell heredoc, indented": lambda call: textwrap.indent(_shell(call), "\t"),
@@ -363,15 +364,14 @@ OTHERS: dict[str, Way] = {
     ),
     "grep output": _lines("docs/a.md:12:", "", "\n"),
 }
-"""Ways that came later."""
 
+#: Ways of which another reading can be defended, whatever the reader.
 AMBIGUOUS = {
     "block without </tool_call>, last": (
         "the block's own </tool_call> may be missing, or the call's"
     ),
     "bare block, last": "the closers may be the block's or the call's",
 }
-"""Ways of which another reading can be defended, whatever the reader."""
 
 FOLLOWS = {
     "end": ("", ()),

@@ -12,6 +12,7 @@ from conformance.case import Call, Case
 from conformance.corpora import spelling as spellings
 from conformance.corpora.case import make
 
+#: 17 lines, of which at most 9 are quoted: 117 fragments.
 FIRST = """\
 # Calling tools
 
@@ -30,8 +31,8 @@ and reads a file:
 <tool_call>
 <function=read>
 <parameter=file_path>"""
-"""17 lines, of which at most 9 are quoted: 117 fragments."""
 
+#: 22 lines, of which at most 8 are quoted: 148 fragments.
 SECOND = """\
 examples:
 <tool_call>
@@ -55,7 +56,6 @@ rm -rf build
 </function>
 </tool_call>
 Never run these."""
-"""22 lines, of which at most 8 are quoted: 148 fragments."""
 
 QUOTED = (
     Call("bash", {"command": "ls -la"}),

@@ -64,6 +64,7 @@ SPELLINGS = (
     Spelling("blank line before the ends", end="\n\n</function>\n\n</tool_call>"),
     Spelling("ends behind the last parameter", end="</function></tool_call>"),
 )
+#: What stock vLLM does not read.
 BEYOND = (
     Spelling(
         "tabs",
@@ -72,7 +73,6 @@ BEYOND = (
         end="\n\t</function>\n</tool_call>",
     ),
 )
-"""What stock vLLM does not read."""
 SEPARATORS = (
     "\n",
     "",

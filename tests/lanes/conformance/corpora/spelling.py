@@ -111,6 +111,7 @@ JOINED_ENDS = Spelling("ends on one line", end="</function></tool_call>")
 NO_PARAMETER_END = Spelling("no last </parameter>", closed=False)
 QUOTED_NAMES = Spelling("names in quotes", quote='"')
 
+#: The eleven spellings of the first set of ordinary outputs.
 FIRST = (
     CANONICAL,
     CLOSER_BEHIND,
@@ -124,18 +125,17 @@ FIRST = (
     NO_FUNCTION_END,
     OPENER_INLINE,
 )
-"""The eleven spellings of the first set of ordinary outputs."""
 
+#: All spellings that stock vLLM reads.
 STOCK = (*FIRST, CRLF, BLANK_LINES, ONE_LINE_BARE, NO_ENDS)
-"""All spellings that stock vLLM reads."""
 
+#: Spellings that models use and stock vLLM does not read.
 BEYOND = (PRETTY, NO_PARAMETER_END, QUOTED_NAMES)
-"""Spellings that models use and stock vLLM does not read."""
 
 ALL = (*STOCK, *BEYOND)
 
+#: Why a call that is ``bare`` has no one right reading.
 EXAMPLE = "with neither tag and prose behind it: an example, or a bare call"
-"""Why a call that is ``bare`` has no one right reading."""
 
 
 def joined(calls: Iterable[Call], spelling: Spelling, separator: str) -> str:

@@ -28,12 +28,8 @@ class Script:
 
     bursts: tuple[tuple[str, tuple[int, ...]], ...]
     end: str
+    #: The stop string that ended it.
     stop: str | None = None
-    """The stop string that ended it."""
-    rest: tuple[int, float] = (-1, 0.0)
-    """Before which burst it rests, and for how many seconds."""
-    said: int = 0
-    """Tokens that it has said so far."""
 
 
 SCRIPT: contextvars.ContextVar[Script] = contextvars.ContextVar("script")
@@ -132,7 +128,6 @@ def _engine(args: Any) -> Any:
             self, prompt: Any, sampling_params: Any, request_id: str, **_: Any
         ) -> AsyncIterator[Any]:
             script = SCRIPT.get()
-            script.said = 0
             ids = (
                 prompt["prompt_token_ids"]
                 if isinstance(prompt, dict)
@@ -163,14 +158,9 @@ def _engine(args: Any) -> Any:
 
             if sampling_params.output_kind == RequestOutputKind.DELTA:
                 for i, (text, tokens) in enumerate(script.bursts):
-                    if i == script.rest[0]:
-                        await asyncio.sleep(script.rest[1])
-                    script.said += len(tokens)
                     yield output(text, list(tokens), i == len(script.bursts) - 1)
             else:
                 text = "".join(t for t, _ in script.bursts)
-                if script.rest[0] >= 0:
-                    await asyncio.sleep(script.rest[1])
                 yield output(
                     text, [i for _, tokens in script.bursts for i in tokens], True
                 )

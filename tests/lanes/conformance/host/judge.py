@@ -16,8 +16,8 @@ from conformance.host.engine import MODEL, SCRIPT, Script
 from conformance.reading import Reading, failed, raised
 from conformance.surfaces import surfaces
 
+#: Bound of a scripted response; a model takes longer.
 LIMIT_S = 60.0
-"""Bound of a scripted response; a model takes longer."""
 
 Judged = tuple[list[check.Found], bool, tuple[str, list[check.Act]] | None]
 
@@ -53,8 +53,8 @@ class Judge:
 
     def __init__(self, client: httpx.AsyncClient, *, json_calls: bool = False) -> None:
         self.client, self.json_calls = client, json_calls
+        #: The last response that is to be read.
         self.body = b""
-        """The last response that is to be read."""
         self.bodies: dict[str, bytes] = {}
 
     async def ask(

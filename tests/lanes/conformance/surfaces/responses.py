@@ -12,8 +12,8 @@ from conformance.surfaces import prompt, thinking_switch, with_fields
 NAME = "responses"
 PATH = "/v1/responses"
 
+#: The items that are calls, each with the field that holds what the call is given.
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
-"""The items that are calls, each with the field that holds what the call is given."""
 
 _TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
 _DELTAS = {
@@ -22,13 +22,13 @@ _DELTAS = {
     "response.function_call_arguments.delta": "function_call",
     "response.custom_tool_call_input.delta": "custom_tool_call",
 }
+#: Events with the text of an item, the item's type, and the event's field.
 _DONE = {
     "response.output_text.done": ("message", "text"),
     "response.reasoning_text.done": ("reasoning", "text"),
     "response.function_call_arguments.done": ("function_call", "arguments"),
     "response.custom_tool_call_input.done": ("custom_tool_call", "input"),
 }
-"""Events with the text of an item, the item's type, and the event's field."""
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
