@@ -3,6 +3,8 @@
 quotation, in which the output's first call stands (R6).
 """
 
+from typing import Any
+
 import pytest
 
 from harness import answer, call
@@ -14,7 +16,7 @@ READ = call("read", ("path", "/a"))
 CLOSED = "<think>\n\n</think>\n\n"
 
 
-def go_on(prefix: str, output: str, width: int | None) -> tuple[str, str, list[object]]:
+def go_on(prefix: str, output: str, width: int | None) -> Any:
     """Reasoning, text and calls behind a prefix."""
     messages = [
         {"role": "user", "content": "How is a call written?"},
