@@ -128,7 +128,7 @@ def test_random_outputs_and_cuts(words: list[str]) -> None:
 
 
 def seconds(text: str, width: int) -> float:
-    """The shortest of three times to read a text in pieces."""
+    """Return the shortest of three times to read a text in pieces."""
     pieces = [text[at : at + width] for at in range(0, len(text), width)]
     times = []
     for _ in range(3):

@@ -245,7 +245,7 @@ def test_raw_control_characters_of_a_string_are_themselves(value: list[Any]) -> 
 
 
 def strings(value: Any) -> Iterator[str]:
-    """The strings among a value's items."""
+    """Yield the strings among a value's items."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (list, dict)):

@@ -41,7 +41,7 @@ def changed(**lines: str) -> str:
 
 @pytest.fixture
 def stopped(own: Project) -> Project:
-    """A release whose rebase waits at a conflict in the second patch."""
+    """Make a release whose rebase waits at a conflict in the second patch."""
     own.add_patch("last.diff", diff_line(35, "last"))
     own.run("refresh")
     made = own.pin_next(changed(line20="score"))

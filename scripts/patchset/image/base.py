@@ -42,7 +42,7 @@ class Base:
 
 
 def official(patched: PatchedRelease) -> Reference:
-    """The official image's reference, by digest if the pin has one."""
+    """Return the official image's reference, by digest if the pin has one."""
     if patched.target != "cuda":
         raise UsageError(
             f"no official image is pinned for {patched.target}",
@@ -78,7 +78,7 @@ def find(patched: PatchedRelease, reference: Reference) -> Base:
 
 
 def size(part: Part) -> int:
-    """The bytes of a base's layers, as they are fetched."""
+    """Return the bytes of a base's layers, as they are fetched."""
     return sum(int(entry["size"]) for entry in part.manifest["layers"])
 
 
@@ -126,7 +126,7 @@ def check(part: Part, patched: PatchedRelease, blobs: Path | None = None) -> Non
 
 
 def stock_sums(patched: PatchedRelease) -> dict[str, str]:
-    """The sha256 that a base's files must have, by path below its root."""
+    """Return the sha256 that a base's files must have, by path below its root."""
     site = layers.SITES[patched.target]
     return {
         f"{site}/{change.path}": overlay.sha256(change.stock) or ""

@@ -44,7 +44,7 @@ def cost(subject: Document) -> str:
 
 
 def compared(found: Document | None, form: str = ".2f") -> str:
-    """A ratio with its interval; of a bounded one its upper limit."""
+    """Return a ratio with its interval; of a bounded one its upper limit."""
     if found is None:
         return ""
     if found.get("at_most"):

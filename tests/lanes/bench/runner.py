@@ -104,7 +104,7 @@ class Series:
 
 
 def document(cell: Cell, series: dict[str, Series]) -> dict[str, Any]:
-    """What was measured of a cell as JSON."""
+    """Return what was measured of a cell as JSON."""
     mine, ratios = series[MEASURED], {}
     for name, other in series.items():
         if name == MEASURED or mine.bounded_at or not other.samples:

@@ -17,7 +17,7 @@ from conformance import lines, tokens
 
 @functools.cache
 def _path(name: str) -> Any:
-    """The parsers or the applications of the tree."""
+    """Return the parsers or the applications of the tree."""
     made = Parsers if name == "parser" else Serving
     return made(str(tokens.model_folder()))
 
@@ -25,7 +25,7 @@ def _path(name: str) -> Any:
 # Two at a time, as growth needs two; the longest takes 100 MB.
 @functools.lru_cache(maxsize=2)
 def _workload(name: str, wanted: int) -> tuple[Any, list[int], list[str]]:
-    """A workload, its token ids, and what each adds to the text."""
+    """Return a workload, its token ids, and what each adds to the text."""
     tokenizer = tokens.load()
 
     def count(text: str) -> int:

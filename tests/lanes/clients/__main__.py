@@ -111,7 +111,7 @@ def _loopback_up() -> None:
 def _runs(
     name: str, kind: str, wanted: list[Job], width: int, again: bool
 ) -> list[dict[str, Any]]:
-    """The results of one tree; those of an earlier run are taken up."""
+    """Return the results of one tree; those of an earlier run are taken up."""
     tree = paths.trees_dir(name) / kind
     if not (tree / "vllm/__init__.py").is_file():
         raise LaneError(f"there is no tree {tree}: run `nox -s apply -- {name}`")

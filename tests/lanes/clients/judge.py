@@ -47,7 +47,7 @@ class Verdict:
 
 
 def judge(scenario: Scenario, outcome: Outcome) -> Verdict:
-    """The verdict on a run of a (filled) scenario."""
+    """Return the verdict on a run of a (filled) scenario."""
     if outcome.problem:
         return Verdict("lane", [outcome.problem])
     said = [e for e in outcome.exchanges if e["turn"] is not None and e["status"]]
@@ -71,7 +71,7 @@ def judge(scenario: Scenario, outcome: Outcome) -> Verdict:
 
 
 def _disk(scenario: Scenario, outcome: Outcome) -> Found:
-    """What is wrong with the files."""
+    """Yield what is wrong with the files."""
     files = {
         name: data.decode("utf-8", "replace") for name, data in outcome.files.items()
     }
@@ -90,7 +90,7 @@ def _disk(scenario: Scenario, outcome: Outcome) -> Found:
 
 
 def _answer(scenario: Scenario, outcome: Outcome) -> Found:
-    """What is wrong with the final answer."""
+    """Yield what is wrong with the final answer."""
     if outcome.answer is None:
         yield "lost", outcome.error or "no answer"
     elif outcome.answer.strip() != scenario.answer.strip():
@@ -151,5 +151,5 @@ def _calls(where: str, got: list[tuple[str, Any]], said: list[dict[str, Any]]) -
 
 
 def _joined(text: str) -> str:
-    """A text without empty lines and the white space at its ends."""
+    """Return a text without empty lines and the white space at its ends."""
     return re.sub(r"\n{2,}", "\n", text.strip())

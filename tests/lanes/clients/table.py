@@ -29,7 +29,7 @@ def line(result: dict[str, Any]) -> str:
 
 
 def own_fault(result: dict[str, Any]) -> str:
-    """The client's own fault that explains a result; empty if none does."""
+    """Return the client's own fault that explains a result; empty if none does."""
     known = CLIENTS[result["client"]].faults.get(result["scenario"], "")
     return known if result["own"] or result["scenario"] in scenarios.CUT else ""
 
@@ -134,7 +134,7 @@ def _worse(cells: dict[str, Any]) -> str:
 
 
 def _wrong(runs: dict[str, Any]) -> set[str]:
-    """The scenarios of a client that did some harm."""
+    """Return the scenarios of a client that did some harm."""
     return {name for harm in TITLES for name in runs.get(harm, [])}
 
 

@@ -96,7 +96,7 @@ class TreeAdapter:
                 thread.join()
 
     def _host(self) -> Child:
-        """A process that runs this tree's code; raises AdapterError otherwise."""
+        """Return a process that runs this tree's code; raises AdapterError otherwise."""
         host = Child(self._command(), self.environment(), self.log)
         self._hosts.add(host)
         if self._closed.is_set():  # it may have been added too late
@@ -131,7 +131,7 @@ class TreeAdapter:
 
 
 def _dead(job: Job) -> Result:
-    """The result of a job that killed its host: wrong from every start."""
+    """Return the result of a job that killed its host: wrong from every start."""
     why = f"hang: the host died, or gave no answer in {JOB_LIMIT_S:.0f} s"
     results = [
         {

@@ -50,7 +50,7 @@ def canonical(value: Any) -> str:
 
 
 def _numbers(value: Any) -> Any:
-    """The value with whole floats as integers."""
+    """Return the value with whole floats as integers."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -59,7 +59,7 @@ def _numbers(value: Any) -> Any:
 
 
 def worst(found: Iterable[Found]) -> str:
-    """The worst harm of some; empty if there is none."""
+    """Return the worst harm of some; empty if there is none."""
     return min((harm for harm, _ in found), key=HARMS.index, default="")
 
 
@@ -137,7 +137,7 @@ def _calls(
 
 
 def does(call: ReadCall, tools: Iterable[Tool] | None) -> str:
-    """What a client does with a call: ``runs``, ``refused``, or nothing.
+    """Return what a client does with a call: ``runs``, ``refused``, or nothing.
 
     Args:
         tools: Those that the client has, None if that is not known.
@@ -153,7 +153,7 @@ def does(call: ReadCall, tools: Iterable[Tool] | None) -> str:
 
 
 def acts(reading: Reading, want: Expected) -> list[Act]:
-    """What a client does with a response, call by call."""
+    """Return what a client does with a response, call by call."""
     calls = reading.calls if not reading.failed else ()
     return [[does(c, want.tools), c.name, canonical(_given(c))] for c in calls]
 
@@ -187,7 +187,7 @@ def _admits(schema: Any, value: Any) -> bool:
 
 
 def _given(call: ReadCall) -> Any:
-    """The arguments that a client has of a call; None if it can read none."""
+    """Return the arguments that a client has of a call; None if it can read none."""
     return call.parsed if call.opened is None else call.opened
 
 
@@ -220,7 +220,7 @@ def _arguments(
 
 
 def _cut(got: list[ReadCall], want: Expected) -> Iterator[Found]:
-    """What is wrong with the calls of an output that was cut at any place."""
+    """Yield what is wrong with the calls of an output that was cut at any place."""
     assert want.whole
     certain, possible = want.whole
     if len(got) < certain:
@@ -257,7 +257,7 @@ def _begins(text: str, whole: str) -> bool:
 
 
 def same(streamed: Reading, whole: Reading) -> list[Found]:
-    """What differs between a streamed and a whole response to the same output."""
+    """Return what differs between a streamed and a whole response to the same output."""
     if streamed.failed or whole.failed:
         return []
     found = []
@@ -280,6 +280,6 @@ def same(streamed: Reading, whole: Reading) -> list[Found]:
 
 
 def _told(call: ReadCall, other: Reading) -> tuple[str, str]:
-    """A call by its text, or by its arguments if the other form has no texts."""
+    """Return a call by its text, or by its arguments if the other form has no texts."""
     texts = call.text is not None and all(c.text is not None for c in other.calls)
     return call.name, call.text or "" if texts else canonical(call.parsed)

@@ -127,8 +127,8 @@ def _pairs(
 
 
 def _unknown(case: Case, stock: list[Act], patched: list[Act]) -> str:
-    """What is worse where nobody knows what was meant: to run more than stock, or
-    less, or to be silent where stock is refused.
+    """Return what is worse where nobody knows what was meant: to run more than stock,
+    or less, or to be silent where stock is refused.
     """
     old, new = _runs(stock), _runs(patched)
     if new - old:

@@ -114,12 +114,12 @@ def sse(body: bytes) -> list[tuple[str, str]]:
 
 
 def failed(status: int, body: bytes) -> Reading:
-    """The reading of a response that is no message."""
+    """Return the reading of a response that is no message."""
     return raised("http-status", f"{status}: {body[:300].decode('utf-8', 'replace')}")
 
 
 def raised(kind: str, detail: str) -> Reading:
-    """The reading of a request that raised or never ended."""
+    """Return the reading of a request that raised or never ended."""
     reading = Reading()
     reading.fails(kind, detail)
     return reading

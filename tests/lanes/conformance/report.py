@@ -135,7 +135,7 @@ class Report:
             print(f"{name:20} {words(tally)}{apart if tally['ambiguous'] else ''}")
 
     def document(self) -> dict[str, Any]:
-        """What is kept of it."""
+        """Return what is kept of it."""
         return {
             "kind": self.kind,
             "release": self.release,
@@ -147,7 +147,7 @@ class Report:
 
 
 def group(case: str) -> str:
-    """The corpus of a case, spellings taken together; ``suite`` for any other."""
+    """Return the corpus of a case, spellings taken together; ``suite`` for any other."""
     if not case.startswith("corpora/"):
         return "suite"
     return case.split("/")[1].partition(":")[0]
@@ -160,13 +160,13 @@ def harms_of(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def words(tally: Tally) -> str:
-    """A tally in a line."""
+    """Return a tally in a line."""
     harms = ", ".join(f"{harm} {tally[harm]}" for harm in HARMS)
     return f"{tally['right']} of {tally['all']} right; {harms}"
 
 
 def show(report: Report, *, limit: int) -> None:
-    """The matrix and the first failures, the worst first, in the terminal."""
+    """Print the matrix and the first failures, the worst first."""
     console = Console(width=None if Console().is_terminal else 170, highlight=False)
     table = Table(
         title=f"{report.label} ({report.kind}): {words(report.total())}",

@@ -15,8 +15,8 @@ NEAR_LIMIT = 4
 
 
 def column(name: str) -> str:
-    """The matrix column that a schedule's name belongs to (``not streamed`` for the
-    whole response).
+    """Return the matrix column that a schedule's name belongs to (``not streamed`` for
+    the whole response).
     """
     if name == "full":
         return "not streamed"
@@ -46,8 +46,8 @@ def irregular(count: int, k: int, seed: int | str) -> tuple[int, ...]:
 
 
 def named(name: str, count: int) -> tuple[int, ...]:
-    """The widths that a name stands for: ``w3``, ``whole``, ``split@17``, ``mtp4#0``,
-    explicit ``cuts:1,4,2``, or ``full``, which is not streamed.
+    """Return the widths that a name stands for: ``w3``, ``whole``, ``split@17``,
+    ``mtp4#0``, explicit ``cuts:1,4,2``, or ``full``, which is not streamed.
 
     Raises ValueError for a name that is none of these.
     """

@@ -94,7 +94,7 @@ def table(found: Iterable[Release]) -> str:
 
 
 def pairs_table(found: Iterable[Release]) -> str:
-    """The same of other reasoning parsers, a row for each pair of parsers."""
+    """Return the same of other reasoning parsers, a row for each pair of parsers."""
     rows = []
     for release in found:
         runs = results.read(LANE, release.name)
@@ -138,7 +138,7 @@ def _right(tally: dict[str, int]) -> str:
 
 
 def share(release: Release, kind: str, harms: tuple[str, ...]) -> str:
-    """The share of adversarial responses at k = 5 with these harms, in per cent.
+    """Return the share of adversarial responses at k = 5 with these harms, in per cent.
 
     0 % means none.
     """
@@ -184,7 +184,7 @@ READERS = ("stock", "patched", "reader")
 
 
 def _corpora(row: results.Cell) -> dict[str, Counter[str]]:
-    """The numbers of each corpus, spellings taken together."""
+    """Return the numbers of each corpus, spellings taken together."""
     out: dict[str, Counter[str]] = {}
     for name, figures in row["corpora"].items():
         out.setdefault(name.partition(":")[0], Counter()).update(figures)

@@ -91,7 +91,7 @@ CONFIG = {
 
 
 def _build(ranks: Path) -> Any:
-    """The tokenizer of a ranks file.
+    """Return the tokenizer of a ranks file.
 
     It has no NFC step: the model may *say* decomposed characters, and the script must
     say exactly the case's text.
@@ -107,8 +107,8 @@ def _build(ranks: Path) -> Any:
 
 
 def model_folder() -> Path:
-    """A folder that a release can take for a model: configuration, tokenizer, chat
-    template; no weights.
+    """Return a folder that a release can take for a model: configuration, tokenizer,
+    chat template; no weights.
 
     Built once for each content of ranks file and template (about 10 s), then found by
     its digest.
@@ -135,7 +135,7 @@ def model_folder() -> Path:
 
 @functools.cache
 def load() -> Any:
-    """The ``tokenizers.Tokenizer``."""
+    """Return the ``tokenizers.Tokenizer``."""
     from tokenizers import Tokenizer
 
     return Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
@@ -164,7 +164,7 @@ def encode(tokenizer: Any, text: str, *, ordinary_tags: bool = False) -> list[in
 
 
 def deltas(tokenizer: Any, ids: list[int]) -> list[str]:
-    """What each token adds to the text, by the incremental detokenizer's rule.
+    """Return what each token adds to the text, by the incremental detokenizer's rule.
 
     An unfinished UTF-8 sequence is held back and arrives with the token that completes
     it; one that never ends is never sent (vLLM's fast detokenizer uses the same

@@ -35,7 +35,7 @@ def schedules(entry: Entry) -> dict[str, str]:
 
 
 def job(entry: Entry, template: Template) -> Job:
-    """What the host takes: a case of the conformance suite."""
+    """Return what the host takes: a case of the conformance suite."""
     assert entry.calls
     calls = [{"name": name, "arguments": arguments} for name, arguments in entry.calls]
     case = {

@@ -63,7 +63,7 @@ class Entry:
     calls: Calls | None
 
     def right(self, checker: Any, calls: Calls) -> bool:
-        """What BFCL's checker says of calls."""
+        """Return what BFCL's checker says of calls."""
         from bfcl_eval.constants.enums import Language
 
         language = {
@@ -121,7 +121,7 @@ def _answered(entry: Entry, checker: Any) -> Entry:
 
 
 def _answers(entry: Entry) -> Iterator[Calls]:
-    """The published answer: the first value of each parameter, with optional ones
+    """Yield the published answer: the first value of each parameter, with optional ones
     and without, then the last value.
     """
     for leave_out, last in ((False, False), (True, False), (False, True), (True, True)):
@@ -146,7 +146,7 @@ def _answers(entry: Entry) -> Iterator[Calls]:
 
 
 def _value(choice: Any, schema: dict[str, Any], category: str) -> Any:
-    """A published value.
+    """Return a published value.
 
     In a dict each key has a list of choices; values of Java and JavaScript are text of
     that language.
@@ -249,7 +249,7 @@ class Template:
         self._template = environment.from_string(file.read_text(encoding="utf-8"))
 
     def output(self, calls: Calls) -> str:
-        """What a model says that makes these calls."""
+        """Return what a model says that makes these calls."""
         said = [
             {"function": {"name": name, "arguments": arguments}}
             for name, arguments in calls

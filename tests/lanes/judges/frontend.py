@@ -110,8 +110,8 @@ class RustFrontend:
             ) from error
 
     def _serve(self) -> None:
-        """The engine: one output message a burst. It closes the sockets, which no
-        two threads may use at once.
+        """Serve as the engine: one output message a burst. It closes the sockets, which
+        no two threads may use at once.
         """
         with self._dealer, self._push, contextlib.suppress(zmq.ContextTerminated):
             while True:

@@ -15,7 +15,7 @@ _PIN = re.compile(r"^([\w-]+)==(\S+) \\\n +--hash=sha256:([0-9a-f]{64})$", re.MU
 
 
 def _pinned(name: str) -> str:
-    """A line that names the judge's package."""
+    """Return a line that names the judge's package."""
     pins = Path(__file__).with_name("requirements.txt").read_text(encoding="utf-8")
     found = {pin[0]: pin for pin in _PIN.findall(pins)}
     _, number, digest = found[name]
@@ -83,7 +83,7 @@ def _worst(cell: results.Cell) -> str:
 
 
 def rust(found: Iterable[Release]) -> str:
-    """The Rust frontend: right messages, and cases that depend on the cut."""
+    """Return the Rust frontend: right messages, and cases that depend on the cut."""
     rows = []
     for release in found:
         for cell in results.read(RUST.name, release.name).values():

@@ -64,7 +64,7 @@ def _last(tokens: Sequence[int], wanted: Sequence[int]) -> int:
 def reference(
     tokens: Sequence[int], budget: int | None, markers: Markers, call_ends: bool
 ) -> int | None:
-    """The token that is forced behind ``tokens``, or None."""
+    """Return the token that is forced behind ``tokens``, or None."""
     if budget is None:
         return None
     opened = _last(tokens, markers.start)
@@ -251,7 +251,7 @@ class Batches:
     def _sample(
         self, drafts: dict[int, list[int]], forced: dict[tuple[int, int], int | None]
     ) -> None:
-        """The model takes some drafts and one token of its own; the others are
+        """Let the model take some drafts and one token of its own; the others are
         rejected.
         """
         for slot, drafted in drafts.items():

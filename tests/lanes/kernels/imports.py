@@ -57,8 +57,8 @@ class StagedWriteTensor:
 
 
 def budget(*, built: bool = False) -> ModuleType:
-    """The budget's module, its kernels those of the installed Triton; ``built``: the
-    tree has a platform.
+    """Return the budget's module, its kernels those of the installed Triton; ``built``:
+    the tree has a platform.
     """
     import triton
     import triton.language as tl

@@ -77,14 +77,14 @@ def keep(receipt: report.Receipt) -> Path:
 
 
 def kept(release: Release) -> Iterator[report.Receipt]:
-    """The receipts of a release that are kept."""
+    """Yield the receipts of a release that are kept."""
     every = results.file("receipts", f"{release.name}-*")
     for place in sorted(every.parent.glob(every.name)):
         yield json.loads(place.read_text(encoding="utf-8"))
 
 
 def table(found: Iterable[Release], target: str) -> str:
-    """The receipts of CPUs or GPUs, the newest release first."""
+    """Return the receipts of CPUs or GPUs, the newest release first."""
     rows = []
     for release in found:
         for receipt in kept(release):

@@ -30,7 +30,7 @@ _LEFT_OUT = {"torch", "torchvision", "torchaudio", "torchcodec", "triton"}
 
 
 def environment(release: Release) -> Path:
-    """The interpreter of an environment with the official CPU wheel; made once.
+    """Return the interpreter of an environment with the official CPU wheel; made once.
 
     Raises:
         MissingToolError: a library that vLLM's CPU build needs is missing.
@@ -57,7 +57,7 @@ def environment(release: Release) -> Path:
 
 
 def requirements(wheel: Path) -> list[str]:
-    """What the wheel requires, but for the lane's own choice; pip reads markers."""
+    """Return what the wheel requires, but for the lane's own choice; pip reads markers."""
     wanted = lock.requirements(wheel)
     return [text for text in wanted if Requirement(text).name not in _LEFT_OUT]
 

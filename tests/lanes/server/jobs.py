@@ -50,7 +50,7 @@ class Job:
     mtp: int
 
     def __str__(self) -> str:
-        """The name of its result and its logs."""
+        """Return the name of its result and its logs."""
         return f"{self.variant}-{self.cell}-k{self.mtp}"
 
 
@@ -85,7 +85,7 @@ class Servers:
         return vllm_serve.Serving(command, words, variables)
 
     def result(self, job: Job) -> dict[str, Any]:
-        """What came out of one server, or of the two of a recall."""
+        """Return what came out of one server, or of the two of a recall."""
         begun = time.monotonic()
         if job.cell == RECALL:
             found = self._recalled(job)
@@ -142,7 +142,9 @@ class Servers:
         }
 
     def kernels(self, variant: str) -> str:
-        """What the series' Triton kernels do: on the GPU, or interpreted on a CPU."""
+        """Return what the series' Triton kernels do: on the GPU, or interpreted on a
+        CPU.
+        """
         words = [sys.executable, "-m", "kernels.worker", variant, self.target]
         path = os.pathsep.join([str(self.scratch / variant), str(CONTENT)])
         variables = os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}

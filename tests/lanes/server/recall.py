@@ -58,7 +58,9 @@ class Prompt:
 
 
 def prompts() -> list[Prompt]:
-    """The prompts, in any run the same; of eight in turn each has another history."""
+    """Return the prompts, in any run the same; of eight in turn each has another
+    history.
+    """
     random = Random(_SEED)
     names = [f"{a} {b}" for a in _FIRST.split() for b in _SECOND.split()]
     codes = iter(map(str, random.sample(range(10**5, 10**6), PROMPTS * FACTS)))
@@ -158,7 +160,9 @@ def _cached(server: Server) -> tuple[float, float]:
 
 
 def complaints(rounds: Sequence[Round]) -> list[str]:
-    """What the cache did wrong: warm rounds against the cold one, and one without it."""
+    """Return what the cache did wrong: warm rounds against the cold one, and one
+    without it.
+    """
     return list(_complaints({one["name"]: one for one in rounds}))
 
 

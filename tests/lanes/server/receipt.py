@@ -40,7 +40,7 @@ _TEXT_ONLY = (0, 32)
 
 
 def plan(target: str, ks: Sequence[int], everything: bool) -> list[Job]:
-    """The servers to run, the most telling first, stock right behind patched."""
+    """Return the servers to run, the most telling first, stock right behind patched."""
     cells: Iterable[str] = CELLS if everything else ("graphs",)
     return [
         Job(variant, cell, k)
@@ -208,7 +208,7 @@ def _run(
 
 
 def _kept(file: Path, key: str) -> dict[str, Any]:
-    """The results of an earlier run of the same receipt, by job."""
+    """Return the results of an earlier run of the same receipt, by job."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     found = []
     for line in lines:

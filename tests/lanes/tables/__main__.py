@@ -43,8 +43,8 @@ HARMS = {
 
 
 def summary_table(found: list[Release]) -> str:
-    """What a user feels of a release of each kind, stock → patched; below, the oldest
-    day of these figures, and what has changed since.
+    """Return what a user feels of a release of each kind, stock → patched; below, the
+    oldest day of these figures, and what has changed since.
     """
     rows, runs = [], []
     for release in found:
@@ -64,7 +64,7 @@ def summary_table(found: list[Release]) -> str:
 
 
 def _summed(release: Release) -> list[tuple[str, list[str]]]:
-    """The day of each row that the summary shows, and what has changed since."""
+    """Return the day of each row that the summary shows, and what has changed since."""
     rows = [(row, SUITES["bench"]) for row in [kept.read(release.name)] if row]
     for lane in ("conformance", "bfcl"):
         found = results.read(lane, release.name)
@@ -118,7 +118,7 @@ def page(found: list[Release]) -> str:
 
 
 def readme(found: list[Release]) -> str:
-    """The README with its summary made again."""
+    """Return the README with its summary made again."""
     text = (paths.project_root() / "README.md").read_text(encoding="utf-8")
     return results.fill(text, {"summary": partial(summary_table, found)})
 

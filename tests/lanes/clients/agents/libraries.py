@@ -25,14 +25,14 @@ NAMED = {tool.__name__: tool for tool in TOOLS}
 
 
 def schema(tool: Any) -> dict[str, Any]:
-    """The JSON schema of a tool, whose parameters are all required strings."""
+    """Return the JSON schema of a tool, whose parameters are all required strings."""
     names = list(inspect.signature(tool).parameters)
     properties = {name: {"type": "string"} for name in names}
     return {"type": "object", "properties": properties, "required": names}
 
 
 def openai_agents(run: Run) -> str:
-    """The OpenAI Agents SDK."""
+    """Return the OpenAI Agents SDK."""
     import agents
     from openai import AsyncOpenAI
 

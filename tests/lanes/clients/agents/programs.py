@@ -15,7 +15,7 @@ from clients.scenarios import Call, Edit, Part, Shell, Write
 
 
 def _printed(run: Run, program: str, *arguments: str, **variables: str) -> str:
-    """What a program of npm's packages prints; a script runs under the pinned
+    """Return what a program of npm's packages prints; a script runs under the pinned
     Node.js.
     """
     modules = Path(run.installed, "npm/node_modules")
@@ -90,7 +90,7 @@ class Codex(Client):
     """Its one tool for files is the shell."""
 
     def call(self, part: Part, folder: Path) -> Call:
-        """A file is printed, which holds any text; a patch is applied by its
+        """Return a file is printed, which holds any text; a patch is applied by its
         command.
         """
         if isinstance(part, Write):

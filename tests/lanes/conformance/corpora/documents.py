@@ -57,7 +57,7 @@ def documents() -> Iterator[tuple[str, str]]:
 
 
 def hunk(text: str, rng: random.Random) -> str:
-    """Some lines around one of the tags."""
+    """Return some lines around one of the tags."""
     lines = text.split("\n")
     at = rng.choice([i for i, line in enumerate(lines) if _TAG.search(line)])
     first = max(0, at - rng.randint(0, HUNK // 2))
@@ -65,7 +65,7 @@ def hunk(text: str, rng: random.Random) -> str:
 
 
 def _tools(text: str) -> tuple[Tool, ...]:
-    """An agent's tools, and those that the text calls: what it quotes could run."""
+    """Return an agent's tools, and those that the text calls: what it quotes could run."""
     names = sorted({*_NAMES.findall(text)} - {one.name for one in OWN})[:8]
     keys = dict.fromkeys(_KEYS.findall(text))
     quoted = {key: STRING for key in list(keys)[:8]}

@@ -49,7 +49,7 @@ def _lines(prefix: str, before: str, behind: str, write: Way = canonical) -> Way
 
 
 def _listed(mark: str, before: str, behind: str, write: Way = canonical) -> Way:
-    """The call as an item of a list, its further lines under the first."""
+    """Return the call as an item of a list, its further lines under the first."""
 
     def embed(call: Call) -> str:
         pad = " " * len(mark)
@@ -73,7 +73,7 @@ def _items(indent: str) -> Way:
 
 
 def _nested(inner: str, outer: str) -> Way:
-    """A call in a file of a call, each indented."""
+    """Return a call in a file of a call, each indented."""
 
     def embed(call: Call) -> str:
         content = f"See:\n{textwrap.indent(canonical(call), inner)}\nthere."

@@ -21,7 +21,7 @@ STARTS = {
 
 
 def real_outputs() -> Iterator[Case]:
-    """Outputs of real models that public threads report, in other words."""
+    """Yield outputs of real models that public threads report, in other words."""
     for case in read(Path(__file__).with_name("real-outputs.json")):
         yield case.model_copy(update={"name": case.name.partition("/")[2]})
 

@@ -24,7 +24,7 @@ ASK = "\n\nI have not run it. Shall I?"
 
 
 def _text(name: str, output: str, *quoted: Call, **more: object) -> Case:
-    """An output whose calls are all quoted."""
+    """Return an output whose calls are all quoted."""
     return make(name, output, (), quoted, content=output, **more)  # type: ignore[arg-type]
 
 
@@ -103,7 +103,7 @@ def examples() -> Iterator[Case]:
 
 
 def reasoning() -> Iterator[Case]:
-    """Calls and mentions in the reasoning."""
+    """Yield calls and mentions in the reasoning."""
     real = (REAL,)
     rehearsals = {
         "canonical": f"I will call\n{write(REAL)}\nand look.",

@@ -39,7 +39,7 @@ class Spelling:
         return "tool_call" not in self.opener + self.end
 
     def write(self, call: Call) -> str:
-        """The call in this spelling."""
+        """Return the call in this spelling."""
         mark, closer = self.quote, "</parameter>"
         if self.behind_value:
             closer = f"{self.behind_value}{self.indent}{closer}"
