@@ -46,7 +46,7 @@ def _plain(text: str) -> str:
 
 
 def note(text: str) -> None:
-    """One line that says what is going on."""
+    """Print one line that says what is going on."""
     err.print(_plain(text), soft_wrap=True)
 
 
@@ -93,7 +93,7 @@ def progress(name: str, total: int, *, unit: str = "bytes") -> Callable[[int], N
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words: ``40 s``, ``3 min``, ``1 h 20 min``."""
+    """Return seconds in words: ``40 s``, ``3 min``, ``1 h 20 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -169,7 +169,9 @@ def _instructions(code: object) -> object:
 
 
 def check_rust_frontend(site: Path) -> Iterator[Check]:
-    """vllm-rs parses tool calls itself, in code that no Python diff reaches."""
+    """Tell of vllm-rs, which parses tool calls itself, in code that no Python diff
+    reaches.
+    """
     value = os.environ.get("VLLM_USE_RUST_FRONTEND", "0").strip()
     if value in ("", "0"):
         return

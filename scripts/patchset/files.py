@@ -173,7 +173,7 @@ def explain_full_disk(path: Path) -> Iterator[None]:
 
 
 def tells_of_no_space(words: str) -> bool:
-    """Whether a program's words say that a disk is full."""
+    """Return whether a program's words say that a disk is full."""
     # Go's programs, such as buildah, write it in small letters.
     return any(os.strerror(number).lower() in words.lower() for number in NO_SPACE)
 
@@ -211,7 +211,7 @@ def need_space(needs: Mapping[Path, float]) -> None:
 
 
 def _moved_by(folder: Path) -> str:
-    """How a folder gets to another disk."""
+    """Return how a folder gets to another disk."""
     if folder.is_relative_to(paths.downloads_dir()):
         return "set PATCHSET_DOWNLOADS to a folder on another disk"
     if folder.is_relative_to(paths.build_dir()):

@@ -30,12 +30,14 @@ def project_root() -> Path:
 
 
 def patches_dir() -> Path:
-    """``patches/``: a folder for each release, and what releases share."""
+    """Return ``patches/``: a folder for each release, and what releases share."""
     return project_root() / "patches"
 
 
 def build_dir() -> Path:
-    """Everything made: ``PATCHSET_BUILD_DIR``, else ``build/`` in the checkout."""
+    """Return the folder of everything made: ``PATCHSET_BUILD_DIR``, else ``build/`` in
+    the checkout.
+    """
     return _named("PATCHSET_BUILD_DIR") or project_root() / "build"
 
 

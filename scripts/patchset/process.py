@@ -127,7 +127,7 @@ class _Output:
         self._pipe = cast(BufferedReader, child.stdout)
 
     def lines(self) -> Iterator[str]:
-        """Its lines as they come; of one that is written over, the last state."""
+        """Yield its lines as they come; of one that is written over, the last state."""
         begun = b""
         while chunk := self._pipe.read1(_MOST):
             *whole, begun = (begun + chunk).split(b"\n")

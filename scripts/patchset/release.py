@@ -101,7 +101,7 @@ def this_machine() -> Arch:
 
 
 def release_names() -> list[str]:
-    """All releases with a pin, oldest first."""
+    """Return all releases with a pin, oldest first."""
     names = [toml.parent.name for toml in paths.patches_dir().glob("v*/release.toml")]
     for name in names:
         if (paths.patches_dir() / name).is_symlink():
@@ -115,7 +115,7 @@ def release_names() -> list[str]:
 
 
 def releases() -> list[Release]:
-    """All pins, oldest first."""
+    """Return all pins, oldest first."""
     return [
         read_pin(paths.patches_dir() / name / "release.toml")
         for name in release_names()

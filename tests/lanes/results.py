@@ -137,7 +137,7 @@ def _short(commit: str) -> str:
 
 
 def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
-    """One line for each release whose rows of a lane are out of date."""
+    """Return one line for each release whose rows of a lane are out of date."""
     found = []
     for release in releases:
         old = {
@@ -154,7 +154,7 @@ def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
 
 
 def change(by_kind: Mapping[str, Cell], words: Callable[[Cell], str]) -> str:
-    """Stock's words → patched's; a missing row is given as an empty one."""
+    """Return stock's words → patched's; a missing row is given as an empty one."""
     return " → ".join(words(by_kind.get(kind, {})) for kind in KINDS)
 
 

@@ -449,7 +449,7 @@ def own_logins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def own(project: Project) -> Project:
-    """Two patches and a module of our own."""
+    """Return two patches and a module of our own."""
     lay(project.root / "patches", {OWN_MODULE: "VALUE = 1\n"})
     (project.folder / "series").write_text(f"{OWN_MODULE}\n")
     project.add_patch("core/five.diff", diff_line(5, "five"))
@@ -481,7 +481,7 @@ def run_doctor(
 
 
 def running(word: str) -> bool:
-    """Whether a program has this among its arguments."""
+    """Return whether a program has this among its arguments."""
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if word.encode() in place.read_bytes().split(b"\0"):

@@ -86,7 +86,7 @@ class Scripted(runner.Worker):
         self.name, self.asked, self.seconds = name, asked, seconds
 
     def ask(self, cell: cells.Cell, budget: float) -> dict[str, Any]:
-        """One sample."""
+        """Return one sample."""
         self.asked.append((self.name, cell.tokens))
         seconds = self.seconds[cell.tokens]
         out: dict[str, Any] = {"seconds": min(seconds, budget), "tokens": cell.tokens}
@@ -96,7 +96,7 @@ class Scripted(runner.Worker):
 def run_scripted(
     patched: dict[int, float], stock: dict[int, float]
 ) -> tuple[list[dict[str, Any]], list[tuple[str, int]]]:
-    """Three rounds of one workload at the lengths of ``stock``."""
+    """Return three rounds of one workload at the lengths of ``stock``."""
     asked: list[tuple[str, int]] = []
     there: dict[str, runner.Worker] = {
         "patched": Scripted("patched", asked, patched),

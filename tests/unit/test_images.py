@@ -479,7 +479,7 @@ DOCKER = paths.project_root() / "docker"
 
 
 def instructions() -> list[str]:
-    """Instructions with their continued lines joined, without comments."""
+    """Return instructions with their continued lines joined, without comments."""
     lines = (DOCKER / "Dockerfile").read_text().splitlines()
     kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     joined = kept.replace("\\\n", " ").splitlines()

@@ -107,7 +107,7 @@ def pinned(index: PackageIndex, project: Project) -> release.Release:
 
 
 def is_of(content: bytes, artifact: Artifact) -> bool:
-    """Whether a pin is of these bytes."""
+    """Return whether a pin is of these bytes."""
     found = (hashlib.sha256(content).hexdigest(), len(content))
     return found == (artifact.sha256, artifact.size)
 

@@ -38,7 +38,7 @@ def read(name: str) -> str:
 
 
 def targets(document: str) -> Iterator[str]:
-    """Where links and images of a document lead to."""
+    """Yield where links and images of a document lead to."""
     for token in MarkdownIt("commonmark").enable("table").parse(read(document)):
         for one in (token, *(token.children or ())):
             yield str(one.attrGet("href") or one.attrGet("src") or "")

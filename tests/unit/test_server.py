@@ -67,7 +67,9 @@ def test_drafts_that_prove_nothing_are_complained_of(
 
 @pytest.fixture
 def asked(tmp_path: Path) -> list[Question]:
-    """All questions to a model whose answers have as many tokens as their number."""
+    """Return all questions to a model whose answers have as many tokens as their
+    number.
+    """
     taught = enumerate(questions.key(*each[1:]) for each in questions.taught())
     answers = {key: [number] * number for number, key in taught}
     (tmp_path / questions.ANSWERS).write_text(json.dumps(answers))

@@ -92,7 +92,7 @@ def fetch(base: Base, part: Part, folder: Path) -> Path:
 
 
 def known(patched: PatchedRelease, part: Part) -> bool:
-    """Whether a base was fetched and hashed before."""
+    """Return whether a base was fetched and hashed before."""
     return _kept(patched, part).is_file()
 
 
@@ -205,7 +205,7 @@ class _Tree:
                     del known[path]
 
     def _place(self, name: str) -> PurePosixPath:
-        """Where an engine puts a member: behind the links in its folder's path."""
+        """Return where an engine puts a member: behind the links in its folder's path."""
         *folders, last = PurePosixPath(name.strip("/") or ".").parts or (".",)
         if ".." in (*folders, last):
             raise ValueError(f"{name[:200]!r} leads elsewhere")

@@ -30,7 +30,7 @@ def created(release: Release) -> datetime:
 
 
 def tags(patched: PatchedRelease) -> list[str]:
-    """Tags of an image: ``v0.33.0-mtp.1``, ``v0.33.0``, perhaps ``latest``.
+    """Return the tags of an image: ``v0.33.0-mtp.1``, ``v0.33.0``, perhaps ``latest``.
 
     The first never moves. A CPU image's end in ``-cpu``.
     """

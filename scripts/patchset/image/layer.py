@@ -61,7 +61,7 @@ def layer(wheel_file: Path, patched: PatchedRelease) -> bytes:
 def _site_files(
     wheel: Wheel, changes: Iterable[Change], site: str
 ) -> tuple[dict[str, tuple[int, bytes]], list[str]]:
-    """Files with their modes, and names to hide, both below the site folder."""
+    """Return files with their modes, and names to hide, both below the site folder."""
     info = wheel.dist_info
     existed = {c.path: c.stock is not None for c in changes if inside_wheel(c.path)}
     existed[metadata.VERSION_FILE] = True

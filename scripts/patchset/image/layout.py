@@ -80,7 +80,7 @@ class Image:
 
 
 def folder(patched: PatchedRelease) -> Path:
-    """``build/images/<release>-<target>``, where ``build-image`` puts an image.
+    """Return ``build/images/<release>-<target>``, where ``build-image`` puts an image.
 
     It has the layout ``image``, and beside it the bill of materials.
     """

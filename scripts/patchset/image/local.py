@@ -47,7 +47,9 @@ _SERVE: dict[Target, list[str]] = {
 
 
 def engines() -> list[str]:
-    """Those of podman, docker and buildah that work here, the best to serve by first."""
+    """Return those of podman, docker and buildah that work here, the best to serve by
+    first.
+    """
     found = [name for name in ("podman", "buildah") if buildah.output(name, "info")]
     if buildah.output("docker", "info", "--format", "{{.ServerVersion}}"):
         found.insert(int("podman" in found), "docker")

@@ -172,7 +172,7 @@ def _base(reference: Reference, part: Part) -> Part:
 
 
 def _facts(image: Image) -> dict[str, str | None]:
-    """Labels and layers of each part, by name."""
+    """Return labels and layers of each part, by name."""
     found: dict[str, str | None] = {}
     for part in image.parts:
         layers = enumerate(part.diff_ids, start=1)

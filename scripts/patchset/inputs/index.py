@@ -161,7 +161,7 @@ class Index:
             raise UnavailableError(f"{url}: {words}", _ASKED) from e
 
     def files(self, project: str) -> list[Link]:
-        """All files on a project's pages, for any machine; yanked ones too.
+        """Return all files on a project's pages, for any machine; yanked ones too.
 
         Folders among pip's indexes are not read.
 

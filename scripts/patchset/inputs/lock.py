@@ -64,7 +64,7 @@ class Locked(NamedTuple):
 
 
 def lock_file(release: Release, use: Use, arch: Arch) -> Path:
-    """``patches/<release>/pylock.<use>-<arch>.toml``."""
+    """Return ``patches/<release>/pylock.<use>-<arch>.toml``."""
     return release.folder / f"pylock.{use}-{arch}.toml"
 
 

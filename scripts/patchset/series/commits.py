@@ -48,7 +48,7 @@ class Commits:
     commits: dict[str, str]
 
     def says(self, stored: Patch, patch: Patch) -> bool:
-        """Whether a stored diff says what one of the patches does.
+        """Return whether a stored diff says what one of the patches does.
 
         It may have other line numbers, and fewer lines around its hunks.
         """

@@ -186,7 +186,9 @@ def _show_moved(release: Release, tree: Path, state: State, port: Port) -> None:
 
 
 def moved(tree: Path, series: Series) -> list[str]:
-    """Patches of a series that change other files in a tree's commits, with both."""
+    """Return patches of a series that change other files in a tree's commits, with
+    both.
+    """
     form = f"--format=%x00%(trailers:key={ENTRY},valueonly,separator=%x20)"
     names = ("log", "--no-renames", "--name-only", form, f"{STOCK_REF}..HEAD")
     commits = git.text(tree, *names).split("\0")[1:]

@@ -113,7 +113,7 @@ def prepare(patched: Path, folder: Path) -> None:
 
 
 def cutlass_headers(stock: Wheel, folder: Path) -> Path:
-    """CUTLASS' headers, as the official wheel has them, unpacked as a folder."""
+    """Return CUTLASS' headers, as the official wheel has them, unpacked as a folder."""
     if not folder.is_dir():
         tops = {match[1] for name in stock.members if (match := _CUTLASS.match(name))}
         if not tops:

@@ -120,7 +120,7 @@ def _growth(by: dict[tuple[str, str, int, int], Cell], path: str) -> str:
 
 
 def cost(release: Release) -> str:
-    """Microseconds a token at the summary's length, stock → patched."""
+    """Return microseconds a token at the summary's length, stock → patched."""
     kept = read(release.name)
     key = ("parser", WORKLOAD, SUMMARY_LENGTH, WIDTH)
     subjects = _by_key(kept["cells"]).get(key, _NONE)["subjects"] if kept else {}

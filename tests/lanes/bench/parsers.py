@@ -62,7 +62,7 @@ class Parsers:
     def time(
         self, workload: Workload, steps: list[Step], streams: int, budget: float
     ) -> dict[str, Any]:
-        """Seconds of a pass over all steps, the parsers' opening included.
+        """Return seconds of a pass over all steps, the parsers' opening included.
 
         A pass that takes longer than ``budget`` seconds is given up.
         """

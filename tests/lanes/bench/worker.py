@@ -39,7 +39,7 @@ def _workload(name: str, wanted: int) -> tuple[Any, list[int], list[str]]:
 
 
 def sample(asked: dict[str, Any]) -> dict[str, Any]:
-    """One sample of a cell."""
+    """Return one sample of a cell."""
     cell = asked["cell"]
     workload, ids, texts = _workload(cell["workload"], cell["tokens"])
     steps = workloads.steps_of(texts, ids, cell["width"])

@@ -99,7 +99,7 @@ def markup_line(rng: random.Random) -> str:
 
 
 def text_of(tokens: int, line: Line, count: Count) -> str:
-    """Whole lines of at least ``tokens`` tokens; its ends are letters."""
+    """Return whole lines of at least ``tokens`` tokens; its ends are letters."""
     rng = random.Random(tokens)
     parts = ["Text\n"]
     have = count(parts[0])

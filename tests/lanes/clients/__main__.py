@@ -86,7 +86,7 @@ def command(
 
 
 def _outside(clients: tuple[str, ...]) -> int:
-    """Everything that needs a network; then this command again, without one."""
+    """Do everything that needs a network; then run this command again, without one."""
     build = paths.build_dir() / "clients"
     install(build, {each for one in clients for each in CLIENTS[one].environments})
     template(build / "qwen3.5.jinja")

@@ -112,7 +112,7 @@ class Client:
         return self.tools.call(part, folder)
 
     def plays(self, scenario: str) -> bool:
-        """Whether a scenario makes sense for it."""
+        """Return whether a scenario makes sense for it."""
         return scenario != "deferred" or self.deferred is not None
 
     def scenario(self, scenario: Scenario, folder: Path) -> Scenario:

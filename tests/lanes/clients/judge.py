@@ -99,7 +99,8 @@ def _answer(scenario: Scenario, outcome: Outcome) -> Found:
 
 
 def _repeated(said: list[dict[str, Any]]) -> Found:
-    """How the calls that a request repeats differ from those that were said before it.
+    """Yield how the calls that a request repeats differ from those that were said
+    before it.
 
     What becomes of a call to a tool that the client does not have is its own affair.
     """
@@ -114,7 +115,7 @@ def _repeated(said: list[dict[str, Any]]) -> Found:
 
 
 def _response(scenario: Scenario, exchange: dict[str, Any]) -> Found:
-    """How the message of a response differs from what the model said.
+    """Yield how the message of a response differs from what the model said.
 
     Line ends around texts and calls are the conformance suite's business.
     """
@@ -140,7 +141,7 @@ def _response(scenario: Scenario, exchange: dict[str, Any]) -> Found:
 
 
 def _calls(where: str, got: list[tuple[str, Any]], said: list[dict[str, Any]]) -> Found:
-    """How calls differ from those that were said."""
+    """Yield how calls differ from those that were said."""
     mine = [(name, check.canonical(given)) for name, given in got]
     want = [(call["name"], check.canonical(call["arguments"])) for call in said]
     if len(mine) != len(want):

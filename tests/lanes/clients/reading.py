@@ -60,7 +60,7 @@ def _items(items: Any) -> list[Calls]:
 
 
 def parsed(arguments: Any) -> Any:
-    """Arguments as JSON, or as they stand where they are none."""
+    """Return arguments as JSON, or as they stand where they are none."""
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except ValueError:

@@ -278,7 +278,9 @@ REMOVE = Shell("rm -rf data/tmp/cache-of-yesterday")
 
 
 def _session() -> Scenario:
-    """Twenty turns: tags in files, quotes in the reasoning, every fifth call fails."""
+    """Return twenty turns: tags in files, quotes in the reasoning, every fifth call
+    fails.
+    """
     turns: list[Turn] = []
     files = {"blocked": "not a folder\n"}
     for n in range(1, 21):
@@ -299,7 +301,7 @@ def _session() -> Scenario:
 
 
 def _one(name: str, title: str, file: str, content: str) -> Scenario:
-    """One file, written by one call."""
+    """Return one file, written by one call."""
     return Scenario(name, title, (Turn((Write(file, content),)), DONE), {file: content})
 
 

@@ -51,7 +51,7 @@ class Exchange:
     body: bytes = b""
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return it as JSON."""
         return {**vars(self), "body": self.body.decode("utf-8", "replace")}
 
 
@@ -141,7 +141,7 @@ class Scripted:
         self.tokenizer = tokens.load()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request."""
+        """Answer one request."""
         if scope["type"] != "http":
             return
         request = Request(scope, receive)

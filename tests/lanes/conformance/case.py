@@ -81,7 +81,7 @@ class Tool(_Strict):
     parameters: dict[str, Any]
 
     def is_plain(self, arguments: dict[str, Any]) -> bool:
-        """Whether each argument is declared with one type, its own, and no more."""
+        """Return whether each argument is declared with one type, its own, and no more."""
         schemas = self.parameters.get("properties", {})
         for name, value in arguments.items():
             schema = schemas.get(name, {})
@@ -346,7 +346,7 @@ def read(path: Path) -> Iterator[Case]:
 
 
 def named(case: Case, globs: Iterable[str]) -> bool:
-    """Whether a case, or its group, has one of these names."""
+    """Return whether a case, or its group, has one of these names."""
     return any(
         case.name == g or fnmatch(case.name, g) or fnmatch(case.name, f"{g}/*")
         for g in globs
@@ -354,7 +354,7 @@ def named(case: Case, globs: Iterable[str]) -> bool:
 
 
 def load(patterns: Iterable[str] = (), root: Path = CASES) -> Iterator[Case]:
-    """All cases in the order of their names, or those chosen.
+    """Yield all cases in the order of their names, or those chosen.
 
     Args:
         patterns: Names, groups, globs of names, or files.

@@ -27,7 +27,7 @@ Act = list[str]
 
 
 def diverge(what: str, got: str, want: str) -> str:
-    """Where two texts part: what matched, what came next, what was expected."""
+    """Return where two texts part: what matched, what came next, what was expected."""
     pairs = enumerate(zip(got, want, strict=False))
     at = next((i for i, (a, b) in pairs if a != b), min(len(got), len(want)))
     before = want[max(0, at - 40) : at]
@@ -42,7 +42,7 @@ def _next(text: str, at: int) -> str:
 
 
 def canonical(value: Any) -> str:
-    """JSON text for comparing parsed arguments: keys sorted, 1.0 as 1.
+    """Return JSON text for comparing parsed arguments: keys sorted, 1.0 as 1.
 
     1, true and "1" stay different.
     """
@@ -64,7 +64,7 @@ def worst(found: Iterable[Found]) -> str:
 
 
 def problems(reading: Reading, want: Expected) -> list[Found]:
-    """All that is wrong with a response."""
+    """Return all that is wrong with a response."""
     # The arguments of a call that is cut, and no others, may be no JSON.
     cut = tuple(
         f"valid-json: call {i}: "
@@ -79,7 +79,7 @@ def problems(reading: Reading, want: Expected) -> list[Found]:
 
 
 def differences(reading: Reading, want: Expected) -> list[Found]:
-    """How the message differs from the expected one."""
+    """Return how the message differs from the expected one."""
     found = []
     for what in ("reasoning", "content"):
         got, expected = getattr(reading, what), getattr(want, what)
@@ -99,7 +99,7 @@ def differences(reading: Reading, want: Expected) -> list[Found]:
 
 
 def of_calls(reading: Reading, want: Expected) -> list[Found]:
-    """How the calls differ from the expected ones."""
+    """Return how the calls differ from the expected ones."""
     if want.whole is not None:
         return list(_cut(reading.calls, want))
     calls = list(want.calls)
@@ -159,8 +159,8 @@ def acts(reading: Reading, want: Expected) -> list[Act]:
 
 
 def _admits(schema: Any, value: Any) -> bool:
-    """Whether a client's own check of a value lets it pass: types, enumerations and
-    required keys. What it does not know passes.
+    """Return whether a client's own check of a value lets it pass: types, enumerations
+    and required keys. What it does not know passes.
     """
     if isinstance(schema, bool):
         return schema
@@ -194,7 +194,7 @@ def _given(call: ReadCall) -> Any:
 def _arguments(
     what: str, got: ReadCall, want: Call, expected: Expected
 ) -> Iterator[Found]:
-    """How one call differs from the one that was expected in its place."""
+    """Yield how one call differs from the one that was expected in its place."""
     refused = does(got, expected.tools) == "refused"
     if want.argument_text is not None:
         if got.parsed is not None:
@@ -248,7 +248,7 @@ def _cut(got: list[ReadCall], want: Expected) -> Iterator[Found]:
 
 
 def _begins(text: str, whole: str) -> bool:
-    """Whether a JSON text is the beginning of another, spaces between apart."""
+    """Return whether a JSON text is the beginning of another, spaces between apart."""
     tight, whole = (re.sub(r"(?<=[,:{])\s+", "", t) for t in (text, whole))
     rest = whole[len(tight) :]
     # Half a number is another number.

@@ -46,7 +46,7 @@ def in_manifest(text: str) -> list[list[str]]:
 
 
 def documented() -> dict[str, list[list[str]]]:
-    """All of them, by file."""
+    """Return all of them, by file."""
     found = {place: lines(place.read_text(encoding="utf-8")) for place in DOCUMENTS}
     found |= {
         place: in_manifest(place.read_text(encoding="utf-8")) for place in MANIFESTS

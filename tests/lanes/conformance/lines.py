@@ -43,7 +43,9 @@ class Child:
             )
 
     def line(self, limit: float) -> str:
-        """Its next line; empty when it has ended, or took more than ``limit`` seconds."""
+        """Return its next line; empty when it has ended, or took more than ``limit``
+        seconds.
+        """
         assert self.process.stdout
         watch = threading.Timer(limit, self.process.kill)
         watch.start()

@@ -92,13 +92,13 @@ class Reading:
 
 
 def _no_constant(name: str) -> None:
-    """NaN and Infinity are Python's, not JSON's."""
+    """Refuse NaN and Infinity, which are Python's, not JSON's."""
     raise ValueError(name)
 
 
 def sse(body: bytes) -> list[tuple[str, str]]:
-    """Server-sent events as (event name, data) pairs; a comment or an empty block is
-    nothing.
+    """Return server-sent events as (event name, data) pairs; a comment or an empty
+    block is nothing.
     """
     events = []
     for block in body.decode("utf-8").split("\n\n"):

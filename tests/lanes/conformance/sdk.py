@@ -26,12 +26,12 @@ EVERY = 16
 
 
 def sampled(key: str) -> bool:
-    """Whether a stream of this name is in the sample, which is always the same."""
+    """Return whether a stream of this name is in the sample, which is always the same."""
     return zlib.crc32(key.encode()) % EVERY == 0
 
 
 def difference(surface: str, body: bytes, reading: Reading) -> str:
-    """How the SDK's message differs from what we read; empty if it does not."""
+    """Return how the SDK's message differs from what we read; empty if it does not."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         kind = {"content-type": "text/event-stream"}

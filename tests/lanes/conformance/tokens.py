@@ -142,7 +142,7 @@ def load() -> Any:
 
 
 def encode(tokenizer: Any, text: str, *, ordinary_tags: bool = False) -> list[int]:
-    """Token ids of a model's output text, without the end token.
+    """Return token ids of a model's output text, without the end token.
 
     ``ordinary_tags``: the tags are spelled out and no special tokens, as some models
     say them (issue 58105).

@@ -87,7 +87,7 @@ def parsed(read: Mapping[str, Any] | None) -> ParseResult:
 
 
 def wrong(fixture: Fixture, family: Family, read: Mapping[str, Any]) -> dict[str, str]:
-    """By column, what canitoolcall's checks find wrong with what was read."""
+    """Return, by column, what canitoolcall's checks find wrong with what was read."""
     streams = {name: parsed(read.get(name)) for name in list(COLUMNS.values())[1:]}
     rows = run_checks(fixture, family, Observation(parsed(read.get("full")), streams))
     found = {}

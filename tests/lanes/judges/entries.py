@@ -33,8 +33,8 @@ Calls = list[tuple[str, dict[str, Any]]]
 
 
 def bfcl(folder: Path) -> tuple[ModuleType, ModuleType]:
-    """BFCL's modules that load entries and that check calls; ``folder`` is for the
-    folders that it makes when imported.
+    """Return BFCL's modules that load entries and that check calls; ``folder`` is for
+    the folders that it makes when imported.
     """
     os.environ["BFCL_PROJECT_ROOT"] = str(folder)
     # The leaderboard's table of models imports every vendor's client. The checker reads
@@ -82,7 +82,7 @@ class Entry:
 
 
 def load(folder: Path) -> tuple[list[Entry], Any]:
-    """All entries, and the checker."""
+    """Return all entries, and the checker."""
     from bfcl_eval.constants.type_mappings import GORILLA_TO_OPENAPI
 
     utils, checker = bfcl(folder)
@@ -201,7 +201,7 @@ def _quoted(value: Any, schema: dict[str, Any]) -> str:
 
 
 def _schema(schema: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """BFCL's schema as a JSON schema: its type names replaced, in properties and
+    """Return BFCL's schema as a JSON schema: its type names replaced, in properties and
     items alike.
     """
     out = dict(schema)
@@ -220,7 +220,7 @@ def _schema(schema: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 
 def _fits(entry: Entry, calls: Calls) -> bool:
-    """Whether each argument is of the type that its tool declares.
+    """Return whether each argument is of the type that its tool declares.
 
     Another cannot be told from text: the format has no types.
     """

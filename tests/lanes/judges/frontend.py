@@ -161,6 +161,6 @@ class RustJudge(Judge):
     async def ask(
         self, surface: Any, case: Any, run: Any, said: Script, *, stream: bool
     ) -> Reading:
-        """One request."""
+        """Make one request."""
         self._frontend.script = said
         return await super().ask(surface, case, run, said, stream=stream)

@@ -58,7 +58,7 @@ def readings(release: Release, chosen: list[Case]) -> Found:
 
 
 def judged(found: Iterable[tuple[Case, dict[str, Reading]]]) -> dict[str, Any]:
-    """Totals of what was read."""
+    """Return totals of what was read."""
     out = Counter[str]()
     for case, by_name in found:
         run = case.run("plain")

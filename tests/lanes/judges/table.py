@@ -51,8 +51,8 @@ def _judged(
     found: Iterable[Release],
     whole: dict[str, Callable[[results.Cell], str]],
 ) -> str:
-    """One row a release: right answers, stock → patched, not streamed and at the worst
-    k; what they are of, and the day. Empty if nothing was run.
+    """Return one row a release: right answers, stock → patched, not streamed and at the
+    worst k; what they are of, and the day. Empty if nothing was run.
     """
     rows = []
     for release in found:
@@ -76,7 +76,7 @@ def _not_streamed(cell: results.Cell) -> str:
 
 
 def _worst(cell: results.Cell) -> str:
-    """Right answers at the k of which the fewest are right."""
+    """Return right answers at the k of which the fewest are right."""
     if not cell:
         return results.NOT_RUN
     return str(min(n for way, n in cell["right"].items() if way != "not streamed"))

@@ -120,7 +120,7 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def complaints(shares: list[float]) -> list[str]:
-    """Why drafts prove nothing: some number of tokens never came in a step."""
+    """Return why drafts prove nothing: some number of tokens never came in a step."""
     # One comes where the first draft is wrong, two where only the second is, and so on.
     steps = pairwise([1.0, *shares[:_JUDGED], *[0.0] * (len(shares) <= _JUDGED)])
     return [

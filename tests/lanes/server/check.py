@@ -62,7 +62,7 @@ def _no_number(name: str) -> float:
 
 
 def is_current(receipt: report.Receipt) -> bool:
-    """Whether a receipt is of its release's series as it is now."""
+    """Return whether a receipt is of its release's series as it is now."""
     now = files.sha256_file(patched_files.file(load(receipt["release"])))
     return bool(receipt["series"] == now)
 

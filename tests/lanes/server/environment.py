@@ -63,7 +63,7 @@ def requirements(wheel: Path) -> list[str]:
 
 
 def cpu_index() -> list[str]:
-    """pip's words for PyTorch's own index of CPU builds, if it answers."""
+    """Return pip's words for PyTorch's own index of CPU builds, if it answers."""
     try:
         place = f"{TORCH_INDEX}/torch/"
         httpx.head(place, timeout=10, follow_redirects=True).raise_for_status()

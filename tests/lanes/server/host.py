@@ -54,7 +54,7 @@ def versions() -> dict[str, str]:
 
 
 def gpus() -> dict[str, Any]:
-    """CUDA or ROCm of torch, and the GPUs that it sees, as ``NAME, GiB, sm_XX``.
+    """Return CUDA or ROCm of torch, and the GPUs that it sees, as ``NAME, GiB, sm_XX``.
 
     Raises:
         PatchsetError: there is none, the driver is too old, or a card is.

@@ -69,7 +69,7 @@ class Servers:
     timing: threading.Lock = field(default_factory=threading.Lock)
 
     def started(self, job: Job) -> vllm_serve.Serving:
-        """How a job's server is started."""
+        """Return how a job's server is started."""
         tree = str(self.scratch / job.variant)
         command = (sys.executable, "-m", vllm_serve.VLLM)
         if self.target == "cpu":
@@ -100,7 +100,9 @@ class Servers:
         return vllm_serve.running(self.started(job), model, job.mtp, logs, self.group)
 
     def _recalled(self, job: Job) -> dict[str, Any]:
-        """Facts that are repeated: three times with prefix caching, once without."""
+        """Ask for facts that are repeated: three times with prefix caching, once
+        without.
+        """
         asked, rounds = recall.prompts(), []
 
         async def ask(running: vllm_serve.Server, *names: str) -> None:

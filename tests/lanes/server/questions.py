@@ -64,7 +64,7 @@ _LIMIT = {
 
 
 def taught() -> Iterator[tuple[str, Case, Run]]:
-    """Name, case and run of all that a model is taught, or would be today."""
+    """Yield name, case and run of all that a model is taught, or would be today."""
     for patterns, most in ((_TWICE, 2), (_ONCE, 1)):
         for case in cases.load(patterns):
             if (
@@ -164,7 +164,7 @@ def ways(
 
 
 def questions(checkpoint: Path) -> list[Question]:
-    """All that a model is asked, the longest answers first.
+    """Return all that a model is asked, the longest answers first.
 
     What it has not been taught, because the case is newer, is not asked.
     """

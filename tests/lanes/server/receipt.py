@@ -225,7 +225,7 @@ def serve(
     seconds: float,
     so_far: SoFar,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Results and failures by job; those of an earlier run are kept.
+    """Return results and failures by job; those of an earlier run are kept.
 
     ``servers.at_once`` run at a time, and behind each ``so_far`` is told of all that
     there is; an interrupt ends all of them.

@@ -86,7 +86,7 @@ class Server:
     process: subprocess.Popen[bytes]
 
     def healthy(self) -> bool:
-        """Whether ``/health`` answers 200."""
+        """Return whether ``/health`` answers 200."""
         with contextlib.suppress(httpx.HTTPError):
             return (
                 self.process.poll() is None
@@ -150,7 +150,7 @@ class Server:
         return next(iter([*raised, *filter(None, lines[::-1])]), "it said nothing")
 
     def where_to_look(self) -> str:
-        """Its log, and how that ends."""
+        """Return its log, and how that ends."""
         last = self._lines()[-_LAST_LINES:]
         return "\n".join([f"its log is {self.log}; it ends with", *last])
 

@@ -75,7 +75,9 @@ def _summed(release: Release) -> list[tuple[str, list[str]]]:
 
 
 def _taken(runs: list[tuple[str, list[str]]]) -> str:
-    """When the oldest was taken, and whether all are of today's series and suite."""
+    """Return when the oldest was taken, and whether all are of today's series and
+    suite.
+    """
     day = min((day for day, _ in runs), default=results.NOT_RUN)
     changed = sorted({what for _, all_ in runs for what in all_})
     words = " and of the ".join(changed)
@@ -84,7 +86,7 @@ def _taken(runs: list[tuple[str, list[str]]]) -> str:
 
 
 def _ordinary(run: results.Cell) -> str:
-    """Wrong answers of BFCL's at k = 5."""
+    """Return wrong answers of BFCL's at k = 5."""
     if not run:
         return results.NOT_RUN
     return f"{run['possible'] - run['right']['k=5']} of {run['possible']}"
@@ -109,7 +111,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
 
 
 def page(found: list[Release]) -> str:
-    """All tables, each below its heading."""
+    """Return all tables, each below its heading."""
     parts = [
         "# Tables\n\nMade by `nox -s tables`; [results](results.md) explains them.\n"
     ]
@@ -132,7 +134,7 @@ DOCUMENTS = {
 
 
 def stale(found: list[Release]) -> list[str]:
-    """One line for each lane and release whose rows are out of date."""
+    """Return one line for each lane and release whose rows are out of date."""
     lines = [
         line
         for lane, suite in SUITES.items()

@@ -28,7 +28,7 @@ _outcomes: dict[str, str] = {}
 
 
 def _prepare() -> None:
-    """Before the tree's own conftest imports vLLM."""
+    """Prepare what must be so before the tree's own conftest imports vLLM."""
     use_cpu_platform()
     import vllm.distributed
 

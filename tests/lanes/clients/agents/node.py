@@ -57,7 +57,9 @@ def configuration(url: str) -> dict[str, Any]:
 
 
 def opencode(run: Run) -> str:
-    """One session in the run's folder; its configuration stands above the folder."""
+    """Ask in one session in the run's folder; its configuration stands above the
+    folder.
+    """
     import httpx
 
     above = Path(run.folder).with_name("opencode.json")

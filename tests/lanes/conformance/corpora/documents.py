@@ -42,7 +42,7 @@ DONE = "\n\nThat is how it stands now."
 
 
 def documents() -> Iterator[tuple[str, str]]:
-    """Names and texts of the files."""
+    """Yield names and texts of the files."""
     root = paths.trees_dir(load().name) / "stock"
     for path in sorted(root.rglob("*")):
         if (
@@ -152,7 +152,7 @@ FOLLOWS: dict[str, tuple[str, tuple[Call, ...]]] = {
 
 
 def cases() -> Iterator[Case]:
-    """Each operation on each file; what follows it is drawn."""
+    """Yield each operation on each file; what follows it is drawn."""
     for name, text in documents():
         rng = random.Random(name)
         tools = _tools(text)
@@ -173,7 +173,7 @@ def cases() -> Iterator[Case]:
 def _said(
     name: str, text: str, rng: random.Random, tools: tuple[Tool, ...]
 ) -> Iterator[Case]:
-    """Parts that the answer or the reasoning holds, and a real call behind."""
+    """Yield parts that the answer or the reasoning holds, and a real call behind."""
     part = hunk(text, rng)
     line = next(x for x in part.split("\n") if _TAG.search(x)).strip()
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", part))])

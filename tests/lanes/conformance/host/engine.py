@@ -205,8 +205,8 @@ async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
 
 
 def constrains_to_json() -> bool:
-    """Whether the release makes a required call JSON, whatever format the model was
-    trained on; after ``build``.
+    """Return whether the release makes a required call JSON, whatever format the model
+    was trained on; after ``build``.
     """
     from vllm.tool_parsers import ToolParserManager
 

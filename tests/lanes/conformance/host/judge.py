@@ -23,8 +23,9 @@ Judged = tuple[list[check.Found], bool, tuple[str, list[check.Act]] | None]
 
 
 def pieces(case: Case, run: Run) -> tuple[list[int], list[str]]:
-    """Token ids and what each adds to the text; an output that the model ended has
-    the end token, whose text comes with the request's ``include_stop_str_in_output``.
+    """Return token ids and what each adds to the text; an output that the model ended
+    has the end token, whose text comes with the request's
+    ``include_stop_str_in_output``.
     """
     tokenizer = tokens.load()
     ids = tokens.encode(tokenizer, run.output, ordinary_tags=case.ordinary_tags)
@@ -60,7 +61,7 @@ class Judge:
     async def ask(
         self, surface: Any, case: Case, run: Run, said: Script, *, stream: bool
     ) -> Reading:
-        """One request. Whatever goes wrong is a reading, never an exception."""
+        """Make one request. Whatever goes wrong is a reading, never an exception."""
         SCRIPT.set(said)
         self.body = b""
         request = surface.request(case, run.start, stream=stream, model=MODEL)

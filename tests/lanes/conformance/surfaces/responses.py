@@ -153,7 +153,7 @@ class _Items:
         self.open, self.index, self.count, self.text = item, index, self.count + 1, ""
 
     def delta(self, event: dict[str, Any], kind: str) -> None:
-        """Text for an item; OpenAI's SDK raises where the item is of another kind."""
+        """Take text for an item; OpenAI's SDK raises where the item is of another kind."""
         index = event.get("output_index")
         if self.kind != kind or index != self.index:
             inside = self.kind in _CALLS and kind != self.kind

@@ -14,7 +14,7 @@ from transformers.models.qwen3_5.modeling_qwen3_5 import (
 
 
 def config(vocabulary: int, eos: int, pad: int) -> Qwen3_5TextConfig:
-    """Three gated-delta-net layers and one of full attention.
+    """Return three gated-delta-net layers and one of full attention.
 
     The CPU kernels want head sizes that 32 divides.
     """
