@@ -116,7 +116,17 @@ class Setting:
             and "prefix_match_unit" not in settings.CacheConfig.__annotations__
         ):
             return False
-        return not ((NO_DRAFTS and self.mtp) or (NOT_AHEAD and self.ahead))
+        if (NO_DRAFTS and self.mtp) or (NOT_AHEAD and self.ahead):
+            return False
+        try:
+            _scheduler(self)
+        except AssertionError as refusal:
+            # v0.26.0 hashes by the common multiple of the groups' blocks if one is
+            # smaller than that of the states, and ends because it divides none.
+            if "hash_block_size" not in str(refusal):
+                raise
+            return False
+        return True
 
     @property
     def on_v2(self) -> bool:
