@@ -211,7 +211,7 @@ class Engine:
         # be taken over as well.
         lookahead = getattr(self.scheduler, "num_hash_lookahead_tokens", 0)
         self._hasher = get_request_block_hasher(
-            getattr(self.scheduler, "hash_block_size", setting.block_size),
+            self.scheduler.kv_cache_manager.block_pool.hash_block_size,
             sha256,
             *([lookahead] if lookahead else []),
         )
