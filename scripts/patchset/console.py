@@ -32,28 +32,32 @@ _OBEYED = dict.fromkeys(
 
 
 def printable(text: str) -> str:
-    """A text of others, such as a program's output, with nothing that moves a terminal."""
+    """Return a text of others, such as a program's output, with nothing that moves a
+    terminal.
+    """
     return _COLOURS.sub("", text).translate(_OBEYED)
 
 
 def _plain(text: str) -> str:
-    """A text as rich takes it: without credentials, and nothing that moves a terminal."""
+    """Return a text as rich takes it: without credentials, and nothing that moves a
+    terminal.
+    """
     return escape(printable(redact(text)))
 
 
 def note(text: str) -> None:
-    """One line that says what is going on."""
+    """Print one line that says what is going on."""
     err.print(_plain(text), soft_wrap=True)
 
 
 def result(*lines: object) -> None:
-    """What was asked for, on standard output, one line each."""
+    """Print what was asked for on standard output, one line each."""
     for line in lines:
         out.print(_plain(str(line)), soft_wrap=True)
 
 
 def show_error(error: PatchsetError) -> None:
-    """What happened, and what to do next."""
+    """Show what happened, and what to do next."""
     err.print(f"[bold red]error:[/] {_plain(error.message)}", soft_wrap=True)
     if error.hint:
         err.print(f"[bold]next:[/]  {_plain(error.hint)}", soft_wrap=True)
@@ -70,7 +74,8 @@ def step(name: str) -> Iterator[None]:
 
 
 def progress(name: str, total: int, *, unit: str = "bytes") -> Callable[[int], None]:
-    """The function that is told how much more is done, and says so every 15 seconds.
+    """Return the function that is told how much more is done, and says so every 15
+    seconds.
 
     ``total`` is in ``unit``\\ s; bytes are shown as megabytes.
     """
@@ -88,7 +93,7 @@ def progress(name: str, total: int, *, unit: str = "bytes") -> Callable[[int], N
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words: ``40 s``, ``3 min``, ``1 h 20 min``."""
+    """Return seconds in words: ``40 s``, ``3 min``, ``1 h 20 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

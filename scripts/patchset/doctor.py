@@ -88,7 +88,9 @@ def check_distributions(infos: list[Path]) -> Iterator[Check]:
 
 
 def wrapped(plugin: Path) -> dict[str, dict[str, str]]:
-    """The sums of the files that the plugin wraps, for each release that it knows."""
+    """Return the sums of the files that the plugin wraps, for each release that it
+    knows.
+    """
     lists = sorted((plugin.parent / PLUGIN).glob("v*.sha256"))
     return {file.stem: _sums(file) for file in lists}
 
@@ -160,14 +162,16 @@ def check_bytecode(site: Path, files: Iterable[str]) -> Iterator[Check]:
 
 
 def _instructions(code: object) -> object:
-    """What a compiled file does, without its table of lines."""
+    """Return what a compiled file does, without its table of lines."""
     if not isinstance(code, CodeType):
         return code
     return code.co_code, code.co_names, [*map(_instructions, code.co_consts)]
 
 
 def check_rust_frontend(site: Path) -> Iterator[Check]:
-    """vllm-rs parses tool calls itself, in code that no Python diff reaches."""
+    """Tell of vllm-rs, which parses tool calls itself, in code that no Python diff
+    reaches.
+    """
     value = os.environ.get("VLLM_USE_RUST_FRONTEND", "0").strip()
     if value in ("", "0"):
         return
@@ -185,7 +189,7 @@ def _reader_is_off() -> bool:
 
 
 def find(*names: str) -> list[Path]:
-    """The .dist-info folders of distributions in the first folder that has one.
+    """Return the .dist-info folders of distributions in the first folder that has one.
 
     The newest is last, and one of this project's behind all others.
     """
@@ -200,7 +204,7 @@ def find(*names: str) -> list[Path]:
 
 
 def _read(file: Path) -> bytes | None:
-    """The start of a regular file; None for anything else, such as a fifo."""
+    """Return the start of a regular file; None for anything else, such as a fifo."""
     try:
         if not file.is_file():
             return None
@@ -220,7 +224,7 @@ def _hash(file: Path) -> str | None:
 
 
 def _sums(file: Path) -> dict[str, str]:
-    """A list as sha256sum writes it: sums by path, below vllm/ alone."""
+    """Return a list as sha256sum writes it: sums by path, below vllm/ alone."""
     found = re.findall(r"(?m)^([0-9a-f]{64})  (vllm/.+)$", _text(file))
     return {path: digest for digest, path in found}
 
@@ -231,7 +235,9 @@ def _release(info: Path) -> str:
 
 
 def read_manifest(info: Path) -> Series | None:
-    """What a wheel says of itself; None without files, patches or the same release."""
+    """Return what a wheel says of itself; None without files, patches or the same
+    release.
+    """
     try:
         made = json.loads(_text(info / MANIFEST))
         sums = {path: both["patched"] for path, both in made["files"].items()}
@@ -243,7 +249,8 @@ def read_manifest(info: Path) -> Series | None:
 
 
 def recognise(info: Path, patches: Path) -> Series | None:
-    """The series of a vLLM without a manifest, from a checkout's sums for its version.
+    """Return the series of a vLLM without a manifest, from a checkout's sums for its
+    version.
 
     None if no file is a patched one: a stock vLLM.
     """

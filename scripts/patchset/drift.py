@@ -123,7 +123,7 @@ def _proofs(work: Path, series: Series, merged: list[Patch]) -> list[str]:
 
 
 def _newest() -> str:
-    """The newest final release of vLLM on the index that has a source archive."""
+    """Return the newest final release of vLLM on the index that has a source archive."""
     offered = pin.sdists(index.Index().files(pin.PROJECT))
     final = [v for v in offered if not (v.is_prerelease or v.is_postrelease)]
     if not final:
@@ -135,7 +135,7 @@ def _newest() -> str:
 
 
 def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
-    """The name of a source, and the source as a repository of one commit."""
+    """Return the name of a source, and the source as a repository of one commit."""
     if _RELEASE.fullmatch(target):
         name = pin.full_name(target)
         file = paths.patches_dir() / name / "release.toml"

@@ -30,7 +30,7 @@ def hide(address: str) -> None:
 
 
 def redact(text: str) -> str:
-    """A text without the credentials and the queries of the addresses in it."""
+    """Return a text without the credentials and the queries of the addresses in it."""
     for part in sorted(_hidden, key=len, reverse=True):
         text = text.replace(part, "***")
     text = re.sub(r"(?<=://)[^/\n]*@", "***@", text)
@@ -38,7 +38,7 @@ def redact(text: str) -> str:
 
 
 def tail(text: str, size: int) -> str:
-    """The end of what a program said, without credentials that a cut would bare."""
+    """Return the end of what a program said, without credentials that a cut would bare."""
     return redact(text.strip())[-size:]
 
 

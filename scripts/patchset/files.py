@@ -25,13 +25,13 @@ _LOCK = ".lock"
 
 
 def sha256_file(path: Path) -> str:
-    """The sha256 of a file in hex."""
+    """Return the sha256 of a file in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_regular(path: Path, limit: int) -> bytes:
-    """The content of a plain file of at most ``limit`` bytes.
+    """Return the content of a plain file of at most ``limit`` bytes.
 
     Raises:
         OSError: it is something else (a link, a pipe, a device), or larger.
@@ -75,7 +75,8 @@ def lock(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unfinished(path: Path) -> Iterator[Path]:
-    """A place for what shall be ``path``: of its name, in a temporary folder beside it.
+    """Yield a place for what shall be ``path``: of its name, in a temporary folder
+    beside it.
 
     Deletes what killed runs left of the same name.
     """
@@ -131,7 +132,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
-    """A temporary folder in ``folder``."""
+    """Yield a temporary folder in ``folder``."""
     with _unfinished(folder / "scratch") as made:
         made.mkdir(mode=0o700)
         yield made
@@ -172,13 +173,13 @@ def explain_full_disk(path: Path) -> Iterator[None]:
 
 
 def tells_of_no_space(words: str) -> bool:
-    """Whether a program's words say that a disk is full."""
+    """Return whether a program's words say that a disk is full."""
     # Go's programs, such as buildah, write it in small letters.
     return any(os.strerror(number).lower() in words.lower() for number in NO_SPACE)
 
 
 def full_disk(path: object) -> NoSpaceError:
-    """The error that says where."""
+    """Return the error that says where."""
     return NoSpaceError(
         f"the disk is full: {path} could not be written",
         "free some space there, or set PATCHSET_BUILD_DIR or PATCHSET_DOWNLOADS to "
@@ -210,7 +211,7 @@ def need_space(needs: Mapping[Path, float]) -> None:
 
 
 def _moved_by(folder: Path) -> str:
-    """How a folder gets to another disk."""
+    """Return how a folder gets to another disk."""
     if folder.is_relative_to(paths.downloads_dir()):
         return "set PATCHSET_DOWNLOADS to a folder on another disk"
     if folder.is_relative_to(paths.build_dir()):

@@ -76,7 +76,9 @@ def run(
 
 
 def failure(folder: Path, arguments: tuple[str, ...], words: str) -> PatchsetError:
-    """The error for a git command that failed, whose words may tell of a full disk."""
+    """Return the error for a git command that failed, whose words may tell of a full
+    disk.
+    """
     # Git does not always say why it cannot write.
     unwritten = _UNWRITTEN.search(words) and shutil.disk_usage(folder).free < 1 << 20
     if unwritten or files.tells_of_no_space(words):
@@ -97,12 +99,12 @@ def attempt(
 
 
 def text(folder: Path, *arguments: str) -> str:
-    """What git prints, as text without the last newline."""
+    """Return what git prints, as text without the last newline."""
     return run(folder, *arguments).decode(errors="replace").removesuffix("\n")
 
 
 def blob_id(content: bytes) -> str:
-    """The name of a file's content in git's object store (sha1)."""
+    """Return the name of a file's content in git's object store (sha1)."""
     header = b"blob %d\0" % len(content)
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 

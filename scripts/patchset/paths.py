@@ -8,13 +8,15 @@ from patchset.errors import UsageError
 
 
 def _named(variable: str) -> Path | None:
-    """The folder that an environment variable names."""
+    """Return the folder that an environment variable names."""
     named = os.environ.get(variable)
     return Path(named).resolve() if named else None
 
 
 def project_root() -> Path:
-    """The checkout: ``PATCHSET_ROOT``, else the nearest folder upwards that is one."""
+    """Return the checkout: ``PATCHSET_ROOT``, else the nearest folder upwards that is
+    one.
+    """
     if named := _named("PATCHSET_ROOT"):
         return named
     for folder in (Path.cwd(), *Path.cwd().parents, *Path(__file__).parents):
@@ -28,20 +30,24 @@ def project_root() -> Path:
 
 
 def patches_dir() -> Path:
-    """``patches/``: a folder for each release, and what releases share."""
+    """Return ``patches/``: a folder for each release, and what releases share."""
     return project_root() / "patches"
 
 
 def build_dir() -> Path:
-    """Everything made: ``PATCHSET_BUILD_DIR``, else ``build/`` in the checkout."""
+    """Return the folder of everything made: ``PATCHSET_BUILD_DIR``, else ``build/`` in
+    the checkout.
+    """
     return _named("PATCHSET_BUILD_DIR") or project_root() / "build"
 
 
 def downloads_dir() -> Path:
-    """Verified inputs by name: ``PATCHSET_DOWNLOADS``, else ``build/downloads``."""
+    """Return the folder of verified inputs: ``PATCHSET_DOWNLOADS``, else
+    ``build/downloads``.
+    """
     return _named("PATCHSET_DOWNLOADS") or build_dir() / "downloads"
 
 
 def trees_dir(release: str) -> Path:
-    """The trees of one release, ``stock`` and ``patched`` below it."""
+    """Return the trees of one release, ``stock`` and ``patched`` below it."""
     return build_dir() / "trees" / release

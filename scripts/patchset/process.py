@@ -46,7 +46,7 @@ class ProgramError(PatchsetError):
 
 
 def end_of(text: str) -> str:
-    """The last line of a text, without its front: the cause of an error is last."""
+    """Return the last line of a text, without its front: the cause of an error is last."""
     line = redact(text.strip().rpartition("\n")[2])
     return line if len(line) <= 300 else f"…{line[-300:]}"
 
@@ -127,7 +127,7 @@ class _Output:
         self._pipe = cast(BufferedReader, child.stdout)
 
     def lines(self) -> Iterator[str]:
-        """Its lines as they come; of one that is written over, the last state."""
+        """Yield its lines as they come; of one that is written over, the last state."""
         begun = b""
         while chunk := self._pipe.read1(_MOST):
             *whole, begun = (begun + chunk).split(b"\n")
@@ -139,7 +139,7 @@ class _Output:
 
     @staticmethod
     def _shown(raw: bytes) -> str:
-        """What a line shows in the end."""
+        """Return what a line shows in the end."""
         return raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
 
 
@@ -153,7 +153,7 @@ def _tell(prefix: str, output: _Output, ended: threading.Event) -> None:
 
 
 def _failure(program: str, status: int, tail: Sequence[str]) -> PatchsetError:
-    """The error for a program that ended with a status."""
+    """Return the error for a program that ended with a status."""
     name = Path(program).name
     if full := [line for line in tail if files.tells_of_no_space(line)]:
         hint = "free some space, then run the same command again"

@@ -101,7 +101,7 @@ def prove(release: Release, *, only: Sequence[str] = ()) -> list[Verdict]:
 
 
 def show(tree: Path, release: str, runs: Sequence[Run]) -> list[Verdict]:
-    """What proofs show on commits of a tree, ``AT_ONCE`` runs at once.
+    """Return what proofs show on commits of a tree, ``AT_ONCE`` runs at once.
 
     After Ctrl-C those at work end, and no more begin.
     """
@@ -164,7 +164,7 @@ def _check_out(clone: Path, commit: str) -> None:
 
 
 def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str, str]]:
-    """What each proof shows on a tree, and what it printed."""
+    """Return what each proof shows on a tree, and what it printed."""
     from patchset import outcomes  # pytest, which the other commands do without
 
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short"]

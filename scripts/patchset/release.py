@@ -75,7 +75,7 @@ class Release(_Pinned):
         return paths.patches_dir() / self.name
 
     def built_version(self, target: Target) -> str:
-        """The version (PEP 440): ``0.33.0+mtp.1``, or ``0.33.0+mtp.1.cpu``.
+        """Return the version (PEP 440): ``0.33.0+mtp.1``, or ``0.33.0+mtp.1.cpu``.
 
         vLLM takes itself for a CPU build when the version of the distribution ``vllm``
         has "cpu" in it.
@@ -85,7 +85,7 @@ class Release(_Pinned):
         )
 
     def wheel(self, target: Target, arch: Arch) -> Artifact:
-        """The official wheel for a target and architecture."""
+        """Return the official wheel for a target and architecture."""
         if artifact := self.wheels.get(target, {}).get(arch):
             return artifact
         others = [r.name for r in releases() if arch in r.wheels.get(target, {})]
@@ -96,12 +96,12 @@ class Release(_Pinned):
 
 
 def this_machine() -> Arch:
-    """The processor of this machine, as wheels name it."""
+    """Return the processor of this machine, as wheels name it."""
     return cast(Arch, platform.machine().replace("arm64", "aarch64"))
 
 
 def release_names() -> list[str]:
-    """All releases with a pin, oldest first."""
+    """Return all releases with a pin, oldest first."""
     names = [toml.parent.name for toml in paths.patches_dir().glob("v*/release.toml")]
     for name in names:
         if (paths.patches_dir() / name).is_symlink():
@@ -115,7 +115,7 @@ def release_names() -> list[str]:
 
 
 def releases() -> list[Release]:
-    """All pins, oldest first."""
+    """Return all pins, oldest first."""
     return [
         read_pin(paths.patches_dir() / name / "release.toml")
         for name in release_names()
@@ -123,7 +123,7 @@ def releases() -> list[Release]:
 
 
 def load(name: str | None = None) -> Release:
-    """The pin called ``name`` (``v0.33.0``, or ``0.33.0``), or the default one."""
+    """Return the pin called ``name`` (``v0.33.0``, or ``0.33.0``), or the default one."""
     if name is None:
         defaults = [release for release in releases() if release.default]
         if len(defaults) != 1:

@@ -33,12 +33,12 @@ _MARKED = re.compile(
 
 
 def file(lane: str, release: str) -> Path:
-    """The file with a lane's rows of a release."""
+    """Return the file with a lane's rows of a release."""
     return paths.project_root() / "results" / lane / f"{release}.json"
 
 
 def read(lane: str, release: str) -> dict[str, Cell]:
-    """The rows of a lane by name; none if it was not run."""
+    """Return the rows of a lane by name; none if it was not run."""
     place = file(lane, release)
     try:
         found = json.loads(place.read_text(encoding="utf-8"))
@@ -77,7 +77,7 @@ def keep(lane: str, suite: int, release: str, name: str, figures: Cell) -> Path:
 
 
 def record(suite: int, release: str, kind: str) -> Cell:
-    """The fields that say when, by what and of what figures were taken."""
+    """Return the fields that say when, by what and of what figures were taken."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     row: Cell = {"date": today, "commit": _commit(), "suite": suite}
     if kind != "stock":  # made of the series or, the plugin, of its modules
@@ -86,13 +86,13 @@ def record(suite: int, release: str, kind: str) -> Cell:
 
 
 def patched(release: str) -> str:
-    """The first digits of the sha256 of ``patched-files.sha256``."""
+    """Return the first digits of the sha256 of ``patched-files.sha256``."""
     place = paths.patches_dir() / release / "patched-files.sha256"
     return hashlib.sha256(place.read_bytes()).hexdigest()[:DIGITS]
 
 
 def _commit() -> str:
-    """The project's commit, with ``-dirty`` if files differ from it.
+    """Return the project's commit, with ``-dirty`` if files differ from it.
 
     Rows, tables and the picture, which lanes write, do not count.
     """
@@ -108,7 +108,7 @@ def _commit() -> str:
 
 
 def outdated(row: Cell, suite: int, release: str) -> list[str]:
-    """What has changed since a row was taken: ``suite``, ``series``."""
+    """Return what has changed since a row was taken: ``suite``, ``series``."""
     changed = ["suite"] if row["suite"] != suite else []
     if "files" in row and row["files"] != patched(release):
         changed.append("series")
@@ -116,7 +116,9 @@ def outdated(row: Cell, suite: int, release: str) -> list[str]:
 
 
 def taken(rows: Iterable[Cell], suite: int, release: str) -> str:
-    """The oldest day of some rows, and the commits of that day, as a table's cell."""
+    """Return the oldest day of some rows, and the commits of that day, as a table's
+    cell.
+    """
     rows = list(rows)
     if not rows:
         return "–"
@@ -135,7 +137,7 @@ def _short(commit: str) -> str:
 
 
 def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
-    """One line for each release whose rows of a lane are out of date."""
+    """Return one line for each release whose rows of a lane are out of date."""
     found = []
     for release in releases:
         old = {
@@ -152,19 +154,19 @@ def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
 
 
 def change(by_kind: Mapping[str, Cell], words: Callable[[Cell], str]) -> str:
-    """Stock's words → patched's; a missing row is given as an empty one."""
+    """Return stock's words → patched's; a missing row is given as an empty one."""
     return " → ".join(words(by_kind.get(kind, {})) for kind in KINDS)
 
 
 def table(head: str, rows: Iterable[Iterable[str]]) -> str:
-    """A table in Markdown; ``head`` has its columns between bars."""
+    """Return a table in Markdown; ``head`` has its columns between bars."""
     rule = "|" + "---|" * (head.count("|") + 1)
     lines = [f"| {head} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join(lines) + "\n"
 
 
 def fill(text: str, tables: Mapping[str, Callable[[], str]]) -> str:
-    """The text with each ``<!-- table: NAME -->`` block made again."""
+    """Return the text with each ``<!-- table: NAME -->`` block made again."""
 
     def made(match: re.Match[str]) -> str:
         if match[2] not in tables:

@@ -8,8 +8,8 @@ from prefix_cache.engine import DRAFTER, Engine, Setting
 
 @pytest.mark.parametrize("shared", [27, 33, 39])
 def test_a_drafter_has_no_blocks_behind_the_prefix(shared: int) -> None:
-    """Stock: three blocks or more beside a prefix of no token."""
-    setting = Setting(3, 12, 200, batched_tokens=64, drafter=8, v2=False)
+    """Stock: a block or two beside a prefix of no token."""
+    setting = Setting(3, 12, 200, batched_tokens=64, drafter=18, v2=False)
     engine = Engine(setting)
     text = [0, 1, 2, 2] * 10
     engine.add(text, 1)

@@ -130,7 +130,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def diff_line(number: int, new: str, path: str = "pkg/parser.py") -> str:
-    """A diff of one hunk that replaces line ``number`` of PARSER."""
+    """Return a diff of one hunk that replaces line ``number`` of PARSER."""
     first, last = max(number - 3, 1), min(number + 3, 40)
     hunk = "".join(
         f" line {n}\n" if n != number else f"-line {n}\n+{new}\n"
@@ -149,7 +149,9 @@ def tar(
     form: Any = "w",
     **pax: str,
 ) -> bytes:
-    """An archive of plain files with these headers, and of more entries behind them."""
+    """Return an archive of plain files with these headers, and of more entries behind
+    them.
+    """
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode=form) as archive:
         for name, data in files.items():
@@ -192,7 +194,7 @@ def saved_meanwhile(
 
 
 def make_sdist(folder: Path, contents: dict[str, str], version: str = "1.2.0") -> Path:
-    """A source archive with one folder at the top, as an index serves it."""
+    """Return a source archive with one folder at the top, as an index serves it."""
     file = folder / f"pkg-{version}.tar.gz"
     files = {f"pkg-{version}/{name}": text for name, text in contents.items()}
     file.write_bytes(tar(files, form="w:gz"))
@@ -200,7 +202,7 @@ def make_sdist(folder: Path, contents: dict[str, str], version: str = "1.2.0") -
 
 
 def release_toml(sdist: Path, version: str = "1.2.0", default: bool = True) -> str:
-    """A pin of a made-up release; its wheels are never asked for."""
+    """Return a pin of a made-up release; its wheels are never asked for."""
     content = sdist.read_bytes()
     return f"""version = "{version}"
 {"default = true" if default else ""}
@@ -223,7 +225,9 @@ size = {len(content)}
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project whose release v1.2.0 has an empty series and whose downloads are there already."""
+    """Make a project whose release v1.2.0 has an empty series and whose downloads are
+    there already.
+    """
     root = tmp_path / "checkout"
     downloads = tmp_path / "downloads"
     downloads.mkdir()
@@ -274,7 +278,9 @@ SOURCE = {
 
 
 def official_files(project: str) -> dict[str, bytes]:
-    """The files of an official wheel but for RECORD, with a compiled module that the source has not."""
+    """Return the files of an official wheel but for RECORD, with a compiled module that
+    the source has not.
+    """
     info = f"{project}-1.2.0.dist-info"
     files = {
         name: text.encode() for name, text in SOURCE.items() if name.startswith("vllm/")
@@ -290,7 +296,7 @@ def official_files(project: str) -> dict[str, bytes]:
 
 
 def recorded(files: Mapping[str, bytes], info: str = OFFICIAL_INFO) -> dict[str, bytes]:
-    """These files with a RECORD that is right."""
+    """Return these files with a RECORD that is right."""
     lines = [record.line(name, content) for name, content in files.items()]
     lines.append(record.Line(f"{info}/RECORD", "", ""))
     return {**files, f"{info}/RECORD": record.render(lines)}
@@ -340,7 +346,7 @@ SITE = "usr/local/lib/python3.12/dist-packages"
 
 
 def site_files() -> dict[str, bytes]:
-    """What an installer leaves of the official wheel."""
+    """Return what an installer leaves of the official wheel."""
     found = recorded(official_files("vllm"))
     found["vllm/__pycache__/parser.cpython-312.pyc"] = b"of the old text"
     found["vllm-1.2.0.dist-info/INSTALLER"] = b"uv"
@@ -367,7 +373,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 @pytest.fixture
 def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that takes the place of results/, the same for every lane."""
+    """Make a folder that takes the place of results/, the same for every lane."""
     monkeypatch.setattr(
         results, "file", lambda lane, release: tmp_path / f"{release}.json"
     )
@@ -376,7 +382,9 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def packaged(project: Project) -> Project:
-    """A release with official wheels for CUDA and the CPU, and a series that changes, adds and leaves out files."""
+    """Make a release with official wheels for CUDA and the CPU, and a series that
+    changes, adds and leaves out files.
+    """
     (project.folder / "release.toml").write_text(
         release_toml(make_sdist(project.downloads, SOURCE)).replace("[wheels]\n", "")
     )
@@ -394,7 +402,7 @@ def packaged(project: Project) -> Project:
 
 @pytest.fixture
 def released(packaged: Project) -> Project:
-    """The made-up release with official wheels for two processors."""
+    """Make the made-up release with official wheels for two processors."""
     name = OFFICIAL.replace("x86_64", "aarch64")
     pin_wheel(packaged, "cuda", name, recorded(official_files("vllm")), "aarch64")
     return packaged
@@ -402,7 +410,7 @@ def released(packaged: Project) -> Project:
 
 @pytest.fixture
 def official(packaged: Project, tmp_path: Path) -> Path:
-    """A folder like site-packages with the release's official wheel."""
+    """Make a folder like site-packages with the release's official wheel."""
     with zipfile.ZipFile(packaged.downloads / OFFICIAL) as wheel:
         wheel.extractall(tmp_path / "official")
     return tmp_path / "official"
@@ -418,7 +426,7 @@ def base(host: str, own_logins: None, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A registry on loopback, HOST:PORT."""
+    """Make a registry on loopback, HOST:PORT."""
     needed = ("docker-registry", "skopeo", "umoci")
     if not all(map(shutil.which, needed)):
         pytest.skip(f"{APT}{' '.join(needed)}")
@@ -441,7 +449,7 @@ def own_logins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def own(project: Project) -> Project:
-    """Two patches and a module of our own."""
+    """Return two patches and a module of our own."""
     lay(project.root / "patches", {OWN_MODULE: "VALUE = 1\n"})
     (project.folder / "series").write_text(f"{OWN_MODULE}\n")
     project.add_patch("core/five.diff", diff_line(5, "five"))
@@ -452,7 +460,7 @@ def own(project: Project) -> Project:
 
 @pytest.fixture
 def narrow_umask() -> Iterator[None]:
-    """A user whose new files nobody else may read."""
+    """Make a user whose new files nobody else may read."""
     before = os.umask(0o077)
     yield
     os.umask(before)
@@ -473,7 +481,7 @@ def run_doctor(
 
 
 def running(word: str) -> bool:
-    """Whether a program has this among its arguments."""
+    """Return whether a program has this among its arguments."""
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if word.encode() in place.read_bytes().split(b"\0"):
@@ -492,7 +500,7 @@ def until(condition: Callable[[], bool], seconds: float = 40) -> bool:
 def chat_answer(
     *calls: tuple[str, str], finish: str = "tool_calls", **message: str
 ) -> dict[str, Any]:
-    """A chat completion; its calls are names and argument texts."""
+    """Return a chat completion; its calls are names and argument texts."""
     functions = ({"name": name, "arguments": text} for name, text in calls)
     made = [
         {"id": f"call-{number}", "type": "function", "function": function}

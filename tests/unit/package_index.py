@@ -83,7 +83,7 @@ class PackageIndex:
     url: str = ""
 
     def downloads(self) -> list[tuple[str, str | None]]:
-        """Requests for files so far: the path, and the Range header."""
+        """Return requests for files so far: the path, and the Range header."""
         return [asked for asked in self.requests if asked[0].startswith("/files/")]
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
@@ -102,7 +102,7 @@ class PackageIndex:
             handler.send_error(404)
 
     def page(self, project: str) -> tuple[str, str]:
-        """The page of a project and its kind; "" if no file is of it."""
+        """Return the page of a project and its kind; "" if no file is of it."""
         found = {
             name: content
             for name, content in self.files.items()
@@ -141,7 +141,7 @@ class PackageIndex:
 def configured(
     files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, *, hashes: bool = False
 ) -> Iterator[PackageIndex]:
-    """A running index, for which alone pip is configured."""
+    """Yield a running index, for which alone pip is configured."""
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
         monkeypatch.delenv(name)
     index = PackageIndex(files, hashes)

@@ -107,7 +107,7 @@ def skopeo(*words: str) -> bytes:
 
 
 def raw(reference: str) -> dict[str, Any]:
-    """A manifest as the registry holds it."""
+    """Return a manifest as the registry holds it."""
     words = ("inspect", "--raw", "--tls-verify=false", f"docker://{reference}")
     found: dict[str, Any] = json.loads(skopeo(*words))
     return found

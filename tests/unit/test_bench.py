@@ -54,7 +54,7 @@ def test_a_grid_has_each_cell_once_and_long_ones_at_one_width() -> None:
 
 
 def slow(text: str, ids: list[int], finished: bool) -> None:
-    """A parser that takes 0.2 ms a step."""
+    """Take 0.2 ms a step, in place of a parser."""
     end = time.thread_time() + 0.0002
     while time.thread_time() < end:
         pass
@@ -86,7 +86,7 @@ class Scripted(runner.Worker):
         self.name, self.asked, self.seconds = name, asked, seconds
 
     def ask(self, cell: cells.Cell, budget: float) -> dict[str, Any]:
-        """One sample."""
+        """Return one sample."""
         self.asked.append((self.name, cell.tokens))
         seconds = self.seconds[cell.tokens]
         out: dict[str, Any] = {"seconds": min(seconds, budget), "tokens": cell.tokens}
@@ -96,7 +96,7 @@ class Scripted(runner.Worker):
 def run_scripted(
     patched: dict[int, float], stock: dict[int, float]
 ) -> tuple[list[dict[str, Any]], list[tuple[str, int]]]:
-    """Three rounds of one workload at the lengths of ``stock``."""
+    """Return three rounds of one workload at the lengths of ``stock``."""
     asked: list[tuple[str, int]] = []
     there: dict[str, runner.Worker] = {
         "patched": Scripted("patched", asked, patched),
@@ -146,7 +146,7 @@ CELL = cells.Cell("parser", "string", 1000, 4)
 
 
 def worker(line: str, folder: Path) -> runner.Worker:
-    """A process that runs a line of Python in place of the measuring one."""
+    """Return a process that runs a line of Python in place of the measuring one."""
     made = runner.Worker(folder, folder / "log")
     made.command = (sys.executable, "-c", line)
     return made

@@ -24,7 +24,7 @@ CLIENT = CLIENTS["langchain"]
 
 
 def stream(delta: dict[str, Any], finish: str) -> str:
-    """A right stream of one delta behind the reasoning."""
+    """Return a right stream of one delta behind the reasoning."""
     thought: dict[str, Any] = {"reasoning": "I know what to do.\n"}
     choices: list[dict[str, Any]] = [{"delta": thought}, {"delta": delta}]
     choices += [{"delta": {}, "finish_reason": finish}]
@@ -33,12 +33,12 @@ def stream(delta: dict[str, Any], finish: str) -> str:
 
 
 def answered(text: str) -> str:
-    """A right stream of an answer."""
+    """Return a right stream of an answer."""
     return stream({"content": text}, "stop")
 
 
 def exchanges(scenario: str) -> list[dict[str, Any]]:
-    """A right turn with a call, and the answer."""
+    """Return a right turn with a call, and the answer."""
     filled = CLIENT.scenario(scenarios.ALL[scenario], FOLDER)
     part = next(p for p in filled.turns[0].parts if not isinstance(p, Say))
     call = CLIENT.call(part, FOLDER)
@@ -67,7 +67,7 @@ def exchanges(scenario: str) -> list[dict[str, Any]]:
 
 
 def verdict(scenario: str = "plain", **changes: Any) -> Verdict:
-    """The verdict on a run that went right, with changes."""
+    """Return the verdict on a run that went right, with changes."""
     filled = CLIENT.scenario(scenarios.ALL[scenario], FOLDER)
     right = {
         "files": {name: text.encode() for name, text in filled.files.items()},

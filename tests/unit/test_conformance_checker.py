@@ -24,7 +24,7 @@ Events = list[dict[str, Any]]
 
 
 def chat_events() -> Events:
-    """A right stream, as the chunks' deltas."""
+    """Return a right stream, as the chunks' deltas."""
 
     def tool(index: int, **function: str) -> dict[str, Any]:
         first = {"id": f"c{index}", "type": "function"} if "name" in function else {}
@@ -63,7 +63,7 @@ def chat_bytes(events: Events) -> bytes:
 
 
 def message_events() -> Events:
-    """A right stream of /v1/messages."""
+    """Return a right stream of /v1/messages."""
 
     def block(index: int, start: dict[str, Any], *deltas: dict[str, Any]) -> Events:
         return [
@@ -105,7 +105,7 @@ def event_bytes(events: Events) -> bytes:
 
 
 def response_events() -> Events:
-    """A right stream of /v1/responses."""
+    """Return a right stream of /v1/responses."""
     out: Events = [
         {"type": "response.created", "response": {"output": []}},
         {"type": "response.in_progress", "response": {}},
@@ -229,7 +229,7 @@ CHAT_FAULTS: dict[str, Callable[[Events], Any]] = {
 
 
 def late_thinking(events: Events) -> None:
-    """A thinking block after the answer's."""
+    """Put a thinking block after the answer's."""
     events.append(events.pop(-2))
     delta = {"type": "thinking_delta", "thinking": "x"}
     events.insert(-2, {"type": "content_block_delta", "index": 4, "delta": delta})

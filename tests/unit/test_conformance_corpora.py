@@ -25,7 +25,7 @@ APART = ("cuts", "ended", "canitoolcall", "real-outputs")
 
 @pytest.fixture(scope="module")
 def every() -> dict[str, list[Case]]:
-    """All corpora."""
+    """Return all corpora."""
     return {name: list(build()) for name, build in CORPORA.items()}
 
 

@@ -25,7 +25,7 @@ MANIFEST = "vllm-1.2.0+mtp.1.dist-info/patchset.json"
 
 @pytest.fixture
 def site(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder like site-packages with a patched wheel, from which Python imports."""
+    """Make a folder like site-packages with a patched wheel, from which Python imports."""
     monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
     with zipfile.ZipFile(build_wheel(packaged)) as wheel:
         wheel.extractall(tmp_path / "site")
@@ -33,7 +33,7 @@ def site(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def wrong(site: Path, *arguments: str, status: int = 1, **env: str) -> str:
-    """What the doctor finds wrong."""
+    """Return what the doctor finds wrong."""
     done = run_doctor(site, "--quiet", *arguments, **env)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout

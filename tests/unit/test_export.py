@@ -17,7 +17,9 @@ NAME = "vllm-1.2.0-mtp.1"
 
 
 def recipes(made: Path) -> dict[str, str]:
-    """The page's commands, on a made-up release and folder, and the Dockerfile's."""
+    """Return the page's commands, on a made-up release and folder, and the
+    Dockerfile's.
+    """
     text = (ROOT / "docs/patching.md").read_text()
     text = text.partition("## One patch for an installed vLLM")[2]
     text = re.sub(r"vllm-\d[\d.]+-mtp\.1", NAME, text)

@@ -47,7 +47,7 @@ def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def index(downloads: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
-    """An index that has the pinned file."""
+    """Make an index that has the pinned file."""
     monkeypatch.setattr(fetch, "FIRST_PAUSE", 0.01)
     with configured({NAME: CONTENT}, monkeypatch) as running:
         yield running
@@ -190,7 +190,7 @@ def test_a_first_index_of_no_use_does_not_keep_another_from_being_asked(
 def other(
     index: PackageIndex, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[PackageIndex]:
-    """A second index that has the pinned file."""
+    """Make a second index that has the pinned file."""
     made = PackageIndex({NAME: CONTENT})
     with server(made.answer) as where:
         monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"http://{where}/index")
@@ -311,7 +311,7 @@ def test_a_disk_that_is_full_while_a_folder_is_copied_is_said_like_any_other(
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
-    """The folder that an archive is unpacked into."""
+    """Make the folder that an archive is unpacked into."""
     (tmp_path / "target").mkdir()
     return tmp_path / "target"
 
@@ -319,14 +319,16 @@ def target(tmp_path: Path) -> Path:
 def archive(
     target: Path, *more: tarfile.TarInfo, name: str = "top/ok", content: bytes = b"fine"
 ) -> Path:
-    """An archive beside ``target`` with a right file, and more entries behind it."""
+    """Return an archive beside ``target`` with a right file, and more entries behind
+    it.
+    """
     place = target.with_name("bad.tar.gz")
     place.write_bytes(tar({name: content}, *more, form="w:gz"))
     return place
 
 
 def entry(name: str, kind: bytes, goal: str = "") -> tarfile.TarInfo:
-    """A link or a device."""
+    """Return a link or a device."""
     member = tarfile.TarInfo(name)
     member.type, member.linkname = kind, goal
     return member

@@ -46,7 +46,7 @@ def goal(host: str, own_logins: None) -> str:
 
 
 def said(run: subprocess.CompletedProcess[str]) -> dict[str, str]:
-    """The words at the end of a command, by the first of each line."""
+    """Return the words at the end of a command, by the first of each line."""
     lines = (line.partition(" ") for line in run.stdout.splitlines())
     return {name: rest.strip() for name, _, rest in lines}
 
@@ -65,7 +65,7 @@ def look(reference: str) -> layout.Image:
 
 @pytest.fixture
 def published(released: Project, base: str, goal: str) -> str:
-    """An image that was built and published; its digest."""
+    """Make an image that was built and published; its digest."""
     build(released, base)
     return said(released.run("publish", goal))["digest"].rpartition("@")[2]
 
@@ -479,7 +479,7 @@ DOCKER = paths.project_root() / "docker"
 
 
 def instructions() -> list[str]:
-    """Instructions with their continued lines joined, without comments."""
+    """Return instructions with their continued lines joined, without comments."""
     lines = (DOCKER / "Dockerfile").read_text().splitlines()
     kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     joined = kept.replace("\\\n", " ").splitlines()

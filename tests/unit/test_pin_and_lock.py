@@ -60,7 +60,9 @@ def sdist(text: str = "__commit_id__ = commit_id = 'g0123abcde'\n") -> bytes:
 
 
 def release_files() -> dict[str, bytes]:
-    """A release with a second upload for x86_64, a CPU wheel, and what the wheels require."""
+    """Return a release with a second upload for x86_64, a CPU wheel, and what the
+    wheels require.
+    """
     requires = (
         "torch==2.5.0",
         "dep>=1",
@@ -99,13 +101,13 @@ def index(
 
 @pytest.fixture
 def pinned(index: PackageIndex, project: Project) -> release.Release:
-    """The release, pinned."""
+    """Pin the release."""
     project.run("pin", "v1.3.0")
     return release.load("v1.3.0")
 
 
 def is_of(content: bytes, artifact: Artifact) -> bool:
-    """Whether a pin is of these bytes."""
+    """Return whether a pin is of these bytes."""
     found = (hashlib.sha256(content).hexdigest(), len(content))
     return found == (artifact.sha256, artifact.size)
 
@@ -179,7 +181,7 @@ def versions(target: lock.Use = "cuda", arch: Arch = "x86_64") -> dict[str, str]
 
 @pytest.fixture
 def locked(pinned: release.Release, project: Project) -> Path:
-    """The lock of the release's wheel for CUDA."""
+    """Make the lock of the release's wheel for CUDA."""
     project.run("lock", "v1.3.0")
     return lock.lock_file(pinned, "cuda", "x86_64")
 

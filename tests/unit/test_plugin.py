@@ -64,7 +64,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def plugged(wheel: Path, tmp_path: Path) -> Path:
-    """A folder with the plugin and a vLLM 0.33.0 that it knows."""
+    """Make a folder with the plugin and a vLLM 0.33.0 that it knows."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     lay(tmp_path / "vllm", STAND_IN)
@@ -85,7 +85,7 @@ def plugged(wheel: Path, tmp_path: Path) -> Path:
 
 
 def installed(plugged: Path) -> Path:
-    """What the installer wrote of the plugin."""
+    """Return what the installer wrote of the plugin."""
     return next(plugged.glob(f"{plugin.PACKAGE}-*.dist-info"))
 
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_imported_leaves_vllm_as_it_is(plugged: Path) -> None:
 
 
 def doctor_says(plugged: Path, *, status: int, **environment: str) -> list[str]:
-    """What the doctor says of the plugin, each with its status."""
+    """Return what the doctor says of the plugin, each with its status."""
     done = run_doctor(plugged, **environment)
     assert done.returncode == status, done.stdout + done.stderr
     lines = [line.partition(" plugin: ") for line in done.stdout.splitlines()]

@@ -203,7 +203,7 @@ def run(
 
 
 def made(root: Path, folder: str) -> dict[str, str]:
-    """The sha256 of each file in a folder, and the commits of trees."""
+    """Return the sha256 of each file in a folder, and the commits of trees."""
     found = {}
     for place in sorted((root / folder).rglob("*")):
         name = place.relative_to(root).as_posix()
@@ -218,7 +218,7 @@ def made(root: Path, folder: str) -> dict[str, str]:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own, large until ``resize`` makes it small."""
+    """Make a disk of its own, large until ``resize`` makes it small."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]

@@ -24,7 +24,7 @@ def events(
     tools: Collection[str] = TOOLS.keys(),
     **options: Any,
 ) -> list[tuple[str, str]]:
-    """Events of a text, neighbours of one kind joined."""
+    """Return events of a text, neighbours of one kind joined."""
     reader = QwenToolReader(tools, **options)
     found: list[tuple[str, str]] = []
     for batch in [*map(reader.feed, pieces), reader.finish(cut)]:
@@ -128,7 +128,7 @@ def test_random_outputs_and_cuts(words: list[str]) -> None:
 
 
 def seconds(text: str, width: int) -> float:
-    """The shortest of three times to read a text in pieces."""
+    """Return the shortest of three times to read a text in pieces."""
     pieces = [text[at : at + width] for at in range(0, len(text), width)]
     times = []
     for _ in range(3):
@@ -313,7 +313,7 @@ LINE = "<function=run><parameter=command>ls"
 
 
 def read(text: str, **options: Any) -> tuple[list[tuple[str, dict[str, str]]], str]:
-    """Whole calls of a text, and the text around them."""
+    """Return whole calls of a text, and the text around them."""
     schema: dict[str, Any] = {
         "tools": SCHEMA,
         "parameters_of": lambda name: SCHEMA.get(name, ()),

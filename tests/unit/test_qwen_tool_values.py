@@ -21,7 +21,7 @@ INTEGER = {"type": "integer"}
 
 
 def written(schema: dict[str, Any], *values: tuple[str, str], width: int = 0) -> str:
-    """JSON text of a call's arguments, its values fed in pieces."""
+    """Return JSON text of a call's arguments, its values fed in pieces."""
     writer = ArgumentsWriter(ToolSchema(schema))
     pieces = [writer.begin()]
     for key, value in values:
@@ -34,7 +34,7 @@ def written(schema: dict[str, Any], *values: tuple[str, str], width: int = 0) ->
 
 
 def convert(text: str, schema: Any, **root: Any) -> str:
-    """JSON text of one value, the same whatever the pieces are that it comes in."""
+    """Return JSON text of one value, the same whatever the pieces are that it comes in."""
     properties = {"properties": {"v": schema}, **root}
     results = {written(properties, ("v", text), width=width) for width in (0, 1, 7)}
     (result,) = results
@@ -197,7 +197,7 @@ SCALARS = st.none() | st.booleans() | st.integers() | FLOATS | TEXTS
 
 
 def data(keys: Any, scalars: Any) -> Any:
-    """Strategy of lists of lists, dicts and scalars."""
+    """Return a strategy of lists of lists, dicts and scalars."""
     return st.lists(
         st.recursive(
             scalars,
@@ -245,7 +245,7 @@ def test_raw_control_characters_of_a_string_are_themselves(value: list[Any]) -> 
 
 
 def strings(value: Any) -> Iterator[str]:
-    """The strings among a value's items."""
+    """Yield the strings among a value's items."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (list, dict)):

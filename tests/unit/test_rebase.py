@@ -32,7 +32,7 @@ def test_it() -> None:
 
 
 def changed(**lines: str) -> str:
-    """PARSER with some lines replaced, as line5="five"."""
+    """Return PARSER with some lines replaced, as line5="five"."""
     text = PARSER
     for line, new in lines.items():
         text = text.replace(f"line {line.removeprefix('line')}\n", f"{new}\n")
@@ -41,7 +41,7 @@ def changed(**lines: str) -> str:
 
 @pytest.fixture
 def stopped(own: Project) -> Project:
-    """A release whose rebase waits at a conflict in the second patch."""
+    """Make a release whose rebase waits at a conflict in the second patch."""
     own.add_patch("last.diff", diff_line(35, "last"))
     own.run("refresh")
     made = own.pin_next(changed(line20="score"))
@@ -195,7 +195,7 @@ def test_a_rebase_is_begun_again_and_not_from_two_releases(stopped: Project) -> 
 
 @pytest.fixture
 def proved(project: Project) -> Project:
-    """Two patches with proofs of their own."""
+    """Return two patches with proofs of their own."""
     for number, word in ((5, "five"), (20, "twenty")):
         proof = f"tests/patches/test_{word}.py"
         (project.root / proof).write_text(PROOF.format(word=word))

@@ -38,7 +38,7 @@ from server.vllm_serve import Group, Server
 
 @pytest.fixture
 def file(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of a small release, with a model of one file."""
+    """Make the file of a small release, with a model of one file."""
     packaged.run("refresh")
     model = lay(tmp_path / "model", {"model.safetensors": ""})
     monkeypatch.setattr(small, "checkpoint", lambda: model)
@@ -56,7 +56,9 @@ def run(file: Path, *words: str, path: str = "") -> subprocess.CompletedProcess[
 
 
 def installed(folder: Path, version: str, torch: str, name: str) -> str:
-    """A package ``vllm`` of that version, and a torch whose ``cuda`` is ``torch``."""
+    """Return a package ``vllm`` of that version, and a torch whose ``cuda`` is
+    ``torch``.
+    """
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     files = {
         "vllm/__init__.py": "",
@@ -131,7 +133,7 @@ def test_the_patched_tree_has_the_series_and_links_the_rest(tmp_path: Path) -> N
 
 
 def written(folder: Path, **changed: Any) -> Path:
-    """A receipt of v0.33.0's series, as its file writes it."""
+    """Return a receipt of v0.33.0's series, as its file writes it."""
     sums = patched_files.read(release.load("v0.33.0")) or {}
     one = {
         "variant": "patched",
@@ -211,7 +213,9 @@ def test_a_receipt_of_something_else_is_refused(
 
 
 def forged(folder: Path, where: str, value: Any) -> Path:
-    """A receipt with another value at a path like ``servers.0.right``, its sum right."""
+    """Return a receipt with another value at a path like ``servers.0.right``, its sum
+    right.
+    """
     place = written(folder)
     made = json.loads(place.read_text())
     *keys, last = where.split(".")
@@ -440,7 +444,7 @@ ASKED = real.questions()
 def answer(
     text: str, tokens: tuple[int, ...] = (1,), finish: str = "tool_calls"
 ) -> Answer:
-    """An answer to a prompt with one call."""
+    """Return an answer to a prompt with one call."""
     reading = Reading(calls=[ReadCall("read", "1", text)], finish=finish)
     reading.close()
     return Answer(ASKED[0], reading, "chatcmpl-1", tokens)
@@ -520,7 +524,9 @@ def test_a_fact_is_a_line_with_its_name_and_its_code() -> None:
 def rounds(
     changed: dict[str, dict[str, int]], hits: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Rounds that are right, but for what is changed, and find so much in the cache."""
+    """Return rounds that are right, but for what is changed, and find so much in the
+    cache.
+    """
     right = dict.fromkeys(("missed", "foreign", "failed"), 0)
     right |= {"facts": 1280, "queries": 100, "seconds": 5}
     right |= {"shortest": 6000, "longest": 7000}
@@ -643,7 +649,7 @@ GAP = 0.05
 
 
 async def chunks() -> AsyncIterator[bytes]:
-    """An answer of 12 tokens in six chunks."""
+    """Yield an answer of 12 tokens in six chunks."""
     for number in range(6):
         yield b'data: {"choices":[{"index":0}]}\n\n'
         await asyncio.sleep(GAP if number < 5 else 0)

@@ -38,14 +38,16 @@ def read(name: str) -> str:
 
 
 def targets(document: str) -> Iterator[str]:
-    """Where links and images of a document lead to."""
+    """Yield where links and images of a document lead to."""
     for token in MarkdownIt("commonmark").enable("table").parse(read(document)):
         for one in (token, *(token.children or ())):
             yield str(one.attrGet("href") or one.attrGet("src") or "")
 
 
 def anchors(text: str) -> set[str]:
-    """What a link can point to in a document: its headings, named as GitHub names them, and ``<a id>``."""
+    """Return what a link can point to in a document: its headings, named as GitHub
+    names them, and ``<a id>``.
+    """
     found = set(re.findall(r'<a id="([^"]+)">', text))
     heading = False
     for token in MarkdownIt("commonmark").parse(text):
@@ -141,7 +143,7 @@ FLOORS = ("inputs", "series", "wheel", "image")
 
 
 def imported(file: Path) -> set[str]:
-    """The names of the modules that a file imports, wherever in it."""
+    """Return the names of the modules that a file imports, wherever in it."""
     found = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         names = getattr(node, "names", ())

@@ -67,7 +67,9 @@ def test_drafts_that_prove_nothing_are_complained_of(
 
 @pytest.fixture
 def asked(tmp_path: Path) -> list[Question]:
-    """All questions to a model whose answers have as many tokens as their number."""
+    """Return all questions to a model whose answers have as many tokens as their
+    number.
+    """
     taught = enumerate(questions.key(*each[1:]) for each in questions.taught())
     answers = {key: [number] * number for number, key in taught}
     (tmp_path / questions.ANSWERS).write_text(json.dumps(answers))
@@ -119,7 +121,7 @@ def judged(
     arguments: dict[str, str],
     tokens: tuple[int, ...],
 ) -> asking.Verdict:
-    """The verdict on a call of an engine that gave ``tokens``; 500 without any."""
+    """Return the verdict on a call of an engine that gave ``tokens``; 500 without any."""
     answer = chat_answer(("write", json.dumps(arguments)))
     tap = tmp_path / "tap"
     tap.write_text(json.dumps({"id": "chatcmpl-1_0", "tokens": tokens}) + "\n")
@@ -265,7 +267,7 @@ http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 
 def serving(program: str) -> Serving:
-    """A small program of the test in place of ``vllm``."""
+    """Return a small program of the test in place of ``vllm``."""
     return Serving((sys.executable, "-c", program), (), {})
 
 

@@ -76,7 +76,9 @@ CUTLASS = "vllm/third_party/fmha/cutlass"
 
 @pytest.fixture
 def compiled(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A release whose source has a module, and this Python in the toolchain's place."""
+    """Make a release whose source has a module, and this Python in the toolchain's
+    place.
+    """
     tree = SOURCE | {
         "CMakeLists.txt": CMAKE,
         "setup.py": SETUP,
@@ -97,7 +99,7 @@ def compiled(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def diff_line_of_module() -> str:
-    """A patch of the compiled source, and one of a Python file."""
+    """Return a patch of the compiled source, and one of a Python file."""
     hunk = "@@ -3,7 +3,7 @@\n" + "".join(f" /* {n} */\n" for n in range(1, 4))
     hunk += "-/* 4 */\n+/* four */\n" + "".join(f" /* {n} */\n" for n in range(5, 8))
     native = "diff --git a/csrc/_C.c b/csrc/_C.c\n--- a/csrc/_C.c\n+++ b/csrc/_C.c\n"

@@ -26,7 +26,7 @@ from tables.__main__ import SUITES, TABLES, page, readme, stale
 
 @pytest.fixture
 def five(project: Project) -> Project:
-    """A release with one patch."""
+    """Make a release with one patch."""
     project.add_patch("0001-first.diff", diff_line(5, "five"))
     project.run("refresh")
     return project
@@ -237,7 +237,7 @@ def test_the_bench_has_a_row_a_release(rows: Path) -> None:
 
 def test_cells_measured_again_take_their_place(rows: Path) -> None:
     def values(given: dict[int, float], **more: Any) -> dict[int, float]:
-        """The values kept, by tokens, after a run that measured ``given``."""
+        """Return the values kept, by tokens, after a run that measured ``given``."""
         run = {"release": "v0", "files": "a", "against": None, "rounds": 9, **more}
         measured = [
             {**BENCH, "tokens": tokens, "ratios": {"stock": {"value": value}}}

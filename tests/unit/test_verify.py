@@ -79,7 +79,9 @@ def noted(wheel: Path, **more: object) -> None:
 
 
 def claimed(wheel: Path, name: str) -> None:
-    """An evil file that the wheel itself calls compiled, as mode source writes it."""
+    """Put in an evil file that the wheel itself calls compiled, as mode source writes
+    it.
+    """
     packed(wheel, {name: b"evil"}, mode=0o755)
     noted(wheel, mode="source", compiled={name: overlay.sha256(b"evil")})
 
@@ -185,7 +187,7 @@ FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 def verdict(wheel: Path) -> str:
-    """What verify says; nothing of a wheel that it accepts."""
+    """Return what verify says; nothing of a wheel that it accepts."""
     try:
         return "\n".join(verify(wheel).deviations)
     except PatchsetError as error:

@@ -42,7 +42,7 @@ class Base:
 
 
 def official(patched: PatchedRelease) -> Reference:
-    """The official image's reference, by digest if the pin has one."""
+    """Return the official image's reference, by digest if the pin has one."""
     if patched.target != "cuda":
         raise UsageError(
             f"no official image is pinned for {patched.target}",
@@ -78,7 +78,7 @@ def find(patched: PatchedRelease, reference: Reference) -> Base:
 
 
 def size(part: Part) -> int:
-    """The bytes of a base's layers, as they are fetched."""
+    """Return the bytes of a base's layers, as they are fetched."""
     return sum(int(entry["size"]) for entry in part.manifest["layers"])
 
 
@@ -92,7 +92,7 @@ def fetch(base: Base, part: Part, folder: Path) -> Path:
 
 
 def known(patched: PatchedRelease, part: Part) -> bool:
-    """Whether a base was fetched and hashed before."""
+    """Return whether a base was fetched and hashed before."""
     return _kept(patched, part).is_file()
 
 
@@ -126,7 +126,7 @@ def check(part: Part, patched: PatchedRelease, blobs: Path | None = None) -> Non
 
 
 def stock_sums(patched: PatchedRelease) -> dict[str, str]:
-    """The sha256 that a base's files must have, by path below its root."""
+    """Return the sha256 that a base's files must have, by path below its root."""
     site = layers.SITES[patched.target]
     return {
         f"{site}/{change.path}": overlay.sha256(change.stock) or ""
@@ -205,7 +205,7 @@ class _Tree:
                     del known[path]
 
     def _place(self, name: str) -> PurePosixPath:
-        """Where an engine puts a member: behind the links in its folder's path."""
+        """Return where an engine puts a member: behind the links in its folder's path."""
         *folders, last = PurePosixPath(name.strip("/") or ".").parts or (".",)
         if ".." in (*folders, last):
             raise ValueError(f"{name[:200]!r} leads elsewhere")

@@ -69,7 +69,7 @@ def clean(folder: Path) -> None:
 
 
 def _containers() -> dict[str, str]:
-    """The working containers, with the image each is made from."""
+    """Return the working containers, with the image each is made from."""
     form = "{{.ContainerID}} {{.ImageName}}"
     said = output("buildah", "containers", "--all", "--notruncate", "--format", form)
     rows = (line.partition(" ") for line in (said or "").splitlines())
@@ -77,7 +77,7 @@ def _containers() -> dict[str, str]:
 
 
 def storage() -> Path:
-    """The folder in which images are kept.
+    """Return the folder in which images are kept.
 
     Raises:
         MissingToolError: buildah is not installed, or does not work here.
@@ -101,7 +101,7 @@ def storage() -> Path:
 
 
 def output(*argv: str) -> str | None:
-    """What a program printed; None when it failed or did not end in a minute."""
+    """Return what a program printed; None when it failed or did not end in a minute."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

@@ -49,7 +49,7 @@ def refuse_missing() -> None:
 
 
 def announcement(patched: PatchedRelease) -> str:
-    """What building a whole image takes."""
+    """Return what building a whole image takes."""
     release, target, arch = patched.pin, patched.target, this_machine()
     wheels = [package.wheel.size for package in locks.read(release, target, arch)]
     size = sum(wheels) + patched.wheel(arch).size
@@ -139,7 +139,7 @@ def _docker(name: str) -> Path:
 
 
 def rootfs(target: Target, arch: Arch, epoch: int) -> Path:
-    """The base as a tar file in ``build/images/base``, made unless it is there.
+    """Return the base as a tar file in ``build/images/base``, made unless it is there.
 
     Its name has a digest of what it is made from: packages, suite, architecture, time
     and last step. The packages' versions are those of the day on which it was made.
@@ -179,7 +179,7 @@ def _bootstrap(
 
 
 def _host_sources() -> list[str]:
-    """The Debian mirrors of the host's apt; without any, mmdebstrap has one."""
+    """Return the Debian mirrors of the host's apt; without any, mmdebstrap has one."""
     form = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)"
     return sources_from(
         buildah.output("apt-get", "indextargets", "--format", form) or ""
@@ -187,7 +187,7 @@ def _host_sources() -> list[str]:
 
 
 def sources_from(targets: str) -> list[str]:
-    """The sources of Debian's own archives among ``apt-get indextargets``."""
+    """Return the sources of Debian's own archives among ``apt-get indextargets``."""
     suite = rf"{SUITE}(?:-updates|-security)?"
     line = rf"(?m)^(\S+/debian(?:-security)?)/* ({suite}) main Packages$"
     found = dict.fromkeys(
@@ -199,7 +199,7 @@ def sources_from(targets: str) -> list[str]:
 
 
 def _host_apt_options() -> list[str]:
-    """Settings of the host's apt that the bootstrap needs, and not the image."""
+    """Return settings of the host's apt that the bootstrap needs, and not the image."""
     names = r"Acquire::(?:https?::Proxy|https::CaInfo|Check-Valid-Until|Check-Date)"
     dump = buildah.output("apt-config", "dump") or ""
     said = re.findall(rf'(?m)^({names}) "?([^"\n]+)"?;$', dump)

@@ -25,12 +25,12 @@ LOCK_SHA256 = _OWN + "lock-sha256"
 
 
 def created(release: Release) -> datetime:
-    """The time that everything of a release carries, which is no clock's."""
+    """Return the time that everything of a release carries, which is no clock's."""
     return datetime.fromtimestamp(release.source_date_epoch, UTC)
 
 
 def tags(patched: PatchedRelease) -> list[str]:
-    """Tags of an image: ``v0.33.0-mtp.1``, ``v0.33.0``, perhaps ``latest``.
+    """Return the tags of an image: ``v0.33.0-mtp.1``, ``v0.33.0``, perhaps ``latest``.
 
     The first never moves. A CPU image's end in ``-cpu``.
     """
@@ -41,12 +41,12 @@ def tags(patched: PatchedRelease) -> list[str]:
 
 
 def local(patched: PatchedRelease) -> str:
-    """The name of an image in an engine's store here."""
+    """Return the name of an image in an engine's store here."""
     return f"localhost/vllm-mtp-patches:{tags(patched)[0]}"
 
 
 def inputs(patched: PatchedRelease) -> dict[str, str]:
-    """The labels that name the checkout's state."""
+    """Return the labels that name the checkout's state."""
     return {
         VERSION: patched.version,
         _OCI + "revision": patched.pin.commit,  # of vLLM
@@ -57,7 +57,7 @@ def inputs(patched: PatchedRelease) -> dict[str, str]:
 
 
 def labels(patched: PatchedRelease, wheel: Path) -> dict[str, str]:
-    """The labels that every image of a patched release has."""
+    """Return the labels that every image of a patched release has."""
     release = patched.pin
     return inputs(patched) | {
         _OCI + "title": "vllm-mtp-patches",

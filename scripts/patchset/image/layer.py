@@ -30,14 +30,14 @@ DOCTOR = "vllm-mtp-doctor"
 
 
 def stock_info(patched: PatchedRelease) -> str:
-    """The official image's ``.dist-info`` folder of vLLM."""
+    """Return the official image's ``.dist-info`` folder of vLLM."""
     local = "+cpu" if patched.target == "cpu" else ""
     site = SITES[patched.target]
     return f"{site}/vllm-{patched.pin.version}{local}.dist-info"
 
 
 def layer(wheel_file: Path, patched: PatchedRelease) -> bytes:
-    """The layer; its bytes depend on the arguments alone.
+    """Return the layer; its bytes depend on the arguments alone.
 
     It holds the changed files, the new .dist-info and the doctor, and whiteouts of the
     old .dist-info, of files that the series deletes, and of the bytecode of everything
@@ -61,7 +61,7 @@ def layer(wheel_file: Path, patched: PatchedRelease) -> bytes:
 def _site_files(
     wheel: Wheel, changes: Iterable[Change], site: str
 ) -> tuple[dict[str, tuple[int, bytes]], list[str]]:
-    """Files with their modes, and names to hide, both below the site folder."""
+    """Return files with their modes, and names to hide, both below the site folder."""
     info = wheel.dist_info
     existed = {c.path: c.stock is not None for c in changes if inside_wheel(c.path)}
     existed[metadata.VERSION_FILE] = True

@@ -80,7 +80,7 @@ class Image:
 
 
 def folder(patched: PatchedRelease) -> Path:
-    """``build/images/<release>-<target>``, where ``build-image`` puts an image.
+    """Return ``build/images/<release>-<target>``, where ``build-image`` puts an image.
 
     It has the layout ``image``, and beside it the bill of materials.
     """
@@ -88,7 +88,7 @@ def folder(patched: PatchedRelease) -> Path:
 
 
 def digest(content: bytes) -> str:
-    """The digest of a blob, ``sha256:…``."""
+    """Return the digest of a blob, ``sha256:…``."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
@@ -99,7 +99,7 @@ def dump(value: object) -> bytes:
 
 
 def descriptor(content: bytes, media_type: str, **more: object) -> dict[str, Any]:
-    """The descriptor of a blob."""
+    """Return the descriptor of a blob."""
     found = {"mediaType": media_type, "digest": digest(content), "size": len(content)}
     return {**found, **more}
 

@@ -47,7 +47,9 @@ _SERVE: dict[Target, list[str]] = {
 
 
 def engines() -> list[str]:
-    """Those of podman, docker and buildah that work here, the best to serve by first."""
+    """Return those of podman, docker and buildah that work here, the best to serve by
+    first.
+    """
     found = [name for name in ("podman", "buildah") if buildah.output(name, "info")]
     if buildah.output("docker", "info", "--format", "{{.ServerVersion}}"):
         found.insert(int("podman" in found), "docker")
@@ -55,7 +57,7 @@ def engines() -> list[str]:
 
 
 def choose(patched: PatchedRelease, base: str | None) -> Reference | None:
-    """The base in a registry, or None: a whole image is built.
+    """Return the base in a registry, or None: a whole image is built.
 
     Without a ``base`` the official image is taken, if its registry answers; what else
     is begun, and why, is said first. Programs that are missing are named here.
@@ -176,7 +178,9 @@ def dockerfile(patched: PatchedRelease, base: Base, part: Part, out: Path) -> Pa
 
 
 def how_to_serve(patched: PatchedRelease, folder: Path) -> list[str]:
-    """The lines that say how to run an image that was built here; a command is last."""
+    """Return the lines that say how to run an image that was built here; a command is
+    last.
+    """
     here, name = engines(), labels.local(patched)
     whole = not (folder / "docker").is_dir() and labels.BASE_DIGEST not in (
         layout.load(folder / "image").parts[0].labels

@@ -48,7 +48,7 @@ def publish(
 
 
 def _complete(patched: PatchedRelease) -> Path:
-    """The folder of the image to publish, which is from this checkout.
+    """Return the folder of the image to publish, which is from this checkout.
 
     That of a thin one is made here: ``build/images/<release>-<target>-published``.
     """
@@ -122,7 +122,7 @@ def _push(
 
 
 def _version(tag: Reference) -> Version | None:
-    """The version of a published image of ours; None for anything else."""
+    """Return the version of a published image of ours; None for anything else."""
     with contextlib.suppress(PatchsetError, InvalidVersion):
         for part in skopeo.look(tag).parts:
             if labels.RELEASE in part.labels:
@@ -172,7 +172,7 @@ def _base(reference: Reference, part: Part) -> Part:
 
 
 def _facts(image: Image) -> dict[str, str | None]:
-    """Labels and layers of each part, by name."""
+    """Return labels and layers of each part, by name."""
     found: dict[str, str | None] = {}
     for part in image.parts:
         layers = enumerate(part.diff_ids, start=1)

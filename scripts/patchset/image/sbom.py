@@ -88,7 +88,7 @@ def _sha256(digest: str) -> list[HashType]:
 
 
 def _package(name: str, version: str, sha256: str, ref: str | None = None) -> Component:
-    """A package of the package index."""
+    """Return a package of the package index."""
     return Component(
         name=name,
         version=version,
@@ -99,7 +99,7 @@ def _package(name: str, version: str, sha256: str, ref: str | None = None) -> Co
 
 
 def _vllm(patched: PatchedRelease, arch: Arch, wheel: Path) -> Component:
-    """The patched vLLM, with its ancestor and each patch."""
+    """Return the patched vLLM, with its ancestor and each patch."""
     release, root = patched.pin, paths.project_root()
     official = patched.wheel(arch)
     ancestor = _package(official.project, release.version, official.sha256)

@@ -49,11 +49,11 @@ class Reference:
     digest: str | None = None
 
     def at(self, digest: str) -> Self:
-        """The same repository by digest."""
+        """Return the same repository by digest."""
         return replace(self, tag=None, digest=digest)
 
     def tagged(self, tag: str | None) -> Self:
-        """The same repository by tag."""
+        """Return the same repository by tag."""
         return replace(self, tag=tag, digest=None)
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class Reference:
         return f"{self.host}/{self.name}{tag}{digest}"
 
     def words(self, option: str = "") -> list[str]:
-        """The arguments of skopeo that name it, and how it is spoken to."""
+        """Return the arguments of skopeo that name it, and how it is spoken to."""
         # skopeo takes a tag or a digest; of both, the digest decides.
         kept = replace(self, tag=None) if self.digest else self
         return [f"--{option}tls-verify={self.tls}", f"docker://{kept}"]
@@ -116,7 +116,7 @@ def look(reference: Reference) -> Image:
 
 
 def digest(reference: Reference) -> str | None:
-    """The digest that a tag names; None if there is no such tag."""
+    """Return the digest that a tag names; None if there is no such tag."""
     try:
         return layout.digest(raw(reference))
     except NotFoundError:
@@ -124,14 +124,18 @@ def digest(reference: Reference) -> str | None:
 
 
 def stored(name: str) -> str | None:
-    """The digest of an image in the store of podman and buildah; None without one."""
+    """Return the digest of an image in the store of podman and buildah; None without
+    one.
+    """
     argv = _skopeo(_PATIENCE, "inspect", "--raw", f"containers-storage:{name}")
     done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL)
     return None if done.returncode else layout.digest(done.stdout)
 
 
 def today(text: str) -> str | None:
-    """The digest of what a reference names today; None, and a note, without answer."""
+    """Return the digest of what a reference names today; None, and a note, without
+    answer.
+    """
     try:
         return layout.digest(raw(parse(text)))
     except (UnavailableError, MissingToolError) as error:
@@ -191,7 +195,7 @@ def _skopeo(patience: int, *arguments: str) -> list[str]:
 
 
 def _cause(text: str) -> str:
-    """The end of skopeo's message, where the cause is."""
+    """Return the end of skopeo's message, where the cause is."""
     said = _FATAL.search(text)
     text = (said[1] if said else text).replace('\\"', '"').strip()
     return tail(text.partition('": ')[2] or text, 500)

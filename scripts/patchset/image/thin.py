@@ -59,7 +59,7 @@ def build(
 def _image(
     base: Part, layer: bytes, said: dict[str, str], did: str
 ) -> tuple[bytes, bytes]:
-    """Configuration and manifest of the base with one more layer."""
+    """Return configuration and manifest of the base with one more layer."""
     config = copy.deepcopy(base.config)
     config["created"] = said[labels.CREATED]
     config["config"] = config.get("config") or {}

@@ -19,7 +19,7 @@ FIRST_PAUSE = 1.0
 
 
 def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> Path:
-    """The verified file of a pin: one that is in the downloads, or an index's.
+    """Return the verified file of a pin: one that is in the downloads, or an index's.
 
     The file gets its name once it has the pinned sha256. Two runs at once wait for each
     other. ``advance`` is told of its bytes, as one of many; else it is a step of its

@@ -161,7 +161,7 @@ class Index:
             raise UnavailableError(f"{url}: {words}", _ASKED) from e
 
     def files(self, project: str) -> list[Link]:
-        """All files on a project's pages, for any machine; yanked ones too.
+        """Return all files on a project's pages, for any machine; yanked ones too.
 
         Folders among pip's indexes are not read.
 
@@ -195,7 +195,7 @@ class Index:
         raise kind(f"no configured package index has {name} of {project}", _ASKED)
 
     def _page(self, url: str) -> list[Link]:
-        """The links of one page; none if there is no such page."""
+        """Return the links of one page; none if there is no such page."""
         with self.get(url, Accept=_ACCEPT) as response:
             if response.status_code in (404, 410):
                 return []
@@ -227,7 +227,7 @@ def _tell_once(line: str) -> None:
 
 
 def _from_json(content: bytearray) -> Iterator[Link]:
-    """The links of a PEP 691 page."""
+    """Yield the links of a PEP 691 page."""
     for entry in json.loads(content)["files"]:
         match entry:
             case {"filename": str(name), "url": str(url), "hashes": dict(hashes)}:
@@ -247,7 +247,7 @@ class _Anchors(HTMLParser):
 
 
 def _from_html(content: bytearray) -> Iterator[Link]:
-    """The links of a PEP 503 page."""
+    """Yield the links of a PEP 503 page."""
     page = _Anchors()
     page.feed(content.decode("utf-8", errors="replace"))
     for url in page.urls:

@@ -64,12 +64,12 @@ class Locked(NamedTuple):
 
 
 def lock_file(release: Release, use: Use, arch: Arch) -> Path:
-    """``patches/<release>/pylock.<use>-<arch>.toml``."""
+    """Return ``patches/<release>/pylock.<use>-<arch>.toml``."""
     return release.folder / f"pylock.{use}-{arch}.toml"
 
 
 def read(release: Release, use: Use, arch: Arch) -> list[Locked]:
-    """The packages that a release's lock names."""
+    """Return the packages that a release's lock names."""
     place = lock_file(release, use, arch)
     if not place.is_file():
         raise UsageError(
@@ -144,7 +144,7 @@ def make(
 
 
 def requirements(wheel: Path) -> list[str]:
-    """The requirements that a wheel's METADATA lists."""
+    """Return the requirements that a wheel's METADATA lists."""
     try:
         (found,) = distributions(path=[str(wheel)])
         return found.requires or []
@@ -251,7 +251,7 @@ def _write(
 
 
 def _pinned(package: Package, wheel: PackageWheel | None) -> Artifact:
-    """The pin of the wheel that an installer would take of a resolved package."""
+    """Return the pin of the wheel that an installer would take of a resolved package."""
     if wheel is None or not wheel.size or "sha256" not in wheel.hashes:
         raise PatchsetError(
             f"the index has no wheel of {package.name} {package.version} with a sha256 "
@@ -268,7 +268,9 @@ def _pinned(package: Package, wheel: PackageWheel | None) -> Artifact:
 
 
 def image_tags(arch: Arch) -> list[Tag]:
-    """The wheel tags that the image's Python takes, best first (PEP 425, PEP 600)."""
+    """Return the wheel tags that the image's Python takes, best first (PEP 425, PEP
+    600).
+    """
     platforms = [f"manylinux_2_{minor}" for minor in range(GLIBC[1], 4, -1)]
     platforms += ["manylinux2014", "manylinux2010", "manylinux1", "linux"]
     platforms = [f"{platform}_{arch}" for platform in platforms]
@@ -281,7 +283,7 @@ def image_tags(arch: Arch) -> list[Tag]:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """This process's environment, with pip's settings in place of uv's own.
+    """Return this process's environment, with pip's settings in place of uv's own.
 
     A lock must hold what everybody can get: folders of this machine count only if pip
     has nothing else. Indexes are variables, not arguments: their URLs may hold

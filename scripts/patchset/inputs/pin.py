@@ -64,7 +64,7 @@ def make(name: str, ask: Callable[[str], str | None] | None = None) -> Path:
 
 
 def full_name(name: str) -> str:
-    """A release's name as its folder has it: v0.34.0 for 0.34.0."""
+    """Return a release's name as its folder has it: v0.34.0 for 0.34.0."""
     try:
         return f"v{Version(name.removeprefix('v'))}"
     except InvalidVersion as error:
@@ -74,7 +74,7 @@ def full_name(name: str) -> str:
 
 
 def text(name: str, ask: Callable[[str], str | None] | None = None) -> str:
-    """A release's pin as the index has its files."""
+    """Return a release's pin as the index has its files."""
     version = Version(full_name(name).removeprefix("v"))
     index = Index()
     with console.step(f"look up {PROJECT} {version}"):
@@ -118,7 +118,7 @@ def text(name: str, ask: Callable[[str], str | None] | None = None) -> str:
 
 
 def sdists(links: Iterable[Link]) -> dict[Version, Link]:
-    """The source archives of vLLM among the files of an index, by version."""
+    """Return the source archives of vLLM among the files of an index, by version."""
     found = {}
     for link in links:
         with contextlib.suppress(InvalidSdistFilename):
@@ -129,7 +129,7 @@ def sdists(links: Iterable[Link]) -> dict[Version, Link]:
 
 
 def _wheel(links: Iterable[Link], version: Version, arch: Arch) -> Link | None:
-    """The wheel for Linux; of several uploads, that with the highest build tag."""
+    """Return the wheel for Linux; of several uploads, that with the highest build tag."""
     ranked = []
     for link in links:
         with contextlib.suppress(InvalidWheelFilename):
@@ -141,7 +141,7 @@ def _wheel(links: Iterable[Link], version: Version, arch: Arch) -> Link | None:
 
 
 def _pinned(project: str, link: Link) -> Artifact:
-    """A file with its sha256 and size, without downloading it."""
+    """Return a file with its sha256 and size, without downloading it."""
     said = {"file": link.name, "sha256": link.sha256, "size": link.size}
     try:
         return Artifact.model_validate({"project": project, **said})
@@ -153,7 +153,7 @@ def _pinned(project: str, link: Link) -> Artifact:
 
 
 def read_sdist(archive: Path) -> tuple[str, str, int]:
-    """The commit and the torch version that an sdist names, and its newest time."""
+    """Return the commit and the torch version that an sdist names, and its newest time."""
     found: dict[str, str] = {}
     newest = 0.0
     with unpack.opened(archive) as tar:

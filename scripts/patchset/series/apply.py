@@ -31,12 +31,12 @@ ENTRY = "Patch-Entry"
 
 
 def tree_of(release: Release) -> Path:
-    """The place of a release's patched tree: ``build/trees/<release>/patched``."""
+    """Return the place of a release's patched tree: ``build/trees/<release>/patched``."""
     return paths.trees_dir(release.name) / "patched"
 
 
 def patched_tree(release: Release, *, discard: bool = False) -> Path:
-    """The patched tree of a release, made if it is out of date.
+    """Return the patched tree of a release, made if it is out of date.
 
     A tree that holds work is left alone unless ``discard``.
 
@@ -190,7 +190,7 @@ def run_am(tree: Path, epoch: int, *arguments: str) -> None:
 
 
 def stopped_at(tree: Path) -> int | None:
-    """The number of the patch, from 0, that a stopped ``am`` waits at."""
+    """Return the number of the patch, from 0, that a stopped ``am`` waits at."""
     try:
         return int((tree / ".git/rebase-apply/next").read_text(encoding="ascii")) - 1
     except (OSError, ValueError):
@@ -198,7 +198,9 @@ def stopped_at(tree: Path) -> int | None:
 
 
 def stopped_message(tree: Path) -> tuple[str, str]:
-    """The subject, and the line in the series, of the patch that ``am`` waits at."""
+    """Return the subject, and the line in the series, of the patch that ``am`` waits
+    at.
+    """
     place = tree / ".git/rebase-apply/final-commit"
     message = place.read_text(encoding="utf-8", errors="replace")
     found = re.search(rf"^{ENTRY}: (\S+)$", message, re.MULTILINE)
@@ -206,7 +208,9 @@ def stopped_message(tree: Path) -> tuple[str, str]:
 
 
 def waiting(release: Release, what: str, how: str) -> ConflictError:
-    """The error for an ``am`` that waits in the tree; ``how`` shows the conflict."""
+    """Return the error for an ``am`` that waits in the tree; ``how`` shows the
+    conflict.
+    """
     return ConflictError(
         what,
         f"git am waits there; resolve it, and take the result back:\n"
@@ -221,7 +225,7 @@ def waiting(release: Release, what: str, how: str) -> ConflictError:
 def _conflict(
     series: Series, work: Path, stop: Stopped, *, kept: bool
 ) -> PatchsetError:
-    """The error for a patch at which ``am`` stopped; ``kept``: the tree is, too."""
+    """Return the error for a patch at which ``am`` stopped; ``kept``: the tree is, too."""
     patch, release = series.patches[stop.number], series.release
     what = f"{patch.name} ({stop.number + 1}. in the series of {release.name})"
     diff = patch.diff.encode()
@@ -243,7 +247,7 @@ def _conflict(
 
 @contextlib.contextmanager
 def replayed(series: Series) -> Iterator[Path]:
-    """A scratch tree of the stock files that the series touches, with it applied.
+    """Yield a scratch tree of the stock files that the series touches, with it applied.
 
     Takes tens of milliseconds where the whole tree takes seconds.
 
@@ -275,13 +279,13 @@ def borrow(tree: Path, other: Path, commit: str) -> None:
 
 
 def computed(series: Series) -> list[Change]:
-    """The changes that a series makes, from its diffs alone."""
+    """Return the changes that a series makes, from its diffs alone."""
     with replayed(series) as tree:
         return changes_between(tree, STOCK_REF, "HEAD")
 
 
 def changes(release: Release) -> list[Change]:
-    """The changes that the series of a release makes, sorted by path.
+    """Return the changes that the series of a release makes, sorted by path.
 
     Raises:
         PatchsetError: they are not as pinned, or the patched tree holds other work.
@@ -293,7 +297,7 @@ def changes(release: Release) -> list[Change]:
 
 
 def changes_between(repository: Path, before: str, after: str) -> list[Change]:
-    """The differences of two commits, sorted by path."""
+    """Return the differences of two commits, sorted by path."""
     command = ("diff-tree", "-r", "-z", "--no-renames", before, after)
     listing = git.run(repository, *command).decode().split("\0")
     found = []
@@ -325,7 +329,7 @@ class PatchedRelease:
         return self.pin.built_version(self.target)
 
     def wheel(self, arch: Arch) -> Artifact:
-        """The official wheel for an architecture."""
+        """Return the official wheel for an architecture."""
         return self.pin.wheel(self.target, arch)
 
     @cached_property

@@ -48,7 +48,7 @@ class Commits:
     commits: dict[str, str]
 
     def says(self, stored: Patch, patch: Patch) -> bool:
-        """Whether a stored diff says what one of the patches does.
+        """Return whether a stored diff says what one of the patches does.
 
         It may have other line numbers, and fewer lines around its hunks.
         """
@@ -125,7 +125,9 @@ def mails_of(tree: Path, since: str, folder: Path) -> list[Path]:
 
 
 def _of_mail(raw: bytes, where: str) -> Patch:
-    """A patch of what ``format-patch`` wrote; its entry is the trailer's, or new."""
+    """Return a patch of what ``format-patch`` wrote; its entry is the trailer's, or
+    new.
+    """
     patch = parse(raw, where, "")
     named = [value for key, value in patch.trailers if key == ENTRY]
     slug = re.sub(r"[^a-z0-9]+", "-", patch.subject.lower()).strip("-")[:60].strip("-")

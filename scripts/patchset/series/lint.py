@@ -18,7 +18,7 @@ from patchset.series.read import (
 
 
 def lint() -> list[str]:
-    """All faults of the pins, the series and the diffs, one line each."""
+    """Return all faults of the pins, the series and the diffs, one line each."""
     faults: list[str] = []
     used: set[str] = set()
     for name in (*release_names(), None):

@@ -84,14 +84,14 @@ class Patch:
         return tuple(value for key, value in self.trailers if key == "Proof")
 
     def text(self, *headers: str, extra: tuple[tuple[str, str], ...] = ()) -> str:
-        """The whole mail; more headers and trailers are for git alone."""
+        """Return the whole mail; more headers and trailers are for git alone."""
         head = [f"From: {self.author}", *headers, f"Subject: [PATCH] {self.subject}"]
         foot = [f"{key}: {value}" for key, value in (*self.trailers, *extra)]
         parts = ["\n".join(head), *filter(None, [self.body, "\n".join(foot)])]
         return "\n\n".join(parts) + f"\n\n{self.diff}"
 
     def faults(self) -> Iterator[str]:
-        """The faults of its message and trailers."""
+        """Yield the faults of its message and trailers."""
         if not self.body:
             yield "the message gives no reason"
         if cut := _CUTS.search(self.body):
@@ -111,7 +111,7 @@ class Patch:
 
 
 def patch_name(entry: str) -> str:
-    """The name of a patch, from its line in a series."""
+    """Return the name of a patch, from its line in a series."""
     return _OLDEST.sub("", PurePosixPath(entry).name.removesuffix(".diff"))
 
 
@@ -148,7 +148,7 @@ def parse(raw: bytes, where: object, entry: str) -> Patch:
 
 
 def _message(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The body of a message, and the trailers of its last paragraph."""
+    """Return the body of a message, and the trailers of its last paragraph."""
     body, _, last = text.rpartition("\n\n")
     found = [_TRAILER.fullmatch(line) for line in last.split("\n")]
     if not all(found):
@@ -157,7 +157,7 @@ def _message(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 
 def plain(diff: str) -> tuple[str, tuple[str, ...]]:
-    """A diff without its index lines, and the files that it changes.
+    """Return a diff without its index lines, and the files that it changes.
 
     Changes of text alone are taken: no renames, modes, links or binary files, whole
     hunks, and each file once.

@@ -32,12 +32,12 @@ class Change:
 
 
 def file(release: Release) -> Path:
-    """The place of a release's sums."""
+    """Return the place of a release's sums."""
     return release.folder / FILE
 
 
 def read(release: Release) -> dict[str, str] | None:
-    """The pinned sha256 of each file, by path; None if nothing is pinned yet."""
+    """Return the pinned sha256 of each file, by path; None if nothing is pinned yet."""
     place, hint = file(release), f"nox -s refresh -- {release.name} writes the file"
     if not place.exists():
         return None
@@ -46,12 +46,12 @@ def read(release: Release) -> dict[str, str] | None:
 
 
 def text(sums: Mapping[str, str]) -> str:
-    """Sums as the file has them."""
+    """Return sums as the file has them."""
     return "".join(f"{sums[path]}  {path}\n" for path in sorted(sums))
 
 
 def sums_of(changed: Iterable[Change]) -> dict[str, str]:
-    """The sha256 of each file that the series leaves, by path."""
+    """Return the sha256 of each file that the series leaves, by path."""
     return {
         change.path: hashlib.sha256(change.content).hexdigest()
         for change in changed
@@ -60,7 +60,7 @@ def sums_of(changed: Iterable[Change]) -> dict[str, str]:
 
 
 def sha256(release: Release) -> str:
-    """The sha256, in hex, of a release's source and its patched files."""
+    """Return the sha256, in hex, of a release's source and its patched files."""
     content = {"source": release.sdist.sha256, "files": read(release) or {}}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

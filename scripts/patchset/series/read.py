@@ -50,7 +50,7 @@ class Series:
 def lines_of(
     place: Path, fits: Callable[[str], object], what: str, hint: str
 ) -> list[str]:
-    """The lines of a list below ``patches/``.
+    """Return the lines of a list below ``patches/``.
 
     The first that is not ``what`` ends in an error; ``hint`` says how to mend it.
     """
@@ -70,7 +70,7 @@ def lines_of(
 
 
 def entries(release: Release) -> list[str]:
-    """The lines of the series."""
+    """Return the lines of the series."""
     found = lines_of(
         release.folder / SERIES,
         ENTRY_LINE.fullmatch,
@@ -88,13 +88,13 @@ def entries(release: Release) -> list[str]:
 
 
 def entry_file(release: Release, entry: str) -> Path:
-    """The file that a line of the series names."""
+    """Return the file that a line of the series names."""
     shared = entry.startswith((FILES, *SHARED))
     return (paths.patches_dir() if shared else release.folder) / entry
 
 
 def read_series(release: Release) -> Series:
-    """The series with all its files; a patch with a fault is an error."""
+    """Return the series with all its files; a patch with a fault is an error."""
     listed = entries(release)
     inputs = {SERIES: git.blob_id(content_of(release.folder / SERIES))}
     series = Series(release, {}, [], inputs)
@@ -114,7 +114,7 @@ def read_series(release: Release) -> Series:
 
 
 def content_of(file: Path) -> bytes:
-    """The content of a diff or a module, which must be a plain file."""
+    """Return the content of a diff or a module, which must be a plain file."""
     try:
         return files.read_regular(file, MAX_FILE)
     except OSError as error:
@@ -124,7 +124,7 @@ def content_of(file: Path) -> bytes:
 
 
 def shared_diffs() -> list[str]:
-    """The diffs in the shared folders, as a series names them."""
+    """Return the diffs in the shared folders, as a series names them."""
     root = paths.patches_dir()
     return sorted(
         file.relative_to(root).as_posix()
@@ -138,7 +138,9 @@ TAKEN = "stock-must-pass"
 
 
 def taken_proofs(release: Release) -> list[str]:
-    """The proofs in ``patches/<release>/stock-must-pass``; none without the list."""
+    """Return the proofs in ``patches/<release>/stock-must-pass``; none without the
+    list.
+    """
     place = release.folder / TAKEN
     if not place.exists():
         return []

@@ -62,7 +62,7 @@ def rebase(
 
 
 def nearest(name: str) -> Release | None:
-    """The newest older release that has a series, else the oldest newer one."""
+    """Return the newest older release that has a series, else the oldest newer one."""
     others = [other for other in releases() if other.name != name and entries(other)]
     version = Version(name.removeprefix("v"))
     below = [other for other in others if Version(other.version) < version]
@@ -140,5 +140,5 @@ def port(tree: Path, new: Release, patched: Path, base: str) -> None:
 
 
 def unmerged(tree: Path) -> list[str]:
-    """The files that a stopped ``am`` left unmerged."""
+    """Return the files that a stopped ``am`` left unmerged."""
     return git.text(tree, "diff", "--name-only", "--diff-filter=U").splitlines()

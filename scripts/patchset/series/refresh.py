@@ -186,7 +186,9 @@ def _show_moved(release: Release, tree: Path, state: State, port: Port) -> None:
 
 
 def moved(tree: Path, series: Series) -> list[str]:
-    """Patches of a series that change other files in a tree's commits, with both."""
+    """Return patches of a series that change other files in a tree's commits, with
+    both.
+    """
     form = f"--format=%x00%(trailers:key={ENTRY},valueonly,separator=%x20)"
     names = ("log", "--no-renames", "--name-only", form, f"{STOCK_REF}..HEAD")
     commits = git.text(tree, *names).split("\0")[1:]
@@ -200,7 +202,7 @@ def moved(tree: Path, series: Series) -> list[str]:
 
 
 def _as_stored(release: Release, found: Commits, inputs: Mapping[str, str]) -> Series:
-    """The series of a tree's commits, by the files that have their diffs.
+    """Return the series of a tree's commits, by the files that have their diffs.
 
     An input of the tree is changed in place, which reaches all releases that share it.
     Any other shared diff is taken if it says the same; what differs becomes the
@@ -264,7 +266,8 @@ def _store(
 def _ported(
     release: Release, tree: Path, state: State, port: Port, made: Series
 ) -> tuple[set[str], list[str]]:
-    """The proofs that the stock tree must pass, and git's comparison of both series.
+    """Return the proofs that the stock tree must pass, and git's comparison of both
+    series.
 
     They are those of the patches that are gone.
     """

@@ -95,7 +95,7 @@ _Kind = TypeVar("_Kind", StockState, State)
 
 
 def read(tree: Path, kind: type[_Kind]) -> _Kind | None:
-    """The state of a tree; None if it was not finished, or by another version."""
+    """Return the state of a tree; None if it was not finished, or by another version."""
     try:
         return kind.model_validate_json(files.read_regular(tree / ".git" / _FILE, _MAX))
     except (OSError, ValidationError):
@@ -109,7 +109,7 @@ def write(tree: Path, state: StockState | State) -> None:
 
 
 def work_in(tree: Path, state: StockState | State | None) -> str:
-    """The work in a tree that its state does not explain, in words; else ""."""
+    """Return the work in a tree that its state does not explain, in words; else ""."""
     try:
         return _work(tree, state) if tree.exists() else ""
     except git.GitError as error:
@@ -144,7 +144,7 @@ def _work(tree: Path, state: StockState | State | None) -> str:
 
 
 def other_branch(tree: Path) -> str:
-    """The branch that a tree is on, if it is not the tool's; else ""."""
+    """Return the branch that a tree is on, if it is not the tool's; else ""."""
     head = git.attempt(tree, "symbolic-ref", "--quiet", "HEAD").stdout.strip()
     branch = head.removeprefix("refs/heads/") or "no branch"
     return "" if branch == BRANCH else branch

@@ -11,7 +11,7 @@ from patchset.series.state import BRANCH, StockState
 
 
 def stock_tree(release: Release) -> Path:
-    """The stock tree ``build/trees/<release>/stock``, made if it is not there.
+    """Return the stock tree ``build/trees/<release>/stock``, made if it is not there.
 
     A git repository whose only commit holds the source as the pin names it; its commit
     id depends on the source alone.

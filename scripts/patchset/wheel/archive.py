@@ -93,15 +93,15 @@ class Wheel:
         return found[0]
 
     def mode(self, name: str) -> int:
-        """The kind of a member, and its permissions with setuid and the like."""
+        """Return the kind of a member, and its permissions with setuid and the like."""
         return self.members[name].external_attr >> 16
 
     def read(self, name: str) -> bytes:
-        """A member's content, checked against its CRC."""
+        """Return a member's content, checked against its CRC."""
         return b"".join(self.pieces(name))
 
     def pieces(self, member: str | zipfile.ZipInfo) -> Iterator[bytes]:
-        """A member's content piece by piece."""
+        """Yield a member's content piece by piece."""
         try:
             with self._zip.open(member) as file:
                 while piece := file.read(1 << 20):
@@ -113,7 +113,7 @@ class Wheel:
             ) from error
 
     def raw(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
-        """A member's compressed bytes: read as a stored member of unknown CRC."""
+        """Return a member's compressed bytes: read as a stored member of unknown CRC."""
         stored = copy.copy(info)
         stored.compress_type, stored.file_size = zipfile.ZIP_STORED, info.compress_size
         del stored.CRC
@@ -121,7 +121,9 @@ class Wheel:
 
 
 def plain_mode(mode: int) -> int:
-    """The permissions that a file gets: 0755 when its owner may run it, else 0644."""
+    """Return the permissions that a file gets: 0755 when its owner may run it, else
+    0644.
+    """
     return 0o755 if mode & 0o100 else 0o644
 
 

@@ -15,7 +15,7 @@ _TUPLE = re.compile(r"(?m)^__version_tuple__ = version_tuple = \([^()\n]+\)$")
 
 
 def patched_metadata(metadata: bytes, version: str) -> bytes:
-    """METADATA with our version, and the name ``vllm``; every other byte stays."""
+    """Return METADATA with our version, and the name ``vllm``; every other byte stays."""
     head, separator, body = metadata.partition(b"\n\n")
     for field, value in ((b"Name", b"vllm"), (b"Version", version.encode())):
         line = rb"(?m)^%b: .*$" % field
@@ -26,7 +26,7 @@ def patched_metadata(metadata: bytes, version: str) -> bytes:
 
 
 def patched_version_file(content: bytes, version: str) -> bytes:
-    """``vllm/_version.py`` with our version; its local part ends the tuple."""
+    """Return ``vllm/_version.py`` with our version; its local part ends the tuple."""
     text = content.decode("utf-8", errors="surrogateescape")
     public, _, local = version.partition("+")
     numbers = ", ".join(
@@ -44,7 +44,7 @@ def patched_version_file(content: bytes, version: str) -> bytes:
 
 
 def retagged_wheel_file(content: bytes, wheel_name: str) -> bytes:
-    """WHEEL with the tags of a file name.
+    """Return WHEEL with the tags of a file name.
 
     Official wheels were renamed after they were built: theirs name the builder's
     machine (``linux_x86_64``), for which ``pip check`` calls the distribution

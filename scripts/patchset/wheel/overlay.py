@@ -91,7 +91,7 @@ def assemble(
     pinned: Artifact,
     compiled: Mapping[str, bytes],
 ) -> list[Member]:
-    """The members of a patched wheel, the official wheel's in its order first."""
+    """Return the members of a patched wheel, the official wheel's in its order first."""
     info, version = stock.dist_info, patched.version
     old, new = info.removesuffix(".dist-info"), f"vllm-{version}"
     module, notes, tags = metadata.VERSION_FILE, f"{info}/METADATA", f"{info}/WHEEL"
@@ -137,7 +137,7 @@ def assemble(
 def _changed(
     stock: Wheel, patched: PatchedRelease, pinned: Artifact
 ) -> dict[str, bytes | None]:
-    """The files of the series that belong into a wheel; None for a deleted one."""
+    """Return the files of the series that belong into a wheel; None for a deleted one."""
     found = {}
     for change in patched.changes:
         path = change.path
@@ -167,7 +167,7 @@ def _provenance(
     pinned: Artifact,
     compiled: Mapping[str, bytes],
 ) -> bytes:
-    """The wheel's origins as JSON, with the sha256 of ``compiled`` modules."""
+    """Return the wheel's origins as JSON, with the sha256 of ``compiled`` modules."""
     changes = [change for change in patched.changes if inside_wheel(change.path)]
     made: dict[str, object] = {
         "mode": "source" if compiled else "overlay",
@@ -200,5 +200,5 @@ def _provenance(
 
 
 def sha256(content: bytes | None) -> str | None:
-    """The sha256 in hex; None for no file."""
+    """Return the sha256 in hex; None for no file."""
     return None if content is None else hashlib.sha256(content).hexdigest()

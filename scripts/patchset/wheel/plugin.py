@@ -67,7 +67,7 @@ def build(out: Path | None = None) -> Path:
 
 
 def package() -> dict[str, bytes]:
-    """The package's files by their names in the wheel."""
+    """Return the package's files by their names in the wheel."""
     own = paths.patches_dir() / "plugin" / PACKAGE
     contents = {
         f"{PACKAGE}/{file.name}": content_of(file)

@@ -20,13 +20,13 @@ class Line(NamedTuple):
 
 
 def line(name: str, content: bytes) -> Line:
-    """The line of a file with this content."""
+    """Return the line of a file with this content."""
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
     return Line(name, f"sha256={digest.rstrip(b'=').decode()}", str(len(content)))
 
 
 def parse(content: bytes) -> list[Line]:
-    """The lines of a RECORD."""
+    """Return the lines of a RECORD."""
     try:
         rows = csv.reader(io.StringIO(content.decode("utf-8")))
         return [Line(*row) for row in rows]
@@ -35,7 +35,7 @@ def parse(content: bytes) -> list[Line]:
 
 
 def render(lines: Iterable[Line]) -> bytes:
-    """A RECORD of these lines."""
+    """Return a RECORD of these lines."""
     out = io.StringIO(newline="")
     csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue().encode("utf-8")

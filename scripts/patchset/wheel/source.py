@@ -81,7 +81,7 @@ def build(
 
 
 def choose(tree: Path, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The modules to compile, of those that ``CMakeLists.txt`` itself defines."""
+    """Return the modules to compile, of those that ``CMakeLists.txt`` itself defines."""
     cmake = (tree / "CMakeLists.txt").read_text()
     own = set(_OWN.findall(cmake))
     listed = dict.fromkeys(_SETUP.findall((tree / "setup.py").read_text()))
@@ -113,7 +113,7 @@ def prepare(patched: Path, folder: Path) -> None:
 
 
 def cutlass_headers(stock: Wheel, folder: Path) -> Path:
-    """CUTLASS' headers, as the official wheel has them, unpacked as a folder."""
+    """Return CUTLASS' headers, as the official wheel has them, unpacked as a folder."""
     if not folder.is_dir():
         tops = {match[1] for name in stock.members if (match := _CUTLASS.match(name))}
         if not tops:
@@ -130,7 +130,7 @@ def cutlass_headers(stock: Wheel, folder: Path) -> Path:
 
 
 def toolchain(packages: list[Locked]) -> Path:
-    """The Python of the locked toolchain, installed if it is not there yet."""
+    """Return the Python of the locked toolchain, installed if it is not there yet."""
     sums = sorted(package.wheel.sha256 for package in packages)
     digest = hashlib.sha256("\n".join(sums).encode()).hexdigest()[:12]
     folder = paths.build_dir() / "source" / f"toolchain-{digest}"
@@ -203,7 +203,9 @@ def environment(
     archs: str,
     jobs: int | None,
 ) -> dict[str, str]:
-    """The build's variables: of the caller's only programs, compilers and ccache."""
+    """Return the build's variables: of the caller's only programs, compilers and
+    ccache.
+    """
     cuda = _cuda_root(python.parent.parent)
     kept = {
         name: value

@@ -77,7 +77,7 @@ def _build(file: Path, folder: Path, *, allow_compiled: bool) -> tuple[Path, Rep
 
 
 def _compiled(stock: Wheel, wheel: Wheel) -> dict[str, bytes]:
-    """The modules of the official wheel that have other content in a wheel."""
+    """Return the modules of the official wheel that have other content in a wheel."""
     return {
         name: wheel.read(name)
         for name, info in stock.members.items()
@@ -103,7 +103,7 @@ def _compare(again: Path, file: Path, changed: dict[str, str]) -> list[str]:
 
 
 def _fault(name: str, right: Wheel, wheel: Wheel) -> str | None:
-    """The deviation of a file from what it must be."""
+    """Return the deviation of a file from what it must be."""
     if name not in right.members:
         return "does not belong there"
     if name not in wheel.members:

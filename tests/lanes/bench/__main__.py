@@ -135,7 +135,7 @@ def measure(
     rounds: int,
     budget: float,
 ) -> list[dict[str, Any]]:
-    """The measured cells of one release."""
+    """Return the measured cells of one release."""
     trees = {"patched": patched_tree(pinned)}
     trees["stock"] = paths.trees_dir(pinned.name) / "stock"
     logs = paths.build_dir() / "bench" / "logs" / pinned.name

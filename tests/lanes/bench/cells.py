@@ -45,7 +45,7 @@ def grid(
     lengths: Iterable[int],
     widths: Iterable[int],
 ) -> list[Cell]:
-    """Every combination, the shortest first within a family."""
+    """Return every combination, the shortest first within a family."""
     found: dict[Cell, None] = {}
     for path in paths:
         for workload in workloads:

@@ -31,7 +31,7 @@ _NONE: Cell = {"subjects": {}, "ratios": {}}
 
 
 def read(release: str) -> Cell | None:
-    """What was measured of a release; None if it was not."""
+    """Return what was measured of a release; None if it was not."""
     place = results.file(LANE, release)
     if not place.is_file():
         return None
@@ -59,7 +59,7 @@ def keep(run: dict[str, Any]) -> Path:
 
 
 def _machine() -> dict[str, str]:
-    """The machine, in words that can be compared with another's."""
+    """Return the machine, in words that can be compared with another's."""
     info = Path("/proc/cpuinfo")
     text = info.read_text(encoding="utf-8") if info.is_file() else ""
     model = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
@@ -78,7 +78,7 @@ def _by_key(cells: list[Cell]) -> dict[tuple[str, str, int, int], Cell]:
 
 
 def table(found: Iterable[Release]) -> str:
-    """The patched cost over stock's by length and width, and its growth."""
+    """Return the patched cost over stock's by length and width, and its growth."""
     lengths = (f"{length:,}".replace(",", " ") for length in LENGTHS)
     steps = (f"{width} a step" for width in OTHERS)
     head = ["release", *lengths, *steps, "growth", "serving", "its growth", "taken"]
@@ -114,13 +114,13 @@ def _figures(cells: list[Cell]) -> list[str]:
 
 
 def _growth(by: dict[tuple[str, str, int, int], Cell], path: str) -> str:
-    """The patched cost at the greatest length over that at 4 000 tokens."""
+    """Return the patched cost at the greatest length over that at 4 000 tokens."""
     short = by.get((path, WORKLOAD, LENGTHS[-1], WIDTH), _NONE)["ratios"].get("short")
     return compared(short) if short else results.NOT_RUN
 
 
 def cost(release: Release) -> str:
-    """Microseconds a token at the summary's length, stock → patched."""
+    """Return microseconds a token at the summary's length, stock → patched."""
     kept = read(release.name)
     key = ("parser", WORKLOAD, SUMMARY_LENGTH, WIDTH)
     subjects = _by_key(kept["cells"]).get(key, _NONE)["subjects"] if kept else {}
@@ -135,7 +135,7 @@ def _microseconds(subject: Cell) -> str:
 
 
 def _ratio(cell: Cell) -> str:
-    """The patched cost over stock's with its interval, a limit, or why there is
+    """Return the patched cost over stock's with its interval, a limit, or why there is
     none.
     """
     ratio = cell["ratios"].get("stock")

@@ -43,7 +43,7 @@ class Parsers:
         self._many = hasattr(Parser, "parse_deltas")
 
     def opener(self, workload: Workload) -> Callable[[], Feed]:
-        """What opens the parser of one stream."""
+        """Return what opens the parser of one stream."""
         reasoning = "qwen3" if workload.reasoning else None
         parser = self._manager.get_parser(PARSER, reasoning, True)
         end = "<|im_start|>assistant\n" + ("<think>\n" if workload.reasoning else "")
@@ -62,7 +62,7 @@ class Parsers:
     def time(
         self, workload: Workload, steps: list[Step], streams: int, budget: float
     ) -> dict[str, Any]:
-        """Seconds of a pass over all steps, the parsers' opening included.
+        """Return seconds of a pass over all steps, the parsers' opening included.
 
         A pass that takes longer than ``budget`` seconds is given up.
         """

@@ -16,7 +16,7 @@ PROMISES = (
 
 
 def table(release: str, rows: list[Document]) -> Table:
-    """One line a cell: µs a token of every subject, then the ratios."""
+    """Return one line a cell: µs a token of every subject, then the ratios."""
     names = list(dict.fromkeys(name for row in rows for name in row["subjects"]))
     others = names[1:]
     out = Table(title=f"{release}: µs per token; patched over the others (95 %)")
@@ -34,7 +34,9 @@ def _where(row: Document) -> str:
 
 
 def cost(subject: Document) -> str:
-    """Microseconds a token with its extremes, a lower bound, or why there is none."""
+    """Return microseconds a token with its extremes, a lower bound, or why there is
+    none.
+    """
     if "us_per_token" not in subject:
         return f"given up at {subject['bounded_at']}" if subject else "–"
     median, low, high = subject["us_per_token"]
@@ -44,7 +46,7 @@ def cost(subject: Document) -> str:
 
 
 def compared(found: Document | None, form: str = ".2f") -> str:
-    """A ratio with its interval; of a bounded one its upper limit."""
+    """Return a ratio with its interval; of a bounded one its upper limit."""
     if found is None:
         return ""
     if found.get("at_most"):
@@ -54,7 +56,7 @@ def compared(found: Document | None, form: str = ".2f") -> str:
 
 
 def notes(rows: list[Document]) -> list[str]:
-    """How many cells keep each promise, and the one that is furthest from it.
+    """Return how many cells keep each promise, and the one that is furthest from it.
 
     An upper limit above the bound decides nothing: the other was given up before it had
     cost that much.

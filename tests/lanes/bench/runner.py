@@ -34,7 +34,7 @@ class Worker:
         self._child: Child | None = None
 
     def ask(self, cell: Cell, budget: float) -> dict[str, Any]:
-        """One sample.
+        """Return one sample.
 
         Raises:
             PatchsetError: the process died, or took far longer than ``budget`` seconds.
@@ -61,7 +61,7 @@ class Worker:
 
 @contextlib.contextmanager
 def workers(trees: dict[str, Path], logs: Path) -> Iterator[dict[str, Worker]]:
-    """One process a tree, all on one processor: only one measures at a time.
+    """Yield one process a tree, all on one processor: only one measures at a time.
 
     On two, other work on either would slow one side of a ratio alone.
     """
@@ -93,7 +93,7 @@ class Series:
         }
 
     def document(self) -> dict[str, Any]:
-        """Median and extremes, as JSON."""
+        """Return median and extremes, as JSON."""
         out: dict[str, Any] = {}
         if costs := self.costs.values():
             shown = (statistics.median(costs), min(costs), max(costs))
@@ -104,7 +104,7 @@ class Series:
 
 
 def document(cell: Cell, series: dict[str, Series]) -> dict[str, Any]:
-    """What was measured of a cell as JSON."""
+    """Return what was measured of a cell as JSON."""
     mine, ratios = series[MEASURED], {}
     for name, other in series.items():
         if name == MEASURED or mine.bounded_at or not other.samples:
@@ -121,7 +121,7 @@ def document(cell: Cell, series: dict[str, Series]) -> dict[str, Any]:
 
 
 def ratio(rounds: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
-    """Median quotient of pairs, and the interval of 95 % of its resamplings.
+    """Return median quotient of pairs, and the interval of 95 % of its resamplings.
 
     The samples of a pair were taken one after the other, so a second in which the
     machine is slow is in both. The interval is a percentile bootstrap over the rounds

@@ -50,7 +50,7 @@ class Serving:
     def time(
         self, workload: Workload, steps: list[Step], streams: int, budget: float
     ) -> dict[str, Any]:
-        """Seconds of all streams, as ``bench.parsers.Parsers.time``."""
+        """Return seconds of all streams, as ``bench.parsers.Parsers.time``."""
         app = self._app("qwen3" if workload.reasoning else "none")
 
         def ask(limit: float) -> float:
@@ -81,7 +81,7 @@ async def _all(
 
 
 async def _ask(app: Any, workload: Workload, bursts: _Bursts, turns: bool) -> None:
-    """One request."""
+    """Make one request."""
     from conformance.host.engine import MODEL, SCRIPT, Script
 
     SCRIPT.set(Script(bursts, "stop"))  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from conformance import lines, tokens
 
 @functools.cache
 def _path(name: str) -> Any:
-    """The parsers or the applications of the tree."""
+    """Return the parsers or the applications of the tree."""
     made = Parsers if name == "parser" else Serving
     return made(str(tokens.model_folder()))
 
@@ -25,7 +25,7 @@ def _path(name: str) -> Any:
 # Two at a time, as growth needs two; the longest takes 100 MB.
 @functools.lru_cache(maxsize=2)
 def _workload(name: str, wanted: int) -> tuple[Any, list[int], list[str]]:
-    """A workload, its token ids, and what each adds to the text."""
+    """Return a workload, its token ids, and what each adds to the text."""
     tokenizer = tokens.load()
 
     def count(text: str) -> int:
@@ -39,7 +39,7 @@ def _workload(name: str, wanted: int) -> tuple[Any, list[int], list[str]]:
 
 
 def sample(asked: dict[str, Any]) -> dict[str, Any]:
-    """One sample of a cell."""
+    """Return one sample of a cell."""
     cell = asked["cell"]
     workload, ids, texts = _workload(cell["workload"], cell["tokens"])
     steps = workloads.steps_of(texts, ids, cell["width"])

@@ -70,7 +70,7 @@ _MARKUP = (
 
 
 def source_line(rng: random.Random) -> str:
-    """A line such as a program has."""
+    """Return a line such as a program has."""
     one, two, three = (rng.choice(_NAMES) for _ in range(3))
     return rng.choice(
         (
@@ -86,20 +86,20 @@ def source_line(rng: random.Random) -> str:
 
 
 def prose_line(rng: random.Random) -> str:
-    """A sentence, without any markup."""
+    """Return a sentence, without any markup."""
     words = [rng.choice(_WORDS) for _ in range(rng.randrange(8, 20))]
     return f"{words[0].capitalize()} {' '.join(words[1:])}.{chr(10) * rng.choice((1, 1, 2))}"
 
 
 def markup_line(rng: random.Random) -> str:
-    """A line that is full of tags, those of the tool-call format among them;
+    """Return a line that is full of tags, those of the tool-call format among them;
     complete blocks are quoted.
     """
     return rng.choice(_MARKUP).format(rng.choice(_NAMES), rng.choice(_NAMES))
 
 
 def text_of(tokens: int, line: Line, count: Count) -> str:
-    """Whole lines of at least ``tokens`` tokens; its ends are letters."""
+    """Return whole lines of at least ``tokens`` tokens; its ends are letters."""
     rng = random.Random(tokens)
     parts = ["Text\n"]
     have = count(parts[0])
@@ -131,7 +131,7 @@ def _calls(tokens: int, count: Count) -> str:
 
 
 def _behind(tokens: int, count: Count) -> str:
-    """A call whose closing sequence may be a part of its value: prose follows."""
+    """Return a call whose closing sequence may be a part of its value: prose follows."""
     return f"{_string(8, source_line, count)}\n{text_of(tokens, prose_line, count)}"
 
 
@@ -149,7 +149,7 @@ NAMES = tuple(name + more for name in _KINDS for more in ("", "+reasoning"))
 
 
 def build(name: str, tokens: int, count: Count) -> Workload:
-    """The workload of a name, about ``tokens`` tokens long, as ``count`` counts
+    """Return the workload of a name, about ``tokens`` tokens long, as ``count`` counts
     them.
     """
     kind, _, thinks = name.partition("+")
@@ -161,7 +161,7 @@ def build(name: str, tokens: int, count: Count) -> Workload:
 
 
 def steps_of(texts: list[str], ids: list[int], width: int) -> list[Step]:
-    """Steps of ``width`` tokens: what they add to the text, and their token ids."""
+    """Return steps of ``width`` tokens: what they add to the text, and their token ids."""
     return [
         ("".join(texts[at : at + width]), ids[at : at + width])
         for at in range(0, len(ids), width)

@@ -86,7 +86,7 @@ def command(
 
 
 def _outside(clients: tuple[str, ...]) -> int:
-    """Everything that needs a network; then this command again, without one."""
+    """Do everything that needs a network; then run this command again, without one."""
     build = paths.build_dir() / "clients"
     install(build, {each for one in clients for each in CLIENTS[one].environments})
     template(build / "qwen3.5.jinja")
@@ -111,7 +111,7 @@ def _loopback_up() -> None:
 def _runs(
     name: str, kind: str, wanted: list[Job], width: int, again: bool
 ) -> list[dict[str, Any]]:
-    """The results of one tree; those of an earlier run are taken up."""
+    """Return the results of one tree; those of an earlier run are taken up."""
     tree = paths.trees_dir(name) / kind
     if not (tree / "vllm/__init__.py").is_file():
         raise LaneError(f"there is no tree {tree}: run `nox -s apply -- {name}`")

@@ -66,7 +66,7 @@ class Tools:
     shell_also: tuple[tuple[str, Any], ...] = ()
 
     def call(self, part: Part, folder: Path) -> Call:
-        """The call for a part of a turn."""
+        """Return the call for a part of a turn."""
         if isinstance(part, Write):
             name, path, text = self.write
             return Call(name, {path: str(folder / part.path), text: part.content})
@@ -108,19 +108,19 @@ class Client:
     faults: Mapping[str, str] = field(default_factory=dict)
 
     def call(self, part: Part, folder: Path) -> Call:
-        """The call for a part of a turn, with this client's own tools."""
+        """Return the call for a part of a turn, with this client's own tools."""
         return self.tools.call(part, folder)
 
     def plays(self, scenario: str) -> bool:
-        """Whether a scenario makes sense for it."""
+        """Return whether a scenario makes sense for it."""
         return scenario != "deferred" or self.deferred is not None
 
     def scenario(self, scenario: Scenario, folder: Path) -> Scenario:
-        """The scenario with this client's own calls where something quotes them."""
+        """Return the scenario with this client's own calls where something quotes them."""
         return fill(scenario, lambda part: self.call(part, folder), self.deferred)
 
     def command(self, installed: Path) -> list[str]:
-        """The process that makes all of its runs: a run a line, as JSON, and an
+        """Return the process that makes all of its runs: a run a line, as JSON, and an
         answer.
         """
         python = installed / "python/bin/python"

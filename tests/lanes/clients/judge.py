@@ -47,7 +47,7 @@ class Verdict:
 
 
 def judge(scenario: Scenario, outcome: Outcome) -> Verdict:
-    """The verdict on a run of a (filled) scenario."""
+    """Return the verdict on a run of a (filled) scenario."""
     if outcome.problem:
         return Verdict("lane", [outcome.problem])
     said = [e for e in outcome.exchanges if e["turn"] is not None and e["status"]]
@@ -71,7 +71,7 @@ def judge(scenario: Scenario, outcome: Outcome) -> Verdict:
 
 
 def _disk(scenario: Scenario, outcome: Outcome) -> Found:
-    """What is wrong with the files."""
+    """Yield what is wrong with the files."""
     files = {
         name: data.decode("utf-8", "replace") for name, data in outcome.files.items()
     }
@@ -90,7 +90,7 @@ def _disk(scenario: Scenario, outcome: Outcome) -> Found:
 
 
 def _answer(scenario: Scenario, outcome: Outcome) -> Found:
-    """What is wrong with the final answer."""
+    """Yield what is wrong with the final answer."""
     if outcome.answer is None:
         yield "lost", outcome.error or "no answer"
     elif outcome.answer.strip() != scenario.answer.strip():
@@ -99,7 +99,8 @@ def _answer(scenario: Scenario, outcome: Outcome) -> Found:
 
 
 def _repeated(said: list[dict[str, Any]]) -> Found:
-    """How the calls that a request repeats differ from those that were said before it.
+    """Yield how the calls that a request repeats differ from those that were said
+    before it.
 
     What becomes of a call to a tool that the client does not have is its own affair.
     """
@@ -114,7 +115,7 @@ def _repeated(said: list[dict[str, Any]]) -> Found:
 
 
 def _response(scenario: Scenario, exchange: dict[str, Any]) -> Found:
-    """How the message of a response differs from what the model said.
+    """Yield how the message of a response differs from what the model said.
 
     Line ends around texts and calls are the conformance suite's business.
     """
@@ -140,7 +141,7 @@ def _response(scenario: Scenario, exchange: dict[str, Any]) -> Found:
 
 
 def _calls(where: str, got: list[tuple[str, Any]], said: list[dict[str, Any]]) -> Found:
-    """How calls differ from those that were said."""
+    """Yield how calls differ from those that were said."""
     mine = [(name, check.canonical(given)) for name, given in got]
     want = [(call["name"], check.canonical(call["arguments"])) for call in said]
     if len(mine) != len(want):
@@ -151,5 +152,5 @@ def _calls(where: str, got: list[tuple[str, Any]], said: list[dict[str, Any]]) -
 
 
 def _joined(text: str) -> str:
-    """A text without empty lines and the white space at its ends."""
+    """Return a text without empty lines and the white space at its ends."""
     return re.sub(r"\n{2,}", "\n", text.strip())

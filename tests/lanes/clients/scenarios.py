@@ -278,7 +278,9 @@ REMOVE = Shell("rm -rf data/tmp/cache-of-yesterday")
 
 
 def _session() -> Scenario:
-    """Twenty turns: tags in files, quotes in the reasoning, every fifth call fails."""
+    """Return twenty turns: tags in files, quotes in the reasoning, every fifth call
+    fails.
+    """
     turns: list[Turn] = []
     files = {"blocked": "not a folder\n"}
     for n in range(1, 21):
@@ -299,18 +301,18 @@ def _session() -> Scenario:
 
 
 def _one(name: str, title: str, file: str, content: str) -> Scenario:
-    """One file, written by one call."""
+    """Return one file, written by one call."""
     return Scenario(name, title, (Turn((Write(file, content),)), DONE), {file: content})
 
 
 def _thinks(name: str, title: str, thought: str) -> Scenario:
-    """A call behind a reasoning that is the point of it."""
+    """Return a call behind a reasoning that is the point of it."""
     turns = (Turn((Write("a.txt", "a\n"),), thought), DONE)
     return Scenario(name, title, turns, {"a.txt": "a\n"})
 
 
 def _edit(name: str, title: str, first: str, last: str, *word: str) -> Scenario:
-    """An edit of a document that the turn before has written."""
+    """Return an edit of a document that the turn before has written."""
     was, becomes = word
     edit = Edit("manual.md", MANUAL, first, last, (was, becomes))
     before = Write("manual.md", MANUAL), Read("manual.md")
@@ -319,7 +321,7 @@ def _edit(name: str, title: str, first: str, last: str, *word: str) -> Scenario:
 
 
 def _cut(name: str, title: str, part: Part, end: str, cut: str) -> Scenario:
-    """An output that ends within a call: nothing of the call must be done."""
+    """Return an output that ends within a call: nothing of the call must be done."""
     before = DATA if isinstance(part, Shell) else {}
     turns = (Turn((part,), end=end, cut=cut), DONE)
     return Scenario(name, title, turns, before, before)
@@ -449,7 +451,9 @@ CUT = {name for name, scenario in ALL.items() if scenario.is_cut}
 
 
 def render(turn: Turn, calls: list[Call]) -> str:
-    """What the model says, with calls as the chat template writes them, unescaped."""
+    """Return what the model says, with calls as the chat template writes them,
+    unescaped.
+    """
     text = f"{turn.thought}\n</think>\n\n"
     waiting, before = iter(calls), ""
     for part in turn.parts:
@@ -464,7 +468,7 @@ def render(turn: Turn, calls: list[Call]) -> str:
 
 
 def render_call(call: Call) -> str:
-    """A call as Qwen3-Coder's and Qwen3.5's chat templates write it."""
+    """Return a call as Qwen3-Coder's and Qwen3.5's chat templates write it."""
     lines = ["<tool_call>", f"<function={call.name}>"]
     for key, value in call.arguments.items():
         said = value if isinstance(value, str) else json.dumps(value)
@@ -475,7 +479,7 @@ def render_call(call: Call) -> str:
 def fill(
     scenario: Scenario, call: Callable[[Part], Call], deferred: tuple[Call, Call] | None
 ) -> Scenario:
-    """The scenario for a client, whose own calls are quoted: ``call`` makes one."""
+    """Return the scenario for a client, whose own calls are quoted: ``call`` makes one."""
     quotes = {name: render_call(call(part)) for name, part in QUOTES.items()}
     flat = quotes[SHELL].replace("\n", "")
     opener = flat[: flat.index(">", flat.index("<function=")) + 1]
@@ -510,5 +514,5 @@ def fill(
 
 
 def content(turn: Turn) -> str:
-    """The text that the client must receive, white space at its ends aside."""
+    """Return the text that the client must receive, white space at its ends aside."""
     return "\n\n".join(part.text for part in turn.parts if isinstance(part, Say))

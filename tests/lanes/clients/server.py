@@ -51,7 +51,7 @@ class Exchange:
     body: bytes = b""
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return it as JSON."""
         return {**vars(self), "body": self.body.decode("utf-8", "replace")}
 
 
@@ -70,7 +70,7 @@ class Run:
     problem: str = ""
 
     def next_turn(self, before: int) -> int:
-        """The turn for a request with so many assistant's turns in its history.
+        """Return the turn for a request with so many assistant's turns in its history.
 
         If a turn is cut, some clients ask again and others go on: what counts then is
         how often they have asked.
@@ -116,7 +116,7 @@ class Run:
         return turn
 
     def calls(self, turn: Turn, tools: dict[str, Any]) -> list[Call]:
-        """The calls of a turn; a client's own tools must be declared."""
+        """Return the calls of a turn; a client's own tools must be declared."""
         parts = [p for p in turn.parts if not isinstance(p, (Say, Load, Loaded))]
         calls = [self.client.call(part, self.folder) for part in parts]
         for part, call in zip(parts, calls, strict=True):
@@ -141,7 +141,7 @@ class Scripted:
         self.tokenizer = tokens.load()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request."""
+        """Answer one request."""
         if scope["type"] != "http":
             return
         request = Request(scope, receive)

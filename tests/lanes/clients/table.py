@@ -22,20 +22,20 @@ TITLES = {
 
 
 def line(result: dict[str, Any]) -> str:
-    """One result for the eye that waits."""
+    """Return one result for the eye that waits."""
     what = " ".join(str(result[f]) for f in ("client", "surface", "scenario"))
     why = f": {result['why'][0][:200]}" if result["why"] else ""
     return f"{what} k={result['k']}: {result['verdict']}{why}"
 
 
 def own_fault(result: dict[str, Any]) -> str:
-    """The client's own fault that explains a result; empty if none does."""
+    """Return the client's own fault that explains a result; empty if none does."""
     known = CLIENTS[result["client"]].faults.get(result["scenario"], "")
     return known if result["own"] or result["scenario"] in scenarios.CUT else ""
 
 
 def summary(release: str, kinds: dict[str, list[dict[str, Any]]]) -> str:
-    """How many runs are right, the others by harm, and the faults of clients."""
+    """Return how many runs are right, the others by harm, and the faults of clients."""
     out: dict[str, None] = {}
     for kind, runs in kinds.items():
         found = Counter(run["verdict"] for run in runs)
@@ -68,8 +68,8 @@ def write_results(release: str, kinds: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def table(found: Iterable[Release]) -> str:
-    """One row a release: right runs, and the others by harm; then the default release
-    by client, the APIs of a client with equal figures in one row.
+    """Return one row a release: right runs, and the others by harm; then the default
+    release by client, the APIs of a client with equal figures in one row.
     """
     rows, clients = [], list[list[str]]()
     for release in found:
@@ -95,7 +95,7 @@ def table(found: Iterable[Release]) -> str:
 
 
 def _by_client(cells: dict[str, Any]) -> list[list[str]]:
-    """Client, APIs and right runs, stock → patched."""
+    """Return client, APIs and right runs, stock → patched."""
     rows: dict[tuple[str, str], list[str]] = {}
     for each in dict.fromkeys(n for cell in cells.values() for n in cell["clients"]):
         name, surface = each.split("/")
@@ -114,14 +114,14 @@ def _share(runs: dict[str, Any]) -> str:
 
 
 def _in_both(cells: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """By kind the runs of the clients that every kind has."""
+    """Return, by kind, the runs of the clients that every kind has."""
     clients = {kind: cell["clients"] for kind, cell in cells.items()}
     names = set.intersection(*(set(mine) for mine in clients.values()))
     return {kind: [mine[name] for name in names] for kind, mine in clients.items()}
 
 
 def _worse(cells: dict[str, Any]) -> str:
-    """How many runs are wrong with the patches and right without."""
+    """Return how many runs are wrong with the patches and right without."""
     if set(results.KINDS) - cells.keys():
         return results.NOT_RUN
     stock, patched = (cells[kind]["clients"] for kind in results.KINDS)
@@ -134,12 +134,12 @@ def _worse(cells: dict[str, Any]) -> str:
 
 
 def _wrong(runs: dict[str, Any]) -> set[str]:
-    """The scenarios of a client that did some harm."""
+    """Return the scenarios of a client that did some harm."""
     return {name for harm in TITLES for name in runs.get(harm, [])}
 
 
 def _count(clients: list[dict[str, Any]] | None, harm: str) -> str:
-    """How many runs did a harm, as their worst."""
+    """Return how many runs did a harm, as their worst."""
     if clients is None:
         return results.NOT_RUN
     return str(sum(len(runs.get(harm, [])) for runs in clients))

@@ -24,7 +24,7 @@ SURFACES = ("chat", "responses", "messages")
 
 
 def resolve(name: str, kind: str) -> Path:
-    """The tree that a command-line word means: a folder, or a release.
+    """Return the tree that a command-line word means: a folder, or a release.
 
     Raises AdapterError when there is none.
     """

@@ -54,7 +54,7 @@ class TreeAdapter:
         self._closed = threading.Event()
 
     def environment(self) -> dict[str, str]:
-        """Of a process that runs this tree's code."""
+        """Return the variables of a process that runs this tree's code."""
         env = tree_environment(self.tree)
         if self.plugin:  # Python imports from a wheel as from a folder
             env["PYTHONPATH"] += f"{os.pathsep}{self.plugin.resolve()}"
@@ -64,7 +64,7 @@ class TreeAdapter:
         return [sys.executable, "-m", "conformance.host", json.dumps(self.parsers)]
 
     def run(self, jobs: list[Job]) -> Generator[Result, None, None]:
-        """Results in the order in which they come.
+        """Yield results in the order in which they come.
 
         Raises AdapterError when no process can be started.
         """
@@ -96,7 +96,7 @@ class TreeAdapter:
                 thread.join()
 
     def _host(self) -> Child:
-        """A process that runs this tree's code; raises AdapterError otherwise."""
+        """Return a process that runs this tree's code; raises AdapterError otherwise."""
         host = Child(self._command(), self.environment(), self.log)
         self._hosts.add(host)
         if self._closed.is_set():  # it may have been added too late
@@ -131,7 +131,7 @@ class TreeAdapter:
 
 
 def _dead(job: Job) -> Result:
-    """The result of a job that killed its host: wrong from every start."""
+    """Return the result of a job that killed its host: wrong from every start."""
     why = f"hang: the host died, or gave no answer in {JOB_LIMIT_S:.0f} s"
     results = [
         {
@@ -162,7 +162,7 @@ def jobs_for(
     start: str | None = None,
     **how: Any,
 ) -> list[Job]:
-    """One job a case and surface, as the host takes it."""
+    """Return one job a case and surface, as the host takes it."""
     out = []
     for case in cases:
         chosen = [

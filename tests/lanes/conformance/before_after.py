@@ -29,7 +29,7 @@ BLOCK = re.compile(
 
 
 def answer(tree: Path) -> dict[str, Any]:
-    """What a client of a tree reads from the streamed answer."""
+    """Return what a client of a tree reads from the streamed answer."""
     (case,) = cases.read(EXAMPLE)
     job = {
         "name": case.name,
@@ -47,8 +47,8 @@ def answer(tree: Path) -> dict[str, Any]:
 
 
 def shown(answers: dict[str, dict[str, Any]]) -> str:
-    """The model's output, and what each client received of it, as the README shows
-    them.
+    """Return the model's output, and what each client received of it, as the README
+    shows them.
     """
     case = json.loads(EXAMPLE.read_text(encoding="utf-8"))
     wanted = [call["name"] for call in case["expected"]["calls"]]

@@ -81,7 +81,7 @@ class Tool(_Strict):
     parameters: dict[str, Any]
 
     def is_plain(self, arguments: dict[str, Any]) -> bool:
-        """Whether each argument is declared with one type, its own, and no more."""
+        """Return whether each argument is declared with one type, its own, and no more."""
         schemas = self.parameters.get("properties", {})
         for name, value in arguments.items():
             schema = schemas.get(name, {})
@@ -133,14 +133,14 @@ class Call(_Strict):
         raise ValueError("the argument text of a call that is cut is not valid JSON")
 
     def texts(self) -> dict[str, str]:
-        """The arguments as a model writes them."""
+        """Return the arguments as a model writes them."""
         return {
             key: value if isinstance(value, str) else json.dumps(value)
             for key, value in self.arguments.items()
         }
 
     def rendered(self) -> str:
-        """The call as the chat template writes it."""
+        """Return the call as the chat template writes it."""
         text = f"<tool_call>\n<function={self.name}>\n"
         for name, value in self.texts().items():
             text += f"<parameter={name}>\n{value}\n</parameter>\n"
@@ -280,7 +280,7 @@ class Case(_Strict):
         )
 
     def run(self, start: str, *, json_calls: bool = False) -> Run:
-        """The case from the named start; ``json_calls``: the release constrains
+        """Return the case from the named start; ``json_calls``: the release constrains
         required calls to JSON.
         """
         state = STARTS[start]
@@ -310,17 +310,19 @@ class Case(_Strict):
 
 
 def parse(document: dict[str, Any], name: str) -> Case:
-    """A case from its JSON document; raises ``pydantic.ValidationError``."""
+    """Return a case from its JSON document; raises ``pydantic.ValidationError``."""
     return Case.model_validate({**document, "name": name})
 
 
 def document(case: Case) -> dict[str, Any]:
-    """A case as JSON, its name apart: what ``parse`` takes."""
+    """Return a case as JSON, its name apart: what ``parse`` takes."""
     return case.model_dump(mode="json", by_alias=True, exclude={"name"})
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; ValueError if it has a key twice, as a case copied for another."""
+    """Return a JSON object; ValueError if it has a key twice, as a case copied for
+    another.
+    """
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [key for key, _ in pairs]
@@ -330,7 +332,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read(path: Path) -> Iterator[Case]:
-    """The cases of a group's file; a file of another kind is one case."""
+    """Yield the cases of a group's file; a file of another kind is one case."""
     text = path.read_text(encoding="utf-8")
     found = json.loads(text, object_pairs_hook=unique)
     if "cases" not in found:
@@ -344,7 +346,7 @@ def read(path: Path) -> Iterator[Case]:
 
 
 def named(case: Case, globs: Iterable[str]) -> bool:
-    """Whether a case, or its group, has one of these names."""
+    """Return whether a case, or its group, has one of these names."""
     return any(
         case.name == g or fnmatch(case.name, g) or fnmatch(case.name, f"{g}/*")
         for g in globs
@@ -352,7 +354,7 @@ def named(case: Case, globs: Iterable[str]) -> bool:
 
 
 def load(patterns: Iterable[str] = (), root: Path = CASES) -> Iterator[Case]:
-    """All cases in the order of their names, or those chosen.
+    """Yield all cases in the order of their names, or those chosen.
 
     Args:
         patterns: Names, groups, globs of names, or files.

@@ -27,7 +27,7 @@ Act = list[str]
 
 
 def diverge(what: str, got: str, want: str) -> str:
-    """Where two texts part: what matched, what came next, what was expected."""
+    """Return where two texts part: what matched, what came next, what was expected."""
     pairs = enumerate(zip(got, want, strict=False))
     at = next((i for i, (a, b) in pairs if a != b), min(len(got), len(want)))
     before = want[max(0, at - 40) : at]
@@ -42,7 +42,7 @@ def _next(text: str, at: int) -> str:
 
 
 def canonical(value: Any) -> str:
-    """JSON text for comparing parsed arguments: keys sorted, 1.0 as 1.
+    """Return JSON text for comparing parsed arguments: keys sorted, 1.0 as 1.
 
     1, true and "1" stay different.
     """
@@ -50,7 +50,7 @@ def canonical(value: Any) -> str:
 
 
 def _numbers(value: Any) -> Any:
-    """The value with whole floats as integers."""
+    """Return the value with whole floats as integers."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -59,12 +59,12 @@ def _numbers(value: Any) -> Any:
 
 
 def worst(found: Iterable[Found]) -> str:
-    """The worst harm of some; empty if there is none."""
+    """Return the worst harm of some; empty if there is none."""
     return min((harm for harm, _ in found), key=HARMS.index, default="")
 
 
 def problems(reading: Reading, want: Expected) -> list[Found]:
-    """All that is wrong with a response."""
+    """Return all that is wrong with a response."""
     # The arguments of a call that is cut, and no others, may be no JSON.
     cut = tuple(
         f"valid-json: call {i}: "
@@ -79,7 +79,7 @@ def problems(reading: Reading, want: Expected) -> list[Found]:
 
 
 def differences(reading: Reading, want: Expected) -> list[Found]:
-    """How the message differs from the expected one."""
+    """Return how the message differs from the expected one."""
     found = []
     for what in ("reasoning", "content"):
         got, expected = getattr(reading, what), getattr(want, what)
@@ -99,7 +99,7 @@ def differences(reading: Reading, want: Expected) -> list[Found]:
 
 
 def of_calls(reading: Reading, want: Expected) -> list[Found]:
-    """How the calls differ from the expected ones."""
+    """Return how the calls differ from the expected ones."""
     if want.whole is not None:
         return list(_cut(reading.calls, want))
     calls = list(want.calls)
@@ -137,7 +137,7 @@ def _calls(
 
 
 def does(call: ReadCall, tools: Iterable[Tool] | None) -> str:
-    """What a client does with a call: ``runs``, ``refused``, or nothing.
+    """Return what a client does with a call: ``runs``, ``refused``, or nothing.
 
     Args:
         tools: Those that the client has, None if that is not known.
@@ -153,14 +153,14 @@ def does(call: ReadCall, tools: Iterable[Tool] | None) -> str:
 
 
 def acts(reading: Reading, want: Expected) -> list[Act]:
-    """What a client does with a response, call by call."""
+    """Return what a client does with a response, call by call."""
     calls = reading.calls if not reading.failed else ()
     return [[does(c, want.tools), c.name, canonical(_given(c))] for c in calls]
 
 
 def _admits(schema: Any, value: Any) -> bool:
-    """Whether a client's own check of a value lets it pass: types, enumerations and
-    required keys. What it does not know passes.
+    """Return whether a client's own check of a value lets it pass: types, enumerations
+    and required keys. What it does not know passes.
     """
     if isinstance(schema, bool):
         return schema
@@ -187,14 +187,14 @@ def _admits(schema: Any, value: Any) -> bool:
 
 
 def _given(call: ReadCall) -> Any:
-    """The arguments that a client has of a call; None if it can read none."""
+    """Return the arguments that a client has of a call; None if it can read none."""
     return call.parsed if call.opened is None else call.opened
 
 
 def _arguments(
     what: str, got: ReadCall, want: Call, expected: Expected
 ) -> Iterator[Found]:
-    """How one call differs from the one that was expected in its place."""
+    """Yield how one call differs from the one that was expected in its place."""
     refused = does(got, expected.tools) == "refused"
     if want.argument_text is not None:
         if got.parsed is not None:
@@ -220,7 +220,7 @@ def _arguments(
 
 
 def _cut(got: list[ReadCall], want: Expected) -> Iterator[Found]:
-    """What is wrong with the calls of an output that was cut at any place."""
+    """Yield what is wrong with the calls of an output that was cut at any place."""
     assert want.whole
     certain, possible = want.whole
     if len(got) < certain:
@@ -248,7 +248,7 @@ def _cut(got: list[ReadCall], want: Expected) -> Iterator[Found]:
 
 
 def _begins(text: str, whole: str) -> bool:
-    """Whether a JSON text is the beginning of another, spaces between apart."""
+    """Return whether a JSON text is the beginning of another, spaces between apart."""
     tight, whole = (re.sub(r"(?<=[,:{])\s+", "", t) for t in (text, whole))
     rest = whole[len(tight) :]
     # Half a number is another number.
@@ -257,7 +257,7 @@ def _begins(text: str, whole: str) -> bool:
 
 
 def same(streamed: Reading, whole: Reading) -> list[Found]:
-    """What differs between a streamed and a whole response to the same output."""
+    """Return what differs between a streamed and a whole response to the same output."""
     if streamed.failed or whole.failed:
         return []
     found = []
@@ -280,6 +280,6 @@ def same(streamed: Reading, whole: Reading) -> list[Found]:
 
 
 def _told(call: ReadCall, other: Reading) -> tuple[str, str]:
-    """A call by its text, or by its arguments if the other form has no texts."""
+    """Return a call by its text, or by its arguments if the other form has no texts."""
     texts = call.text is not None and all(c.text is not None for c in other.calls)
     return call.name, call.text or "" if texts else canonical(call.parsed)

@@ -23,14 +23,14 @@ _DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
 
 
 def lines(text: str) -> list[list[str]]:
-    """The server's arguments in each line of a Markdown text that serves a model,
-    continuations joined.
+    """Return the server's arguments in each line of a Markdown text that serves a
+    model, continuations joined.
     """
     return [shlex.split(found.replace("\\\n", " ")) for found in _LINE.findall(text)]
 
 
 def in_manifest(text: str) -> list[list[str]]:
-    """The arguments of each container in a Compose file or Kubernetes manifest;
+    """Return the arguments of each container in a Compose file or Kubernetes manifest;
     variables by their default.
     """
     import yaml
@@ -46,7 +46,7 @@ def in_manifest(text: str) -> list[list[str]]:
 
 
 def documented() -> dict[str, list[list[str]]]:
-    """All of them, by file."""
+    """Return all of them, by file."""
     found = {place: lines(place.read_text(encoding="utf-8")) for place in DOCUMENTS}
     found |= {
         place: in_manifest(place.read_text(encoding="utf-8")) for place in MANIFESTS

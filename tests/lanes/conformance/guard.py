@@ -52,8 +52,9 @@ class Worse:
 def compare(
     cases: Iterable[Case], stock: list[Result], patched: list[Result]
 ) -> tuple[list[Worse], dict[str, Counter[str]]]:
-    """Cases that are worse; and of the suite and each corpus the number of ``cases``,
-    how many are ``worse``, of these ``reasoned``, and how many are ``better``.
+    """Return cases that are worse; and of the suite and each corpus the number of
+    ``cases``, how many are ``worse``, of these ``reasoned``, and how many are
+    ``better``.
 
     Args:
         stock: The results of the host for the stock tree.
@@ -108,7 +109,7 @@ def _rank(harm: str) -> int:
 def _pairs(
     case: Case, stock: dict[str, Any], patched: dict[str, Any]
 ) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Each schedule, both harms, and why patched is wrong."""
+    """Yield each schedule, both harms, and why patched is wrong."""
     before, after = dict(harms_of(stock)), dict(harms_of(patched))
     for schedule, new in after.items():
         old = before.get(schedule)
@@ -127,8 +128,8 @@ def _pairs(
 
 
 def _unknown(case: Case, stock: list[Act], patched: list[Act]) -> str:
-    """What is worse where nobody knows what was meant: to run more than stock, or
-    less, or to be silent where stock is refused.
+    """Return what is worse where nobody knows what was meant: to run more than stock,
+    or less, or to be silent where stock is refused.
     """
     old, new = _runs(stock), _runs(patched)
     if new - old:

@@ -43,7 +43,9 @@ class Child:
             )
 
     def line(self, limit: float) -> str:
-        """Its next line; empty when it has ended, or took more than ``limit`` seconds."""
+        """Return its next line; empty when it has ended, or took more than ``limit``
+        seconds.
+        """
         assert self.process.stdout
         watch = threading.Timer(limit, self.process.kill)
         watch.start()
@@ -53,7 +55,9 @@ class Child:
             watch.cancel()
 
     def ask(self, document: Any, limit: float) -> Any:
-        """The answer; None when it has ended, or took more than ``limit`` seconds."""
+        """Return the answer; None when it has ended, or took more than ``limit``
+        seconds.
+        """
         assert self.process.stdin
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(json.dumps(document) + "\n")
@@ -84,7 +88,9 @@ def answer(begin: Callable[[], Callable[[Any], Any]]) -> None:
 
 
 def tree_environment(tree: Path, **more: str) -> dict[str, str]:
-    """The variables of a process that runs a tree's code; the tree stays as it is."""
+    """Return the variables of a process that runs a tree's code; the tree stays as it
+    is.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
     return {
         "OMP_NUM_THREADS": "1",

@@ -92,13 +92,13 @@ class Reading:
 
 
 def _no_constant(name: str) -> None:
-    """NaN and Infinity are Python's, not JSON's."""
+    """Refuse NaN and Infinity, which are Python's, not JSON's."""
     raise ValueError(name)
 
 
 def sse(body: bytes) -> list[tuple[str, str]]:
-    """Server-sent events as (event name, data) pairs; a comment or an empty block is
-    nothing.
+    """Return server-sent events as (event name, data) pairs; a comment or an empty
+    block is nothing.
     """
     events = []
     for block in body.decode("utf-8").split("\n\n"):
@@ -114,12 +114,12 @@ def sse(body: bytes) -> list[tuple[str, str]]:
 
 
 def failed(status: int, body: bytes) -> Reading:
-    """The reading of a response that is no message."""
+    """Return the reading of a response that is no message."""
     return raised("http-status", f"{status}: {body[:300].decode('utf-8', 'replace')}")
 
 
 def raised(kind: str, detail: str) -> Reading:
-    """The reading of a request that raised or never ended."""
+    """Return the reading of a request that raised or never ended."""
     reading = Reading()
     reading.fails(kind, detail)
     return reading

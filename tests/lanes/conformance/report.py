@@ -39,7 +39,7 @@ class Report:
         self.streams += sum(result["streams"] for result in document["results"])
 
     def tally(self, **chosen: Any) -> dict[str, Tally]:
-        """Responses by column, of the results whose fields have these values."""
+        """Return responses by column, of the results whose fields have these values."""
         out: dict[str, Tally] = {}
         for result in self.results:
             if all(result[name] == value for name, value in chosen.items()):
@@ -51,11 +51,13 @@ class Report:
         return out
 
     def total(self) -> Tally:
-        """Over everything."""
+        """Return the tally over everything."""
         return sum(self.tally().values(), Tally())
 
     def failures(self) -> list[dict[str, Any]]:
-        """One entry a case, start and surface: how often, and the worst response."""
+        """Return one entry a case, start and surface: how often, and the worst
+        response.
+        """
         out = []
         for result in self.results:
             if wrong := result["wrong"]:
@@ -80,14 +82,14 @@ class Report:
         return sorted(out, key=lambda each: (HARMS.index(each["harm"]), each["case"]))
 
     def differing(self) -> list[str]:
-        """Implementation-defined cases of the suite that are read otherwise than by
-        us.
+        """Return implementation-defined cases of the suite that are read otherwise than
+        by us.
         """
         differ = {r["case"] for r in self.results if r["differs"]}
         return sorted(name for name in differ if group(name) == "suite")
 
     def by_sdk(self) -> dict[str, str]:
-        """Streams that an SDK read as well, each with what it read otherwise."""
+        """Return streams that an SDK read as well, each with what it read otherwise."""
         return {
             f"{r['case']} {r['surface']} {r['start']} {name}": difference
             for r in self.results
@@ -95,12 +97,12 @@ class Report:
         }
 
     def is_right(self) -> bool:
-        """Whether every response is right, if not in form, and the SDKs agree."""
+        """Return whether every response is right, if not in form, and the SDKs agree."""
         total = self.total()
         return total["right"] == total["all"] and not any(self.by_sdk().values())
 
     def by_corpus(self) -> dict[str, Tally]:
-        """Cases of each corpus by the worst harm of all their responses.
+        """Return cases of each corpus by the worst harm of all their responses.
 
         Those that can be read in several ways are counted apart: ``ambiguous``, and
         ``as_meant``.
@@ -135,7 +137,7 @@ class Report:
             print(f"{name:20} {words(tally)}{apart if tally['ambiguous'] else ''}")
 
     def document(self) -> dict[str, Any]:
-        """What is kept of it."""
+        """Return what is kept of it."""
         return {
             "kind": self.kind,
             "release": self.release,
@@ -147,26 +149,26 @@ class Report:
 
 
 def group(case: str) -> str:
-    """The corpus of a case, spellings taken together; ``suite`` for any other."""
+    """Return the corpus of a case, spellings taken together; ``suite`` for any other."""
     if not case.startswith("corpora/"):
         return "suite"
     return case.split("/")[1].partition(":")[0]
 
 
 def harms_of(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Schedules with the harm of their response."""
+    """Yield schedules with the harm of their response."""
     yield from ((name, "") for name in result["right"])
     yield from ((name, wrong[0]) for name, wrong in result["wrong"].items())
 
 
 def words(tally: Tally) -> str:
-    """A tally in a line."""
+    """Return a tally in a line."""
     harms = ", ".join(f"{harm} {tally[harm]}" for harm in HARMS)
     return f"{tally['right']} of {tally['all']} right; {harms}"
 
 
 def show(report: Report, *, limit: int) -> None:
-    """The matrix and the first failures, the worst first, in the terminal."""
+    """Print the matrix and the first failures, the worst first."""
     console = Console(width=None if Console().is_terminal else 170, highlight=False)
     table = Table(
         title=f"{report.label} ({report.kind}): {words(report.total())}",

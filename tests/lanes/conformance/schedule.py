@@ -15,8 +15,8 @@ NEAR_LIMIT = 4
 
 
 def column(name: str) -> str:
-    """The matrix column that a schedule's name belongs to (``not streamed`` for the
-    whole response).
+    """Return the matrix column that a schedule's name belongs to (``not streamed`` for
+    the whole response).
     """
     if name == "full":
         return "not streamed"
@@ -31,13 +31,13 @@ COLUMNS = ("not streamed", "k=0", *(f"k={k}" for k in MTP), "split", "whole")
 
 
 def fixed(count: int, width: int) -> tuple[int, ...]:
-    """Bursts of ``width`` tokens, the last one shorter."""
+    """Return bursts of ``width`` tokens, the last one shorter."""
     full, rest = divmod(count, width)
     return (width,) * full + ((rest,) if rest else ())
 
 
 def irregular(count: int, k: int, seed: int | str) -> tuple[int, ...]:
-    """Seeded widths 1..k+1, as speculative decoding delivers them."""
+    """Return seeded widths 1..k+1, as speculative decoding delivers them."""
     rng, widths, left = random.Random(f"{k}/{seed}"), [], count
     while left:
         widths.append(min(left, rng.randint(1, k + 1)))
@@ -46,8 +46,8 @@ def irregular(count: int, k: int, seed: int | str) -> tuple[int, ...]:
 
 
 def named(name: str, count: int) -> tuple[int, ...]:
-    """The widths that a name stands for: ``w3``, ``whole``, ``split@17``, ``mtp4#0``,
-    explicit ``cuts:1,4,2``, or ``full``, which is not streamed.
+    """Return the widths that a name stands for: ``w3``, ``whole``, ``split@17``,
+    ``mtp4#0``, explicit ``cuts:1,4,2``, or ``full``, which is not streamed.
 
     Raises ValueError for a name that is none of these.
     """
@@ -71,7 +71,7 @@ def named(name: str, count: int) -> tuple[int, ...]:
 
 
 def _near(texts: list[str], key: str) -> list[int]:
-    """Split positions worth trying first: beside tokens that touch a tag, a line
+    """Return split positions worth trying first: beside tokens that touch a tag, a line
     end, or an unfinished character.
     """
     hot = [bool(re.search(r"[<>/=\n]", t)) or t == "" for t in texts]
@@ -87,7 +87,7 @@ def _near(texts: list[str], key: str) -> list[int]:
 def schedules(
     texts: list[str], key: str, *, full: bool = False
 ) -> dict[str, tuple[int, ...]]:
-    """All schedules of a case: their widths by name.
+    """Return all schedules of a case: their widths by name.
 
     ``texts`` is what each token adds; ``key`` seeds the choice of splits.
 

@@ -26,12 +26,12 @@ EVERY = 16
 
 
 def sampled(key: str) -> bool:
-    """Whether a stream of this name is in the sample, which is always the same."""
+    """Return whether a stream of this name is in the sample, which is always the same."""
     return zlib.crc32(key.encode()) % EVERY == 0
 
 
 def difference(surface: str, body: bytes, reading: Reading) -> str:
-    """How the SDK's message differs from what we read; empty if it does not."""
+    """Return how the SDK's message differs from what we read; empty if it does not."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         kind = {"content-type": "text/event-stream"}
@@ -56,7 +56,7 @@ def difference(surface: str, body: bytes, reading: Reading) -> str:
 
 
 def _call(surface: str, call: Any) -> tuple[str, str, Any]:
-    """A call as the SDK's objects show it."""
+    """Return a call as the SDK's objects show it."""
     if surface == "messages":
         return call.name, call.id, call.parsed if call.opened is None else call.opened
     return call.name, call.id, call.text

@@ -50,7 +50,9 @@ def keep_corpora(report: Report, sample: int) -> None:
 
 
 def _worse(release: Release, group: str) -> str:
-    """Cases that are worse than stock, of all; *exempt*: the format has the reason."""
+    """Return cases that are worse than stock, of all; *exempt*: the format has the
+    reason.
+    """
     kept = results.read(LANE, release.name).get(GUARD, {}).get("guard", {})
     if group not in kept:
         return "–"
@@ -65,7 +67,7 @@ K_BY_K = ("v0.33.0", "v0.16.0")
 
 
 def table(found: Iterable[Release]) -> str:
-    """Right responses, and the others by harm, at the worst k of 0 to 5.
+    """Return right responses, and the others by harm, at the worst k of 0 to 5.
 
     Below, some releases k by k.
     """
@@ -94,7 +96,7 @@ def table(found: Iterable[Release]) -> str:
 
 
 def pairs_table(found: Iterable[Release]) -> str:
-    """The same of other reasoning parsers, a row for each pair of parsers."""
+    """Return the same of other reasoning parsers, a row for each pair of parsers."""
     rows = []
     for release in found:
         runs = results.read(LANE, release.name)
@@ -116,7 +118,7 @@ def pairs_table(found: Iterable[Release]) -> str:
 def _change(
     runs: Mapping[str, results.Cell], traffic: str, words: Callable[[list[Tally]], str]
 ) -> str:
-    """Stock → patched, or patched alone, in ``words`` of the tallies of each k."""
+    """Return stock → patched, or patched alone, in ``words`` of the tallies of each k."""
     return " → ".join(
         words([columns[k] for k in DRAFTS if (columns := runs[kind][traffic]).get(k)])
         for kind in ("stock", "patched")
@@ -138,7 +140,7 @@ def _right(tally: dict[str, int]) -> str:
 
 
 def share(release: Release, kind: str, harms: tuple[str, ...]) -> str:
-    """The share of adversarial responses at k = 5 with these harms, in per cent.
+    """Return the share of adversarial responses at k = 5 with these harms, in per cent.
 
     0 % means none.
     """
@@ -152,8 +154,8 @@ def share(release: Release, kind: str, harms: tuple[str, ...]) -> str:
 
 
 def corpora_table(found: Iterable[Release]) -> str:
-    """Right cases of all corpora together, and the others by harm; then the default
-    release by corpus, with the cases that are worse than stock.
+    """Return right cases of all corpora together, and the others by harm; then the
+    default release by corpus, with the cases that are worse than stock.
 
     Behind a semicolon the further cases that can be read in several ways, as meant.
     """
@@ -184,7 +186,7 @@ READERS = ("stock", "patched", "reader")
 
 
 def _corpora(row: results.Cell) -> dict[str, Counter[str]]:
-    """The numbers of each corpus, spellings taken together."""
+    """Return the numbers of each corpus, spellings taken together."""
     out: dict[str, Counter[str]] = {}
     for name, figures in row["corpora"].items():
         out.setdefault(name.partition(":")[0], Counter()).update(figures)

@@ -91,7 +91,7 @@ CONFIG = {
 
 
 def _build(ranks: Path) -> Any:
-    """The tokenizer of a ranks file.
+    """Return the tokenizer of a ranks file.
 
     It has no NFC step: the model may *say* decomposed characters, and the script must
     say exactly the case's text.
@@ -107,8 +107,8 @@ def _build(ranks: Path) -> Any:
 
 
 def model_folder() -> Path:
-    """A folder that a release can take for a model: configuration, tokenizer, chat
-    template; no weights.
+    """Return a folder that a release can take for a model: configuration, tokenizer,
+    chat template; no weights.
 
     Built once for each content of ranks file and template (about 10 s), then found by
     its digest.
@@ -135,14 +135,14 @@ def model_folder() -> Path:
 
 @functools.cache
 def load() -> Any:
-    """The ``tokenizers.Tokenizer``."""
+    """Return the ``tokenizers.Tokenizer``."""
     from tokenizers import Tokenizer
 
     return Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
 
 
 def encode(tokenizer: Any, text: str, *, ordinary_tags: bool = False) -> list[int]:
-    """Token ids of a model's output text, without the end token.
+    """Return token ids of a model's output text, without the end token.
 
     ``ordinary_tags``: the tags are spelled out and no special tokens, as some models
     say them (issue 58105).
@@ -164,7 +164,7 @@ def encode(tokenizer: Any, text: str, *, ordinary_tags: bool = False) -> list[in
 
 
 def deltas(tokenizer: Any, ids: list[int]) -> list[str]:
-    """What each token adds to the text, by the incremental detokenizer's rule.
+    """Return what each token adds to the text, by the incremental detokenizer's rule.
 
     An unfinished UTF-8 sequence is held back and arrives with the token that completes
     it; one that never ends is never sent (vLLM's fast detokenizer uses the same

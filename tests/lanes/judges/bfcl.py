@@ -24,7 +24,7 @@ TEMPLATE = "stock/examples/tool_chat_template_qwen3coder.jinja"
 
 
 def schedules(entry: Entry) -> dict[str, str]:
-    """How an entry's output is cut, by column."""
+    """Return how an entry's output is cut, by column."""
     return dict(
         zip(
             COLUMNS,
@@ -35,7 +35,7 @@ def schedules(entry: Entry) -> dict[str, str]:
 
 
 def job(entry: Entry, template: Template) -> Job:
-    """What the host takes: a case of the conformance suite."""
+    """Return what the host takes: a case of the conformance suite."""
     assert entry.calls
     calls = [{"name": name, "arguments": arguments} for name, arguments in entry.calls]
     case = {
@@ -58,8 +58,8 @@ def job(entry: Entry, template: Template) -> Job:
 
 
 def judge(entry: Entry, checker: Any, read: dict[str, Any] | None) -> bool:
-    """BFCL's verdict on what a client read; arguments that are no JSON object are
-    wrong, as they are for BFCL.
+    """Return BFCL's verdict on what a client read; arguments that are no JSON object
+    are wrong, as they are for BFCL.
     """
     if read is None:  # the host died
         return False

@@ -34,7 +34,7 @@ DIFFERENCES = Path(__file__).with_name("differences.toml")
 
 
 def start(fixture: Fixture) -> str:
-    """The suite's name of what the fixture's prompt ends with."""
+    """Return the suite's name of what the fixture's prompt ends with."""
     prompt = fixture.generation_prompt or ""
     if prompt.endswith("</think>\n\n"):
         return "closed"
@@ -42,7 +42,7 @@ def start(fixture: Fixture) -> str:
 
 
 def job(fixture: Fixture) -> Job:
-    """What the host takes: a case of the conformance suite, to be read alone."""
+    """Return what the host takes: a case of the conformance suite, to be read alone."""
     end = "length" if fixture.truncated else "stop"
     functions = (tool["function"] for tool in fixture.tools)
     case = {
@@ -73,7 +73,7 @@ def job(fixture: Fixture) -> Job:
 
 
 def parsed(read: Mapping[str, Any] | None) -> ParseResult:
-    """What a chat client read, as canitoolcall takes it."""
+    """Return what a chat client read, as canitoolcall takes it."""
     if read is None:
         return ParseResult(exception="HostError: the host died or gave no answer")
     return ParseResult(
@@ -87,7 +87,7 @@ def parsed(read: Mapping[str, Any] | None) -> ParseResult:
 
 
 def wrong(fixture: Fixture, family: Family, read: Mapping[str, Any]) -> dict[str, str]:
-    """By column, what canitoolcall's checks find wrong with what was read."""
+    """Return, by column, what canitoolcall's checks find wrong with what was read."""
     streams = {name: parsed(read.get(name)) for name in list(COLUMNS.values())[1:]}
     rows = run_checks(fixture, family, Observation(parsed(read.get("full")), streams))
     found = {}

@@ -33,8 +33,8 @@ Calls = list[tuple[str, dict[str, Any]]]
 
 
 def bfcl(folder: Path) -> tuple[ModuleType, ModuleType]:
-    """BFCL's modules that load entries and that check calls; ``folder`` is for the
-    folders that it makes when imported.
+    """Return BFCL's modules that load entries and that check calls; ``folder`` is for
+    the folders that it makes when imported.
     """
     os.environ["BFCL_PROJECT_ROOT"] = str(folder)
     # The leaderboard's table of models imports every vendor's client. The checker reads
@@ -63,7 +63,7 @@ class Entry:
     calls: Calls | None
 
     def right(self, checker: Any, calls: Calls) -> bool:
-        """What BFCL's checker says of calls."""
+        """Return what BFCL's checker says of calls."""
         from bfcl_eval.constants.enums import Language
 
         language = {
@@ -82,7 +82,7 @@ class Entry:
 
 
 def load(folder: Path) -> tuple[list[Entry], Any]:
-    """All entries, and the checker."""
+    """Return all entries, and the checker."""
     from bfcl_eval.constants.type_mappings import GORILLA_TO_OPENAPI
 
     utils, checker = bfcl(folder)
@@ -121,7 +121,7 @@ def _answered(entry: Entry, checker: Any) -> Entry:
 
 
 def _answers(entry: Entry) -> Iterator[Calls]:
-    """The published answer: the first value of each parameter, with optional ones
+    """Yield the published answer: the first value of each parameter, with optional ones
     and without, then the last value.
     """
     for leave_out, last in ((False, False), (True, False), (False, True), (True, True)):
@@ -146,7 +146,7 @@ def _answers(entry: Entry) -> Iterator[Calls]:
 
 
 def _value(choice: Any, schema: dict[str, Any], category: str) -> Any:
-    """A published value.
+    """Return a published value.
 
     In a dict each key has a list of choices; values of Java and JavaScript are text of
     that language.
@@ -201,7 +201,7 @@ def _quoted(value: Any, schema: dict[str, Any]) -> str:
 
 
 def _schema(schema: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """BFCL's schema as a JSON schema: its type names replaced, in properties and
+    """Return BFCL's schema as a JSON schema: its type names replaced, in properties and
     items alike.
     """
     out = dict(schema)
@@ -220,7 +220,7 @@ def _schema(schema: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 
 def _fits(entry: Entry, calls: Calls) -> bool:
-    """Whether each argument is of the type that its tool declares.
+    """Return whether each argument is of the type that its tool declares.
 
     Another cannot be told from text: the format has no types.
     """
@@ -249,7 +249,7 @@ class Template:
         self._template = environment.from_string(file.read_text(encoding="utf-8"))
 
     def output(self, calls: Calls) -> str:
-        """What a model says that makes these calls."""
+        """Return what a model says that makes these calls."""
         said = [
             {"function": {"name": name, "arguments": arguments}}
             for name, arguments in calls

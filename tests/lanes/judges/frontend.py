@@ -110,8 +110,8 @@ class RustFrontend:
             ) from error
 
     def _serve(self) -> None:
-        """The engine: one output message a burst. It closes the sockets, which no
-        two threads may use at once.
+        """Serve as the engine: one output message a burst. It closes the sockets, which
+        no two threads may use at once.
         """
         with self._dealer, self._push, contextlib.suppress(zmq.ContextTerminated):
             while True:
@@ -161,6 +161,6 @@ class RustJudge(Judge):
     async def ask(
         self, surface: Any, case: Any, run: Any, said: Script, *, stream: bool
     ) -> Reading:
-        """One request."""
+        """Make one request."""
         self._frontend.script = said
         return await super().ask(surface, case, run, said, stream=stream)

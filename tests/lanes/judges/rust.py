@@ -41,7 +41,7 @@ Found = Iterator[tuple[Case, dict[str, Reading]]]
 
 
 def readings(release: Release, chosen: list[Case]) -> Found:
-    """The Rust frontend of the release's official wheel."""
+    """Yield the Rust frontend of the release's official wheel."""
     from judges.frontend import RustFrontend, RustJudge  # needs a tree's packages
 
     binary = paths.build_dir() / "judges" / f"vllm-rs-{release.name}"
@@ -58,7 +58,7 @@ def readings(release: Release, chosen: list[Case]) -> Found:
 
 
 def judged(found: Iterable[tuple[Case, dict[str, Reading]]]) -> dict[str, Any]:
-    """Totals of what was read."""
+    """Return totals of what was read."""
     out = Counter[str]()
     for case, by_name in found:
         run = case.run("plain")

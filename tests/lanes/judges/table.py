@@ -15,7 +15,7 @@ _PIN = re.compile(r"^([\w-]+)==(\S+) \\\n +--hash=sha256:([0-9a-f]{64})$", re.MU
 
 
 def _pinned(name: str) -> str:
-    """A line that names the judge's package."""
+    """Return a line that names the judge's package."""
     pins = Path(__file__).with_name("requirements.txt").read_text(encoding="utf-8")
     found = {pin[0]: pin for pin in _PIN.findall(pins)}
     _, number, digest = found[name]
@@ -51,8 +51,8 @@ def _judged(
     found: Iterable[Release],
     whole: dict[str, Callable[[results.Cell], str]],
 ) -> str:
-    """One row a release: right answers, stock → patched, not streamed and at the worst
-    k; what they are of, and the day. Empty if nothing was run.
+    """Return one row a release: right answers, stock → patched, not streamed and at the
+    worst k; what they are of, and the day. Empty if nothing was run.
     """
     rows = []
     for release in found:
@@ -76,14 +76,14 @@ def _not_streamed(cell: results.Cell) -> str:
 
 
 def _worst(cell: results.Cell) -> str:
-    """Right answers at the k of which the fewest are right."""
+    """Return right answers at the k of which the fewest are right."""
     if not cell:
         return results.NOT_RUN
     return str(min(n for way, n in cell["right"].items() if way != "not streamed"))
 
 
 def rust(found: Iterable[Release]) -> str:
-    """The Rust frontend: right messages, and cases that depend on the cut."""
+    """Return the Rust frontend: right messages, and cases that depend on the cut."""
     rows = []
     for release in found:
         for cell in results.read(RUST.name, release.name).values():

@@ -28,7 +28,7 @@ Launch = tuple[Any, tuple[Any, ...], dict[str, Any]]
 def launches(
     module: ModuleType, patched: bool, index: torch.dtype, markers: Markers
 ) -> list[Launch]:
-    """The kernels that one step of the sampler launches, with their arguments;
+    """Return the kernels that one step of the sampler launches, with their arguments;
     nothing runs.
     """
     from triton import JITFunction

@@ -54,7 +54,7 @@ class Request:
 
 
 def _last(tokens: Sequence[int], wanted: Sequence[int]) -> int:
-    """Where ``wanted`` last begins, or -1."""
+    """Return where ``wanted`` last begins, or -1."""
     for begin in range(len(tokens) - len(wanted), -1, -1):
         if tuple(tokens[begin : begin + len(wanted)]) == tuple(wanted):
             return begin
@@ -64,7 +64,7 @@ def _last(tokens: Sequence[int], wanted: Sequence[int]) -> int:
 def reference(
     tokens: Sequence[int], budget: int | None, markers: Markers, call_ends: bool
 ) -> int | None:
-    """The token that is forced behind ``tokens``, or None."""
+    """Return the token that is forced behind ``tokens``, or None."""
     if budget is None:
         return None
     opened = _last(tokens, markers.start)
@@ -126,7 +126,7 @@ class Batches:
         return sum(self._step() for _ in range(count))
 
     def words(self, count: int, dense: bool = False) -> list[int]:
-        """Random tokens, some of them (most, if ``dense``) markers, parts of
+        """Return random tokens, some of them (most, if ``dense``) markers, parts of
         markers, and calls around them.
         """
         start, end, forced = self.markers.start, self.markers.end, self.markers.forced
@@ -189,7 +189,7 @@ class Batches:
         self.state.add_request(slot, SimpleNamespace(**named))
 
     def _commit(self, slot: int, begin: int) -> None:
-        """Tokens from ``begin`` on go to the device; what an earlier request left
+        """Send tokens from ``begin`` on to the device; what an earlier request left
         behind them stays there.
         """
         tokens = self.requests[slot].tokens
@@ -251,7 +251,7 @@ class Batches:
     def _sample(
         self, drafts: dict[int, list[int]], forced: dict[tuple[int, int], int | None]
     ) -> None:
-        """The model takes some drafts and one token of its own; the others are
+        """Let the model take some drafts and one token of its own; the others are
         rejected.
         """
         for slot, drafted in drafts.items():
@@ -276,8 +276,8 @@ class Batches:
         positions: Sequence[int],
         given: Sequence[int],
     ) -> Callable[[], None]:
-        """One step of the sampler, its tensors of the types that the model runner
-        makes.
+        """Return one step of the sampler, its tensors of the types that the model
+        runner makes.
         """
         slots = torch.tensor(chosen, dtype=self.index)
         named: dict[str, Any] = {

@@ -41,12 +41,12 @@ class StagedWriteTensor:
         self._staged: list[tuple[Any, Any]] = []
 
     def stage_write(self, row: int, start: int, values: Iterable[Any]) -> None:
-        """Values in a row."""
+        """Stage values in a row."""
         written = torch.tensor(list(values), dtype=self.gpu.dtype)
         self._staged.append(((row, slice(start, start + len(written))), written))
 
     def stage_write_elem(self, row: int, value: Any) -> None:
-        """One value."""
+        """Stage one value."""
         self._staged.append((row, torch.tensor(value, dtype=self.gpu.dtype)))
 
     def apply_write(self) -> None:
@@ -57,8 +57,8 @@ class StagedWriteTensor:
 
 
 def budget(*, built: bool = False) -> ModuleType:
-    """The budget's module, its kernels those of the installed Triton; ``built``: the
-    tree has a platform.
+    """Return the budget's module, its kernels those of the installed Triton; ``built``:
+    the tree has a platform.
     """
     import triton
     import triton.language as tl

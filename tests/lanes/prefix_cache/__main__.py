@@ -19,7 +19,7 @@ from prefix_cache import SUITE_VERSION, table
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, required=True, metavar="RELEASE...")
 @click.option("--stock", is_flag=True, help="The stock tree instead.")
-@click.option("--seeds", default=2, show_default=True, help="Schedules of each kind.")
+@click.option("--seeds", default=6, show_default=True, help="Seeds of each kind.")
 @click.option(
     "--results", "keep", is_flag=True, help="Keep totals in results/prefix_cache."
 )

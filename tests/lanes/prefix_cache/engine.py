@@ -10,6 +10,7 @@ with what it must find.
 
 import contextlib
 import dataclasses
+import inspect
 import zlib
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -55,6 +56,8 @@ NO_DRAFTS = "assert not vllm_config.speculative_config" in source(
 NOT_AHEAD = "prefix caching for Mamba models and will be disabled" in source(
     "config/vllm.py"
 )
+#: Where a scheduler is told that another data parallel rank decodes.
+GATES = "throttle_prefills" in inspect.signature(Scheduler.schedule).parameters
 #: How a release plans several block sizes.
 PLANS = "def resolve_kv_cache_block_sizes" in source("v1/core/kv_cache_utils.py")
 #: It tells which group holds MTP's layer; others take every group for one.
@@ -116,7 +119,17 @@ class Setting:
             and "prefix_match_unit" not in settings.CacheConfig.__annotations__
         ):
             return False
-        return not ((NO_DRAFTS and self.mtp) or (NOT_AHEAD and self.ahead))
+        if (NO_DRAFTS and self.mtp) or (NOT_AHEAD and self.ahead):
+            return False
+        try:
+            _scheduler(self)
+        except AssertionError as refusal:
+            # v0.26.0 hashes by the common multiple of the groups' blocks if one is
+            # smaller than that of the states, and ends because it divides none.
+            if "hash_block_size" not in str(refusal):
+                raise
+            return False
+        return True
 
     @property
     def on_v2(self) -> bool:
@@ -281,8 +294,7 @@ class Engine:
                 block is not counted right.
         """
         self.steps += 1
-        # Another rank decodes: a release that gates new prompts is told so.
-        gated = self.setting.ranks > 1 and self.steps % 3 == 1
+        gated = GATES and self.setting.ranks > 1 and self.steps % 3 == 1
         output = self.scheduler.schedule(*([True] if gated else []))
         self._check_blocks()
         result = self._execute(output, accepted)

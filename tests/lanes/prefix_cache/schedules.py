@@ -22,7 +22,7 @@ CACHES = ((140, 26), (56, 29))
 KS = (0, 3, 5, 7)
 MODES = {"off": False, "on": True}
 #: What is served, by name. Drafters' blocks divide that of the states, share a divisor
-#: with it, or share none; DFlash and DSpark have windows of some layers.
+#: with it, share none, or are larger; DFlash and DSpark have windows of some layers.
 SHAPES: dict[str, dict[str, Any]] = {
     "MTP": {},
     "MTP, match unit": {"unit": 4},
@@ -30,6 +30,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "drafter, block 1/3": {"drafter": 4},
     "drafter, block 2/3": {"drafter": 8},
     "drafter, block 5/12": {"drafter": 5},
+    "drafter, block 3/2": {"drafter": 18},
     "drafter with a window": {"drafter": 4, "window": 6},
 }
 #: Drafters that draft a whole block at once; MTP is served with five at most.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def build_dir() -> Path:
-    """What the lane makes: environments, and the logs of servers."""
+    """Return what the lane makes: environments, and the logs of servers."""
     # The receipt's file runs where this is not installed.
     from patchset import paths
 

@@ -24,7 +24,7 @@ _KS = {"--mtp", "--all"}
 
 
 def engine(pinned: release.Release, file: Path) -> list[str]:
-    """The words that run the file in the official image.
+    """Return the words that run the file in the official image.
 
     Raises:
         PatchsetError: there is no driver, no engine, or no room for the image.

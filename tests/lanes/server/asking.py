@@ -41,7 +41,7 @@ class Answer:
 
 
 def client(url: str) -> httpx.AsyncClient:
-    """A client that does not retry: an answer that fails is a result."""
+    """Return a client that does not retry: an answer that fails is a result."""
     return httpx.AsyncClient(base_url=url, timeout=TIMEOUT, limits=httpx.Limits())
 
 
@@ -104,7 +104,7 @@ def verdicts(answers: Iterable[Answer]) -> list[Verdict]:
 
 
 def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """A receipt's counts, with some answers of each kind that are not right."""
+    """Return a receipt's counts, with some answers of each kind that are not right."""
     kinds = Counter(one["kind"] for one in verdicts)
     shown = [
         one | {"why": one["why"][:_REASONS]}
@@ -120,7 +120,7 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def complaints(shares: list[float]) -> list[str]:
-    """Why drafts prove nothing: some number of tokens never came in a step."""
+    """Return why drafts prove nothing: some number of tokens never came in a step."""
     # One comes where the first draft is wrong, two where only the second is, and so on.
     steps = pairwise([1.0, *shares[:_JUDGED], *[0.0] * (len(shares) <= _JUDGED)])
     return [

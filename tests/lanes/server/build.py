@@ -48,7 +48,7 @@ with tempfile.TemporaryDirectory(prefix="receipt-") as folder:
 
 
 def file(release: str) -> Path:
-    """The place of a release's receipt file."""
+    """Return the place of a release's receipt file."""
     return paths.build_dir() / "receipt" / f"receipt-{release}.pyz"
 
 
@@ -95,7 +95,9 @@ def _members(patched: PatchedRelease) -> Iterator[tuple[str, bytes]]:
 
 
 def sums(patched: PatchedRelease) -> overlay.Sums:
-    """The files of the series that are part of an installed vLLM, before and after."""
+    """Return the files of the series that are part of an installed vLLM, before and
+    after.
+    """
     return {
         change.path: {"stock": sha256(change.stock), "patched": sha256(change.content)}
         for change in patched.changes

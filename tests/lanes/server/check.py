@@ -62,7 +62,7 @@ def _no_number(name: str) -> float:
 
 
 def is_current(receipt: report.Receipt) -> bool:
-    """Whether a receipt is of its release's series as it is now."""
+    """Return whether a receipt is of its release's series as it is now."""
     now = files.sha256_file(patched_files.file(load(receipt["release"])))
     return bool(receipt["series"] == now)
 
@@ -77,14 +77,14 @@ def keep(receipt: report.Receipt) -> Path:
 
 
 def kept(release: Release) -> Iterator[report.Receipt]:
-    """The receipts of a release that are kept."""
+    """Yield the receipts of a release that are kept."""
     every = results.file("receipts", f"{release.name}-*")
     for place in sorted(every.parent.glob(every.name)):
         yield json.loads(place.read_text(encoding="utf-8"))
 
 
 def table(found: Iterable[Release], target: str) -> str:
-    """The receipts of CPUs or GPUs, the newest release first."""
+    """Return the receipts of CPUs or GPUs, the newest release first."""
     rows = []
     for release in found:
         for receipt in kept(release):

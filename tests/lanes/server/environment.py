@@ -30,7 +30,7 @@ _LEFT_OUT = {"torch", "torchvision", "torchaudio", "torchcodec", "triton"}
 
 
 def environment(release: Release) -> Path:
-    """The interpreter of an environment with the official CPU wheel; made once.
+    """Return the interpreter of an environment with the official CPU wheel; made once.
 
     Raises:
         MissingToolError: a library that vLLM's CPU build needs is missing.
@@ -57,13 +57,13 @@ def environment(release: Release) -> Path:
 
 
 def requirements(wheel: Path) -> list[str]:
-    """What the wheel requires, but for the lane's own choice; pip reads markers."""
+    """Return what the wheel requires, but for the lane's own choice; pip reads markers."""
     wanted = lock.requirements(wheel)
     return [text for text in wanted if Requirement(text).name not in _LEFT_OUT]
 
 
 def cpu_index() -> list[str]:
-    """pip's words for PyTorch's own index of CPU builds, if it answers."""
+    """Return pip's words for PyTorch's own index of CPU builds, if it answers."""
     try:
         place = f"{TORCH_INDEX}/torch/"
         httpx.head(place, timeout=10, follow_redirects=True).raise_for_status()

@@ -29,7 +29,7 @@ print(json.dumps({"cuda": torch.version.cuda, "rocm": torch.version.hip, "gpus":
 
 
 def vllm(version: str, image: str) -> tuple[Path, str]:
-    """The folder of the installed package ``vllm``, and ``cuda`` or ``cpu``.
+    """Return the folder of the installed package ``vllm``, and ``cuda`` or ``cpu``.
 
     Raises:
         PatchsetError: it is not installed, or another version.
@@ -47,14 +47,14 @@ def vllm(version: str, image: str) -> tuple[Path, str]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the installed distributions that matter."""
+    """Return the versions of the installed distributions that matter."""
     names = {*_BUILDS, "torch", "triton", "flashinfer-python"}
     found = importlib.metadata.distributions()
     return {each.name: each.version for each in found if each.name in names}
 
 
 def gpus() -> dict[str, Any]:
-    """CUDA or ROCm of torch, and the GPUs that it sees, as ``NAME, GiB, sm_XX``.
+    """Return CUDA or ROCm of torch, and the GPUs that it sees, as ``NAME, GiB, sm_XX``.
 
     Raises:
         PatchsetError: there is none, the driver is too old, or a card is.
@@ -84,7 +84,9 @@ def gpus() -> dict[str, Any]:
 
 
 def described() -> dict[str, Any]:
-    """What a receipt says of the machine besides its GPUs; no name or address of it."""
+    """Return what a receipt says of the machine besides its GPUs; no name or address of
+    it.
+    """
     return {
         "driver": driver(),
         "cpu": f"{os.cpu_count()} x {platform.machine()}",
@@ -96,7 +98,9 @@ def described() -> dict[str, Any]:
 
 
 def driver() -> str | None:
-    """The version of NVIDIA's driver; None if there is none, or it does not answer."""
+    """Return the version of NVIDIA's driver; None if there is none, or it does not
+    answer.
+    """
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         asked = subprocess.run(

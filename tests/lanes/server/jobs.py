@@ -50,7 +50,7 @@ class Job:
     mtp: int
 
     def __str__(self) -> str:
-        """The name of its result and its logs."""
+        """Return the name of its result and its logs."""
         return f"{self.variant}-{self.cell}-k{self.mtp}"
 
 
@@ -69,7 +69,7 @@ class Servers:
     timing: threading.Lock = field(default_factory=threading.Lock)
 
     def started(self, job: Job) -> vllm_serve.Serving:
-        """How a job's server is started."""
+        """Return how a job's server is started."""
         tree = str(self.scratch / job.variant)
         command = (sys.executable, "-m", vllm_serve.VLLM)
         if self.target == "cpu":
@@ -85,7 +85,7 @@ class Servers:
         return vllm_serve.Serving(command, words, variables)
 
     def result(self, job: Job) -> dict[str, Any]:
-        """What came out of one server, or of the two of a recall."""
+        """Return what came out of one server, or of the two of a recall."""
         begun = time.monotonic()
         if job.cell == RECALL:
             found = self._recalled(job)
@@ -100,7 +100,9 @@ class Servers:
         return vllm_serve.running(self.started(job), model, job.mtp, logs, self.group)
 
     def _recalled(self, job: Job) -> dict[str, Any]:
-        """Facts that are repeated: three times with prefix caching, once without."""
+        """Ask for facts that are repeated: three times with prefix caching, once
+        without.
+        """
         asked, rounds = recall.prompts(), []
 
         async def ask(running: vllm_serve.Server, *names: str) -> None:
@@ -142,7 +144,9 @@ class Servers:
         }
 
     def kernels(self, variant: str) -> str:
-        """What the series' Triton kernels do: on the GPU, or interpreted on a CPU."""
+        """Return what the series' Triton kernels do: on the GPU, or interpreted on a
+        CPU.
+        """
         words = [sys.executable, "-m", "kernels.worker", variant, self.target]
         path = os.pathsep.join([str(self.scratch / variant), str(CONTENT)])
         variables = os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}

@@ -16,7 +16,7 @@ _AGAIN = "teach it again: nox -s receipt -- --teach"
 
 
 def checkpoint() -> Path:
-    """The folder of the model that is shipped, as a server takes it.
+    """Return the folder of the model that is shipped, as a server takes it.
 
     Raises:
         PatchsetError: a file of it is not as it was made.

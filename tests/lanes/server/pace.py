@@ -34,7 +34,9 @@ async def measure(
 async def _streams(
     client: httpx.AsyncClient, body: dict[str, Any], rounds: int
 ) -> tuple[list[float], int]:
-    """The seconds between the chunks of an answer, and its tokens, of all rounds."""
+    """Return the seconds between the chunks of an answer, and its tokens, of all
+    rounds.
+    """
     gaps: list[float] = []
     tokens = 0
     for _ in range(rounds):

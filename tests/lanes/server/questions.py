@@ -64,7 +64,7 @@ _LIMIT = {
 
 
 def taught() -> Iterator[tuple[str, Case, Run]]:
-    """Name, case and run of all that a model is taught, or would be today."""
+    """Yield name, case and run of all that a model is taught, or would be today."""
     for patterns, most in ((_TWICE, 2), (_ONCE, 1)):
         for case in cases.load(patterns):
             if (
@@ -83,7 +83,7 @@ def taught() -> Iterator[tuple[str, Case, Run]]:
 
 
 def prompt(case: Case, run: Run) -> dict[str, Any]:
-    """A chat request as a server renders it: with the arguments of calls parsed.
+    """Return a chat request as a server renders it: with the arguments of calls parsed.
 
     It has ``messages``, and where the case has them ``tools`` and the template's own
     ``chat_template_kwargs``.
@@ -99,7 +99,7 @@ def prompt(case: Case, run: Run) -> dict[str, Any]:
 
 
 def key(case: Case, run: Run) -> str:
-    """What an answer is known by: its prompt, its text, and whether it is cut.
+    """Return what an answer is known by: its prompt, its text, and whether it is cut.
 
     A case that is judged otherwise needs no training.
     """
@@ -109,7 +109,7 @@ def key(case: Case, run: Run) -> str:
 
 
 def answers(checkpoint: Path) -> dict[str, tuple[int, ...]]:
-    """The tokens of a model's answers, by their keys."""
+    """Return the tokens of a model's answers, by their keys."""
     read = json.loads((checkpoint / ANSWERS).read_text(encoding="utf-8"))
     return {name: tuple(tokens) for name, tokens in read.items()}
 
@@ -130,13 +130,13 @@ class Question:
     tokens: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        """The name of a request in a receipt."""
+        """Return the name of a request in a receipt."""
         budget = self.fields.get("thinking_token_budget")
         parts = (self.name, self.surface, self.streamed and "streamed", budget)
         return ", ".join(str(part) for part in parts if part)
 
     def body(self) -> dict[str, Any]:
-        """The request's body, in the surface's own form."""
+        """Return the request's body, in the surface's own form."""
         body: dict[str, Any] = SURFACES[self.surface].request(
             self.case, self.run.start, stream=self.streamed, model=MODEL_NAME
         )
@@ -151,7 +151,7 @@ def ways(
     tokens: tuple[int, ...] = (),
     **fields: Any,
 ) -> Iterator[Question]:
-    """A question on every surface, streamed and not, with a limit in tokens.
+    """Yield a question on every surface, streamed and not, with a limit in tokens.
 
     ``fields`` are the same on all; ``messages`` are asked in place of the case's own.
     """
@@ -164,7 +164,7 @@ def ways(
 
 
 def questions(checkpoint: Path) -> list[Question]:
-    """All that a model is asked, the longest answers first.
+    """Return all that a model is asked, the longest answers first.
 
     What it has not been taught, because the case is newer, is not asked.
     """

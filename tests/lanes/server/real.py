@@ -20,7 +20,9 @@ MAX_TOKENS = 4096
 
 
 def questions() -> list[Question]:
-    """Every prompt on every surface, streamed and not; the first has a long answer."""
+    """Return every prompt on every surface, streamed and not; the first has a long
+    answer.
+    """
     file = Path(__file__).parent / "prompts.json"
     said = json.loads(file.read_text(encoding="utf-8"))
     asked: list[Question] = []
@@ -41,7 +43,7 @@ def questions() -> list[Question]:
 
 
 def verdicts(answers: Sequence[Answer]) -> list[Verdict]:
-    """A verdict on each; those of the same tokens are compared with the first."""
+    """Return a verdict on each; those of the same tokens are compared with the first."""
     first: dict[tuple[str, tuple[int, ...]], Reading] = {}
     found = []
     for answer in answers:

@@ -58,7 +58,9 @@ class Prompt:
 
 
 def prompts() -> list[Prompt]:
-    """The prompts, in any run the same; of eight in turn each has another history."""
+    """Return the prompts, in any run the same; of eight in turn each has another
+    history.
+    """
     random = Random(_SEED)
     names = [f"{a} {b}" for a in _FIRST.split() for b in _SECOND.split()]
     codes = iter(map(str, random.sample(range(10**5, 10**6), PROMPTS * FACTS)))
@@ -77,7 +79,7 @@ def prompts() -> list[Prompt]:
 
 
 def _notes(random: Random, facts: dict[str, str], words: tuple[int, int]) -> str:
-    """So many words of plain sentences, the facts among them."""
+    """Return so many words of plain sentences, the facts among them."""
     most, count = random.randint(*words), 0
     sentences: list[str] = []
     while count < most:
@@ -94,7 +96,8 @@ def _notes(random: Random, facts: dict[str, str], words: tuple[int, int]) -> str
 
 
 def missed(prompt: Prompt, answer: str) -> tuple[int, int]:
-    """How many facts an answer lacks, and how many codes it has that the prompt lacks.
+    """Return how many facts an answer lacks, and how many codes it has that the prompt
+    lacks.
 
     A fact is a line with both its name and its code.
     """
@@ -152,13 +155,15 @@ async def ask(
 
 
 def _cached(server: Server) -> tuple[float, float]:
-    """Tokens of prompts that were found in the cache, and that were looked for."""
+    """Return tokens of prompts that were found in the cache, and that were looked for."""
     hits, queries = (f"vllm:prefix_cache_{word}_total" for word in ("hits", "queries"))
     return server.total(hits), server.total(queries)
 
 
 def complaints(rounds: Sequence[Round]) -> list[str]:
-    """What the cache did wrong: warm rounds against the cold one, and one without it."""
+    """Return what the cache did wrong: warm rounds against the cold one, and one
+    without it.
+    """
     return list(_complaints({one["name"]: one for one in rounds}))
 
 

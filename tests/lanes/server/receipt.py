@@ -40,7 +40,7 @@ _TEXT_ONLY = (0, 32)
 
 
 def plan(target: str, ks: Sequence[int], everything: bool) -> list[Job]:
-    """The servers to run, the most telling first, stock right behind patched."""
+    """Return the servers to run, the most telling first, stock right behind patched."""
     cells: Iterable[str] = CELLS if everything else ("graphs",)
     return [
         Job(variant, cell, k)
@@ -208,7 +208,7 @@ def _run(
 
 
 def _kept(file: Path, key: str) -> dict[str, Any]:
-    """The results of an earlier run of the same receipt, by job."""
+    """Return the results of an earlier run of the same receipt, by job."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     found = []
     for line in lines:
@@ -225,7 +225,7 @@ def serve(
     seconds: float,
     so_far: SoFar,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Results and failures by job; those of an earlier run are kept.
+    """Return results and failures by job; those of an earlier run are kept.
 
     ``servers.at_once`` run at a time, and behind each ``so_far`` is told of all that
     there is; an interrupt ends all of them.

@@ -33,7 +33,8 @@ _FREE = ("model", "arguments", "failures", "servers", "kernels")
 
 
 def redacted(value: Any, *folders: Path) -> Any:
-    """A value without folders, home, user and host, addresses and serial numbers.
+    """Return a value without folders, home, user and host, addresses and serial
+    numbers.
 
     Nor has it what a terminal would obey, such as the colours of a log.
     """
@@ -55,13 +56,15 @@ def redacted(value: Any, *folders: Path) -> Any:
 
 
 def sum_of(receipt: Receipt) -> str:
-    """The sha256 of a receipt without its own sum: it tells an edit, not a forger."""
+    """Return the sha256 of a receipt without its own sum: it tells an edit, not a
+    forger.
+    """
     rest = {key: value for key, value in receipt.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def text(receipt: Receipt, *folders: Path) -> str:
-    """A receipt as a file has it: redacted, with its sum."""
+    """Return a receipt as a file has it: redacted, with its sum."""
     clean = {
         key: redacted(value, *folders) if key in _FREE else value
         for key, value in receipt.items()
@@ -70,7 +73,7 @@ def text(receipt: Receipt, *folders: Path) -> str:
 
 
 def faults(receipt: Receipt) -> str:
-    """What is wrong, in one line; empty if all that was run is right."""
+    """Return what is wrong, in one line; empty if all that was run is right."""
     found = [f"{job} failed: {why[-200:]}" for job, why in receipt["failures"].items()]
     for one in receipt["servers"]:
         name = f"{one['variant']} {one['cell']} k={one['mtp']}"
@@ -89,7 +92,7 @@ def faults(receipt: Receipt) -> str:
 
 
 def table(receipt: Receipt) -> str:
-    """The receipt in Markdown: where it ran, and stock beside patched."""
+    """Return the receipt in Markdown: where it ran, and stock beside patched."""
     machine = receipt["machine"]
     image = "official image" if machine["official_image"] else "no official image"
     where = ", ".join(machine["gpus"]) or f"CPU, no GPU: {machine['cpu']}"
@@ -115,7 +118,7 @@ def table(receipt: Receipt) -> str:
 
 
 def _recalled(found: Sequence[dict[str, Any]]) -> list[str]:
-    """A table of what came back from the prefix cache, if it was asked."""
+    """Return a table of what came back from the prefix cache, if it was asked."""
     if not found:
         return []
     head = (
@@ -146,18 +149,18 @@ def _recalled(found: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def recall_share(one: dict[str, Any]) -> float:
-    """The share of prompts' tokens that a round found in the prefix cache."""
+    """Return the share of prompts' tokens that a round found in the prefix cache."""
     return float(one["hits"] / max(one["queries"], 1))
 
 
 def _shared(at_once: int) -> list[str]:
-    """A line of the table, if one server had not the machine alone."""
+    """Return a line of the table, if one server had not the machine alone."""
     said = f"- {at_once} servers at a time: their pace is not that of one alone"
     return [said] if at_once > 1 else []
 
 
 def rows(servers: Iterable[dict[str, Any]]) -> list[list[str]]:
-    """A row for each server; stock before patched."""
+    """Return a row for each server; stock before patched."""
     order = sorted(
         servers, key=lambda s: (s["cell"], s["mtp"], s["variant"] == "patched")
     )

@@ -22,7 +22,7 @@ CASE = "examples/01-function-end-in-value/closed"
 
 
 def question() -> Question:
-    """A request that the model knows the answer to."""
+    """Return a request that the model knows the answer to."""
     known = next(each for each in taught() if each[0] == CASE)
     return next(each for each in ways(*known, limit=200) if not each.streamed)
 
@@ -81,7 +81,7 @@ def command(mtp: int, keep: bool) -> None:
 
 
 def faults(answer: bytes) -> list[str]:
-    """What is wrong with a chat completion that answers the question."""
+    """Return what is wrong with a chat completion that answers the question."""
     wanted = question().run.expected
     return [why for _, why in check.problems(chat.read_full(answer), wanted)]
 

@@ -59,7 +59,7 @@ class Serving:
 
 
 def on_cpu(*command: str, path: str = "") -> Serving:
-    """The way to serve the small model on a CPU.
+    """Return the way to serve the small model on a CPU.
 
     Graphs, and hybrid caches with prefix caching, need Triton, which the CPU has not.
     ``path`` goes on ``PYTHONPATH``.
@@ -86,7 +86,7 @@ class Server:
     process: subprocess.Popen[bytes]
 
     def healthy(self) -> bool:
-        """Whether ``/health`` answers 200."""
+        """Return whether ``/health`` answers 200."""
         with contextlib.suppress(httpx.HTTPError):
             return (
                 self.process.poll() is None
@@ -95,7 +95,7 @@ class Server:
         return False
 
     def accepted(self) -> list[float]:
-        """The share of drafts whose token at each position was accepted."""
+        """Return the share of drafts whose token at each position was accepted."""
         by_position = [0.0] * self.mtp
         name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
         for labels, value in self._samples(name):
@@ -104,11 +104,11 @@ class Server:
         return [round(count / drafts, 4) for count in by_position]
 
     def total(self, name: str) -> float:
-        """A metric, of all engines."""
+        """Return a metric, of all engines."""
         return sum(value for _, value in self._samples(name))
 
     def cache(self) -> dict[str, str]:
-        """What the engine says of its cache: block sizes, modes."""
+        """Return what the engine says of its cache: block sizes, modes."""
         return next(
             (labels for labels, _ in self._samples("vllm:cache_config_info")), {}
         )
@@ -121,11 +121,11 @@ class Server:
                     yield labels, value
 
     def runner(self) -> str:
-        """The model runner, by its log: each says so, or is the older."""
+        """Return the model runner, by its log: each says so, or is the older."""
         return "V2" if "Using V2 Model Runner" in "\n".join(self._lines()) else "V1"
 
     async def tapped(self, ids: set[str]) -> dict[str, tuple[int, ...]]:
-        """The tokens of responses by id, as far as the tap sees them soon."""
+        """Return the tokens of responses by id, as far as the tap sees them soon."""
         found: dict[str, tuple[int, ...]] = {}
         for _ in range(50):
             text = self.tap.read_text("utf-8") if self.tap.is_file() else ""
@@ -141,7 +141,7 @@ class Server:
         return self.log.read_text(encoding="utf-8", errors="replace").splitlines()
 
     def cause(self) -> str:
-        """What was raised first; a traceback that ends the log often hides it.
+        """Return what was raised first; a traceback that ends the log often hides it.
 
         The last line of a log without a traceback.
         """
@@ -150,7 +150,7 @@ class Server:
         return next(iter([*raised, *filter(None, lines[::-1])]), "it said nothing")
 
     def where_to_look(self) -> str:
-        """Its log, and how that ends."""
+        """Return its log, and how that ends."""
         last = self._lines()[-_LAST_LINES:]
         return "\n".join([f"its log is {self.log}; it ends with", *last])
 

@@ -43,8 +43,8 @@ HARMS = {
 
 
 def summary_table(found: list[Release]) -> str:
-    """What a user feels of a release of each kind, stock → patched; below, the oldest
-    day of these figures, and what has changed since.
+    """Return what a user feels of a release of each kind, stock → patched; below, the
+    oldest day of these figures, and what has changed since.
     """
     rows, runs = [], []
     for release in found:
@@ -64,7 +64,7 @@ def summary_table(found: list[Release]) -> str:
 
 
 def _summed(release: Release) -> list[tuple[str, list[str]]]:
-    """The day of each row that the summary shows, and what has changed since."""
+    """Return the day of each row that the summary shows, and what has changed since."""
     rows = [(row, SUITES["bench"]) for row in [kept.read(release.name)] if row]
     for lane in ("conformance", "bfcl"):
         found = results.read(lane, release.name)
@@ -75,7 +75,9 @@ def _summed(release: Release) -> list[tuple[str, list[str]]]:
 
 
 def _taken(runs: list[tuple[str, list[str]]]) -> str:
-    """When the oldest was taken, and whether all are of today's series and suite."""
+    """Return when the oldest was taken, and whether all are of today's series and
+    suite.
+    """
     day = min((day for day, _ in runs), default=results.NOT_RUN)
     changed = sorted({what for _, all_ in runs for what in all_})
     words = " and of the ".join(changed)
@@ -84,7 +86,7 @@ def _taken(runs: list[tuple[str, list[str]]]) -> str:
 
 
 def _ordinary(run: results.Cell) -> str:
-    """Wrong answers of BFCL's at k = 5."""
+    """Return wrong answers of BFCL's at k = 5."""
     if not run:
         return results.NOT_RUN
     return f"{run['possible'] - run['right']['k=5']} of {run['possible']}"
@@ -109,7 +111,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
 
 
 def page(found: list[Release]) -> str:
-    """All tables, each below its heading."""
+    """Return all tables, each below its heading."""
     parts = [
         "# Tables\n\nMade by `nox -s tables`; [results](results.md) explains them.\n"
     ]
@@ -118,7 +120,7 @@ def page(found: list[Release]) -> str:
 
 
 def readme(found: list[Release]) -> str:
-    """The README with its summary made again."""
+    """Return the README with its summary made again."""
     text = (paths.project_root() / "README.md").read_text(encoding="utf-8")
     return results.fill(text, {"summary": partial(summary_table, found)})
 
@@ -132,7 +134,7 @@ DOCUMENTS = {
 
 
 def stale(found: list[Release]) -> list[str]:
-    """One line for each lane and release whose rows are out of date."""
+    """Return one line for each lane and release whose rows are out of date."""
     lines = [
         line
         for lane, suite in SUITES.items()

@@ -33,7 +33,7 @@ PAIRS = (
 
 
 def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
-    """Lane, row, and the module with the arguments that make it, of a release."""
+    """Yield lane, row, and the module with the arguments that make it, of a release."""
     name = release.name
     frozen = release.tier == "frozen"
     for kind in ("patched",) if frozen and name not in FROZEN_STOCK else results.KINDS:
@@ -72,7 +72,7 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
 
 
 def is_missing(lane: str, release: Release, row: str) -> bool:
-    """Whether a row is not there, or the series or the suite has changed since."""
+    """Return whether a row is not there, or the series or the suite has changed since."""
     if lane == "receipts":
         every = receipts.kept(release)
         return not any(receipts.is_current(r) for r in every if r["target"] == row)

@@ -16,7 +16,7 @@ _LEFT, _TOP, _CELL, _ROW = 76, 64, 74, 26
 
 
 def draw(releases: list[Release]) -> str:
-    """The picture of the releases that have a row of stock and one of patched.
+    """Return the picture of the releases that have a row of stock and one of patched.
 
     A cell is the share of adversarial responses at k = 5 whose worst harm it is.
     """
@@ -52,7 +52,7 @@ def draw(releases: list[Release]) -> str:
 
 
 def _colour(share: str) -> str:
-    """Green for none, else red, the deeper the more; grey for what was not run."""
+    """Return green for none, else red, the deeper the more; grey for what was not run."""
     number, _, unit = share.partition(" ")
     if unit != "%":
         return "#dddddd"

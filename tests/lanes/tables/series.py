@@ -11,7 +11,7 @@ from patchset.series.read import FILES, entries, read_series
 
 
 def releases_table(found: list[Release]) -> str:
-    """One row a release: its pin in short, and what its results belong to."""
+    """Return one row a release: its pin in short, and what its results belong to."""
     rows = []
     for release in found:
         name = f"**{release.name}** (default)" if release.default else release.name
@@ -26,7 +26,7 @@ def releases_table(found: list[Release]) -> str:
 
 
 def patches_table(found: list[Release]) -> str:
-    """One row a patch: what it does, and the releases that have it.
+    """Return one row a patch: what it does, and the releases that have it.
 
     Why it exists stands in the message of its diff. An empty cell of *upstream*: the
     patch was not submitted.
@@ -48,7 +48,7 @@ def patches_table(found: list[Release]) -> str:
 
 
 def spans(users: list[Release], among: list[Release]) -> str:
-    """Names of releases, three and more neighbours as "oldest to newest"."""
+    """Return names of releases, three and more neighbours as "oldest to newest"."""
     if len(users) == len(among) > 2:
         return "all"
     words: list[str] = []

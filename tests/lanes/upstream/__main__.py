@@ -77,7 +77,7 @@ def compare(
 
 
 def exceptions(pinned: release.Release) -> set[str]:
-    """Tests named in ``upstream-tests.toml``, each with its reason.
+    """Return the tests named in ``upstream-tests.toml``, each with its reason.
 
     Raises:
         PatchsetError: the file is no such list.

@@ -28,7 +28,7 @@ _outcomes: dict[str, str] = {}
 
 
 def _prepare() -> None:
-    """Before the tree's own conftest imports vLLM."""
+    """Prepare what must be so before the tree's own conftest imports vLLM."""
     use_cpu_platform()
     import vllm.distributed
 
@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """A test passed when its call did and nothing failed around it."""
+    """Count a test as passed when its call did and nothing failed around it."""
     if report.failed or (
         report.when == "call" and _outcomes.get(report.nodeid) != "failed"
     ):
@@ -74,7 +74,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """A file that cannot be imported counts as a failed test of its own."""
+    """Count a file that cannot be imported as a failed test of its own."""
     if report.failed:
         _outcomes[report.nodeid] = "failed"
 

@@ -25,14 +25,14 @@ NAMED = {tool.__name__: tool for tool in TOOLS}
 
 
 def schema(tool: Any) -> dict[str, Any]:
-    """The JSON schema of a tool, whose parameters are all required strings."""
+    """Return the JSON schema of a tool, whose parameters are all required strings."""
     names = list(inspect.signature(tool).parameters)
     properties = {name: {"type": "string"} for name in names}
     return {"type": "object", "properties": properties, "required": names}
 
 
 def openai_agents(run: Run) -> str:
-    """The OpenAI Agents SDK."""
+    """Ask by the OpenAI Agents SDK."""
     import agents
     from openai import AsyncOpenAI
 
@@ -57,7 +57,7 @@ def openai_agents(run: Run) -> str:
 
 
 def langchain(run: Run) -> str:
-    """LangChain's agent with langchain-openai."""
+    """Ask by LangChain's agent with langchain-openai."""
     from langchain.agents import create_agent
     from langchain_openai import ChatOpenAI
 
@@ -77,7 +77,7 @@ def langchain(run: Run) -> str:
 
 
 def pydantic_ai(run: Run) -> str:
-    """Pydantic AI."""
+    """Ask by Pydantic AI."""
     from pydantic_ai import Agent
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
@@ -106,7 +106,7 @@ def pydantic_ai(run: Run) -> str:
 
 
 def litellm(run: Run) -> str:
-    """LiteLLM's own completion call, in the loop that its documentation shows."""
+    """Ask by LiteLLM's own completion call, in the loop that its documentation shows."""
     import litellm
 
     litellm.telemetry = False

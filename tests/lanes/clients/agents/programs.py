@@ -15,7 +15,7 @@ from clients.scenarios import Call, Edit, Part, Shell, Write
 
 
 def _printed(run: Run, program: str, *arguments: str, **variables: str) -> str:
-    """What a program of npm's packages prints; a script runs under the pinned
+    """Return what a program of npm's packages prints; a script runs under the pinned
     Node.js.
     """
     modules = Path(run.installed, "npm/node_modules")
@@ -38,7 +38,7 @@ def _printed(run: Run, program: str, *arguments: str, **variables: str) -> str:
 
 
 def claude_code(run: Run) -> str:
-    """Claude Code. It refuses to skip permissions as root, but in a sandbox."""
+    """Ask Claude Code. It refuses to skip permissions as root, but in a sandbox."""
     printed = _printed(
         run,
         "@anthropic-ai/claude-code-linux-x64/claude",
@@ -90,7 +90,7 @@ class Codex(Client):
     """Its one tool for files is the shell."""
 
     def call(self, part: Part, folder: Path) -> Call:
-        """A file is printed, which holds any text; a patch is applied by its
+        """Return a file is printed, which holds any text; a patch is applied by its
         command.
         """
         if isinstance(part, Write):
@@ -107,7 +107,7 @@ class Codex(Client):
 
 
 def codex(run: Run) -> str:
-    """Codex CLI, with a ``config.toml``; its answer is the last message it prints."""
+    """Ask Codex CLI, with a ``config.toml``; its answer is the last message it prints."""
     config = CODEX.format(model=MODEL, url=run.url)
     Path(run.home, "config.toml").write_text(config)
     printed = _printed(
@@ -124,7 +124,7 @@ def codex(run: Run) -> str:
 
 
 def qwen_code(run: Run) -> str:
-    """Qwen Code. A second process, for a larger heap, is not needed."""
+    """Ask Qwen Code. A second process, for a larger heap, is not needed."""
     folder = Path(run.home, ".qwen")
     folder.mkdir(exist_ok=True)
     settings = {
@@ -151,7 +151,7 @@ class Pi(Client):
     """Its edits are a list."""
 
     def call(self, part: Part, folder: Path) -> Call:
-        """One edit."""
+        """Return one edit."""
         if isinstance(part, Edit):
             edits = [{"oldText": part.old, "newText": part.new}]
             return Call("edit", {"path": str(folder / part.path), "edits": edits})
@@ -159,7 +159,7 @@ class Pi(Client):
 
 
 def pi(run: Run) -> str:
-    """pi, with a ``models.json``; its answer is the last message among its events."""
+    """Ask pi, with a ``models.json``; its answer is the last message among its events."""
     kind, path = {
         "chat": ("openai-completions", "/v1"),
         "responses": ("openai-responses", "/v1"),
@@ -193,7 +193,7 @@ def pi(run: Run) -> str:
 
 
 def continue_(run: Run) -> str:
-    """Continue's command line; its ``config.yaml`` may be JSON. It prints the
+    """Ask Continue's command line; its ``config.yaml`` may be JSON. It prints the
     answer.
     """
     model = {

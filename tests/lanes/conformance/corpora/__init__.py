@@ -61,7 +61,7 @@ CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
 
 
 def load(patterns: Iterable[str], sample: int = 0) -> Iterator[Case]:
-    """Cases by name, ``corpora/CORPUS/CASE``, or globs of names.
+    """Yield cases by name, ``corpora/CORPUS/CASE``, or globs of names.
 
     Args:
         sample: At most so many of each corpus, always the same ones; 0: all.

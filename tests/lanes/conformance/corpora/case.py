@@ -12,7 +12,7 @@ BOOLEAN = {"type": "boolean"}
 
 
 def tool(name: str, required: dict[str, Any], **optional: Any) -> Tool:
-    """A tool, its required parameters first."""
+    """Return a tool, its required parameters first."""
     properties = {**required, **optional}
     schema = {
         "type": "object",
@@ -51,7 +51,7 @@ def make(
     whole: tuple[int, int] = (0, 0),
     ambiguous: str = "",
 ) -> Case:
-    """A case: an output and its intended reading.
+    """Return a case: an output and its intended reading.
 
     Args:
         name: Unique within the corpus.

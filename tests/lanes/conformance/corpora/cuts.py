@@ -90,7 +90,7 @@ def _cuts(
 
 
 def _frame(call: Call, text: str, ended: bool) -> Iterator[tuple[int, int]]:
-    """Where a call may be cut and be whole all the same.
+    """Yield where a call may be cut and be whole all the same.
 
     That is behind its last tag, and where the model itself ends the output also
     behind the closing tag of any value.
@@ -106,13 +106,13 @@ def _frame(call: Call, text: str, ended: bool) -> Iterator[tuple[int, int]]:
 
 
 def _opening(text: str) -> int:
-    """Length of what shows that a call begins."""
+    """Return the length of what shows that a call begins."""
     match = _NEXT.match(text)
     assert match, text
     return match.end()
 
 
 def cut(ways: Sequence[spellings.Spelling], *, ended: bool) -> Iterator[Case]:
-    """All calls, cut by ``max_tokens`` or a stop string, or ended by the model."""
+    """Yield all calls, cut by ``max_tokens`` or a stop string, or ended by the model."""
     for (name, calls), way in itertools.product(CALLS.items(), ways):
         yield from _cuts(name, calls, way, ended=ended)

@@ -42,7 +42,7 @@ DONE = "\n\nThat is how it stands now."
 
 
 def documents() -> Iterator[tuple[str, str]]:
-    """Names and texts of the files."""
+    """Yield names and texts of the files."""
     root = paths.trees_dir(load().name) / "stock"
     for path in sorted(root.rglob("*")):
         if (
@@ -57,7 +57,7 @@ def documents() -> Iterator[tuple[str, str]]:
 
 
 def hunk(text: str, rng: random.Random) -> str:
-    """Some lines around one of the tags."""
+    """Return some lines around one of the tags."""
     lines = text.split("\n")
     at = rng.choice([i for i, line in enumerate(lines) if _TAG.search(line)])
     first = max(0, at - rng.randint(0, HUNK // 2))
@@ -65,7 +65,7 @@ def hunk(text: str, rng: random.Random) -> str:
 
 
 def _tools(text: str) -> tuple[Tool, ...]:
-    """An agent's tools, and those that the text calls: what it quotes could run."""
+    """Return an agent's tools, and those that the text calls: what it quotes could run."""
     names = sorted({*_NAMES.findall(text)} - {one.name for one in OWN})[:8]
     keys = dict.fromkeys(_KEYS.findall(text))
     quoted = {key: STRING for key in list(keys)[:8]}
@@ -152,7 +152,7 @@ FOLLOWS: dict[str, tuple[str, tuple[Call, ...]]] = {
 
 
 def cases() -> Iterator[Case]:
-    """Each operation on each file; what follows it is drawn."""
+    """Yield each operation on each file; what follows it is drawn."""
     for name, text in documents():
         rng = random.Random(name)
         tools = _tools(text)
@@ -173,7 +173,7 @@ def cases() -> Iterator[Case]:
 def _said(
     name: str, text: str, rng: random.Random, tools: tuple[Tool, ...]
 ) -> Iterator[Case]:
-    """Parts that the answer or the reasoning holds, and a real call behind."""
+    """Yield parts that the answer or the reasoning holds, and a real call behind."""
     part = hunk(text, rng)
     line = next(x for x in part.split("\n") if _TAG.search(x)).strip()
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", part))])

@@ -39,7 +39,7 @@ def _around(before: str, behind: str, write: Way = canonical) -> Way:
 
 
 def _lines(prefix: str, before: str, behind: str, write: Way = canonical) -> Way:
-    """Each line of the call behind a prefix."""
+    """Return each line of the call behind a prefix."""
 
     def embed(call: Call) -> str:
         lines = [prefix + line for line in write(call).split("\n")]
@@ -49,7 +49,7 @@ def _lines(prefix: str, before: str, behind: str, write: Way = canonical) -> Way
 
 
 def _listed(mark: str, before: str, behind: str, write: Way = canonical) -> Way:
-    """The call as an item of a list, its further lines under the first."""
+    """Return the call as an item of a list, its further lines under the first."""
 
     def embed(call: Call) -> str:
         pad = " " * len(mark)
@@ -73,7 +73,7 @@ def _items(indent: str) -> Way:
 
 
 def _nested(inner: str, outer: str) -> Way:
-    """A call in a file of a call, each indented."""
+    """Return a call in a file of a call, each indented."""
 
     def embed(call: Call) -> str:
         content = f"See:\n{textwrap.indent(canonical(call), inner)}\nthere."
@@ -397,7 +397,7 @@ def _case(
 
 
 def plain(ways: dict[str, Way]) -> Iterator[Case]:
-    """Each way once: a file is written, and nothing follows."""
+    """Yield each way once: a file is written, and nothing follows."""
     for way, embed in ways.items():
         outer = Call("write", {"file_path": "a.md", "content": embed(QUOTED)})
         yield _case(way, outer, (QUOTED, SECOND_QUOTED), "end", AMBIGUOUS.get(way, ""))
@@ -423,7 +423,7 @@ QUOTES = {
 
 
 def _ambiguity(way: str, place: str, kind: str) -> str:
-    """Why another reading can be defended, if one can."""
+    """Return why another reading can be defended, if one can."""
     never_ends = "half a block" in way and "closers" not in way
     if never_ends and "behind" in place and kind != "declared":
         return "a block that never ends may claim the parameters behind it"
@@ -431,7 +431,7 @@ def _ambiguity(way: str, place: str, kind: str) -> str:
 
 
 def crossed() -> Iterator[Case]:
-    """All ways × place of the parameter × what the quote names × what follows."""
+    """Yield all ways × place of the parameter × what the quote names × what follows."""
     for way, embed in {**FIRST, **OTHERS}.items():
         for place, build in PLACES.items():
             for kind, call in QUOTES.items():

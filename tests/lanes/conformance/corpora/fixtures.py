@@ -21,13 +21,13 @@ STARTS = {
 
 
 def real_outputs() -> Iterator[Case]:
-    """Outputs of real models that public threads report, in other words."""
+    """Yield outputs of real models that public threads report, in other words."""
     for case in read(Path(__file__).with_name("real-outputs.json")):
         yield case.model_copy(update={"name": case.name.partition("/")[2]})
 
 
 def canitoolcall() -> Iterator[Case]:
-    """Its outputs, with the message that it expects; none if it is not installed."""
+    """Yield its outputs, with the message that it expects; none if it is not installed."""
     found = importlib.util.find_spec("canitoolcall")
     if found is None or found.origin is None:
         return

@@ -90,7 +90,7 @@ _CLOSERS = re.compile(r"(?:</parameter>\s*)?(?:</function>\s*)?(?:</tool_call>\s
 
 
 def fragments(document: str, most: int) -> Iterator[tuple[str, str]]:
-    """Lines i to j of a document, at most so many."""
+    """Yield lines i to j of a document, at most so many."""
     lines = document.split("\n")
     for first in range(len(lines)):
         for last in range(first + 1, min(first + most, len(lines)) + 1):
@@ -98,7 +98,7 @@ def fragments(document: str, most: int) -> Iterator[tuple[str, str]]:
 
 
 def _ambiguity(position: str, fragment: str) -> str:
-    """Whether the end of a fragment looks like a closing sequence given twice."""
+    """Return whether the end of a fragment looks like a closing sequence given twice."""
     if position == "replaced":
         return ""
     tail = fragment if position == "last" else ""
@@ -111,7 +111,7 @@ def _ambiguity(position: str, fragment: str) -> str:
 
 
 def cases(document: str, most: int, position: str) -> Iterator[Case]:
-    """Fragments of a document, at most so many lines each, in one position."""
+    """Yield fragments of a document, at most so many lines each, in one position."""
     for follows, (between, calls) in FOLLOWS.items():
         for lines, fragment in fragments(document, most):
             outer = POSITIONS[position](fragment)

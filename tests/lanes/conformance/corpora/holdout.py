@@ -127,7 +127,7 @@ def _call(rng: random.Random, *, omit: bool) -> Call:
 
 
 def ordinary(ways: Sequence[Spelling]) -> Iterator[Case]:
-    """One to four calls with random values."""
+    """Yield one to four calls with random values."""
     rng = random.Random(SEED)
     for way, between, omit in itertools.product(ways, SEPARATORS, (False, True)):
         for count in (1, 2, 4):
@@ -267,7 +267,7 @@ def _behind(name: str, outer: Call, follows: str, quoted: tuple[Call, ...]) -> C
 
 
 def embeddings() -> Iterator[Case]:
-    """Other files and messages that hold a call."""
+    """Yield other files and messages that hold a call."""
     outers = {
         "last": lambda text: Call("create_file", {"path": "p", "text": text}),
         "first": lambda text: Call("create_file", {"text": text, "path": "p"}),
@@ -314,7 +314,7 @@ Do not write </parameter> alone.""".split("\n")
 
 
 def fragments() -> Iterator[Case]:
-    """Lines of another document, in each string of an edit."""
+    """Yield lines of another document, in each string of an edit."""
     builds = {
         "replaced": lambda text: {"path": "p", "old": text, "new": "gone"},
         "edited": lambda text: {"path": "p", "old": text, "new": "x\n" + text},

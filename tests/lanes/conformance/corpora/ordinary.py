@@ -93,7 +93,7 @@ def _outputs(
 
 
 def first() -> Iterator[Case]:
-    """Two or three calls in eleven spellings."""
+    """Yield two or three calls in eleven spellings."""
     yield from _outputs(
         FIRST,
         FIRST_OMITTED,
@@ -105,7 +105,7 @@ def first() -> Iterator[Case]:
 
 
 def more(ways: Sequence[Spelling]) -> Iterator[Case]:
-    """One to three calls in more spellings, joined and on the line of the prose."""
+    """Yield one to three calls in more spellings, joined and on the line of the prose."""
     yield from _outputs(
         SECOND,
         SECOND_OMITTED,

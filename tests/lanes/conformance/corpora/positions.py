@@ -24,7 +24,7 @@ ASK = "\n\nI have not run it. Shall I?"
 
 
 def _text(name: str, output: str, *quoted: Call, **more: object) -> Case:
-    """An output whose calls are all quoted."""
+    """Return an output whose calls are all quoted."""
     return make(name, output, (), quoted, content=output, **more)  # type: ignore[arg-type]
 
 
@@ -37,7 +37,7 @@ def _thought(
     content: str = "",
     **more: object,
 ) -> Case:
-    """Reasoning, and what comes behind it."""
+    """Return reasoning, and what comes behind it."""
     return make(
         name,
         f"{thought}\n</think>\n\n{answer}",
@@ -72,7 +72,7 @@ EXAMPLES: dict[str, Callable[[Call], str]] = {
 
 
 def examples() -> Iterator[Case]:
-    """Examples in the answer, with something behind them."""
+    """Yield examples in the answer, with something behind them."""
     for way, embed in EXAMPLES.items():
         for kind, call in {"declared": RUN, "undeclared": UNDECLARED}.items():
             shown = f"To clean up, call this:\n\n{embed(call)}"
@@ -103,7 +103,7 @@ def examples() -> Iterator[Case]:
 
 
 def reasoning() -> Iterator[Case]:
-    """Calls and mentions in the reasoning."""
+    """Yield calls and mentions in the reasoning."""
     real = (REAL,)
     rehearsals = {
         "canonical": f"I will call\n{write(REAL)}\nand look.",
@@ -193,7 +193,7 @@ def reasoning() -> Iterator[Case]:
 
 
 def prose() -> Iterator[Case]:
-    """Mentions of tags in the answer, and calls that prose leads to."""
+    """Yield mentions of tags in the answer, and calls that prose leads to."""
     mentions = {
         "a tag in backticks": "The tag `<function=bash>` opens a call.",
         "a tag": "The tag <function=bash> opens a call.",
@@ -315,7 +315,7 @@ def prose() -> Iterator[Case]:
 
 
 def closers() -> Iterator[Case]:
-    """Closers that a model forgot before the next call."""
+    """Yield closers that a model forgot before the next call."""
     first = Call("write", {"file_path": "a.md", "content": "abc"})
     head = (
         "<tool_call>\n<function=write>\n<parameter=file_path>\na.md\n</parameter>\n"

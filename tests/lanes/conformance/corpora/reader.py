@@ -33,8 +33,8 @@ class Reader:
         self._values = _module(file.with_name("qwen_tool_values.py"))
 
     def read(self, case: Case, pieces: Iterable[str]) -> tuple[Reading, list[str]]:
-        """What a client would read of an output in pieces, and the kinds of events in
-        their order.
+        """Yield what a client would read of an output in pieces, and the kinds of
+        events in their order.
         """
         schemas = {tool.name: tool.parameters for tool in case.tools}
         tools = {name: self._values.ToolSchema(schemas[name]) for name in schemas}
@@ -76,7 +76,7 @@ class Reader:
 
 
 def _added(writer: Any, kind: str, text: str) -> str:
-    """What an event within a call adds to the JSON text of its arguments."""
+    """Return what an event within a call adds to the JSON text of its arguments."""
     added: str = {
         "PARAMETER": lambda: writer.begin_parameter(text),
         "VALUE": lambda: writer.value(text),
@@ -87,8 +87,8 @@ def _added(writer: Any, kind: str, text: str) -> str:
 
 
 def alone(reader: Reader, cases: Iterable[Case], cuts: int) -> Iterator[dict[str, Any]]:
-    """The result of each case, as a tree's host gives it: of the output whole, and of
-    ``cuts`` random cuts, which are wrong if they are read otherwise.
+    """Yield the result of each case, as a tree's host gives it: of the output whole,
+    and of ``cuts`` random cuts, which are wrong if they are read otherwise.
     """
     for case in cases:
         rng, wrong, differs = random.Random(f"0/{case.name}"), {}, False
@@ -119,7 +119,7 @@ def alone(reader: Reader, cases: Iterable[Case], cuts: int) -> Iterator[dict[str
 
 
 def random_pieces(text: str, rng: random.Random) -> list[str]:
-    """A text in random pieces, of which some are single characters."""
+    """Return a text in random pieces, of which some are single characters."""
     pieces, at = [], 0
     longest = rng.choice((1, 2, 4, 8, 30, 200))
     while at < len(text):

@@ -26,7 +26,7 @@ WHOLE = {
 
 
 def _case(name: str, text: str, call: Call, follows: str, **more: object) -> Case:
-    """The text of a call, and what follows it."""
+    """Return the text of a call, and what follows it."""
     between, calls = FOLLOWS[follows]
     if follows == "same tool":
         calls = (Call(call.name, WHOLE[call.name]),)
@@ -40,7 +40,7 @@ def _case(name: str, text: str, call: Call, follows: str, **more: object) -> Cas
 
 
 def omitted() -> Iterator[Case]:
-    """Calls without one of their required parameters: 50."""
+    """Yield calls without one of their required parameters: 50."""
     for name, values in WHOLE.items():
         for key, kind, follows in itertools.product(
             values, ("plain", "quoting"), FOLLOWS
@@ -70,7 +70,7 @@ VALUES = {
 
 
 def spelled(spelling: Spelling) -> Iterator[Case]:
-    """A spelling × value × what follows: 28."""
+    """Yield a spelling × value × what follows: 28."""
     for value, follows in itertools.product(VALUES, list(FOLLOWS)[:4]):
         call = Call("write", {"file_path": "a.md", "content": VALUES[value]})
         ambiguous = ""
@@ -94,7 +94,7 @@ _OPEN = (spellings.NO_ENDS, spellings.NO_PARAMETER_END)
 
 
 def stutter() -> Iterator[Case]:
-    """Closing tags and sequences given twice: 48."""
+    """Yield closing tags and sequences given twice: 48."""
     call = Call("write", WHOLE["write"])
     text = spellings.CANONICAL.write(call)
     sequences = (

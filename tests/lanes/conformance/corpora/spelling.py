@@ -35,11 +35,11 @@ class Spelling:
     quote: str = ""
 
     def bare(self) -> bool:
-        """Whether the call has neither ``<tool_call>`` nor ``</tool_call>``."""
+        """Return whether the call has neither ``<tool_call>`` nor ``</tool_call>``."""
         return "tool_call" not in self.opener + self.end
 
     def write(self, call: Call) -> str:
-        """The call in this spelling."""
+        """Return the call in this spelling."""
         mark, closer = self.quote, "</parameter>"
         if self.behind_value:
             closer = f"{self.behind_value}{self.indent}{closer}"
@@ -139,5 +139,5 @@ EXAMPLE = "with neither tag and prose behind it: an example, or a bare call"
 
 
 def joined(calls: Iterable[Call], spelling: Spelling, separator: str) -> str:
-    """Several calls, one behind the other."""
+    """Return several calls, one behind the other."""
     return separator.join(spelling.write(call) for call in calls)

@@ -22,7 +22,7 @@ from conformance import lines
 
 
 def knows(release: str, since: str) -> bool:
-    """Whether a release is not older than another; one without a number, a
+    """Return whether a release is not older than another; one without a number, a
     development tree, is new.
     """
     number = [int(n) for n in re.findall(r"\d+", release)[:3]]

@@ -45,7 +45,7 @@ class _NoCore:
 
 
 def end_text(script: Script, skips_special: bool) -> str:
-    """What ended the output, as the detokenizer writes it for who asks for it."""
+    """Return what ended the output, as the detokenizer writes it for who asks for it."""
     end_token = script.end == "stop" and not script.stop and not skips_special
     return EOS if end_token else script.stop or ""
 
@@ -64,7 +64,7 @@ def use_cpu_platform() -> None:
 
 
 def argument_parser() -> Any:
-    """The release's own parser of ``vllm serve``'s command line."""
+    """Return the release's own parser of ``vllm serve``'s command line."""
     try:
         from vllm.utils.argparse_utils import FlexibleArgumentParser
     except ImportError:
@@ -88,7 +88,7 @@ def argument_parser() -> Any:
 
 
 def arguments(folder: str, reasoning: str, extra: list[str]) -> Any:
-    """The server's parsed command line."""
+    """Return the server's parsed command line."""
     line = [
         "--model",
         folder,
@@ -110,7 +110,7 @@ def arguments(folder: str, reasoning: str, extra: list[str]) -> Any:
 
 
 def _engine(args: Any) -> Any:
-    """The release's AsyncLLM without an engine core, its ``generate`` scripted."""
+    """Yield the release's AsyncLLM without an engine core, its ``generate`` scripted."""
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.outputs import CompletionOutput, RequestOutput
     from vllm.sampling_params import RequestOutputKind
@@ -170,7 +170,7 @@ def _engine(args: Any) -> Any:
 
 
 async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
-    """The ASGI application of the release on the path."""
+    """Return the ASGI application of the release on the path."""
     use_cpu_platform()
     args = arguments(folder, reasoning, extra)
     # In a thread, because the engine starts its output loop when it is made inside a
@@ -205,8 +205,8 @@ async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
 
 
 def constrains_to_json() -> bool:
-    """Whether the release makes a required call JSON, whatever format the model was
-    trained on; after ``build``.
+    """Return whether the release makes a required call JSON, whatever format the model
+    was trained on; after ``build``.
     """
     from vllm.tool_parsers import ToolParserManager
 

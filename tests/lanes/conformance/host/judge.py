@@ -23,8 +23,9 @@ Judged = tuple[list[check.Found], bool, tuple[str, list[check.Act]] | None]
 
 
 def pieces(case: Case, run: Run) -> tuple[list[int], list[str]]:
-    """Token ids and what each adds to the text; an output that the model ended has
-    the end token, whose text comes with the request's ``include_stop_str_in_output``.
+    """Return token ids and what each adds to the text; an output that the model ended
+    has the end token, whose text comes with the request's
+    ``include_stop_str_in_output``.
     """
     tokenizer = tokens.load()
     ids = tokens.encode(tokenizer, run.output, ordinary_tags=case.ordinary_tags)
@@ -39,7 +40,7 @@ def pieces(case: Case, run: Run) -> tuple[list[int], list[str]]:
 def script(
     ids: list[int], texts: list[str], widths: tuple[int, ...], end: str, stop: str
 ) -> Script:
-    """What the engine says, in bursts of these widths."""
+    """Return what the engine says, in bursts of these widths."""
     bursts, at = [], 0
     for width in widths:
         bursts.append(("".join(texts[at : at + width]), tuple(ids[at : at + width])))
@@ -60,7 +61,7 @@ class Judge:
     async def ask(
         self, surface: Any, case: Case, run: Run, said: Script, *, stream: bool
     ) -> Reading:
-        """One request. Whatever goes wrong is a reading, never an exception."""
+        """Make one request. Whatever goes wrong is a reading, never an exception."""
         SCRIPT.set(said)
         self.body = b""
         request = surface.request(case, run.start, stream=stream, model=MODEL)
@@ -93,7 +94,7 @@ class Judge:
         *,
         json_calls: bool = False,
     ) -> dict[str, Reading]:
-        """What a client reads of a case, by schedule; ``full`` is not streamed.
+        """Return what a client reads of a case, by schedule; ``full`` is not streamed.
 
         ``bodies`` has the streams: of schedules with equal widths that of the first.
         """
@@ -114,7 +115,9 @@ class Judge:
     async def run(
         self, surface: Any, case: Case, start: str, job: dict[str, Any]
     ) -> dict[str, Any]:
-        """A case from a start on a surface, at all schedules or those of the job."""
+        """Return a case from a start on a surface, at all schedules or those of the
+        job.
+        """
         run = case.run(start, json_calls=self.json_calls)
         key = f"{case.name}/{start}"
         names = [name for name in job["schedules"] or () if name != "full"]
@@ -159,7 +162,7 @@ class Judge:
 
 
 async def results(judges: dict[str, Judge], job: dict[str, Any]) -> dict[str, Any]:
-    """A job's results, by the judges of each reasoning parser that there is."""
+    """Return a job's results, by the judges of each reasoning parser that there is."""
     case, ways = cases.parse(job["case"], job["name"]), surfaces()
     found = []
     for surface in job["surfaces"]:
@@ -170,8 +173,8 @@ async def results(judges: dict[str, Judge], job: dict[str, Any]) -> dict[str, An
 
 
 def judged(case: Case, run: Run, reading: Reading, whole: Reading | None) -> Judged:
-    """What is wrong; where the format leaves a choice, whether it differs, how the
-    calls do, and what a client does with them.
+    """Return what is wrong; where the format leaves a choice, whether it differs, how
+    the calls do, and what a client does with them.
     """
     bad = check.problems(reading, run.expected)
     named = reading.stopped_by

@@ -12,7 +12,7 @@ from conformance.case import Case, Start
 
 
 def prompt(case: Case, start: Start) -> str:
-    """The user message.
+    """Return the user message.
 
     It names the case, and marks what the chat template must end the prompt with.
     """
@@ -21,15 +21,15 @@ def prompt(case: Case, start: Start) -> str:
 
 
 def thinking_switch(start: Start) -> dict[str, Any]:
-    """The request field that switches thinking off, where the start asks for it."""
+    """Return the request field that switches thinking off, where the start asks for it."""
     if start.enable_thinking is None:
         return {}
     return {"chat_template_kwargs": {"enable_thinking": start.enable_thinking}}
 
 
 def with_fields(body: dict[str, Any], case: Case, surface: str) -> dict[str, Any]:
-    """The request body with the case's own fields for a surface; its messages stand
-    before the question.
+    """Return the request body with the case's own fields for a surface; its messages
+    stand before the question.
     """
     if case.stop_string and surface != "responses":  # that API has no stop strings
         body["stop_sequences" if surface == "messages" else "stop"] = [case.stop_string]
@@ -39,7 +39,7 @@ def with_fields(body: dict[str, Any], case: Case, surface: str) -> dict[str, Any
 
 
 def surfaces() -> dict[str, Any]:
-    """The surfaces by name."""
+    """Return the surfaces by name."""
     from conformance.surfaces import chat, messages, responses
 
     return {m.NAME: m for m in (chat, responses, messages)}

@@ -13,7 +13,7 @@ PATH = "/v1/chat/completions"
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
-    """The request body."""
+    """Return the request body."""
     body: dict[str, Any] = {
         "model": model,
         "messages": [{"role": "user", "content": prompt(case, start)}],
@@ -29,7 +29,7 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
 
 
 def read_full(body: bytes) -> Reading:
-    """A response that was not streamed."""
+    """Return a response that was not streamed."""
     reading, document = Reading(), json.loads(body)
     choice = document["choices"][0]
     message = choice["message"]
@@ -51,7 +51,7 @@ def read_full(body: bytes) -> Reading:
 
 
 def read_stream(body: bytes) -> Reading:
-    """A streamed response: its chunks in order."""
+    """Return a streamed response: its chunks in order."""
     reading, finished, done, last_call, left = Reading(), False, False, -1, set()
     for _, data in sse(body):
         if done:
@@ -95,7 +95,7 @@ def read_stream(body: bytes) -> Reading:
 
 
 def _stopped_by(choice: dict[str, Any]) -> str:
-    """The stop string that a choice names; a stop token is none."""
+    """Return the stop string that a choice names; a stop token is none."""
     reason = choice.get("stop_reason")
     return reason if isinstance(reason, str) else ""
 

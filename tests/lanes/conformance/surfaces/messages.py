@@ -29,7 +29,7 @@ _DELTA_OF = {
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
-    """The request body."""
+    """Return the request body."""
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": 100_000,
@@ -47,7 +47,7 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
 
 
 def read_full(body: bytes) -> Reading:
-    """A response that was not streamed."""
+    """Return a response that was not streamed."""
     # A block's input is an object: a call that is cut has no honest form, and is left
     # out.
     reading, document = Reading(omits_cut=True), json.loads(body)
@@ -71,7 +71,8 @@ def read_full(body: bytes) -> Reading:
 
 
 def read_stream(body: bytes) -> Reading:
-    """A streamed response: blocks between ``message_start`` and ``message_stop``.
+    """Return a streamed response: blocks between ``message_start`` and
+    ``message_stop``.
 
     Assembled as Anthropic's SDK does: a delta goes to the block that its index names,
     if that is of its kind.

@@ -32,7 +32,7 @@ _DONE = {
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
-    """The request body."""
+    """Return the request body."""
     body: dict[str, Any] = {
         "model": model,
         "input": [{"role": "user", "content": prompt(case, start)}],
@@ -49,12 +49,14 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
 
 
 def _text(item: dict[str, Any]) -> str:
-    """The text of a message or reasoning item."""
+    """Return the text of a message or reasoning item."""
     return "".join(part.get("text") or "" for part in item.get("content") or [])
 
 
 def as_json(text: str) -> str:
-    """A custom tool's input as the arguments that the model gave: those of a function with the one parameter ``input``."""
+    """Return a custom tool's input as the arguments that the model gave: those of a
+    function with the one parameter ``input``.
+    """
     return json.dumps({"input": text}, ensure_ascii=False)
 
 
@@ -87,7 +89,7 @@ def _item(reading: Reading, item: dict[str, Any]) -> None:
 
 
 def _finish(reading: Reading, response: dict[str, Any]) -> None:
-    """The finish reason in the words of chat completions."""
+    """Set the finish reason in the words of chat completions."""
     status, details = response.get("status"), response.get("incomplete_details") or {}
     if status == "completed":
         whole = bool(reading.calls) and reading.calls[-1].status != "incomplete"
@@ -103,7 +105,7 @@ def _finish(reading: Reading, response: dict[str, Any]) -> None:
 
 
 def read_full(body: bytes) -> Reading:
-    """A response that was not streamed."""
+    """Return a response that was not streamed."""
     reading, document = Reading(), json.loads(body)
     for item in document["output"]:
         _item(reading, item)
@@ -151,7 +153,7 @@ class _Items:
         self.open, self.index, self.count, self.text = item, index, self.count + 1, ""
 
     def delta(self, event: dict[str, Any], kind: str) -> None:
-        """Text for an item; OpenAI's SDK raises where the item is of another kind."""
+        """Take text for an item; OpenAI's SDK raises where the item is of another kind."""
         index = event.get("output_index")
         if self.kind != kind or index != self.index:
             inside = self.kind in _CALLS and kind != self.kind
@@ -174,7 +176,7 @@ class _Items:
         self.text += event["delta"]
 
     def whole(self, kind: str, text: str) -> None:
-        """A done event repeats the text: it must be what the deltas gave."""
+        """Check that a done event repeats the text that the deltas gave."""
         if self.kind != kind or text != self.text:
             self.reading.breaks(
                 "done-text",
@@ -211,7 +213,7 @@ class _Items:
         self.open, self.told_done = None, False
 
     def leave(self) -> None:
-        """The stream has ended: what is open is read as it stands."""
+        """End the stream: what is open is read as it stands."""
         if self.open is None:
             return
         # A custom tool's call, when it is cut, has no other way to say so.
@@ -230,14 +232,14 @@ class _Items:
 
 
 def _identity(item: dict[str, Any]) -> tuple[Any, ...]:
-    """What OpenAI's SDK knows an item by, from its start to its end."""
+    """Return what OpenAI's SDK knows an item by, from its start to its end."""
     if item["type"] in _CALLS:
         return item["type"], item.get("call_id")
     return item["type"], item.get("id")
 
 
 def read_stream(body: bytes) -> Reading:
-    """A streamed response: items in order, one terminal event, numbered upwards.
+    """Return a streamed response: items in order, one terminal event, numbered upwards.
 
     OpenAI's SDK gives its user the output of the terminal event; others, as Codex does,
     read the items. Where the two differ, the first counts.
@@ -290,7 +292,7 @@ def read_stream(body: bytes) -> Reading:
 
 
 def _same_output(reading: Reading, final: dict[str, Any], *, cut_custom: bool) -> None:
-    """The terminal event carries the whole output again: it must be what was streamed."""
+    """Check that the terminal event carries the whole output again as it was streamed."""
     again = Reading()
     for item in final.get("output") or []:
         _item(again, item)

@@ -14,7 +14,7 @@ from transformers.models.qwen3_5.modeling_qwen3_5 import (
 
 
 def config(vocabulary: int, eos: int, pad: int) -> Qwen3_5TextConfig:
-    """Three gated-delta-net layers and one of full attention.
+    """Return three gated-delta-net layers and one of full attention.
 
     The CPU kernels want head sizes that 32 divides.
     """
@@ -74,7 +74,9 @@ class Mtp(nn.Module):
         embedded: torch.Tensor,
         positions: tuple[torch.Tensor, torch.Tensor],
     ) -> torch.Tensor:
-        """The next step's hidden states, from these and the next tokens; [B, T, H]."""
+        """Return the next step's hidden states, from these and the next tokens; [B, T,
+        H].
+        """
         both = torch.cat(
             [self.pre_fc_norm_embedding(embedded), self.pre_fc_norm_hidden(hidden)],
             dim=-1,
@@ -95,7 +97,7 @@ class Mtp(nn.Module):
 def rotary(
     model: Qwen3_5ForCausalLM, hidden: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The rotary embedding of positions 0..T-1 for [B, T, H]."""
+    """Return the rotary embedding of positions 0..T-1 for [B, T, H]."""
     embedding: Qwen3_5TextRotaryEmbedding = model.model.rotary_emb
     where = torch.arange(hidden.shape[1]).view(1, 1, -1).expand(3, hidden.shape[0], -1)
     return embedding(hidden, where)

@@ -34,7 +34,7 @@ _TAGS = (
 
 
 def train(texts: Iterable[str], template: Path) -> PreTrainedTokenizerFast:
-    """A tokenizer of at most ``VOCABULARY`` tokens plus the special ones."""
+    """Return a tokenizer of at most ``VOCABULARY`` tokens plus the special ones."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(

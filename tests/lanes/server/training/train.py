@@ -36,7 +36,7 @@ class Batch:
 
 
 def batches(sequences: Sequence[tuple[list[int], list[int]]], pad: int) -> list[Batch]:
-    """Prompts and answers in batches of similar length."""
+    """Return prompts and answers in batches of similar length."""
     made: list[Batch] = []
     sizes = [len(prompt) + len(said) for prompt, said in sequences]
     waiting = sorted(range(len(sequences)), key=lambda n: sizes[n])
@@ -169,7 +169,7 @@ def blur(
 
 
 def greedy_is_right(model: Qwen3_5ForCausalLM, data: Sequence[Batch]) -> bool:
-    """Whether the model, rounded as it is saved, still knows every answer token."""
+    """Return whether the model, rounded as it is saved, still knows every answer token."""
     model.eval()
     for batch in data:
         with torch.no_grad():
@@ -204,7 +204,7 @@ def _drafts(
     batch: Batch,
     depth: int,
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """Depth, logits and right tokens of drafts, one depth after the other."""
+    """Yield depth, logits and right tokens of drafts, one depth after the other."""
     positions = rotary(model, hidden)
     for step in range(1, depth + 1):
         hidden = mtp(hidden, F.pad(embedded[:, step:], (0, 0, 0, step)), positions)
