@@ -198,8 +198,8 @@ def how_to_serve(patched: PatchedRelease, folder: Path) -> list[str]:
     else:
         lines = [f"podman and buildah have it as {name}."]
     if not {"podman", "docker"} & {*here}:
-        return [*lines, "To serve, install podman: sudo apt-get install podman"]
-    run = _PLACE["podman" if "podman" in here else "docker"]
+        lines.append("podman is not installed yet: sudo apt-get install podman")
+    run = _PLACE["docker" if "docker" in here and "podman" not in here else "podman"]
     if patched.target == "cpu":
         run = f"{run.partition(' --rm')[0]} --rm --env VLLM_CPU_KVCACHE_SPACE=4"
     cache = "/home/vllm/.cache/huggingface"
