@@ -24,10 +24,9 @@ def source(name: str) -> str:
 _V1 = source("v1/worker/gpu_model_runner.py")
 #: The V2 runner serves hybrid models with cached prefixes.
 HAS_V2 = "_mamba_state_idx_gpu" in source("v1/worker/gpu/model_states/mamba_hybrid.py")
-#: MTP on hybrid models is served by the V2 runner unless asked otherwise.
-IS_V2 = HAS_V2 and "def _get_v2_model_runner_unsupported_features" in source(
-    "config/vllm.py"
-)
+#: MTP on hybrid models is served by the V2 runner unless asked otherwise; up to v0.28.0
+#: it serves only some architectures by default, of which they are none.
+IS_V2 = HAS_V2 and "_is_default_v2_model_runner_model" not in source("config/vllm.py")
 #: V1 maps the counts of accepted tokens from the last step's rows to this step's when
 #: it has awaited them, although rows that moved since have taken theirs along.
 _V1_MAPS = re.search(r"num_accepted_tokens\.np\[:num_reqs\]\[new_mask\] = 1", _V1)
