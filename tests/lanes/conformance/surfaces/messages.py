@@ -8,7 +8,7 @@ from jiter import from_json
 
 from conformance.case import Case, Start
 from conformance.reading import ReadCall, Reading, sse
-from conformance.surfaces import prompt, thinking_switch, with_fields
+from conformance.surfaces.request import prompt, thinking_switch, with_fields
 
 NAME = "messages"
 PATH = "/v1/messages"

@@ -7,7 +7,7 @@ from typing import Any
 
 from conformance.case import Case, Start
 from conformance.reading import ReadCall, Reading, sse
-from conformance.surfaces import prompt, thinking_switch, with_fields
+from conformance.surfaces.request import prompt, thinking_switch, with_fields
 
 NAME = "responses"
 PATH = "/v1/responses"
