@@ -17,6 +17,8 @@ from conformance.lines import Child, tree_environment
 #: A job (one case on one surface, all schedules) takes seconds; a host that is busy for
 #: so long hangs in the code under test.
 JOB_LIMIT_S = 900.0
+#: For a host to import the release.
+START_LIMIT_S = 900.0
 
 Job = dict[str, Any]
 Result = dict[str, Any]
@@ -102,7 +104,7 @@ class TreeAdapter:
         if self._closed.is_set():  # it may have been added too late
             host.end()
             raise AdapterError("the run has ended")
-        ready = host.ask({}, JOB_LIMIT_S) or {}
+        ready = host.ask({}, START_LIMIT_S) or {}
         if Path(ready.get("tree", "/")).resolve() != self.tree:
             where = f"; see {self.log}" if self.log else "; give --log FILE to see why"
             raise AdapterError(
