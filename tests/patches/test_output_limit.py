@@ -3,9 +3,11 @@
 cut to what the prompt leaves.
 """
 
+import os
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from window import BOUNDS, CONTEXT, application, ask, words
 
@@ -62,9 +64,7 @@ def test_truncation_leaves_room(bound: int) -> None:
 @pytest.mark.parametrize("bound", [None, 16])
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
 def test_a_prompt_that_leaves_no_room(path: str, bound: int | None) -> None:
-    from vllm.renderers.params import TokenizeParams
-
-    if not hasattr(TokenizeParams, "max_truncation_tokens"):
+    if Version(os.environ.get("VLLM_RELEASE", "v0.33.0")) < Version("v0.33.0"):
         pytest.skip("this release takes the prompt for one that fits")
     more = asked(path, 10)[0] - 1000
     fields = {} if bound is None else {BOUNDS[path]: bound}
