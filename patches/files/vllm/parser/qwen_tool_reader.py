@@ -123,7 +123,7 @@ _TAG = (
 )
 _TAGS = {True: re.compile(rf"</?think>|{_TAG}"), False: re.compile(_TAG)}
 # Only where no tag matches.
-_GARBLED = re.compile(rf"<tool_call>{_GAP}<function=(?P<garbled>[^\s<>]{{1,128}})")
+_GARBLED = re.compile(rf"<tool_call>{_GAP}<function=(?P<garbled>[^\s<>(]{{1,128}})")
 # What a tag may begin with; the standard library's search is the faster one.
 _BEGINNING = std_re.compile(r"</?(?:pa|fu|to|th|[pft]?\Z)")
 _CUT_CLOSING_TAGS = frozenset(
