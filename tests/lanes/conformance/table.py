@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Totals of the suite for each release, and the tables made of them."""
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -10,6 +9,7 @@ from typing import Any
 import results
 from conformance import SUITE_VERSION
 from conformance.check import HARMS
+from conformance.corpora import CORPORA
 from conformance.corpora import SUITE_VERSION as CORPORA_VERSION
 from conformance.report import TRAFFIC, Report
 from patchset.release import Release, load
@@ -165,7 +165,9 @@ def corpora_table(found: Iterable[Release]) -> str:
         if not run:
             continue
         by_reader = {name: _corpora(row) for name, row in run.items()}
-        names = dict.fromkeys(itertools.chain(*by_reader.values()))
+        names = [
+            name for name in NAMES if any(name in row for row in by_reader.values())
+        ]
         for corpus in names if release.default else ():
             counts = (by_reader.get(each, {}).get(corpus) for each in READERS)
             by_corpus.append([corpus, *map(_cell, counts), _worse(release, corpus)])
@@ -183,6 +185,8 @@ def corpora_table(found: Iterable[Release]) -> str:
 
 #: Rows of results/corpora: a server asked a sample, and the reader asked all.
 READERS = ("stock", "patched", "reader")
+#: The corpora in their order, spellings taken together.
+NAMES = list(dict.fromkeys(name.partition(":")[0] for name in CORPORA))
 
 
 def _corpora(row: results.Cell) -> dict[str, Counter[str]]:
