@@ -112,8 +112,9 @@ command("reproduce", "Build a published image again: REGISTRY/NAME:TAG")
 def verify(session: nox.Session) -> None:
     """Check a wheel, or an image's contents: FILE | IMAGE"""
     install(session, "server")
-    wheel = Path(session.posargs[-1] if session.posargs else "").suffix in ("", ".whl")
-    run(session, *(["patchset", "verify"] if wheel else ["image"]), *session.posargs)
+    names = [word for word in session.posargs if not word.startswith("-")]
+    image = names and not names[-1].endswith(".whl")
+    run(session, *(["image"] if image else ["patchset", "verify"]), *session.posargs)
 
 
 @nox.session
