@@ -17,7 +17,7 @@ CLOSED = "<think>\n\n</think>\n\n"
 
 
 def go_on(prefix: str, output: str, width: int | None) -> Any:
-    """Reasoning, text and calls behind a prefix."""
+    """Return reasoning, text and calls behind a prefix."""
     messages = [
         {"role": "user", "content": "How is a call written?"},
         {"role": "assistant", "content": CLOSED + prefix},
