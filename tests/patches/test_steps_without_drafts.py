@@ -14,6 +14,9 @@ class Common(SimpleNamespace):
     def replace(self, **fields: Any) -> "Common":
         return Common(**{**vars(self), **fields})
 
+    def compute_num_computed_tokens(self) -> torch.Tensor:
+        return self.seq_lens - self.query_start_loc.diff()
+
 
 @pytest.mark.parametrize("drafts", [[0, 3], [0, 0]])
 def test_the_attention_asks_for_what_was_accepted(

@@ -311,7 +311,12 @@ class Engine:
         self.scheduler.update_from_output(output, result)
         if not self.setting.ahead and self.setting.mtp:
             names = [name for name in result.req_ids if name in self.worker]
-            drafts = DraftTokenIds(names, [self.worker[name].drafts for name in names])
+            # A grammar takes the drafts of a request away now and then.
+            kept = [
+                self.worker[name].drafts if (self.steps + row) % 4 else []
+                for row, name in enumerate(names)
+            ]
+            drafts = DraftTokenIds(names, kept)
             self.scheduler.update_draft_token_ids(drafts)
 
     # The worker
@@ -440,7 +445,9 @@ class Engine:
         """The requests whose state is looked for behind the accepted tokens of their
         last step; those of the others, in the first column.
         """
-        found = set()
+        found = set[str]()
+        if not (runners.COUNTS_WITHOUT_DRAFTS or any(drafted.values())):
+            return found
         for name in names:
             own = self.worker[name]
             if self.setting.on_v2:

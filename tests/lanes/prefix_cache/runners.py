@@ -31,7 +31,12 @@ IS_V2 = HAS_V2 and "_is_default_v2_model_runner_model" not in source("config/vll
 #: it has awaited them, although rows that moved since have taken theirs along.
 _V1_MAPS = re.search(r"num_accepted_tokens\.np\[:num_reqs\]\[new_mask\] = 1", _V1)
 #: V1 marks rows that decode without drafts as rows that have drafted.
-V1_COUNTS_ALL = "decodes_without_drafts" in _V1
+V1_COUNTS_ALL = "zero_draft_decode_mask" in _V1
+#: The linear attention looks for such rows in a step in which no row has drafts, too.
+COUNTS_WITHOUT_DRAFTS = not re.search(
+    r"num_decode_draft_tokens_cpu\[[^]]*\]\s*\.sum\(\)\s*\.item\(\)\s*== 0",
+    source("v1/attention/backends/gdn_attn.py"),
+)
 
 
 @cache

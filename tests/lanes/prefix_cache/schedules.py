@@ -18,7 +18,7 @@ BLOCK = 12
 REQUESTS = 12
 #: A roomy cache and one that preempts; a step's budget that cuts prompts at uneven
 #: places.
-CACHES = ((140, 26), (56, 29))
+CACHES = ((140, 26), (56, 25))
 KS = (0, 3, 5, 7)
 MODES = {"off": False, "on": True}
 #: What is served, by name. Drafters' blocks divide that of the states, share a divisor
