@@ -41,6 +41,7 @@ FILES = (
     "tests/entrypoints/openai/responses/test_function_call*.py",
     "tests/entrypoints/openai/responses/test_errors.py",
     "tests/entrypoints/**/test_anthropic_messages_conversion.py",
+    "tests/v1/core/**/test_*.py",
 )
 #: Seconds for one test; those that wait for a model hub end by it.
 TEST_TIMEOUT = 60
