@@ -259,6 +259,9 @@ QUOTING = call("unknown", ("x", call("read", ("path", "/a")))) + "\n"
         # Within a held call no closing tag is held as well.
         "<tool_call><function=read><parameter=q></parameter><parameter=content>"
         "</parameter></function>`",
+        # A backslash and what it escapes.
+        '<tool_call>\n{"name": "read", "arguments": {"path": "a \\"b\\""}}\n</tool_call>',
+        "<function=read>\n<parameter=path>\n/a\n</parameter>\n</invoke>\n</tool_call>",
     ],
 )
 def test_pieces_do_not_matter(text: str) -> None:
@@ -270,6 +273,23 @@ def test_pieces_do_not_matter(text: str) -> None:
             for at in range(len(text)):
                 found = events([text[:at], text[at:]], cut=cut, **options)
                 assert found == expected, (options, cut, at)
+
+
+def test_what_an_empty_object_says() -> None:
+    text = "<tool_call>\n<function=read>\n{}\n</function>\n</tool_call>"
+    assert events(text) == events([text]) == [("CALL", "read"), ("CALL_END", "")]
+
+
+@pytest.mark.parametrize("tag", ["invoke", "function_invocation", "function_calls"])
+def test_a_closing_tag_of_another_frame(tag: str) -> None:
+    text = WHOLE.replace("</tool_call>", f"</{tag}>\n</tool_call>")
+    assert events(text) == events([text]) == events([WHOLE])
+
+
+def test_an_opening_is_in_a_call_before_the_tag_behind_it() -> None:
+    reader = QwenToolReader(TOOLS)
+    reader.feed("<tool_call>\n<function=read>\n")
+    assert reader.in_call
 
 
 HALF = call("write", ("path", "/a")).partition("\n</function>")[0]
@@ -345,6 +365,13 @@ def runs(*commands: str, **more: str) -> list[tuple[str, dict[str, str]]]:
     [
         # A quoted parameter claims the last closing sequence, but the end follows.
         (RUN + "\nw" + INVENTED + ENDS, runs("ls" + ENDS + "\nw" + INVENTED)),
+        # A tag that closes itself claims nothing.
+        (
+            f'{PATH}<parameter=content>\n<parameter name="a" />\n</parameter>'
+            + INVENTED
+            + ENDS,
+            [("write", {"path": "/a", "content": '<parameter name="a" />', "z": "v"})],
+        ),
         # A quoted block is open at the end: nothing is forgiven.
         (OPENED + "ls\n</parameter>\nw\n- " + OPENED + "x", []),
         # A tag given twice is one, and no closing sequence.

@@ -115,8 +115,10 @@ _GAP = rf"[\s\x1c-\x1f]{{0,{MAX_GAP}}}"
 _NAME = r"(?=[ \t\r\"']*[^<>\n \t\r\"'])[^<>\n]{1,128}"
 _TAG = (
     r"</(?:parameter|function|tool_call)>"
+    # The frame's end behind one of another format's frame.
+    rf"|</(?:invoke|function_invocation|function_calls?)>{_GAP}</tool_call>"
     rf"|<parameter=(?P<parameter>{_NAME})>"
-    r"|<parameter(?P<other>)(?:[ \t][^<>\n]{0,128})?>"
+    r"|<parameter(?P<other>)(?:[ \t][^<>\n]{0,128}(?<!/))?>"
     rf"|(?:<tool_call>{_GAP})?<function=(?P<opening>{_NAME})>"
     rf"(?={_GAP}(?:<parameter={_NAME}>|</function>|</tool_call>))"
     rf"|<tool_call>{_GAP}(?P<json>)(?=\{{)"
@@ -125,7 +127,7 @@ _TAGS = {True: re.compile(rf"</?think>|{_TAG}"), False: re.compile(_TAG)}
 # Only where no tag matches.
 _GARBLED = re.compile(rf"<tool_call>{_GAP}<function=(?P<garbled>[^\s<>(]{{1,128}})")
 # What a tag may begin with; the standard library's search is the faster one.
-_BEGINNING = std_re.compile(r"</?(?:pa|fu|to|th|[pft]?\Z)")
+_BEGINNING = std_re.compile(r"</?(?:pa|fu|to|th|in|[pfti]?\Z)")
 _CUT_CLOSING_TAGS = frozenset(
     kind.value[:end] for kind in _CLOSING for end in range(1, len(kind.value))
 )
@@ -158,7 +160,8 @@ class Lexer:
             self._add_text(tokens, text[start:at])
             tag, named = match.group(), match.lastgroup
             name = trim_name(match[named]) if named else ""
-            tokens.append(Token(Kind(named or tag), self.take_gap(), tag, name))
+            kind = Kind(named or tag[max(tag.rfind("</"), 0) :])
+            tokens.append(Token(kind, self.take_gap(), tag, name))
             start = at = match.end()
         end = len(text) if beginning is None else at
         self._add_text(tokens, text[start:end])
@@ -259,7 +262,7 @@ def read_garbled_call(
     body = body.strip().removeprefix(">").strip()
     if body.startswith("{"):
         found = _read_object(body)
-        is_call = bool(found) and all(key in declared for key in found or ())
+        is_call = found is not None and all(key in declared for key in found)
         return (_texts(found or {}), True) if is_call else ({}, False)
     values: dict[str, str] = {}
     *pieces, rest = body.split(Kind.PARAMETER_END.value)
@@ -314,18 +317,22 @@ class _Object:
         is_alone: and there is nothing but white space behind it.
     """
 
-    _MARKS = re.compile(r"\\.|[\"\[\]{}]", re.DOTALL)
+    _MARKS = re.compile(r"\\.?|[\"\[\]{}]", re.DOTALL)
 
     def __init__(self) -> None:
         self._depth = 0
+        self._escape = ""  # a backslash whose character is in the next piece
         self.in_string = False
         self.is_whole = False
         self.is_alone = True
 
     def add(self, text: str) -> None:
+        text, self._escape = self._escape + text, ""
         for match in () if self.is_whole else self._MARKS.finditer(text):
             mark = match[0]
-            if mark == '"':
+            if mark == "\\":
+                self._escape = mark
+            elif mark == '"':
                 self.in_string = not self.in_string
             elif not self.in_string and len(mark) == 1:
                 self._depth += 1 if mark in "[{" else -1
@@ -644,7 +651,9 @@ class QwenToolReader:
     @property
     def in_call(self) -> bool:
         """Whether a call is open, counted or held."""
-        return self._state in (*_CALL_STATES, _JSON_CALL, _GARBLED_CALL)
+        rest = self._lexer.rest.rstrip()  # an opening waits for the tag behind it
+        is_open = "<function=" in rest and rest.endswith(">")
+        return is_open or self._state in (*_CALL_STATES, _JSON_CALL, _GARBLED_CALL)
 
     @property
     def in_reasoning(self) -> bool:
