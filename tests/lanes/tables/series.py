@@ -28,7 +28,7 @@ def releases_table(found: list[Release]) -> str:
 def patches_table(found: list[Release]) -> str:
     """Return one row a patch: what it does, and the releases that have it.
 
-    Why it exists stands in the message of its diff. An empty cell of *upstream*: the
+    Why it exists stands in the message of its diff. An empty cell of *merged in*: the
     patch was not submitted.
     """
     by_name: dict[str, list[tuple[Release, Patch]]] = {}
@@ -42,13 +42,17 @@ def patches_table(found: list[Release]) -> str:
         # A tag in a text is shown, not rendered, and a bar ends no cell.
         what = html.escape(patch.subject, quote=False).replace("|", "\\|")
         status = dict(patch.trailers)["Upstream-Status"]
-        upstream = "" if status == "not submitted" else status
-        rows.append([name, what, upstream, where])
-    return results.table("patch | what it does | upstream | releases", rows)
+        upstream = (
+            "" if status == "not submitted" else status.removeprefix("merged in ")
+        )
+        rows.append([name, what, where, upstream])
+    return results.table("patch | what it does | releases | merged in", rows)
 
 
 def spans(users: list[Release], among: list[Release]) -> str:
-    """Return names of releases, three and more neighbours as "oldest to newest"."""
+    """Return names of releases; three and more neighbours as "oldest to newest", or
+    as "from" or "up to" where they reach the newest or the oldest one.
+    """
     if len(users) == len(among) > 2:
         return "all"
     words: list[str] = []
@@ -57,5 +61,12 @@ def spans(users: list[Release], among: list[Release]) -> str:
     runs = itertools.groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
     for _, run in runs:
         names = [among[number].name for _, number in run]
-        words += [f"{names[-1]} to {names[0]}"] if len(names) > 2 else names
+        if len(names) < 3:
+            words += names
+        elif names[0] == among[0].name:
+            words.append(f"from {names[-1]}")
+        elif names[-1] == among[-1].name:
+            words.append(f"up to {names[0]}")
+        else:
+            words.append(f"{names[-1]} to {names[0]}")
     return ", ".join(words)
