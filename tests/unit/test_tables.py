@@ -281,7 +281,7 @@ def test_a_patchs_words_are_shown_and_not_rendered(project: Project) -> None:
     header = HEADER.format(subject="Keep <tool_call> | as text & so on")
     project.add_patch("0001-first.diff", diff_line(5, "five"), header)
     text = series.patches_table(releases())
-    assert "Keep &lt;tool_call&gt; \\| as text &amp; so on" in text
+    assert "Keep &lt;tool_call&gt; | as text &amp; so on" in text
 
 
 def test_the_page_has_all_tables_and_the_readme_its_summary(five: Project) -> None:

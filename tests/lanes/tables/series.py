@@ -22,31 +22,26 @@ def releases_table(found: list[Release]) -> str:
         row = [name, release.tier, release.torch, targets, str(len(diffs))]
         rows.append(row)
     head = "release | tier | torch | official wheels | patches"
-    return results.table(head, rows)
+    return results.table(head, results.together(rows))
 
 
 def patches_table(found: list[Release]) -> str:
-    """Return one row a patch: what it does, and the releases that have it.
-
-    Why it exists stands in the message of its diff. An empty cell of *merged in*: the
-    patch was not submitted.
+    """Return one line a patch: the releases that have it, what became of it upstream if
+    it was submitted, and what it does. Why it exists stands in the message of its diff.
     """
     by_name: dict[str, list[tuple[Release, Patch]]] = {}
     for release in found:
         for patch in read_series(release).patches:
             by_name.setdefault(patch.name, []).append((release, patch))
-    rows = []
+    lines = []
     for name, users in by_name.items():
         patch = users[0][1]
         where = spans([release for release, _ in users], found)
-        # A tag in a text is shown, not rendered, and a bar ends no cell.
-        what = html.escape(patch.subject, quote=False).replace("|", "\\|")
+        what = html.escape(patch.subject, quote=False)  # a tag is shown, not rendered
         status = dict(patch.trailers)["Upstream-Status"]
-        upstream = (
-            "" if status == "not submitted" else status.removeprefix("merged in ")
-        )
-        rows.append([name, what, where, upstream])
-    return results.table("patch | what it does | releases | merged in", rows)
+        upstream = "" if status == "not submitted" else f"; {status}"
+        lines.append(f"- **{name}**, {where}{upstream}: {what}.\n")
+    return "".join(lines)
 
 
 def spans(users: list[Release], among: list[Release]) -> str:
