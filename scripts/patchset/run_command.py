@@ -74,6 +74,10 @@ def _ending(
     except (click.Abort, KeyboardInterrupt):
         told = PatchsetError("interrupted", again)
         told.exit_code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        told = PatchsetError(
+            "what this command wrote to has ended", "run it again without the pipe"
+        )
     except ConnectionError as error:
         told = UnavailableError(
             f"the network failed: {error}", "run the same command again"

@@ -33,6 +33,11 @@ from upstream.__main__ import compare
         ),
         (AdapterError("no tree"), 3, ("error: no tree",)),
         (
+            BrokenPipeError(),
+            3,
+            ("error: what this command wrote to", "next:  run it again without"),
+        ),
+        (
             OSError(errno.ENOSPC, "No space left on device"),
             3,
             ("error: the disk is full", "next:  free some space"),

@@ -60,4 +60,7 @@ def words(found: results.Cell) -> str:
 
 
 def _turns(cell: results.Cell) -> str:
-    return f"{cell['turns']['3']:.0%}" if cell else results.NOT_RUN
+    if not cell:
+        return results.NOT_RUN
+    share = cell["turns"]["3"]
+    return "wrong" if share is None else f"{share:.0%}"
