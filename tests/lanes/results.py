@@ -161,9 +161,18 @@ def table(head: str, rows: Iterable[Iterable[str]]) -> str:
 
 
 def together(rows: Iterable[list[str]]) -> list[list[str]]:
-    """Return the rows of releases; neighbours of equal figures share one."""
-    groups = itertools.groupby(rows, key=lambda row: row[1:])
-    return [[", ".join(row[0] for row in group), *same] for same, group in groups]
+    """Return the rows of releases; neighbours of equal figures share one, with the
+    oldest of the days in their last cells.
+    """
+
+    def figures(row: list[str]) -> list[str]:
+        return [*row[1:-1], row[-1].partition(" ")[2]]  # all but release and day
+
+    groups = [list(group) for _, group in itertools.groupby(rows, key=figures)]
+    return [
+        [", ".join(row[0] for row in group), *min(group, key=lambda row: row[-1])[1:]]
+        for group in groups
+    ]
 
 
 def fill(text: str, tables: Mapping[str, Callable[[], str]]) -> str:

@@ -86,15 +86,21 @@ def table(found: Iterable[Release]) -> str:
         ]
         day = results.taken(shown.values(), SUITE_VERSION, release.name)
         rows.append([release.name, *cells, *harms, _worse(release, "suite"), day])
-        for kind, run in shown.items() if release.name in K_BY_K else ():
-            drafts = [_right(run["adversarial"].get(name, {})) for name in DRAFTS]
-            by_k.append([release.name, kind, *drafts])
+        if release.name in K_BY_K:
+            asked = [run["adversarial"] for run in shown.values()]
+            drafts = [
+                " → ".join(_right(run.get(k, {})) for run in asked)
+                if any(run.get(k) for run in asked)
+                else "–"
+                for k in DRAFTS
+            ]
+            by_k.append([release.name, *drafts])
     if not rows:
         return f"{results.NOT_RUN}\n"
     head = f"release | {' | '.join(TRAFFIC)} | {' | '.join(HARMS)}"
     rows = results.together(rows)
     whole = results.table(f"{head} | worse than stock | taken", rows)
-    drafts_head = f"release, adversarial | | {' | '.join(DRAFTS)}"
+    drafts_head = f"release, adversarial | {' | '.join(DRAFTS)}"
     return whole + "\n" + results.table(drafts_head, by_k)
 
 

@@ -22,7 +22,7 @@ def releases_table(found: list[Release]) -> str:
         row = [name, release.tier, release.torch, targets, str(len(diffs))]
         rows.append(row)
     head = "release | tier | torch | official wheels | patches"
-    return results.table(head, results.together(rows))
+    return results.table(head, rows)
 
 
 def patches_table(found: list[Release]) -> str:
