@@ -8,6 +8,7 @@ shown with its day until the lane runs again.
 
 import datetime
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -24,8 +25,6 @@ KINDS = ("stock", "patched")
 NOT_RUN = "*not run*"
 #: Digits of sha256 in a row.
 DIGITS = 12
-#: Digits of a commit in a table.
-SHORT = 9
 _RECORDED = ("date", "commit", "suite")
 _MARKED = re.compile(
     r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL
@@ -116,8 +115,8 @@ def outdated(row: Cell, suite: int, release: str) -> list[str]:
 
 
 def taken(rows: Iterable[Cell], suite: int, release: str) -> str:
-    """Return the oldest day of some rows, and the commits of that day, as a table's
-    cell.
+    """Return the oldest day of some rows as a table's cell, and what has changed since;
+    their commits stand in ``results/``.
     """
     rows = list(rows)
     if not rows:
@@ -125,15 +124,11 @@ def taken(rows: Iterable[Cell], suite: int, release: str) -> str:
     changed = dict.fromkeys(
         what for row in rows for what in outdated(row, suite, release)
     )
-    oldest = min(row["date"] for row in rows)
-    commits = (row["commit"] for row in rows if row["date"] == oldest)
-    day = f"{oldest} {', '.join(dict.fromkeys(map(_short, commits)))}"
-    return f"{day} (earlier {' and '.join(changed)})" if changed else day
-
-
-def _short(commit: str) -> str:
-    digits, dash, dirty = commit.partition("-")
-    return f"{digits[:SHORT]}{dash}{dirty}"
+    notes = [f"earlier {', '.join(changed)}"] if changed else []
+    if any(row["commit"].endswith("-dirty") for row in rows):
+        notes.append("uncommitted")
+    day = min(row["date"] for row in rows)
+    return f"{day} ({'; '.join(notes)})" if notes else day
 
 
 def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
@@ -163,6 +158,21 @@ def table(head: str, rows: Iterable[Iterable[str]]) -> str:
     rule = "|" + "---|" * (head.count("|") + 1)
     lines = [f"| {head} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join(lines) + "\n"
+
+
+def together(rows: Iterable[list[str]]) -> list[list[str]]:
+    """Return the rows of releases; neighbours of equal figures share one, with the
+    oldest of the days in their last cells.
+    """
+
+    def figures(row: list[str]) -> list[str]:
+        return [*row[1:-1], row[-1].partition(" ")[2]]  # all but release and day
+
+    groups = [list(group) for _, group in itertools.groupby(rows, key=figures)]
+    return [
+        [", ".join(row[0] for row in group), *min(group, key=lambda row: row[-1])[1:]]
+        for group in groups
+    ]
 
 
 def fill(text: str, tables: Mapping[str, Callable[[], str]]) -> str:

@@ -61,14 +61,14 @@ def test_a_changed_series_or_suite_warns_and_hides_nothing(five: Project) -> Non
     results.keep("cpu", 1, "v1.2.0", "patched", {})
     results.keep("cpu", 1, "v1.2.0", "stock", {})
     rows = results.read("cpu", "v1.2.0")
-    day = f"{rows['stock']['date']} {rows['stock']['commit'][:9]}"
+    day = rows["stock"]["date"]
     assert results.taken(rows.values(), 1, "v1.2.0") == day
     assert not results.warnings("cpu", 1, releases())
     five.add_patch("0002-second.diff", diff_line(30, "thirty"))
     five.run("refresh")
     assert results.taken([rows["stock"]], 1, "v1.2.0") == day
     late = results.taken([rows["patched"]], 2, "v1.2.0")
-    assert late == f"{day} (earlier suite and series)"
+    assert late == f"{day} (earlier suite, series)"
     assert results.warnings("cpu", 1, releases()) == [
         "v1.2.0, cpu: series changed since patched"
     ]
@@ -101,6 +101,13 @@ def test_marked_tables_are_filled_and_unknown_ones_refused() -> None:
     assert made == "a\n<!-- table: one -->\n| new |\n<!-- end of table -->\nb\n"
     with pytest.raises(PatchsetError, match="names no table"):
         results.fill(text, {})
+
+
+def test_neighbours_of_equal_figures_share_a_row() -> None:
+    new, old, late = "2026-11-26", "2026-11-25", "2026-11-24 (earlier suite)"
+    rows = [["v4", "1", new], ["v3", "1", old], ["v2", "1", late]]
+    rows += [["v1", "2", late], ["v0", "1", late]]
+    assert results.together(rows) == [["v4, v3", "1", old], *rows[2:]]
 
 
 NEW, OLD = "v0.33.0", "v0.27.1"
@@ -137,10 +144,12 @@ def test_conformance_counts_harms_and_ordinary_traffic_apart(rows: Path) -> None
     assert "| ran | bytes | lost | text | refused | form | worse than stock |" in head
     figures = "| 9/9 → 9/9 | 997/1000 → 1000/1000 | 2 → 0 | 1 → 0 | 0 → 0 |"
     assert figures in line and line.endswith(f"| 7 → 0 | – | {day()} |")
-    assert by_k[0].startswith(f"| {NEW} | stock | 997/1000 | – |")
+    assert by_k[0].startswith(f"| {NEW} | 997/1000 → 1000/1000 | – |")
     conformance.keep_guard(NEW, {"suite": Counter(cases=9, worse=2, reasoned=1)})
     line = conformance.table([load(NEW)]).splitlines()[2]
     assert line.endswith(f"| 2/9, 1 exempt | {day()} |")
+    conformance.keep_guard(NEW, {"suite": Counter(cases=9, worse=2, reasoned=2)})
+    assert "| 2/9 exempt |" in conformance.table([load(NEW)])
     # 0 % means none.
     release = load(NEW)
     assert conformance.share(release, "stock", ("ran",)) == "1 %"
@@ -164,7 +173,7 @@ def test_clients_stand_beside_each_other_and_gaps_are_said(rows: Path) -> None:
     assert new.startswith(f"| {NEW} | 2/8 → 6/8 | 4 → 2 | 2 → 0 |")
     assert new.endswith(f"| 2 | {day()} |")
     assert gaps.startswith(f"| {OLD} | *not run* → 1/4 | *not run* → 2 |")
-    late = f"2026-01-02 {'c' * 9}-dirty (earlier series)"
+    late = "2026-01-02 (earlier series; uncommitted)"
     assert gaps.endswith(f"| *not run* | {late} |")
     assert by_client[-1] == "| qwen code | chat, responses | 1/4 → 3/4 |"
 
@@ -273,7 +282,7 @@ def test_a_patchs_words_are_shown_and_not_rendered(project: Project) -> None:
     header = HEADER.format(subject="Keep <tool_call> | as text & so on")
     project.add_patch("0001-first.diff", diff_line(5, "five"), header)
     text = series.patches_table(releases())
-    assert "Keep &lt;tool_call&gt; \\| as text &amp; so on" in text
+    assert "Keep &lt;tool_call&gt; | as text &amp; so on" in text
 
 
 def test_the_page_has_all_tables_and_the_readme_its_summary(five: Project) -> None:

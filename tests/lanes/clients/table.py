@@ -91,7 +91,7 @@ def table(found: Iterable[Release]) -> str:
         f"release | right | {' | '.join(TITLES.values())} | right on stock only | taken"
     )
     by_client = results.table("client, default release | API | right", clients)
-    return results.table(head, rows) + "\n" + by_client
+    return results.table(head, results.together(rows)) + "\n" + by_client
 
 
 def _by_client(cells: dict[str, Any]) -> list[list[str]]:

@@ -51,12 +51,14 @@ def keep_corpora(report: Report, sample: int) -> None:
 
 def _worse(release: Release, group: str) -> str:
     """Return cases that are worse than stock, of all; *exempt*: the format has the
-    reason.
+    reason, for all of them if no number is said.
     """
     kept = results.read(LANE, release.name).get(GUARD, {}).get("guard", {})
     if group not in kept:
         return "–"
     count = Counter(kept[group])
+    if count["reasoned"] == count["worse"] > 0:
+        return f"{count['worse']}/{count['cases']} exempt"
     reasoned = f", {count['reasoned']} exempt" if count["reasoned"] else ""
     return f"{count['worse']}/{count['cases']}{reasoned}"
 
@@ -84,14 +86,21 @@ def table(found: Iterable[Release]) -> str:
         ]
         day = results.taken(shown.values(), SUITE_VERSION, release.name)
         rows.append([release.name, *cells, *harms, _worse(release, "suite"), day])
-        for kind, run in shown.items() if release.name in K_BY_K else ():
-            drafts = [_right(run["adversarial"].get(name, {})) for name in DRAFTS]
-            by_k.append([release.name, kind, *drafts])
+        if release.name in K_BY_K:
+            asked = [run["adversarial"] for run in shown.values()]
+            drafts = [
+                " → ".join(_right(run.get(k, {})) for run in asked)
+                if any(run.get(k) for run in asked)
+                else "–"
+                for k in DRAFTS
+            ]
+            by_k.append([release.name, *drafts])
     if not rows:
         return f"{results.NOT_RUN}\n"
     head = f"release | {' | '.join(TRAFFIC)} | {' | '.join(HARMS)}"
+    rows = results.together(rows)
     whole = results.table(f"{head} | worse than stock | taken", rows)
-    drafts_head = f"release, adversarial | | {' | '.join(DRAFTS)}"
+    drafts_head = f"release, adversarial | {' | '.join(DRAFTS)}"
     return whole + "\n" + results.table(drafts_head, by_k)
 
 
@@ -178,7 +187,7 @@ def corpora_table(found: Iterable[Release]) -> str:
     if not rows:
         return f"{results.NOT_RUN}\n"
     readers = "stock server | patched server | patched reader alone"
-    whole = results.table(f"release | {readers} | taken", rows)
+    whole = results.table(f"release | {readers} | taken", results.together(rows))
     head = f"corpus, default release | {readers} | worse than stock"
     return whole + "\n" + results.table(head, by_corpus)
 

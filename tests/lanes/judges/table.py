@@ -68,7 +68,7 @@ def _judged(
                 ]
             )
     head = f"release | not streamed | streamed | {' | '.join(whole)} | taken"
-    return results.table(head, rows) if rows else ""
+    return results.table(head, results.together(rows)) if rows else ""
 
 
 def _not_streamed(cell: results.Cell) -> str:

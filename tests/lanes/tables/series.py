@@ -26,29 +26,28 @@ def releases_table(found: list[Release]) -> str:
 
 
 def patches_table(found: list[Release]) -> str:
-    """Return one row a patch: what it does, and the releases that have it.
-
-    Why it exists stands in the message of its diff. An empty cell of *upstream*: the
-    patch was not submitted.
+    """Return one line a patch: the releases that have it, what became of it upstream if
+    it was submitted, and what it does. Why it exists stands in the message of its diff.
     """
     by_name: dict[str, list[tuple[Release, Patch]]] = {}
     for release in found:
         for patch in read_series(release).patches:
             by_name.setdefault(patch.name, []).append((release, patch))
-    rows = []
+    lines = []
     for name, users in by_name.items():
         patch = users[0][1]
         where = spans([release for release, _ in users], found)
-        # A tag in a text is shown, not rendered, and a bar ends no cell.
-        what = html.escape(patch.subject, quote=False).replace("|", "\\|")
+        what = html.escape(patch.subject, quote=False)  # a tag is shown, not rendered
         status = dict(patch.trailers)["Upstream-Status"]
-        upstream = "" if status == "not submitted" else status
-        rows.append([name, what, upstream, where])
-    return results.table("patch | what it does | upstream | releases", rows)
+        upstream = "" if status == "not submitted" else f"; {status}"
+        lines.append(f"- **{name}**, {where}{upstream}: {what}.\n")
+    return "".join(lines)
 
 
 def spans(users: list[Release], among: list[Release]) -> str:
-    """Return names of releases, three and more neighbours as "oldest to newest"."""
+    """Return names of releases; three and more neighbours as "oldest to newest", or
+    as "from" or "up to" where they reach the newest or the oldest one.
+    """
     if len(users) == len(among) > 2:
         return "all"
     words: list[str] = []
@@ -57,5 +56,12 @@ def spans(users: list[Release], among: list[Release]) -> str:
     runs = itertools.groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
     for _, run in runs:
         names = [among[number].name for _, number in run]
-        words += [f"{names[-1]} to {names[0]}"] if len(names) > 2 else names
+        if len(names) < 3:
+            words += names
+        elif names[0] == among[0].name:
+            words.append(f"from {names[-1]}")
+        elif names[-1] == among[-1].name:
+            words.append(f"up to {names[0]}")
+        else:
+            words.append(f"{names[-1]} to {names[0]}")
     return ", ".join(words)
