@@ -91,6 +91,7 @@ class Setting:
         v2: The model runner (None: what the release takes).
         ranks: Data parallel ranks: above 1, steps begin without new prompts now and
             then, because another rank decodes.
+        grammar: One takes the drafts of a request away now and then.
         longest: Of a request, in tokens.
     """
 
@@ -107,6 +108,7 @@ class Setting:
     unit: int = 0
     v2: bool | None = None
     ranks: int = 1
+    grammar: bool = False
     longest: int = 512
 
     @property
@@ -311,11 +313,10 @@ class Engine:
         self.scheduler.update_from_output(output, result)
         if not self.setting.ahead and self.setting.mtp:
             names = [name for name in result.req_ids if name in self.worker]
-            # A grammar takes the drafts of a request away now and then.
-            kept = [
-                self.worker[name].drafts if (self.steps + row) % 4 else []
-                for row, name in enumerate(names)
-            ]
+            kept = [self.worker[name].drafts for name in names]
+            for row in range(len(kept)) if self.setting.grammar else ():
+                if (self.steps + row) % 4 == 0:
+                    kept[row] = []
             drafts = DraftTokenIds(names, kept)
             self.scheduler.update_draft_token_ids(drafts)
 

@@ -80,6 +80,7 @@ def setting(shape: str, mode: str, k: int, cache: int) -> Setting:
         blocks,
         scale * budget,
         ahead=MODES[mode],
+        grammar=True,
         **{**given, **sizes},
     )
 
