@@ -286,6 +286,14 @@ def test_a_closing_tag_of_another_frame(tag: str) -> None:
     assert events(text) == events([text]) == events([WHOLE])
 
 
+@pytest.mark.parametrize("opening", ["<parameter=content>\n", "<parameter=content>"])
+def test_a_value_keeps_a_closing_tag_of_another_format(opening: str) -> None:
+    for value in ("</invoke>", "<invoke>\nx\n</invoke>"):
+        text = f"<tool_call>\n<function=write>\n{opening}{value}\n</tool_call>"
+        found = events([text])
+        assert found == events(text) and ("VALUE", value) in found
+
+
 def test_an_opening_is_in_a_call_before_the_tag_behind_it() -> None:
     reader = QwenToolReader(TOOLS)
     reader.feed("<tool_call>\n<function=read>\n")

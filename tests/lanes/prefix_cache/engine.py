@@ -91,7 +91,7 @@ class Setting:
         v2: The model runner (None: what the release takes).
         ranks: Data parallel ranks: above 1, steps begin without new prompts now and
             then, because another rank decodes.
-        grammar: One takes the drafts of a request away now and then.
+        grammar: Whether one takes a request's drafts away now and then.
         longest: Of a request, in tokens.
     """
 
@@ -314,9 +314,11 @@ class Engine:
         if not self.setting.ahead and self.setting.mtp:
             names = [name for name in result.req_ids if name in self.worker]
             kept = [self.worker[name].drafts for name in names]
-            for row in range(len(kept)) if self.setting.grammar else ():
-                if (self.steps + row) % 4 == 0:
-                    kept[row] = []
+            if self.setting.grammar:
+                kept = [
+                    drafts if (self.steps + row) % 4 else []
+                    for row, drafts in enumerate(kept)
+                ]
             drafts = DraftTokenIds(names, kept)
             self.scheduler.update_draft_token_ids(drafts)
 

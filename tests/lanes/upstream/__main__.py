@@ -95,6 +95,21 @@ def exceptions(pinned: release.Release) -> set[str]:
         ) from error
 
 
+def hub(folder: Path) -> None:
+    """Make a cache of the model hub with what vLLM's own tests of the scheduler ask of
+    it: the configuration of a model, without weights.
+    """
+    from transformers import OPTConfig
+
+    revision = "0" * 40
+    model = folder / "hub" / "models--facebook--opt-125m"
+    OPTConfig(architectures=["OPTForCausalLM"]).save_pretrained(
+        model / "snapshots" / revision
+    )
+    (model / "refs").mkdir()
+    (model / "refs" / "main").write_text(revision)
+
+
 def outcomes(tree: Path, log: Path) -> dict[str, str]:
     """Run the tree's tests in a process of their own.
 
@@ -115,12 +130,14 @@ def outcomes(tree: Path, log: Path) -> dict[str, str]:
         )
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch, "outcomes.json")
+        hub(Path(scratch))
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(
                 [str(tree), str(Path(__file__).parent.parent)]
             ),
             "UPSTREAM_OUTCOMES": str(place),
             "VLLM_TARGET_DEVICE": "cpu",
+            "HF_HOME": scratch,
             "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",
         }

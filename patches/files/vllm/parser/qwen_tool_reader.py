@@ -115,7 +115,7 @@ _GAP = rf"[\s\x1c-\x1f]{{0,{MAX_GAP}}}"
 _NAME = r"(?=[ \t\r\"']*[^<>\n \t\r\"'])[^<>\n]{1,128}"
 _TAG = (
     r"</(?:parameter|function|tool_call)>"
-    # The frame's end behind one of another format's frame.
+    # The frame's end, behind another format's closing tag.
     rf"|</(?:invoke|function_invocation|function_calls?)>{_GAP}</tool_call>"
     rf"|<parameter=(?P<parameter>{_NAME})>"
     r"|<parameter(?P<other>)(?:[ \t][^<>\n]{0,128}(?<!/))?>"
@@ -1123,6 +1123,8 @@ class QwenToolReader:
             return self._end_in_call(token)
         if self._hold_is_over(token):
             return self._quote_calls(self._at - 1)
+        if kind is Kind.TOOL_CALL_END and token.text != TOOL_CALL_END:
+            return self._split_end(token)
         self._tag_gap, self._tag_indent = split_gap(token.gap, starts_line)
         if kind is Kind.PARAMETER_END:
             return self._parameter_end(token)
@@ -1133,6 +1135,16 @@ class QwenToolReader:
         if kind is Kind.OPENING:
             return self._opening_in_value(token)
         return self._literal(token, self._at)
+
+    def _split_end(self, token: Token) -> State:
+        """Another format's closing tag that no tag of this frame precedes is text."""
+        tag, end, rest = token.text.partition(">")
+        self._at -= 1
+        self._tokens[self._at : self._at + 1] = (
+            Token(Kind.TEXT, self._tokens[self._at].gap, tag + end),
+            Token(token.kind, rest.removesuffix(TOOL_CALL_END), TOOL_CALL_END),
+        )
+        return self._state
 
     def _literal(self, token: Token, end: int) -> State:
         """The tag, and those behind it before *end*, are the value's."""
