@@ -104,7 +104,7 @@ def table(receipt: Receipt) -> str:
         f"- patched files {receipt['series'][:DIGITS]} "
         f"({len(receipt['files'])} files, sums checked where they were served), "
         f"this file {receipt['program'][:DIGITS]}, model {receipt['model'][:40]}",
-        f"- taken {receipt['taken']}, {receipt['seconds']} s; "
+        f"- taken {receipt['taken']}, {receipt['seconds']} s of servers; "
         f"not run: {', '.join(receipt['left']) or 'nothing'}",
         *(f"- kernels, {k}: {v}" for k, v in receipt["kernels"].items()),
         *_shared(receipt.get("at_once", 1)),
