@@ -184,6 +184,7 @@ def written(folder: Path, **changed: Any) -> Path:
 def test_a_receipt_of_the_series_is_taken_and_shown(tmp_path: Path, rows: Path) -> None:
     read = check.check(written(tmp_path))
     assert "| graphs, k = 3 | patched | 7/9 | 90% 80% 70% | 9 |" in report.table(read)
+    assert "tokens/s" not in report.table({**read, "target": "cpu"})
     found = [release.load("v0.33.0")]
     assert check.table(found, "cuda") == "*not run*\n"
     assert check.keep(read).name == "v0.33.0-nvidia-t4.json"

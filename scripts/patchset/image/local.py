@@ -209,6 +209,4 @@ def how_to_serve(patched: PatchedRelease, folder: Path) -> list[str]:
         name,
         *_SERVE[patched.target],
     ]
-    if patched.pin.name == "v0.28.0":  # docs/serving.md, prefix caching
-        command.append("--no-enable-prefix-caching")
     return [*lines, "To serve:", "  " + " \\\n    ".join(command)]

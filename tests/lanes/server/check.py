@@ -91,7 +91,7 @@ def table(found: Iterable[Release], target: str) -> str:
             if receipt["target"] == target:
                 gpus = receipt["machine"]["gpus"]
                 day = receipt["taken"] + " (earlier series)" * (not is_current(receipt))
-                shown = report.rows(receipt["servers"])
+                shown = report.rows(receipt)
                 rows += [[*gpus[:1], release.name, *row, day] for row in shown]
-    head = (*["GPU"] * (target == "cuda"), "release", *report.COLUMNS, "taken")
+    head = (*["GPU"] * (target == "cuda"), "release", *report.columns(target), "taken")
     return results.table(" | ".join(head), rows) if rows else f"{results.NOT_RUN}\n"

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,9 @@ Receipt = dict[str, Any]
 FORMAT = 2
 #: Digits of a sha256 that name a series in tables.
 DIGITS = 12
-COLUMNS = (
-    "server",
-    "variant",
-    "right of all",
-    "accepted by position",
-    "tokens/s",
-    "between chunks, p50 / p99",
-    "streams",
-)
+_ANSWERS = ("server", "variant", "right of all", "accepted by position")
+#: Of GPUs alone: on a CPU it varies with whatever else the machine does.
+_PACE = ("tokens/s", "between chunks, p50 / p99", "streams")
 _SERIAL = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f-]+|\b\d+\.\d+\.\d+\.\d+\b")
 #: What a program or a user said, which may name the machine.
 _FREE = ("model", "arguments", "failures", "servers", "kernels")
@@ -93,7 +87,7 @@ def faults(receipt: Receipt) -> str:
 
 def table(receipt: Receipt) -> str:
     """Return the receipt in Markdown: where it ran, and stock beside patched."""
-    machine = receipt["machine"]
+    machine, head = receipt["machine"], columns(receipt["target"])
     image = "official image" if machine["official_image"] else "no official image"
     where = ", ".join(machine["gpus"]) or f"CPU, no GPU: {machine['cpu']}"
     lines = [
@@ -107,11 +101,11 @@ def table(receipt: Receipt) -> str:
         f"- taken {receipt['taken']}, {receipt['seconds']} s of servers; "
         f"not run: {', '.join(receipt['left']) or 'nothing'}",
         *(f"- kernels, {k}: {v}" for k, v in receipt["kernels"].items()),
-        *_shared(receipt.get("at_once", 1)),
+        *_shared(receipt),
         "",
-        f"| {' | '.join(COLUMNS)} |",
-        "|---" * len(COLUMNS) + "|",
-        *(f"| {' | '.join(row)} |" for row in rows(receipt["servers"])),
+        f"| {' | '.join(head)} |",
+        "|---" * len(head) + "|",
+        *(f"| {' | '.join(row)} |" for row in rows(receipt)),
         *_recalled(receipt.get("recall", [])),
     ]
     return "\n".join(lines) + "\n"
@@ -153,18 +147,25 @@ def recall_share(one: dict[str, Any]) -> float:
     return float(one["hits"] / max(one["queries"], 1))
 
 
-def _shared(at_once: int) -> list[str]:
-    """Return a line of the table, if one server had not the machine alone."""
+def _shared(receipt: Receipt) -> list[str]:
+    """Return a line of the table, if no server that is paced had the machine alone."""
+    at_once = receipt.get("at_once", 1)
     said = f"- {at_once} servers at a time: their pace is not that of one alone"
-    return [said] if at_once > 1 else []
+    return [said] if at_once > 1 and receipt["target"] != "cpu" else []
 
 
-def rows(servers: Iterable[dict[str, Any]]) -> list[list[str]]:
+def columns(target: str) -> tuple[str, ...]:
+    """Return the heads of the table of servers."""
+    return _ANSWERS if target == "cpu" else (*_ANSWERS, *_PACE)
+
+
+def rows(receipt: Receipt) -> list[list[str]]:
     """Return a row for each server; stock before patched."""
     order = sorted(
-        servers, key=lambda s: (s["cell"], s["mtp"], s["variant"] == "patched")
+        receipt["servers"],
+        key=lambda s: (s["cell"], s["mtp"], s["variant"] == "patched"),
     )
-    return [
+    found = [
         [
             f"{one['cell']}, k = {one['mtp']}",
             one["variant"],
@@ -176,3 +177,4 @@ def rows(servers: Iterable[dict[str, Any]]) -> list[list[str]]:
         ]
         for one in order
     ]
+    return [row[: len(columns(receipt["target"]))] for row in found]
