@@ -8,6 +8,7 @@ import pytest
 from conformance import guard
 from conformance.case import parse
 from conformance.check import HARMS
+from conformance.report import Report
 
 RAN = ["runs", "f", '{"a": "x"}']
 OTHER = ["runs", "f", '{"a": "y"}']
@@ -75,6 +76,19 @@ def test_without_a_right_reading_a_client_s_doing_counts(
     case = _case(open_=True)
     worse, _ = guard.compare([case], [_result(acts=stock)], [_result(acts=patched)])
     assert [one.patched for one in worse] == [harm] * bool(harm)
+
+
+def test_other_schedules_are_not_compared() -> None:
+    patched = _result() | {"wrong": {"split@3": ["ran", "because"]}}
+    stock = _result() | {"right": ["w1", "split@3"]}
+    assert guard.compare([_case()], [stock], [patched])[0] == []
+
+
+def test_the_suite_is_kept_without_the_corpora() -> None:
+    other = _result() | {"case": "corpora/holdout/1"}
+    both = [one | {"ordinary": False, "sdk": {}} for one in (_result(), other)]
+    kept = Report("tree", "stock", "", results=both).document()
+    assert kept["traffic"]["adversarial"]["k=0"]["all"] == 1
 
 
 def test_what_was_probably_meant_counts_by_its_calls() -> None:

@@ -21,6 +21,7 @@ from patchset.release import load
 
 READER = "files/vllm/parser/qwen_tool_reader.py"
 SURFACES = ("chat", "responses", "messages")
+QUICK = r"w1|mtp5#.*"
 
 
 def resolve(name: str, kind: str) -> Path:
@@ -93,7 +94,12 @@ def resolve(name: str, kind: str) -> Path:
 )
 @click.option("--full", is_flag=True, help="All two-way splits.")
 @click.option("--quick", is_flag=True, help="Only not streamed, k = 0 and k = 5.")
-@click.option("--guard", is_flag=True, help="Compare with stock: what is worse?")
+@click.option(
+    "--guard",
+    is_flag=True,
+    help="Compare with stock: what is worse? With --results all schedules are asked, "
+    "and the totals of both trees are kept as well.",
+)
 @click.option(
     "--sample", default=40, show_default=True, help="Cases of each corpus; 0: all."
 )
@@ -140,7 +146,7 @@ def command(
     if pair:
         first, second = pair.split("/")
         parsers = {"qwen3": ["--reasoning-parser", first, "--tool-call-parser", second]}
-    pattern = SCHEDULES if guard else r"w1|mtp5#.*" if quick else None
+    pattern = SCHEDULES if guard and not keep else QUICK if quick else None
     if mtp is not None:
         pattern = "w1" if mtp == 0 else rf"mtp{mtp}#.*"
     asked: list[Job] = []
@@ -186,13 +192,13 @@ def command(
         if not guard:
             show(report, limit=failures)
         reports.append(report)
-    if guard:
-        return _compare(chosen, reports, failures, keep)
     for report in reports if keep else ():
         if report.by_corpus():
             table.keep_corpora(report, sample)
-        else:
+        if any(group(result["case"]) == "suite" for result in report.results):
             table.keep(report.document(), pair)
+    if guard:
+        return _compare(chosen, reports, failures, keep)
     return 0 if keep or all(report.is_right() for report in reports) else 1
 
 

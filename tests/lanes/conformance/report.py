@@ -3,7 +3,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.console import Console
@@ -137,13 +137,15 @@ class Report:
             print(f"{name:20} {words(tally)}{apart if tally['ambiguous'] else ''}")
 
     def document(self) -> dict[str, Any]:
-        """Return what is kept of it."""
+        """Return what is kept of the suite."""
+        suite = [one for one in self.results if group(one["case"]) == "suite"]
+        ours = replace(self, results=suite)
         return {
             "kind": self.kind,
             "release": self.release,
-            "sdk": len(self.by_sdk()),
+            "sdk": len(ours.by_sdk()),
             "traffic": {
-                name: self.tally(ordinary=name == "ordinary") for name in TRAFFIC
+                name: ours.tally(ordinary=name == "ordinary") for name in TRAFFIC
             },
         }
 

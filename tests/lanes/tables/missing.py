@@ -37,30 +37,35 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
     """Yield lane, row, and the module with the arguments that make it, of a release."""
     name = release.name
     frozen = release.tier == "frozen"
+    quick = frozen and name not in K_BY_K
+    # One run judges both trees: the suite and, of maintained releases, the corpora.
+    whole = ("conformance", name, "--guard", "--sample", SAMPLE, "--results")
     for kind in ("patched",) if frozen and name not in FROZEN_STOCK else results.KINDS:
         stock = ("--stock",) if kind == "stock" else ()
-        quick = ("--quick",) if frozen and name not in K_BY_K else ()
-        yield "conformance", kind, ("conformance", name, *stock, *quick, "--results")
-        if frozen:
-            continue
-        every = ("--case", "corpora", "--sample", SAMPLE)
-        yield "corpora", kind, ("conformance", name, *stock, *every, "--results")
-        for pair in PAIRS if release.default else ():
-            words = ("conformance", name, *stock, "--pair", pair)
-            yield "conformance", f"{kind} {pair}", (*words, "--results")
+        words = ("conformance", name, *stock, "--quick", "--results")
+        yield "conformance", kind, words if quick else whole
+    if not quick:
+        yield "conformance", "patched guard", whole
     if (paths.patches_dir() / "plugin" / plugin.PACKAGE / f"{name}.sha256").is_file():
         wheel = ("--plugin", str(plugin.build()))
-        yield "conformance", "plugin", ("conformance", name, *wheel, "--results")
+        yield (
+            "conformance",
+            "plugin",
+            ("conformance", name, *wheel, "--quick", "--results"),
+        )
     if frozen:
         return
-    guard = ("conformance", name, "--guard", "--sample", SAMPLE, "--results")
-    yield "conformance", "patched guard", guard
-    client = (name, "--both", "--results")
+    for kind in results.KINDS:
+        yield "corpora", kind, whole
+        for pair in PAIRS if release.default else ():
+            stock = ("--stock",) if kind == "stock" else ()
+            words = ("conformance", name, *stock, "--pair", pair, "--quick")
+            yield "conformance", f"{kind} {pair}", (*words, "--results")
     yield "prefix_cache", "patched", ("prefix_cache", name, "--results")
     for judge in ("bfcl", "canitoolcall"):
         yield judge, "patched", ("judges", judge, name, "--both", "--results")
     yield "bench", "patched", ("bench", name, "--results")
-    yield "clients", "patched", ("clients", *client)
+    yield "clients", "patched", ("clients", name, "--both", "--results")
     if release.default:
         yield (
             "corpora",
@@ -83,6 +88,11 @@ def is_missing(lane: str, release: Release, row: str) -> bool:
     return found is None or bool(results.outdated(found, SUITES[lane], release.name))
 
 
+def _missing(asked: list[tuple[str, Release, str, Command]]) -> list[Command]:
+    """Return the commands, each once, whose rows are missing."""
+    return list(dict.fromkeys(each[3] for each in asked if is_missing(*each[:3])))
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", metavar="[RELEASE]...", nargs=-1)
 @click.option(
@@ -94,24 +104,25 @@ def is_missing(lane: str, release: Release, row: str) -> bool:
 def command(names: tuple[str, ...], lanes: tuple[str, ...], only_list: bool) -> None:
     """Run the lanes whose results are missing or out of date.
 
-    Of each RELEASE, or of all; of frozen ones the suite alone, at k = 0 and 5. Hours; what is done is
-    kept, so that the same command goes on after an interruption. Exit status 1:
-    something is left.
+    Of each RELEASE, or of all; of frozen ones the suite alone, at k = 0 and 5, as of
+    plugins and other pairs of parsers. Hours; what is done is kept, so that the same
+    command goes on after an interruption. Exit status 1: something is left.
     """
     chosen = [load(name) for name in names] or list(releases())
-    left = [
+    asked = [
         (lane, release, row, words)
         for release in chosen
         for lane, row, words in commands(release)
-        if lane in (lanes or (lane,)) and is_missing(lane, release, row)
+        if lane in (lanes or (lane,))
     ]
     began = time.monotonic()
-    for number, (_, _, _, words) in enumerate([] if only_list else left, 1):
+    todo = _missing(asked)
+    for number, words in enumerate([] if only_list else todo, 1):
         minutes = (time.monotonic() - began) / 60
-        console.note(f"{number} of {len(left)}, {minutes:.0f} min: {shlex.join(words)}")
+        console.note(f"{number} of {len(todo)}, {minutes:.0f} min: {shlex.join(words)}")
         subprocess.run([sys.executable, "-m", *words], check=False)
-    left = [each for each in left if is_missing(*each[:3])]
-    for _, _, _, words in left:
+    left = _missing(asked)
+    for words in left:
         console.note(f"left: {shlex.join(words)}")
     console.note(f"{len(left)} left")
     sys.exit(1 if left else 0)
