@@ -68,7 +68,7 @@ def trees(session: nox.Session, *groups: str) -> tuple[list[str], list[str]]:
         every = "--all" in session.posargs
         pins = {pin.parent.name: nox.project.load_toml(pin) for pin in PINS}
         names = [name for name, pin in pins.items() if every or "default" in pin]
-    if not {"-h", "--help", "--list"} & set(options):
+    if not {"-h", "--help", "--list", "--reader"} & set(options):
         for name in names:
             run(session, "patchset", "apply", name)
     return options, [f"v{name.removeprefix('v')}" for name in names]

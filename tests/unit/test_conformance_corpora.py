@@ -9,7 +9,7 @@ from conformance.case import Call, Case
 from conformance.corpora import CORPORA, fragments, ordinary, sloppy
 from conformance.corpora import spelling as spellings
 from conformance.corpora.case import make
-from conformance.corpora.reader import Reader
+from conformance.corpora.reader import Reader, alone
 from conformance.reading import ReadCall, Reading
 from conformance.report import Report
 from patchset import paths
@@ -180,3 +180,13 @@ def test_cases_of_corpora_are_chosen_by_name() -> None:
     assert len(names("corpora/closers", sample=3)) == 3
     (one,) = names("corpora/closers/</function> forgotten at the end")
     assert one in names("corpora/clo*")
+
+
+def test_a_cut_is_as_wrong_as_the_whole() -> None:
+    reader = Reader(paths.patches_dir() / READER)
+    case = next(iter(CORPORA["ordinary"]()))
+    expected = case.expected.model_copy(update={"content": "other"})
+    wrong = case.model_copy(update={"expected": expected})
+    for one, right in ((case, 3), (wrong, 0)):
+        (result,) = next(alone(reader, [one], 2))["results"]
+        assert len(result["right"]) == right and result["ordinary"] == case.ordinary

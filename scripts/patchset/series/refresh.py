@@ -91,7 +91,7 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
 
 def generate(chosen: Sequence[Release], outcome: Outcome) -> None:
     """Compute and write ``patched-files.sha256``."""
-    with console.step(f"apply the series of {len(chosen)} releases"):
+    with console.step(f"apply {len(chosen)} series"):
         for release in chosen:
             place = patched_files.file(release)
             try:
@@ -178,8 +178,9 @@ def _show_moved(release: Release, tree: Path, state: State, port: Port) -> None:
         shown = port.model_copy(update={"shown": True})
         states.write(tree, state.model_copy(update={"port": shown}))
         raise ConflictError(
-            "these patches change other files than before, as git takes a file that is "
-            "gone for one that has its lines:\n  " + "\n  ".join(found),
+            "these patches change other files than before, by your merge or because git "
+            "took a file that is gone for one that has its lines:\n  "
+            + "\n  ".join(found),
             f"look at each: git -C {tree} log -p {STOCK_REF}..; amend what is wrong; "
             f"then nox -s refresh -- {release.name} takes the tree as it is",
         )

@@ -106,12 +106,12 @@ def alone(reader: Reader, cases: Iterable[Case], cuts: int) -> Iterator[dict[str
             found = [("lost", f"{type(error).__name__}: {error}")]
         if case.class_ == "implementation-defined":
             differs, found = check.worst(found) not in ("", "form"), []
-        if found:
-            wrong["full"] = [check.worst(found), *(why for _, why in found)]
         ways = ["full", *(f"split {cut}" for cut in range(cuts))]
+        for way in ways if found else ():
+            wrong.setdefault(way, [check.worst(found), *(why for _, why in found)])
         result = {
             **{"case": case.name, "class": case.class_, "start": case.starts[0]},
-            **{"surface": "reader", "reasoning": "none", "ordinary": False},
+            **{"surface": "reader", "reasoning": "none", "ordinary": case.ordinary},
             **{"right": [way for way in ways if way not in wrong], "wrong": wrong},
             **{"differs": differs, "sdk": {}, "streams": len(ways)},
         }
