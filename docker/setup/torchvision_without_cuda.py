@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Let a torchvision built for CUDA be imported beside a CPU build of torch.
 
-The package index has CPU builds of neither; where a CPU build of torch is at hand, one of torchvision often is not.
-The CUDA build cannot load its operators then, and its import fails when it registers their fakes. vLLM's Qwen
-models import it for images only. So the operators are declared before the import, without an implementation:
-calling one is an error, importing torchvision is not. With any other pair of builds nothing happens here.
+The package index has CPU builds of neither; where a CPU build of torch is at hand, one
+of torchvision often is not. The CUDA build cannot load its operators then, and its
+import fails when it registers their fakes. vLLM's Qwen models import it for images
+only. So the operators are declared before the import, without an implementation:
+calling one is an error, importing torchvision is not. With any other pair of builds
+nothing happens here.
 """
 
 import importlib.abc

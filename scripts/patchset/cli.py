@@ -380,8 +380,8 @@ def doctor_command(python: Path, quiet: bool) -> None:
 
 @cli.command(
     "build-image",
-    epilog="An image on Debian packages takes 40 GB of free disk for cuda and 30 GB for "
-    "cpu, in PATCHSET_BUILD_DIR and buildah's storage together.",
+    epilog="An image on Debian packages takes 40 GB of free disk for cuda and 30 GB "
+    "for cpu, in PATCHSET_BUILD_DIR and buildah's storage together.",
 )
 @release_argument
 @target_option
@@ -390,8 +390,8 @@ def doctor_command(python: Path, quiet: bool) -> None:
     metavar="official|debian|REF",
     help="official: the patched files as one layer on the release's official image. "
     "REF: the same on another image that has the release. debian: a whole image from "
-    "Debian packages, by buildah. Default: official, or debian if its registry does not "
-    "answer.",
+    "Debian packages, by buildah. Default: official, or debian if its registry does "
+    "not answer.",
 )
 def build_image_command(release: str | None, target: Target, base: str | None) -> None:
     """Build a container image of RELEASE with its patches, for this machine.

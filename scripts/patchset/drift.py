@@ -123,7 +123,7 @@ def _proofs(work: Path, series: Series, merged: list[Patch]) -> list[str]:
 
 
 def _newest() -> str:
-    """Return the newest final release of vLLM on the index that has a source archive."""
+    """Return vLLM's newest final release on the index that has a source archive."""
     offered = pin.sdists(index.Index().files(pin.PROJECT))
     final = [v for v in offered if not (v.is_prerelease or v.is_postrelease)]
     if not final:

@@ -8,8 +8,8 @@ tells apart.
 import re
 from urllib.parse import unquote
 
-#: Exit statuses: failed, or at fault; somebody must decide. 2 is click's own for a wrong
-#: command line, 130 the shell's for Ctrl-C.
+#: Exit statuses: failed, or at fault; somebody must decide. 2 is click's own for a
+#: wrong command line, 130 the shell's for Ctrl-C.
 EXIT_FAILED = 1
 EXIT_DECIDE = 3
 EXIT_INTERRUPTED = 130
@@ -38,7 +38,7 @@ def redact(text: str) -> str:
 
 
 def tail(text: str, size: int) -> str:
-    """Return the end of what a program said, without credentials that a cut would bare."""
+    """Return the end of what a program said, without credentials that a cut bares."""
     return redact(text.strip())[-size:]
 
 

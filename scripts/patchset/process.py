@@ -46,7 +46,7 @@ class ProgramError(PatchsetError):
 
 
 def end_of(text: str) -> str:
-    """Return the last line of a text, without its front: the cause of an error is last."""
+    """Return a text's last line, without its front: the cause of an error is last."""
     line = redact(text.strip().rpartition("\n")[2])
     return line if len(line) <= 300 else f"…{line[-300:]}"
 

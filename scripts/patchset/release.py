@@ -123,7 +123,7 @@ def releases() -> list[Release]:
 
 
 def load(name: str | None = None) -> Release:
-    """Return the pin called ``name`` (``v0.33.0``, or ``0.33.0``), or the default one."""
+    """Return the pin called ``name`` (``v0.33.0`` or ``0.33.0``), or the default."""
     if name is None:
         defaults = [release for release in releases() if release.default]
         if len(defaults) != 1:

@@ -15,7 +15,8 @@ def pytest_configure(config: pytest.Config) -> None:
     tree = os.environ.get("VLLM_TREE")
     if not tree or not Path(tree, "vllm").is_dir():
         raise pytest.UsageError(
-            "VLLM_TREE must name a vLLM source tree; nox -s proofs sets it for each proof"
+            "VLLM_TREE must name a vLLM source tree; nox -s proofs sets it for "
+            "each proof"
         )
     sys.path.insert(0, tree)
     os.environ["PYTHONPATH"] = os.pathsep.join(

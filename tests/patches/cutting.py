@@ -16,7 +16,10 @@ ENDS = {
 }
 READ = call("read", ("path", "/a"))
 WHOLE = READ + "\n"
-OPEN = "<tool_call>\n<function=write>\n<parameter=path>\n/b\n</parameter>\n<parameter=content>\nrm -rf data"
+OPEN = (
+    "<tool_call>\n<function=write>\n<parameter=path>\n/b\n</parameter>\n"
+    "<parameter=content>\nrm -rf data"
+)
 SENT = ['{"path": "/a"}', '{"path": "/b", "content": "rm -rf data']
 
 USER = {"role": "user", "content": "hello"}

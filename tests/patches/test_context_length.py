@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of context-length: OpenAI's code for a prompt that the context does not hold."""
+"""Proof of context-length: OpenAI's code for a prompt that the context cannot hold."""
 
 import httpx
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A convolution's state moves to the front of its own block, whichever warp is first."""
+"""A convolution's state moves to the front of its block, whichever warp is first."""
 
 import inspect
 

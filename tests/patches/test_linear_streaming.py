@@ -18,7 +18,8 @@ class CountedIds(list[int]):
 
     copies = 0
 
-    def __add__(self, other: Any) -> CountedIds:  # type: ignore[override]  # of a list of anything else
+    # The override leaves out the list of anything else.
+    def __add__(self, other: Any) -> CountedIds:  # type: ignore[override]
         CountedIds.copies += 1
         return CountedIds(list(self) + list(other))
 

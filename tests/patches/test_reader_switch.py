@@ -17,15 +17,20 @@ from vllm.parser.parser_manager import ParserManager
 from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 
+THINKS = (
+    *(None, "qwen3", "nemotron_v3", "deepseek_r1", "step3p5", "deepseek_v3"),
+    "minicpmv",
+)
+
 def report(state, *tools):
     for tool in tools:
-        for thinks in (None, "qwen3", "nemotron_v3", "deepseek_r1", "step3p5", "deepseek_v3", "minicpmv"):
+        for thinks in THINKS:
             try:
                 parser = ParserManager.get_parser(tool, thinks, True)
             except (KeyError, TypeError):  # unknown to this release
                 continue
-            modules = [base.__module__ for base in parser.__mro__]
-            print("pair", state, tool, thinks, any("qwen_tool" in one for one in modules))
+            is_read = any("qwen_tool" in base.__module__ for base in parser.__mro__)
+            print("pair", state, tool, thinks, is_read)
 
 def register(manager, name, base):
     manager.register_module(name, True, type("Own", (base,), {}))
@@ -34,9 +39,11 @@ report("stock", "qwen3_coder", "qwen3_xml", "step3p5", "mimo")
 os.environ["VLLM_QWEN_TOOL_READER"] = "0"
 report("off", "qwen3_coder", "qwen3_xml", "step3p5")
 del os.environ["VLLM_QWEN_TOOL_READER"]
-register(ReasoningParserManager, "qwen3", ReasoningParserManager.get_reasoning_parser("qwen3"))
+base = ReasoningParserManager.get_reasoning_parser("qwen3")
+register(ReasoningParserManager, "qwen3", base)
 report("reasoning plugin", "qwen3_coder")
-register(ToolParserManager, "qwen3_coder", ToolParserManager.get_tool_parser("qwen3_coder"))
+base = ToolParserManager.get_tool_parser("qwen3_coder")
+register(ToolParserManager, "qwen3_coder", base)
 report("tool plugin", "qwen3_coder")
 """
 READ = {"None", "qwen3", "nemotron_v3", "deepseek_r1", "step3p5"}

@@ -42,9 +42,9 @@ def test_every_line_of_the_stream_is_whole(path: str) -> None:
         if kind == "data" and value.strip() != "[DONE]":
             assert value.endswith("}"), f"half an event: {line!r}"
             found += _texts(json.loads(value))
-    assert (
-        TEXT in found
-    )  # in the content; in the arguments, JSON within JSON, the same characters stand again
+    # In the content; in the arguments, JSON within JSON, the same characters stand
+    # again.
+    assert TEXT in found
     assert found.count("one\x85two\u2028three\u2029four") >= 2
 
 

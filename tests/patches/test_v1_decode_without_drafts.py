@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The V1 runner counts a request that decodes without drafts as one that drafted none."""
+"""The V1 runner counts a request decoding without drafts as one that drafted none."""
 
 import contextlib
 import inspect

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small project of the same layout as this one: a made-up release with a real sdist, on a real disk."""
+"""A small project of the same layout as this one.
+
+Its made-up release has a real sdist, and all of it is on a real disk.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ PARSER = "".join(f"line {number}\n" for number in range(1, 41))
 
 @dataclass
 class Project:
-    """A checkout in a temporary folder, with release v1.2.0 of a package with two files."""
+    """A checkout in a temporary folder: release v1.2.0 of a package with two files."""
 
     root: Path
     downloads: Path
@@ -82,7 +85,7 @@ class Project:
         return file
 
     def run(self, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-        """Run a command of the tool in this process, with the checkout as its folder, and check its exit status."""
+        """Run the tool in this process and the checkout, and check its exit status."""
         out, err, ended = io.StringIO(), io.StringIO(), 0
         index.pip_settings.cache_clear()
         with (
@@ -138,7 +141,8 @@ def diff_line(number: int, new: str, path: str = "pkg/parser.py") -> str:
     )
     size = last - first + 1
     return (
-        f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -{first},{size} +{first},{size} @@"
+        f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n"
+        f"@@ -{first},{size} +{first},{size} @@"
         f"{f' line {first - 1}' if first > 1 else ''}\n{hunk}"
     )
 
@@ -247,7 +251,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 WHEEL = "vllm-1.2.0+mtp.1-cp38-abi3-manylinux_2_28_x86_64.whl"
 OFFICIAL = "vllm-1.2.0-cp38-abi3-manylinux_2_28_x86_64.whl"
 OFFICIAL_INFO = "vllm-1.2.0.dist-info"
-NEW_FILE = "diff --git a/vllm/reader.py b/vllm/reader.py\nnew file mode 100644\n--- /dev/null\n+++ b/vllm/reader.py\n@@ -0,0 +1 @@\n+READ = 1\n"
+NEW_FILE = (
+    "diff --git a/vllm/reader.py b/vllm/reader.py\nnew file mode 100644\n"
+    "--- /dev/null\n+++ b/vllm/reader.py\n@@ -0,0 +1 @@\n+READ = 1\n"
+)
 
 VERSION_FILE = """\
 from __future__ import annotations

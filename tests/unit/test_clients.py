@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of the clients lane that need no client: what is said, and how it is judged."""
+"""Parts of the clients lane that need no client: what is said, and how it is judged."""
 
 import json
 import os
@@ -173,9 +173,9 @@ def test_a_call_is_rendered_as_the_template_writes_it() -> None:
     ]
     assert scenarios.render(turn, calls) == (
         "Hm.\n</think>\n\nFirst.\n\n<tool_call>\n<function=w>\n<parameter=path>\na\n"
-        "</parameter>\n<parameter=content>\nb\n\n</parameter>\n</function>\n</tool_call>\n"
-        "<tool_call>\n<function=w>\n<parameter=path>\nc\n</parameter>\n<parameter=n>\n1\n"
-        "</parameter>\n</function>\n</tool_call>\nLast."
+        "</parameter>\n<parameter=content>\nb\n\n</parameter>\n</function>\n"
+        "</tool_call>\n<tool_call>\n<function=w>\n<parameter=path>\nc\n"
+        "</parameter>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>\nLast."
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checker passes a right stream on each surface and reports a planted fault of every kind."""
+"""The checker passes a right stream on each surface and reports every planted fault."""
 
 import copy
 import json

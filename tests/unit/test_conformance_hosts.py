@@ -24,7 +24,8 @@ for line in sys.stdin:
     if job.get("name") == "hangs":
         time.sleep(60)
     ready = {"release": "9.9.9", "tree": sys.argv[1]}
-    print(json.dumps({"name": job["name"], "results": []} if job else ready), flush=True)
+    answer = {"name": job["name"], "results": []} if job else ready
+    print(json.dumps(answer), flush=True)
 """
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doctor, in a process of its own, on environments that are patched, stock and broken."""
+"""The doctor, in its own process, on patched, stock and broken environments."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ MANIFEST = "vllm-1.2.0+mtp.1.dist-info/patchset.json"
 
 @pytest.fixture
 def site(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a folder like site-packages with a patched wheel, from which Python imports."""
+    """Make a folder like site-packages with a patched wheel that Python imports."""
     monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
     with zipfile.ZipFile(build_wheel(packaged)) as wheel:
         wheel.extractall(tmp_path / "site")

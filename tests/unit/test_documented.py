@@ -37,12 +37,18 @@ def test_what_went_wrong_is_remarked_and_what_is_right_is_not() -> None:
 
 
 def test_documented_lines_are_read_with_their_continuations_and_defaults() -> None:
-    text = "```console\n$ A=1 vllm serve M --x \\\n    --y '{\"a\": 1}'\n$ vllm bench\n```\n"
+    text = (
+        "```console\n$ A=1 vllm serve M --x \\\n    --y '{\"a\": 1}'\n"
+        "$ vllm bench\n```\n"
+    )
     assert documented.lines(text) == [["M", "--x", "--y", '{"a": 1}']]
     assert documented.in_manifest("services: {v: {command: ['${MODEL:-M}', --x]}}") == [
         ["M", "--x"]
     ]
-    run = "$ docker run --rm \\\n  --ipc host localhost/vllm-mtp-patches:v1-cuda \\\n  M --x\n"
+    run = (
+        "$ docker run --rm \\\n  --ipc host localhost/vllm-mtp-patches:v1-cuda \\\n"
+        "  M --x\n"
+    )
     assert documented.lines(run) == [["M", "--x"]]
     assert documented.lines(run.replace("M --x", "MODEL FLAGS")) == []
     found = documented.documented()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Downloads and index pages, from servers that fail as real and hostile ones do; credentials."""
+"""Downloads, index pages and credentials, with servers that fail or are hostile."""
 
 import base64
 import errno

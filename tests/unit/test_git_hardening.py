@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing of the user's git configuration, and no repository inside an archive, changes what is made or runs a program."""
+"""Nothing of the user's git configuration changes what is made or runs a program.
+
+Neither does a repository inside an archive.
+"""
 
 import io
 import os
@@ -74,7 +77,7 @@ def touching(program: Path, ran: Path) -> Path:
 
 
 def with_repository(project: Project, at: str, ran: Path) -> None:
-    """Give the release's source archive a repository whose configuration names a program."""
+    """Give the release's archive a repository whose configuration names a program."""
     folder = lay(project.root / "embedded", {"file.txt": "x\n"})
     git(folder, "init", "--quiet")
     program = touching(project.root / "program.sh", ran)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thin images on bases in a real registry, and whole ones by buildah: built, published, pulled, built again."""
+"""Thin images on bases in a real registry, and whole ones by buildah.
+
+They are built, published, pulled, and built again.
+"""
 
 import gzip
 import json
@@ -645,7 +648,7 @@ def run(folder: Path) -> subprocess.Popen[str]:
 def test_a_build_that_was_killed_ends_right_when_run_again(
     storage: Path, point: str, number: signal.Signals
 ) -> None:
-    """Killed in an early step, in a program of the image, while the layout is written."""
+    """Killed in an early step, in the image's program, while the layout is written."""
     quick = SLOW.replace(f'"sleep", "{SLEEP}"', '"touch", "/second"')
     dockerfile = storage / "images/context/Dockerfile"
     dockerfile.write_text(SLOW if point == SLEEP else quick)

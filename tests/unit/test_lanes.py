@@ -81,7 +81,10 @@ def test_a_lane_that_cannot_judge_says_why(
 
 
 def test_the_tool_shows_its_help_without_the_packages_of_tests() -> None:
-    script = "import sys; sys.modules['pytest'] = None; from patchset.cli import main; main(['--help'])"
+    script = (
+        "import sys; sys.modules['pytest'] = None; "
+        "from patchset.cli import main; main(['--help'])"
+    )
     assert b"Commands" in subprocess.check_output([sys.executable, "-c", script])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pins and locks made from a real index on loopback, with small wheels of the real layout."""
+"""Pins and locks of a real index on loopback, with small wheels of the real layout."""
 
 import hashlib
 import random
@@ -43,14 +43,19 @@ def wheel(
     files = {
         f"{name}/__init__.py": f"# {code}\n",
         f"{info}/METADATA": metadata,
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/WHEEL": (
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        ),
         f"{info}/RECORD": "",
     }
     return zipped({path: text.encode() for path, text in files.items()})
 
 
 def sdist(text: str = "__commit_id__ = commit_id = 'g0123abcde'\n") -> bytes:
-    info = "Name: vllm\nRequires-Dist: torch==2.5.0\nRequires-Dist: torch==9 ; extra == 'x'\n"
+    info = (
+        "Name: vllm\nRequires-Dist: torch==2.5.0\n"
+        "Requires-Dist: torch==9 ; extra == 'x'\n"
+    )
     members = {
         "vllm-1.3.0/vllm/_version.py": text,
         "vllm-1.3.0/PKG-INFO": info,

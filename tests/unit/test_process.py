@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are run, and commands that are killed, interrupted, or meet a full disk."""
+"""Programs that are run; commands that are killed, interrupted or meet a full disk."""
 
 import contextlib
 import hashlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of the tool-call format as it stands in ``patches/files``: it imports nothing of vLLM."""
+"""The tool-call reader in ``patches/files``, which imports nothing of vLLM."""
 
 import random
 import time
@@ -180,7 +180,7 @@ def test_nested_openings_are_read_in_linear_time() -> None:
 
 
 def test_a_reader_and_its_text_are_freed_with_the_request() -> None:
-    """An exception that is raised again and again would keep every frame in its traceback."""
+    """An exception raised again and again would keep every frame in its traceback."""
     text = "a <b>\n" + call("write", ("content", "x </b>\n" * 20))
     reader = QwenToolReader(TOOLS)
     for piece in text:
@@ -198,7 +198,8 @@ def test_a_reader_and_its_text_are_freed_with_the_request() -> None:
     [
         ("<tool_call>\n<function=read>\n<parameter=path>\na </function> b", True),
         (
-            "<tool_call>\n<function=read>\n<parameter=path>\na </function>\n</tool_call>",
+            "<tool_call>\n<function=read>\n<parameter=path>\na </function>\n"
+            "</tool_call>",
             False,
         ),
         ("<tool_call>\n<function=read>\n<parameter=path>\na\n</function>", False),
@@ -249,7 +250,8 @@ QUOTING = call("unknown", ("x", call("read", ("path", "/a")))) + "\n"
         "h <function=write><parameter=q>\n</parameter>n",
         "h <function=write>\n<parameter=q></tool_call>",
         "h <function=write><parameter=q></parameter></function>\n<parameter=path>",
-        "h <function=write><parameter=q>\na</parameter></function>\n.</parameter></function>",
+        "h <function=write><parameter=q>\na</parameter></function>\n."
+        "</parameter></function>",
         "h <function=write>\n</function></tool_call>",
         # Behind a held call: the state must survive a tag that is cut.
         "<tool_call><function=u></function><t ",
@@ -260,7 +262,8 @@ QUOTING = call("unknown", ("x", call("read", ("path", "/a")))) + "\n"
         "<tool_call><function=read><parameter=q></parameter><parameter=content>"
         "</parameter></function>`",
         # A backslash and what it escapes.
-        '<tool_call>\n{"name": "read", "arguments": {"path": "a \\"b\\""}}\n</tool_call>',
+        '<tool_call>\n{"name": "read", "arguments": {"path": "a \\"b\\""}}\n'
+        "</tool_call>",
         "<function=read>\n<parameter=path>\n/a\n</parameter>\n</invoke>\n</tool_call>",
     ],
 )

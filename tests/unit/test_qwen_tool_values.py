@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values by schema, and the bounds on what a request's schema can make the server compute."""
+"""Values by schema, and bounds on what a request's schema makes the server compute."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def written(schema: dict[str, Any], *values: tuple[str, str], width: int = 0) ->
 
 
 def convert(text: str, schema: Any, **root: Any) -> str:
-    """Return JSON text of one value, the same whatever the pieces are that it comes in."""
+    """Return JSON text of one value, the same whatever pieces it comes in."""
     properties = {"properties": {"v": schema}, **root}
     results = {written(properties, ("v", text), width=width) for width in (0, 1, 7)}
     (result,) = results

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The receipt's file, what hosts are told and what is kept; answers of real weights, and their pace."""
+"""The receipt's file, what hosts are told and what is kept.
+
+Also answers of real weights, and their pace.
+"""
 
 import asyncio
 import contextlib
@@ -626,7 +629,8 @@ def test_a_recall_asks_a_server_with_the_cache_and_then_one_without(
         asked.clear()
         log = lay(tmp_path, {job.cell: "INFO Using V2 Model Runner"}) / job.cell
         with package_index.server(answer) as host:
-            yield Server(f"http://{host}", job.mtp, log, log, None)  # type: ignore[arg-type]
+            url = f"http://{host}"
+            yield Server(url, job.mtp, log, log, None)  # type: ignore[arg-type]
 
     monkeypatch.setattr(ThreadingHTTPServer, "request_queue_size", 64)
     monkeypatch.setattr(Servers, "_running", running)

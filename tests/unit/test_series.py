@@ -230,7 +230,9 @@ WORK = "echo an hour of work > pkg/parser.py"
 #: What somebody did in a patched tree, as shell.
 ACTS = {
     "commit": f"{WORK}; git commit --quiet -am work",
-    "branch": f"{WORK}; git checkout --quiet -b x; git commit -qam x; git switch -q main",
+    "branch": (
+        f"{WORK}; git checkout --quiet -b x; git commit -qam x; git switch -q main"
+    ),
     "tag": f"{WORK}; git commit -qam x; git tag kept; git reset --quiet --hard HEAD^",
     "stash": f"{WORK}; git stash --quiet",
     "untracked": "touch notes",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server lane: questions, verdicts and metrics; the model, the server and the tap."""
+"""The server lane: questions, verdicts and metrics; model, server and tap."""
 
 import asyncio
 import json
@@ -121,7 +121,7 @@ def judged(
     arguments: dict[str, str],
     tokens: tuple[int, ...],
 ) -> asking.Verdict:
-    """Return the verdict on a call of an engine that gave ``tokens``; 500 without any."""
+    """Return the verdict on a call of an engine that gave ``tokens``; 500 for none."""
     answer = chat_answer(("write", json.dumps(arguments)))
     tap = tmp_path / "tap"
     tap.write_text(json.dumps({"id": "chatcmpl-1_0", "tokens": tokens}) + "\n")
@@ -352,7 +352,8 @@ ENGINE = """\
 class AsyncLLM:
     async def generate(self, prompt, sampling_params, request_id, **named):
         for tokens in self.steps:
-            yield type("R", (), {"prompt_token_ids": [1, 2], "outputs": [type("O", (), {"token_ids": tokens})]})
+            output = type("O", (), {"token_ids": tokens})
+            yield type("R", (), {"prompt_token_ids": [1, 2], "outputs": [output]})
 """
 TAPPED = """\
 import asyncio, enum

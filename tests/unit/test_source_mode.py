@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels of mode source: modules compiled from a made-up tree, with the real compiler."""
+"""Wheels of mode source: modules compiled from a made-up tree, by the real compiler."""
 
 import shutil
 import sys

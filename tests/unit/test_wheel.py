@@ -48,7 +48,8 @@ def test_overlay_changes_what_the_series_changes_and_nothing_else(
         assert b"Version: 1.2.0+mtp.1\n" in metadata
         assert b"Version: 1.2.0 in the text" in metadata
         assert new.read("vllm-1.2.0+mtp.1.dist-info/WHEEL") == (
-            b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-manylinux_2_28_x86_64\n"
+            b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\n"
+            b"Tag: cp38-abi3-manylinux_2_28_x86_64\n"
         )
         assert b"(1, 2, 0, 'mtp.1')" in new.read("vllm/_version.py")
         assert new.testzip() is None
@@ -93,7 +94,10 @@ def test_installs_and_says_its_version(
         command = [sys.executable, "-m", "pip", "--python", python, "install"]
     words = ["--no-deps", "--no-index", str(build_wheel(packaged))]
     subprocess.run([*command, *words], check=True, capture_output=True)
-    asked = "import vllm, importlib.metadata as m; print(vllm.__version__, m.version('vllm'))"
+    asked = (
+        "import vllm, importlib.metadata as m; "
+        "print(vllm.__version__, m.version('vllm'))"
+    )
     said = subprocess.check_output([python, "-c", asked], text=True, cwd=tmp_path)
     assert said.split() == ["1.2.0+mtp.1", "1.2.0+mtp.1"]
 
@@ -124,7 +128,11 @@ def test_release_without_a_wheel_for_the_target(project: Project) -> None:
 
 
 def test_deleted_files_are_left_out_and_verified(packaged: Project) -> None:
-    gone = "diff --git a/vllm/__init__.py b/vllm/__init__.py\ndeleted file mode 100644\n--- a/vllm/__init__.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-from ._version import __version__\n"
+    gone = (
+        "diff --git a/vllm/__init__.py b/vllm/__init__.py\ndeleted file mode 100644\n"
+        "--- a/vllm/__init__.py\n+++ /dev/null\n"
+        "@@ -1 +0,0 @@\n-from ._version import __version__\n"
+    )
     kept = build_wheel(packaged).read_bytes()
     packaged.add_patch("0003-gone.diff", gone)
     wheel = build_wheel(packaged)
@@ -162,7 +170,7 @@ def test_refusal_names_the_mode_that_can(
 def test_zip64_is_used_where_it_is_needed(
     packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the limit of 2 GiB made small, as a wheel of that size would be too much for a test."""
+    """The limit of 2 GiB is made small: a wheel of that size is too much for a test."""
     with archive.Wheel(build_wheel(packaged)) as source:
         members = [
             archive.Member(name, 0o644, source=info)

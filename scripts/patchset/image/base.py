@@ -205,7 +205,7 @@ class _Tree:
                     del known[path]
 
     def _place(self, name: str) -> PurePosixPath:
-        """Return where an engine puts a member: behind the links in its folder's path."""
+        """Return where an engine puts a member: behind links in its folder's path."""
         *folders, last = PurePosixPath(name.strip("/") or ".").parts or (".",)
         if ".." in (*folders, last):
             raise ValueError(f"{name[:200]!r} leads elsewhere")

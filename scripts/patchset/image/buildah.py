@@ -28,8 +28,8 @@ def build(
         epoch: The time that everything gets, in seconds since 1970.
         options: More words for ``buildah bud``.
     """
-    # chroot isolation works everywhere, in containers and without privileges too. It has
-    # no network of its own, hence each installer in the Dockerfile is told to stay
+    # chroot isolation works everywhere, in containers and without privileges too. It
+    # has no network of its own, hence each installer in the Dockerfile is told to stay
     # offline.
     isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
     network = "host" if isolation == "chroot" else "none"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """An image built for this machine, where an engine here can run it.
 
-podman and buildah share a store, which gets the very manifest and layer that ``publish``
-pushes. Docker takes no layer from outside: it gets a folder with a Dockerfile.
+podman and buildah share a store, which gets the very manifest and layer that
+``publish`` pushes. Docker takes no layer from outside: it gets a folder with a
+Dockerfile.
 """
 
 import json
@@ -192,8 +193,8 @@ def how_to_serve(patched: PatchedRelease, folder: Path) -> list[str]:
         lines = ["Docker has it after:", f"  {place}"]
     elif not here:
         return [
-            "Neither podman nor Docker works here to run it. Publish it, or install one "
-            "(sudo apt-get install podman) and run the same command again."
+            "Neither podman nor Docker works here to run it. Publish it, or install "
+            "one (sudo apt-get install podman) and run the same command again."
         ]
     else:
         lines = [f"podman and buildah have it as {name}."]

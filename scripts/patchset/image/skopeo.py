@@ -69,7 +69,7 @@ class Reference:
 
     @property
     def tls(self) -> str:
-        """Whether its registry must have a certificate; one of this machine need not."""
+        """Whether its registry must have a certificate; one on loopback need not."""
         return "false" if _LOOPBACK.fullmatch(self.host) else "true"
 
 

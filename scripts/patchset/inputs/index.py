@@ -35,8 +35,8 @@ _ACCEPT = (
 )
 _HTTP = re.compile(r"https?://")
 _ASKED = (
-    "'pip config list' shows the indexes, of which those of http and https are asked; a "
-    "file in build/downloads needs none"
+    "'pip config list' shows the indexes, of which those of http and https are asked; "
+    "a file in build/downloads needs none"
 )
 
 

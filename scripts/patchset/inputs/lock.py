@@ -74,7 +74,8 @@ def read(release: Release, use: Use, arch: Arch) -> list[Locked]:
     if not place.is_file():
         raise UsageError(
             f"{release.name} has no lock for {use} on {arch}: {place} is missing",
-            f"nox -s pin -- --lock {release.name} --target {use} --arch {arch} writes it",
+            f"nox -s pin -- --lock {release.name} --target {use} --arch {arch} "
+            "writes it",
         )
     try:
         with place.open("rb") as file:
@@ -132,7 +133,8 @@ def make(
         if file.is_file():
             local[name] = file.read_text(encoding="utf-8")
     head = (
-        f"Packages of an image of vLLM {release.name} for {use} on {arch}, beside vLLM.",
+        f"Packages of an image of vLLM {release.name} for {use} on {arch}, "
+        "beside vLLM.",
         "Made by nox -s pin -- --lock from the requirements of the official wheel,",
         f"{pinned.file} sha256:{pinned.sha256};",
         *(f"{name}s in {name}s.{use}.txt;" for name in local),
@@ -227,11 +229,12 @@ def _write(
             )
         made = (folder / "pylock.toml").read_text(encoding="utf-8")
     select = create_compatible_tags_selector(image_tags(arch))
+    machine = f"sys_platform == 'linux' and platform_machine == '{arch}'"
     lines = [
         *(f"# {line}" for line in head),
         'lock-version = "1.0"',
         'created-by = "vllm-mtp-patches"',
-        f"environments = [\"sys_platform == 'linux' and platform_machine == '{arch}'\"]",
+        f'environments = ["{machine}"]',
         f'requires-python = "=={PYTHON}.*"',
     ]
     for package in Pylock.from_dict(tomllib.loads(made)).packages:
@@ -251,7 +254,7 @@ def _write(
 
 
 def _pinned(package: Package, wheel: PackageWheel | None) -> Artifact:
-    """Return the pin of the wheel that an installer would take of a resolved package."""
+    """Return the pin of the wheel that an installer takes of a resolved package."""
     if wheel is None or not wheel.size or "sha256" not in wheel.hashes:
         raise PatchsetError(
             f"the index has no wheel of {package.name} {package.version} with a sha256 "

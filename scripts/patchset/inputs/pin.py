@@ -129,7 +129,7 @@ def sdists(links: Iterable[Link]) -> dict[Version, Link]:
 
 
 def _wheel(links: Iterable[Link], version: Version, arch: Arch) -> Link | None:
-    """Return the wheel for Linux; of several uploads, that with the highest build tag."""
+    """Return the wheel for Linux; of several, that with the highest build tag."""
     ranked = []
     for link in links:
         with contextlib.suppress(InvalidWheelFilename):
@@ -153,7 +153,7 @@ def _pinned(project: str, link: Link) -> Artifact:
 
 
 def read_sdist(archive: Path) -> tuple[str, str, int]:
-    """Return the commit and the torch version that an sdist names, and its newest time."""
+    """Return the commit and torch version that an sdist names, and its newest time."""
     found: dict[str, str] = {}
     newest = 0.0
     with unpack.opened(archive) as tar:

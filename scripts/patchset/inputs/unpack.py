@@ -35,7 +35,8 @@ def opened(archive: Path) -> Iterator[tarfile.TarFile]:
             raise
         raise PatchsetError(
             f"{archive.name} cannot be unpacked: {error}",
-            "delete it to have it fetched again; if it has the pinned sha256, look into it",
+            "delete it to have it fetched again; if it has the pinned sha256, look "
+            "into it",
         ) from error
 
 

@@ -31,7 +31,7 @@ ENTRY = "Patch-Entry"
 
 
 def tree_of(release: Release) -> Path:
-    """Return the place of a release's patched tree: ``build/trees/<release>/patched``."""
+    """Return where a release's patched tree is: ``build/trees/<release>/patched``."""
     return paths.trees_dir(release.name) / "patched"
 
 
@@ -225,7 +225,7 @@ def waiting(release: Release, what: str, how: str) -> ConflictError:
 def _conflict(
     series: Series, work: Path, stop: Stopped, *, kept: bool
 ) -> PatchsetError:
-    """Return the error for a patch at which ``am`` stopped; ``kept``: the tree is, too."""
+    """Return the error for a patch where ``am`` stopped; ``kept``: the tree is, too."""
     patch, release = series.patches[stop.number], series.release
     what = f"{patch.name} ({stop.number + 1}. in the series of {release.name})"
     diff = patch.diff.encode()

@@ -94,8 +94,8 @@ def read_commits(tree: Path) -> Commits:
         raise PatchsetError(
             "these commits cannot become patches:\n  " + "\n  ".join(faults),
             f"git commit --amend for the last, git rebase -i {STOCK_REF} for any; a "
-            "message is a subject, a reason and the trailers Upstream-Status, Drop-When "
-            "and Proof (docs/patching.md)",
+            "message is a subject, a reason and the trailers Upstream-Status, "
+            "Drop-When and Proof (docs/patching.md)",
         )
     return found
 

@@ -19,7 +19,8 @@ PATH = r"[0-9A-Za-z_][0-9A-Za-z_.+@-]*(?:/[0-9A-Za-z_.+@-]+)*"
 #: several proofs.
 _TRAILERS = {
     "Upstream-Status": (
-        rf"not submitted|pending|submitted #\d+|merged in v{VERSION}|inappropriate \(.+\)",
+        rf"not submitted|pending|submitted #\d+|merged in v{VERSION}|"
+        r"inappropriate \(.+\)",
         "not submitted, submitted #n, merged in vX, or inappropriate (why)",
     ),
     "Drop-When": (r".*", "a condition that can be checked"),

@@ -38,8 +38,8 @@ def rebase(
     """Port a series to the release ``name``, as its patched tree, and write it.
 
     ``old`` names the release whose series is ported (the nearest one without it). After
-    a conflict the tree is written by ``refresh``, as any other; so does this. ``ask`` is
-    for a new pin.
+    a conflict the tree is written by ``refresh``, as any other; so does this. ``ask``
+    is for a new pin.
 
     Raises:
         ConflictError: git am waits at a patch that needs a decision.
@@ -76,8 +76,8 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
     if entries(new):
         raise UsageError(
             f"{new.name} has a series already",
-            f"nox -s rebase -- --try {new.name} --series {source.name} tries another; to "
-            f"replace it, empty {new.folder / SERIES} and delete its diffs",
+            f"nox -s rebase -- --try {new.name} --series {source.name} tries another; "
+            f"to replace it, empty {new.folder / SERIES} and delete its diffs",
         )
     if lost := sorted(file.name for file in new.folder.glob("*.diff")):
         raise UsageError(

@@ -249,10 +249,10 @@ def _store(
         if there not in (None, made) and (entry, there) not in ours:
             raise PatchsetError(
                 f"{file} was edited since the tree was made, and differs from it",
-                f"a tree without work: nox -s apply -- {release.name} --discard; else keep "
-                "your edit elsewhere, put back what was there (git checkout; of a new "
-                "release an empty series alone), run the same command again, then edit "
-                "the tree",
+                f"a tree without work: nox -s apply -- {release.name} --discard; else "
+                "keep your edit elsewhere, put back what was there (git checkout; of a "
+                "new release an empty series alone), run the same command again, then "
+                "edit the tree",
             )
         if made is None:
             deleted.append(file)

@@ -95,7 +95,7 @@ _Kind = TypeVar("_Kind", StockState, State)
 
 
 def read(tree: Path, kind: type[_Kind]) -> _Kind | None:
-    """Return the state of a tree; None if it was not finished, or by another version."""
+    """Return a tree's state; None if it was not finished, or by another version."""
     try:
         return kind.model_validate_json(files.read_regular(tree / ".git" / _FILE, _MAX))
     except (OSError, ValidationError):

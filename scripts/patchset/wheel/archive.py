@@ -113,7 +113,7 @@ class Wheel:
             ) from error
 
     def raw(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
-        """Return a member's compressed bytes: read as a stored member of unknown CRC."""
+        """Return a member's compressed bytes: read as a stored one of unknown CRC."""
         stored = copy.copy(info)
         stored.compress_type, stored.file_size = zipfile.ZIP_STORED, info.compress_size
         del stored.CRC

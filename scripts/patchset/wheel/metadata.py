@@ -15,7 +15,7 @@ _TUPLE = re.compile(r"(?m)^__version_tuple__ = version_tuple = \([^()\n]+\)$")
 
 
 def patched_metadata(metadata: bytes, version: str) -> bytes:
-    """Return METADATA with our version, and the name ``vllm``; every other byte stays."""
+    """Return METADATA with our version, and the name ``vllm``; all other bytes stay."""
     head, separator, body = metadata.partition(b"\n\n")
     for field, value in ((b"Name", b"vllm"), (b"Version", version.encode())):
         line = rb"(?m)^%b: .*$" % field

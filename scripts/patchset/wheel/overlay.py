@@ -91,7 +91,7 @@ def assemble(
     pinned: Artifact,
     compiled: Mapping[str, bytes],
 ) -> list[Member]:
-    """Return the members of a patched wheel, the official wheel's in its order first."""
+    """Return a patched wheel's members, the official wheel's in its order first."""
     info, version = stock.dist_info, patched.version
     old, new = info.removesuffix(".dist-info"), f"vllm-{version}"
     module, notes, tags = metadata.VERSION_FILE, f"{info}/METADATA", f"{info}/WHEEL"
@@ -137,7 +137,7 @@ def assemble(
 def _changed(
     stock: Wheel, patched: PatchedRelease, pinned: Artifact
 ) -> dict[str, bytes | None]:
-    """Return the files of the series that belong into a wheel; None for a deleted one."""
+    """Return the series' files that belong into a wheel; None for a deleted one."""
     found = {}
     for change in patched.changes:
         path = change.path

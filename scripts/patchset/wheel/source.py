@@ -81,7 +81,7 @@ def build(
 
 
 def choose(tree: Path, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the modules to compile, of those that ``CMakeLists.txt`` itself defines."""
+    """Return modules to compile, of those that ``CMakeLists.txt`` itself defines."""
     cmake = (tree / "CMakeLists.txt").read_text()
     own = set(_OWN.findall(cmake))
     listed = dict.fromkeys(_SETUP.findall((tree / "setup.py").read_text()))

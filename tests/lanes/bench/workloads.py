@@ -54,16 +54,20 @@ class Workload:
 
 
 _NAMES = (  # noqa: SIM905 - quoted one by one they would hide what they are
-    "total index buffer result chunk offset handle reader stream parser count limit state queue label"
+    "total index buffer result chunk offset handle reader stream "
+    "parser count limit state queue label"
 ).split()
 _WORDS = (  # noqa: SIM905
-    "the a value that each file step of when is not and with which reads writes holds first last text line token name "
-    "server client request answer before after between long short whole part open closed naïve über 数据 – “quoted”"
+    "the a value that each file step of when is not and with which reads writes "
+    "holds first last text line token name server client request answer before after "
+    "between long short whole part open closed naïve über 数据 – “quoted”"
 ).split()
 _MARKUP = (
     '<div class="note"><b>{0}</b> &amp; <i>{1}</i></div>\n',
-    "A call ends with </tool_call>, a function with </function>; {0} < {1} and {1} > {0}.\n",
-    "```xml\n<tool_call>\n<function=read>\n<parameter=path>\n/{0}/{1}\n</parameter>\n</function>\n</tool_call>\n```\n",
+    "A call ends with </tool_call>, a function with </function>; "
+    "{0} < {1} and {1} > {0}.\n",
+    "```xml\n<tool_call>\n<function=read>\n<parameter=path>\n/{0}/{1}\n"
+    "</parameter>\n</function>\n</tool_call>\n```\n",
     "<ul><li>{0}</li><li>{1}</li></ul><!-- <parameter={0}> -->\n",
     "if ({0} < {1} && {1}<<2) {{ return <{0}>; }}\n",
 )
@@ -88,7 +92,8 @@ def source_line(rng: random.Random) -> str:
 def prose_line(rng: random.Random) -> str:
     """Return a sentence, without any markup."""
     words = [rng.choice(_WORDS) for _ in range(rng.randrange(8, 20))]
-    return f"{words[0].capitalize()} {' '.join(words[1:])}.{chr(10) * rng.choice((1, 1, 2))}"
+    end = "\n" * rng.choice((1, 1, 2))
+    return f"{words[0].capitalize()} {' '.join(words[1:])}.{end}"
 
 
 def markup_line(rng: random.Random) -> str:
@@ -131,7 +136,7 @@ def _calls(tokens: int, count: Count) -> str:
 
 
 def _behind(tokens: int, count: Count) -> str:
-    """Return a call whose closing sequence may be a part of its value: prose follows."""
+    """Return a call whose closing sequence may be part of its value: prose follows."""
     return f"{_string(8, source_line, count)}\n{text_of(tokens, prose_line, count)}"
 
 
@@ -161,7 +166,7 @@ def build(name: str, tokens: int, count: Count) -> Workload:
 
 
 def steps_of(texts: list[str], ids: list[int], width: int) -> list[Step]:
-    """Return steps of ``width`` tokens: what they add to the text, and their token ids."""
+    """Return steps of ``width`` tokens: what they add to the text, and their ids."""
     return [
         ("".join(texts[at : at + width]), ids[at : at + width])
         for at in range(0, len(ids), width)

@@ -116,7 +116,7 @@ class Client:
         return scenario != "deferred" or self.deferred is not None
 
     def scenario(self, scenario: Scenario, folder: Path) -> Scenario:
-        """Return the scenario with this client's own calls where something quotes them."""
+        """Return the scenario with this client's own calls where they are quoted."""
         return fill(scenario, lambda part: self.call(part, folder), self.deferred)
 
     def command(self, installed: Path) -> list[str]:

@@ -11,7 +11,7 @@ Calls = list[tuple[str, Any]]
 
 
 def declared(path: str, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the tools of a request by name, each with its JSON schema, if it has one."""
+    """Return a request's tools by name, each with its JSON schema, if it has one."""
     tools: dict[str, Any] = {}
     for tool in request.get("tools") or []:
         if tool.get("type") == "namespace":
@@ -42,7 +42,7 @@ def history(path: str, request: dict[str, Any]) -> list[Calls]:
 
 
 def _items(items: Any) -> list[Calls]:
-    """Return the same for ``/v1/responses``, where one turn is several items in a row."""
+    """Return the same for ``/v1/responses``, where a turn is several items in a row."""
     turns: list[Calls] = []
     inside = False
     for item in items if isinstance(items, list) else []:

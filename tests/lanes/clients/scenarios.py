@@ -157,7 +157,8 @@ OPENER = "@OPENER@"
 TAGS = f"""\
 # How a tool call is written
 
-A call opens with <tool_call>, then <function=NAME>; </function> and </tool_call> close it.
+A call opens with <tool_call>, then <function=NAME>; </function> \
+and </tool_call> close it.
 A parameter is <parameter=path>, its value, and </parameter> behind it.
 
 {WRITE}
@@ -479,7 +480,7 @@ def render_call(call: Call) -> str:
 def fill(
     scenario: Scenario, call: Callable[[Part], Call], deferred: tuple[Call, Call] | None
 ) -> Scenario:
-    """Return the scenario for a client, whose own calls are quoted: ``call`` makes one."""
+    """Return a client's scenario, with its own calls quoted: ``call`` makes one."""
     quotes = {name: render_call(call(part)) for name, part in QUOTES.items()}
     flat = quotes[SHELL].replace("\n", "")
     opener = flat[: flat.index(">", flat.index("<function=")) + 1]

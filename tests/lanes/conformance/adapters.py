@@ -46,7 +46,8 @@ class TreeAdapter:
     ) -> None:
         if not (tree / "vllm" / "__init__.py").is_file():
             raise AdapterError(
-                f"{tree} is no vLLM source tree; nox -s apply -- RELEASE makes those of a release"
+                f"{tree} is no vLLM source tree; nox -s apply -- RELEASE makes "
+                "those of a release"
             )
         self.tree, self.workers, self.log = tree.resolve(), workers, log
         self.release = "?"
@@ -98,7 +99,7 @@ class TreeAdapter:
                 thread.join()
 
     def _host(self) -> Child:
-        """Return a process that runs this tree's code; raises AdapterError otherwise."""
+        """Return a process that runs this tree's code, or raise AdapterError."""
         host = Child(self._command(), self.environment(), self.log)
         self._hosts.add(host)
         if self._closed.is_set():  # it may have been added too late

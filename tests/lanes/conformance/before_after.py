@@ -99,7 +99,8 @@ def command(
         files.write_text(README, made)
     elif check and made != readme:
         sys.exit(
-            f"README.md shows another answer; nox -s tables -- --example --write updates it\n\n{text}"
+            "README.md shows another answer; nox -s tables -- --example --write "
+            f"updates it\n\n{text}"
         )
     else:
         print(text)

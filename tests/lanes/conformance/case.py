@@ -81,7 +81,7 @@ class Tool(_Strict):
     parameters: dict[str, Any]
 
     def is_plain(self, arguments: dict[str, Any]) -> bool:
-        """Return whether each argument is declared with one type, its own, and no more."""
+        """Return whether each argument is declared with its own type alone."""
         schemas = self.parameters.get("properties", {})
         for name, value in arguments.items():
             schema = schemas.get(name, {})

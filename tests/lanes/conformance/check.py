@@ -257,7 +257,7 @@ def _begins(text: str, whole: str) -> bool:
 
 
 def same(streamed: Reading, whole: Reading) -> list[Found]:
-    """Return what differs between a streamed and a whole response to the same output."""
+    """Return what differs between a streamed and a whole response to one output."""
     if streamed.failed or whole.failed:
         return []
     found = []

@@ -15,7 +15,10 @@ MANIFESTS = (ROOT / "docker/compose.yaml", ROOT / "docker/kubernetes/vllm.yaml")
 #: ``vllm serve``, or ``docker run`` up to the image, whose entry point is ``vllm
 #: serve``; ``MODEL`` stands for a model.
 _LINE = re.compile(
-    r"^\$ (?:[A-Z_]+=\S+ )*(?:vllm serve|docker run (?:.*\\\n)*?.*? (?:localhost/vllm-mtp-patches|vllm-mtp):\S+)(?=\s)(?!\s+\\\n\s+MODEL)"
+    r"^\$ (?:[A-Z_]+=\S+ )*"
+    r"(?:vllm serve|docker run (?:.*\\\n)*?.*? "
+    r"(?:localhost/vllm-mtp-patches|vllm-mtp):\S+)"
+    r"(?=\s)(?!\s+\\\n\s+MODEL)"
     r"((?:.*\\\n)*.*)$",
     re.MULTILINE,
 )

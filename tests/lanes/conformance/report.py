@@ -97,7 +97,7 @@ class Report:
         }
 
     def is_right(self) -> bool:
-        """Return whether every response is right, if not in form, and the SDKs agree."""
+        """Return whether each response is right, if not in form, and the SDKs agree."""
         total = self.total()
         return total["right"] == total["all"] and not any(self.by_sdk().values())
 
@@ -151,7 +151,7 @@ class Report:
 
 
 def group(case: str) -> str:
-    """Return the corpus of a case, spellings taken together; ``suite`` for any other."""
+    """Return a case's corpus, spellings taken together; ``suite`` for any other."""
     if not case.startswith("corpora/"):
         return "suite"
     return case.split("/")[1].partition(":")[0]

@@ -26,7 +26,7 @@ EVERY = 16
 
 
 def sampled(key: str) -> bool:
-    """Return whether a stream of this name is in the sample, which is always the same."""
+    """Return whether a stream of this name is in the sample, which never changes."""
     return zlib.crc32(key.encode()) % EVERY == 0
 
 

@@ -127,7 +127,7 @@ def pairs_table(found: Iterable[Release]) -> str:
 def _change(
     runs: Mapping[str, results.Cell], traffic: str, words: Callable[[list[Tally]], str]
 ) -> str:
-    """Return stock → patched, or patched alone, in ``words`` of the tallies of each k."""
+    """Return stock → patched, or patched alone, in ``words`` of each k's tallies."""
     return " → ".join(
         words([columns[k] for k in DRAFTS if (columns := runs[kind][traffic]).get(k)])
         for kind in ("stock", "patched")

@@ -22,17 +22,22 @@ from typing import Any
 RANKS_IN_PACKAGE = "dashscope/resources/qwen.tiktoken"
 
 #: Qwen2's and Qwen3's pre-tokenizer expression.
-PATTERN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 # Qwen3's added tokens, in the order of their ids (151643 ...). Only the first group is
 # "special", that is, left out of decoded text; the tool and think tags are ordinary
 # added tokens and appear in the text.
 SPECIAL = (  # noqa: SIM905 - a list of 14 quoted words would hide their order
-    "<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|> <|box_end|> "
-    "<|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|>"
+    "<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> "
+    "<|box_start|> <|box_end|> <|quad_start|> <|quad_end|> <|vision_start|> "
+    "<|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|>"
 ).split()
 ADDED = (  # noqa: SIM905
-    "<tool_call> </tool_call> <|fim_prefix|> <|fim_middle|> <|fim_suffix|> <|fim_pad|> <|repo_name|> <|file_sep|> "
+    "<tool_call> </tool_call> <|fim_prefix|> <|fim_middle|> <|fim_suffix|> "
+    "<|fim_pad|> <|repo_name|> <|file_sep|> "
     "<tool_response> </tool_response> <think> </think>"
 ).split()
 EOS = "<|im_end|>"

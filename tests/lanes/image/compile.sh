@@ -1,13 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Compile what vLLM's just-in-time compilers would: C with Python.h, C++, and for cuda a kernel linked with the runtime.
+# Compile what vLLM's just-in-time compilers would: C with Python.h, C++, and for cuda a
+# kernel linked with the runtime.
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-printf '#include <Python.h>\nint answer(void) { return PY_MAJOR_VERSION; }\n' > launcher.c
-gcc -shared -fPIC "$(python3 -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))')" launcher.c -o launcher.so
-printf '#include <vector>\nint main() { return std::vector<int>(3).size() - 3; }\n' > inductor.cpp
+printf '#include <Python.h>\nint answer(void) { return PY_MAJOR_VERSION; }\n' \
+    > launcher.c
+include=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
+gcc -shared -fPIC "-I$include" launcher.c -o launcher.so
+printf '#include <vector>\nint main() { return std::vector<int>(3).size() - 3; }\n' \
+    > inductor.cpp
 g++ -std=c++17 -fopenmp inductor.cpp -o inductor && ./inductor
 if [ "$1" = cuda ]; then
     cat > kernel.cu <<'CODE'

@@ -41,7 +41,8 @@ def bfcl(folder: Path) -> tuple[ModuleType, ModuleType]:
     # one field of a model's row: whether the model writes "_" for the "." of a name,
     # which Qwen's format has no need of.
     models = ModuleType("bfcl_eval.constants.model_config")
-    models.MODEL_CONFIG_MAPPING = {"qwen": SimpleNamespace(underscore_to_dot=False)}  # type: ignore[attr-defined]
+    rows = {"qwen": SimpleNamespace(underscore_to_dot=False)}
+    models.MODEL_CONFIG_MAPPING = rows  # type: ignore[attr-defined]
     sys.modules[models.__name__] = models
     import bfcl_eval.eval_checker.ast_eval.ast_checker as checker
     import bfcl_eval.utils as utils
@@ -181,7 +182,8 @@ def _java(value: Any, schema: dict[str, Any]) -> str:
         return str(value).lower()
     if isinstance(value, list):
         if schema.get("type") == "Array":  # BFCL leaves quotes around its elements
-            return f"new Object[]{{{', '.join(_java(one, schema.get('items', {})) for one in value)}}}"
+            elements = ", ".join(_java(one, schema.get("items", {})) for one in value)
+            return f"new Object[]{{{elements}}}"
         inner = ", ".join(_quoted(one, schema.get("items", {})) for one in value)
         return (
             f"new ArrayList<>(Arrays.asList({inner}))" if value else "new ArrayList<>()"

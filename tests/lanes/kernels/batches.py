@@ -241,7 +241,8 @@ class Batches:
                 for row in wrong[:4]
             ]
             raise AssertionError(
-                f"seed {self.seed}: (slot, drafts, token expected, greatest) differ: {shown}"
+                f"seed {self.seed}: (slot, drafts, token expected, greatest) "
+                f"differ: {shown}"
             )
         self._sample(
             drafts, dict(zip(zip(rows, positions, strict=True), expected, strict=True))

@@ -478,7 +478,8 @@ class Engine:
                 if found != own.past[first + 1 : end + 1]:
                     whose = "the drafter's attention" if group else "attention"
                     raise WrongCache(
-                        f"{name}: {whose} at {first} to {end} of {own.computed} is not of its own past"
+                        f"{name}: {whose} at {first} to {end} of {own.computed} "
+                        "is not of its own past"
                     )
 
     def _attention_groups(self) -> list[tuple[int, int]]:
@@ -497,7 +498,8 @@ class Engine:
             what = "none" if state is None else f"one after {self.past.length[state]}"
             same = state is not None and state in own.past
             raise WrongCache(
-                f"{name}: the state after {own.computed} tokens is {what}{' of them' if same else ''}"
+                f"{name}: the state after {own.computed} tokens is {what}"
+                f"{' of them' if same else ''}"
             )
 
     def _forward(
@@ -507,7 +509,8 @@ class Engine:
         start, sure = own.computed, own.computed + scheduled - drafted
         if sure > len(own.tokens):
             raise WrongCache(
-                f"{name}: {sure} tokens were to be computed, {len(own.tokens)} are known"
+                f"{name}: {sure} tokens were to be computed, "
+                f"{len(own.tokens)} are known"
             )
         written = own.past[: sure + 1]
         # Where the scheduler asks for more drafts than there are, it pads: these are

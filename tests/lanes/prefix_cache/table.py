@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Table of the prefix cache lane: wrong schedules, and the share taken from the cache."""
+"""Table of the prefix cache lane: wrong schedules, and what share the cache gave."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -17,7 +17,7 @@ from server import overlay
 
 #: The file may be attached to an issue, or sent by mail.
 MOST_BYTES = 25 << 20
-#: What is carried of the lanes, and of the tool; ``tests/lanes/server/receipt.py`` runs.
+#: What is carried of the lanes and of the tool; ``tests/lanes/server/receipt.py`` runs.
 _LANES = (
     "conformance/__init__.py",
     "conformance/case.py",

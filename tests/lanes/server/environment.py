@@ -57,7 +57,7 @@ def environment(release: Release) -> Path:
 
 
 def requirements(wheel: Path) -> list[str]:
-    """Return what the wheel requires, but for the lane's own choice; pip reads markers."""
+    """Return what the wheel requires but for the lane's choice; pip reads markers."""
     wanted = lock.requirements(wheel)
     return [text for text in wanted if Requirement(text).name not in _LEFT_OUT]
 

@@ -66,7 +66,8 @@ def gpus() -> dict[str, Any]:
         # torch names what is missing: a driver, a newer one, a device.
         last = asked.stderr.strip().rpartition("\n")[2]
         raise PatchsetError(
-            f"no GPU can be used: torch ends with status {asked.returncode}: {last[:300]}",
+            f"no GPU can be used: torch ends with status {asked.returncode}: "
+            f"{last[:300]}",
             "nvidia-smi on the host shows its GPUs, and the driver with its CUDA; in "
             "Docker, --gpus all and the NVIDIA Container Toolkit show them to vLLM",
         )

@@ -43,7 +43,7 @@ def questions() -> list[Question]:
 
 
 def verdicts(answers: Sequence[Answer]) -> list[Verdict]:
-    """Return a verdict on each; those of the same tokens are compared with the first."""
+    """Return a verdict on each; those of equal tokens are compared with the first."""
     first: dict[tuple[str, tuple[int, ...]], Reading] = {}
     found = []
     for answer in answers:

@@ -33,7 +33,10 @@ _SEED = 33
 _FIRST = (
     "Amber Birch Cedar Coral Ember Fern Flint Hazel Heron Ivory Jade Larch Linen Maple"
 )
-_SECOND = "Anchor Barrel Beacon Candle Compass Ferry Harbour Kettle Lantern Mill Orchard Quarry"
+_SECOND = (
+    "Anchor Barrel Beacon Candle Compass Ferry Harbour Kettle Lantern Mill Orchard "
+    "Quarry"
+)
 _ADJECTIVES = (
     "old quiet narrow early broken heavy public distant warm common plain steady"
 )
@@ -155,7 +158,7 @@ async def ask(
 
 
 def _cached(server: Server) -> tuple[float, float]:
-    """Return tokens of prompts that were found in the cache, and that were looked for."""
+    """Return prompts' tokens that were found in the cache, and that were looked for."""
     hits, queries = (f"vllm:prefix_cache_{word}_total" for word in ("hits", "queries"))
     return server.total(hits), server.total(queries)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tables``: write the tables of the documents; say which are out of date."""
+"""``python -m tables``: write the documents' tables; say which are out of date."""
 
 from collections.abc import Callable
 from functools import partial

@@ -22,7 +22,7 @@ from tables.__main__ import SUITES
 Command = tuple[str, ...]
 #: Cases of each corpus that a server is asked.
 SAMPLE = "40"
-#: Frozen releases whose stock is judged too: that of PR #35421, and the last of its kind.
+#: Frozen releases whose stock is judged too: PR #35421's, and the last of its kind.
 FROZEN_STOCK = ("v0.16.0", "v0.20.2")
 #: Of the default release: other reasoning parsers that the series reads.
 PAIRS = (
@@ -79,7 +79,7 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
 
 
 def is_missing(lane: str, release: Release, row: str) -> bool:
-    """Return whether a row is not there, or the series or the suite has changed since."""
+    """Return whether a row is missing, or the series or the suite has changed since."""
     if lane == "receipts":
         every = receipts.kept(release)
         return not any(receipts.is_current(r) for r in every if r["target"] == row)

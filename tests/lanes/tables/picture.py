@@ -52,7 +52,7 @@ def draw(releases: list[Release]) -> str:
 
 
 def _colour(share: str) -> str:
-    """Return green for none, else red, the deeper the more; grey for what was not run."""
+    """Return green for none, else red, the deeper the more; grey if it was not run."""
     number, _, unit = share.partition(" ")
     if unit != "%":
         return "#dddddd"

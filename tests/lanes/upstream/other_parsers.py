@@ -72,7 +72,8 @@ def compare(*trees: str) -> int:
         one, other = next(differing, ("less", "more"))
         print(f"differs: {name}\n  stock   {one[:400]}\n  patched {other[:400]}")
     print(
-        f"{len(names)} parsers, {outputs} results: {len(names) - len(different)} as in stock, {len(different)} not"
+        f"{len(names)} parsers, {outputs} results: "
+        f"{len(names) - len(different)} as in stock, {len(different)} not"
     )
     return 1 if different else 0
 

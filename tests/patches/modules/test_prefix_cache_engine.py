@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prefix cache lane's own check: what is exchanged behind the cache's back is found."""
+"""The prefix cache lane's own check finds what is exchanged behind the cache's back."""
 
 import pytest
 

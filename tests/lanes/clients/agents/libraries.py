@@ -106,7 +106,7 @@ def pydantic_ai(run: Run) -> str:
 
 
 def litellm(run: Run) -> str:
-    """Ask by LiteLLM's own completion call, in the loop that its documentation shows."""
+    """Ask by LiteLLM's completion call, in the loop that its documentation shows."""
     import litellm
 
     litellm.telemetry = False

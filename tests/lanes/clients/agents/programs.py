@@ -107,7 +107,7 @@ class Codex(Client):
 
 
 def codex(run: Run) -> str:
-    """Ask Codex CLI, with a ``config.toml``; its answer is the last message it prints."""
+    """Ask Codex CLI, with a ``config.toml``; its answer is the last message printed."""
     config = CODEX.format(model=MODEL, url=run.url)
     Path(run.home, "config.toml").write_text(config)
     printed = _printed(
@@ -159,7 +159,7 @@ class Pi(Client):
 
 
 def pi(run: Run) -> str:
-    """Ask pi, with a ``models.json``; its answer is the last message among its events."""
+    """Ask pi, with a ``models.json``; its answer is the last message of its events."""
     kind, path = {
         "chat": ("openai-completions", "/v1"),
         "responses": ("openai-responses", "/v1"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes runs, one JSON document a line, and answers each with {"name", "answer"} or {"name", "error"}.
+// Takes runs, one JSON document a line, and answers each with {"name", "answer"} or
+// {"name", "error"}.
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
@@ -8,7 +9,9 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 
-const PROMPT = "Do the work that you know of, step by step, with your tools, then say that it is done.";
+const PROMPT =
+  "Do the work that you know of, step by step, with your tools, " +
+  "then say that it is done.";
 
 function declared(description, names, run) {
   return tool({
@@ -31,11 +34,16 @@ function write({ path, content }) {
 
 const tools = {
   write_file: declared("Write a file.", ["path", "content"], write),
-  edit_file: declared("Replace a text that stands once in a file.", ["path", "old_string", "new_string"], (given) => {
-    const parts = readFileSync(given.path, "utf8").split(given.old_string);
-    if (parts.length !== 2) throw new Error(`the text stands ${parts.length - 1} times in the file`);
-    return write({ path: given.path, content: parts.join(given.new_string) });
-  }),
+  edit_file: declared(
+    "Replace a text that stands once in a file.",
+    ["path", "old_string", "new_string"],
+    (given) => {
+      const parts = readFileSync(given.path, "utf8").split(given.old_string);
+      const times = parts.length - 1;
+      if (times !== 1) throw new Error(`the text stands ${times} times in the file`);
+      return write({ path: given.path, content: parts.join(given.new_string) });
+    },
+  ),
   run_shell: declared("Run a command in a shell.", ["command"], ({ command }) =>
     execFileSync("/bin/sh", ["-c", command], { encoding: "utf8" }),
   ),
@@ -43,7 +51,11 @@ const tools = {
 
 async function ask(run) {
   process.chdir(run.folder);
-  const provider = createOpenAICompatible({ name: "lane", baseURL: `${run.url}/v1`, apiKey: "dummy-key" });
+  const provider = createOpenAICompatible({
+    name: "lane",
+    baseURL: `${run.url}/v1`,
+    apiKey: "dummy-key",
+  });
   const result = streamText({
     model: provider("scripted"),
     system: "You write files.",

@@ -113,6 +113,6 @@ def _opening(text: str) -> int:
 
 
 def cut(ways: Sequence[spellings.Spelling], *, ended: bool) -> Iterator[Case]:
-    """Yield all calls, cut by ``max_tokens`` or a stop string, or ended by the model."""
+    """Yield all calls, cut by ``max_tokens`` or a stop string or ended by the model."""
     for (name, calls), way in itertools.product(CALLS.items(), ways):
         yield from _cuts(name, calls, way, ended=ended)

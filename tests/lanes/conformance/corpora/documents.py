@@ -65,7 +65,7 @@ def hunk(text: str, rng: random.Random) -> str:
 
 
 def _tools(text: str) -> tuple[Tool, ...]:
-    """Return an agent's tools, and those that the text calls: what it quotes could run."""
+    """Return an agent's tools, and those that the text calls: its quotes could run."""
     names = sorted({*_NAMES.findall(text)} - {one.name for one in OWN})[:8]
     keys = dict.fromkeys(_KEYS.findall(text))
     quoted = {key: STRING for key in list(keys)[:8]}

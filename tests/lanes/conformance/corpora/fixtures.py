@@ -27,7 +27,7 @@ def real_outputs() -> Iterator[Case]:
 
 
 def canitoolcall() -> Iterator[Case]:
-    """Yield its outputs, with the message that it expects; none if it is not installed."""
+    """Yield its outputs, with the message that it expects; none if it is missing."""
     found = importlib.util.find_spec("canitoolcall")
     if found is None or found.origin is None:
         return

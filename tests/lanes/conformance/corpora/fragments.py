@@ -98,7 +98,7 @@ def fragments(document: str, most: int) -> Iterator[tuple[str, str]]:
 
 
 def _ambiguity(position: str, fragment: str) -> str:
-    """Return whether the end of a fragment looks like a closing sequence given twice."""
+    """Return whether a fragment's end looks like a closing sequence given twice."""
     if position == "replaced":
         return ""
     tail = fragment if position == "last" else ""

@@ -135,7 +135,8 @@ def ordinary(ways: Sequence[Spelling]) -> Iterator[Case]:
             before = rng.choice(("", "On it.\n\n", "OK, one moment. ", "## Plan\n"))
             behind = rng.choice(("", "", "\n\nLet me know.", "\nDone ✓"))
             yield make(
-                f"{way.name} / {between!r} / {count} / {omit} / {before!r} / {behind!r}",
+                f"{way.name} / {between!r} / {count} / {omit} / "
+                f"{before!r} / {behind!r}",
                 before + between.join(way.write(call) for call in calls) + behind,
                 calls,
                 tools=TOOLS,
@@ -217,9 +218,10 @@ WAYS: dict[str, Callable[[Call], str]] = {
         f"{write(c)}\n<tool_response>\nok\n</tool_response>\n{write(FIND)}\nend"
     ),
     "template of a call": lambda _: (
-        "<tool_call>\n<function=example_function_name>\n<parameter=example_1>\nvalue_1\n"
-        "</parameter>\n<parameter=example_2>\nThis is the value\nthat spans lines\n"
-        "</parameter>\n</function>\n</tool_call>\n\n<IMPORTANT>\nReminder\n</IMPORTANT>"
+        "<tool_call>\n<function=example_function_name>\n<parameter=example_1>\n"
+        "value_1\n</parameter>\n<parameter=example_2>\nThis is the value\n"
+        "that spans lines\n</parameter>\n</function>\n</tool_call>\n\n"
+        "<IMPORTANT>\nReminder\n</IMPORTANT>"
     ),
     "regular expression": lambda _: (
         're.compile(r"<function=(\\w+)>\\s*<parameter=(\\w+)>\\s*</parameter>")\nx\n'
@@ -234,7 +236,8 @@ WAYS: dict[str, Callable[[Call], str]] = {
         'FN_END = "</function>"\n'
     ),
     "unfinished block, more text": lambda c: (
-        f"<tool_call>\n<function={c.name}>\n<parameter=cmd>\nls\n\nThe rest is missing.\n"
+        f"<tool_call>\n<function={c.name}>\n<parameter=cmd>\nls\n\n"
+        "The rest is missing.\n"
     ),
     "two closers in prose": lambda _: (
         "First </parameter> then </function>, then\n</tool_call>\non a line.\n"

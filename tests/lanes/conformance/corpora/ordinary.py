@@ -105,7 +105,7 @@ def first() -> Iterator[Case]:
 
 
 def more(ways: Sequence[Spelling]) -> Iterator[Case]:
-    """Yield one to three calls in more spellings, joined and on the line of the prose."""
+    """Yield one to three calls in more spellings, joined and on the prose's line."""
     yield from _outputs(
         SECOND,
         SECOND_OMITTED,

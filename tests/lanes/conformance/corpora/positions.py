@@ -7,6 +7,7 @@ that it made must not be lost.
 
 import textwrap
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from conformance.case import Call, Case
 from conformance.corpora import spelling as spellings
@@ -23,9 +24,9 @@ line = spellings.ONE_LINE.write
 ASK = "\n\nI have not run it. Shall I?"
 
 
-def _text(name: str, output: str, *quoted: Call, **more: object) -> Case:
+def _text(name: str, output: str, *quoted: Call, **more: Any) -> Case:
     """Return an output whose calls are all quoted."""
-    return make(name, output, (), quoted, content=output, **more)  # type: ignore[arg-type]
+    return make(name, output, (), quoted, content=output, **more)
 
 
 def _thought(
@@ -118,7 +119,9 @@ def reasoning() -> Iterator[Case]:
         "mention": "I do not use `<tool_call><function=bash>` before I know more.",
         "mention of a tag": "A call begins with <tool_call> and a name.",
         "mention of a function": "I write <function=bash> and so on.",
-        "opener alone on its lines": "It begins\n<tool_call>\n<function=bash>\nand so on.",
+        "opener alone on its lines": (
+            "It begins\n<tool_call>\n<function=bash>\nand so on."
+        ),
         "half a call": (
             "It begins\n<tool_call>\n<function=bash>\n<parameter=command>\nls\n"
             "and then I stop."
@@ -303,7 +306,8 @@ def prose() -> Iterator[Case]:
     )
     yield make(
         "two calls written as JSON",
-        f"I look.\n<tool_call>\n{both}\n</tool_call>\n<tool_call>\n{both}\n</tool_call>",
+        f"I look.\n<tool_call>\n{both}\n</tool_call>\n"
+        f"<tool_call>\n{both}\n</tool_call>",
         (Call("bash", {"command": "ls"}), Call("bash", {"command": "ls"})),
         content="I look.",
     )

@@ -45,7 +45,7 @@ class _NoCore:
 
 
 def end_text(script: Script, skips_special: bool) -> str:
-    """Return what ended the output, as the detokenizer writes it for who asks for it."""
+    """Return what ended the output, as the detokenizer writes it when asked for it."""
     end_token = script.end == "stop" and not script.stop and not skips_special
     return EOS if end_token else script.stop or ""
 
@@ -110,7 +110,7 @@ def arguments(folder: str, reasoning: str, extra: list[str]) -> Any:
 
 
 def _engine(args: Any) -> Any:
-    """Yield the release's AsyncLLM without an engine core, its ``generate`` scripted."""
+    """Yield the release's AsyncLLM with no engine core, its ``generate`` scripted."""
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.outputs import CompletionOutput, RequestOutput
     from vllm.sampling_params import RequestOutputKind

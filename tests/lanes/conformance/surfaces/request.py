@@ -16,7 +16,7 @@ def prompt(case: Case, start: Start) -> str:
 
 
 def thinking_switch(start: Start) -> dict[str, Any]:
-    """Return the request field that switches thinking off, where the start asks for it."""
+    """Return the request field that switches thinking off, if the start asks for it."""
     if start.enable_thinking is None:
         return {}
     return {"chat_template_kwargs": {"enable_thinking": start.enable_thinking}}
@@ -28,6 +28,7 @@ def with_fields(body: dict[str, Any], case: Case, surface: str) -> dict[str, Any
     """
     if case.stop_string and surface != "responses":  # that API has no stop strings
         body["stop_sequences" if surface == "messages" else "stop"] = [case.stop_string]
-    for name, value in case.request.get(surface, {}).items():  # type: ignore[call-overload]
+    own = case.request.get(surface, {})  # type: ignore[call-overload]
+    for name, value in own.items():
         body[name] = value + body[name] if name in ("messages", "input") else value
     return body

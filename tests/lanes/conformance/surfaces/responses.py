@@ -109,7 +109,8 @@ def read_full(body: bytes) -> Reading:
     reading, document = Reading(), json.loads(body)
     for item in document["output"]:
         _item(reading, item)
-    # A custom tool's call has no status, hence no honest form when it is cut: it is left out.
+    # A custom tool's call has no status, hence no honest form when it is cut: it is
+    # left out.
     reading.omits_cut = any(
         t.get("type") == "custom" for t in document.get("tools") or []
     )
@@ -153,7 +154,7 @@ class _Items:
         self.open, self.index, self.count, self.text = item, index, self.count + 1, ""
 
     def delta(self, event: dict[str, Any], kind: str) -> None:
-        """Take text for an item; OpenAI's SDK raises where the item is of another kind."""
+        """Take text for an item; OpenAI's SDK raises if the item is of another kind."""
         index = event.get("output_index")
         if self.kind != kind or index != self.index:
             inside = self.kind in _CALLS and kind != self.kind
@@ -180,7 +181,8 @@ class _Items:
         if self.kind != kind or text != self.text:
             self.reading.breaks(
                 "done-text",
-                f"{kind}: deltas gave {self.text[-60:]!r}, done says {(text or '')[-60:]!r}",
+                f"{kind}: deltas gave {self.text[-60:]!r}, "
+                f"done says {(text or '')[-60:]!r}",
             )
 
     def done(self, event: dict[str, Any]) -> None:
@@ -292,7 +294,7 @@ def read_stream(body: bytes) -> Reading:
 
 
 def _same_output(reading: Reading, final: dict[str, Any], *, cut_custom: bool) -> None:
-    """Check that the terminal event carries the whole output again as it was streamed."""
+    """Check that the terminal event carries the whole output again as streamed."""
     again = Reading()
     for item in final.get("output") or []:
         _item(again, item)

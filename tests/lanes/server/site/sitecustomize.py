@@ -12,8 +12,8 @@ accepted more tokens than it has, so the fallback must take it; and of the fallb
 rolling buffer only the columns of this step's tokens must be rolled. It is the model's
 arithmetic; no parser is near.
 
-``SERVER_LANE_TAP=FILE``: writes a JSON line for each finished request with the token ids
-that the engine gave the serving code. It watches ``AsyncLLM.generate`` and changes
+``SERVER_LANE_TAP=FILE``: writes a JSON line for each finished request with the token
+ids that the engine gave the serving code. It watches ``AsyncLLM.generate`` and changes
 nothing of what passes through.
 """
 

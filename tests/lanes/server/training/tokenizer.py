@@ -19,7 +19,10 @@ from transformers import PreTrainedTokenizerFast
 VOCABULARY = 1280
 
 #: How Qwen cuts text before merging: ``</``, ``parameter``, ``>\n`` become tokens.
-_QWEN_SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_QWEN_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 #: As in Qwen's vocabulary: *special* ones are never part of the text, the tags are.
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")

@@ -169,7 +169,7 @@ def blur(
 
 
 def greedy_is_right(model: Qwen3_5ForCausalLM, data: Sequence[Batch]) -> bool:
-    """Return whether the model, rounded as it is saved, still knows every answer token."""
+    """Return whether the model, rounded as saved, still knows every answer token."""
     model.eval()
     for batch in data:
         with torch.no_grad():
