@@ -178,8 +178,8 @@ def _show_moved(release: Release, tree: Path, state: State, port: Port) -> None:
         shown = port.model_copy(update={"shown": True})
         states.write(tree, state.model_copy(update={"port": shown}))
         raise ConflictError(
-            "these patches change other files than before, by your merge or because git "
-            "took a file that is gone for one that has its lines:\n  "
+            "these patches change other files than before, by your merge, or because "
+            "git took a file that is gone for one that has its lines:\n  "
             + "\n  ".join(found),
             f"look at each: git -C {tree} log -p {STOCK_REF}..; amend what is wrong; "
             f"then nox -s refresh -- {release.name} takes the tree as it is",
