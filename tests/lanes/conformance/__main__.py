@@ -22,6 +22,7 @@ from patchset.release import load
 READER = "files/vllm/parser/qwen_tool_reader.py"
 SURFACES = ("chat", "responses", "messages")
 QUICK = r"w1|mtp5#.*"
+DRAFTS = r"w1|mtp[1-5]#0"
 
 
 def resolve(name: str, kind: str) -> Path:
@@ -94,11 +95,12 @@ def resolve(name: str, kind: str) -> Path:
 )
 @click.option("--full", is_flag=True, help="All two-way splits.")
 @click.option("--quick", is_flag=True, help="Only not streamed, k = 0 and k = 5.")
+@click.option("--drafts", is_flag=True, help="Only not streamed, and k = 0 to 5.")
 @click.option(
     "--guard",
     is_flag=True,
-    help="Compare with stock: what is worse? With --results all schedules are asked, "
-    "and the totals of both trees are kept as well.",
+    help="Compare with stock: what is worse? With --results all schedules are asked "
+    "(those of --drafts), and the totals of both trees are kept as well.",
 )
 @click.option(
     "--sample", default=40, show_default=True, help="Cases of each corpus; 0: all."
@@ -123,6 +125,7 @@ def command(
     mtp: int | None,
     full: bool,
     quick: bool,
+    drafts: bool,
     guard: bool,
     sample: int,
     jobs: int,
@@ -146,7 +149,9 @@ def command(
     if pair:
         first, second = pair.split("/")
         parsers = {"qwen3": ["--reasoning-parser", first, "--tool-call-parser", second]}
-    pattern = SCHEDULES if guard and not keep else QUICK if quick else None
+    pattern = QUICK if quick else DRAFTS if drafts else None
+    if guard and not keep:
+        pattern = SCHEDULES
     if mtp is not None:
         pattern = "w1" if mtp == 0 else rf"mtp{mtp}#.*"
     asked: list[Job] = []
@@ -156,7 +161,7 @@ def command(
             surfaces=list(surfaces or (SURFACES[:1] if generated else SURFACES)),
             reasoning="qwen3" if pair else reasoning,
             start=start,
-            pattern=pattern or ("w1|mtp[1-5]#0" if generated else None),
+            pattern=pattern or (DRAFTS if generated else None),
             schedules=list(schedules) or None,
             full=full,
         )

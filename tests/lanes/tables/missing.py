@@ -38,8 +38,9 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
     name = release.name
     frozen = release.tier == "frozen"
     quick = frozen and name not in K_BY_K
-    # One run judges both trees: the suite and, of maintained releases, the corpora.
-    whole = ("conformance", name, "--guard", "--sample", SAMPLE, "--results")
+    # One run judges both trees by suite and corpora.
+    drafts = () if release.default else ("--drafts",)
+    whole = ("conformance", name, "--guard", "--sample", SAMPLE, *drafts, "--results")
     for kind in ("patched",) if frozen and name not in FROZEN_STOCK else results.KINDS:
         stock = ("--stock",) if kind == "stock" else ()
         words = ("conformance", name, *stock, "--quick", "--results")
