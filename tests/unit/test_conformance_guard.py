@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guard lists what is worse than stock, by the order of harm."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,6 +77,20 @@ def test_without_a_right_reading_a_client_s_doing_counts(
     case = _case(open_=True)
     worse, _ = guard.compare([case], [_result(acts=stock)], [_result(acts=patched)])
     assert [one.patched for one in worse] == [harm] * bool(harm)
+
+
+def test_what_ran_is_excused_by_name_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "REASONS", tmp_path / "guard.json")
+    for pattern, harm, reasoned in (
+        ("group/*", "bytes", 1),
+        ("group/*", "ran", 0),
+        ("group/name", "ran", 1),
+    ):
+        guard.REASONS.write_text(f'{{"{pattern}": "anchor"}}')
+        _, count = guard.compare([_case()], [_result()], [_result(harm)])
+        assert count["suite"]["reasoned"] == reasoned
 
 
 def test_other_schedules_are_not_compared() -> None:

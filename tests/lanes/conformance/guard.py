@@ -87,7 +87,7 @@ def compare(
             count["better"] += name in better
             continue
         _, old, new, why = min(found, key=lambda one: _rank(one[2]))
-        reason = next((r for g, r in reasons.items() if _is(name, g)), "")
+        reason = next((r for g, r in reasons.items() if _excuses(g, name, new)), "")
         worse.append(Worse(name, old, new, [one[0] for one in found], why, reason))
         count["worse"] += 1
         count["reasoned"] += bool(reason)
@@ -95,8 +95,9 @@ def compare(
     return worse, counts
 
 
-def _is(name: str, pattern: str) -> bool:
-    return name == pattern or fnmatch(name, pattern)
+def _excuses(pattern: str, name: str, harm: str) -> bool:
+    """Return whether an entry is for a case; what ran is excused by name alone."""
+    return name == pattern or (harm != "ran" and fnmatch(name, pattern))
 
 
 def _key(result: dict[str, Any]) -> tuple[str, str, str]:

@@ -79,10 +79,12 @@ def _taken(runs: list[tuple[str, list[str]]]) -> str:
     suite.
     """
     day = min((day for day, _ in runs), default=results.NOT_RUN)
-    changed = sorted({what for _, all_ in runs for what in all_})
-    words = " and of the ".join(changed)
-    earlier = f"; some are from before the last change of the {words}" if words else ""
-    return f"The oldest of these figures was taken on {day}{earlier}."
+    old = [changed for _, changed in runs if changed]
+    words = " or the ".join(sorted({what for changed in old for what in changed}))
+    earlier = (
+        f"; {len(old)} of {len(runs)} runs are older than the {words}" if old else ""
+    )
+    return f"The oldest of these runs is of {day}{earlier}."
 
 
 def _ordinary(run: results.Cell) -> str:

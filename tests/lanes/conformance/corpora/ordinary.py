@@ -2,7 +2,8 @@
 """Ordinary outputs: one to three calls, in the spellings that models use.
 
 Nothing in them is quoted, and stock v0.33.0 reads the calls of all of them but those
-of ``spelling.BEYOND``: no rule may lose one.
+of ``spelling.BEYOND``. No rule may lose one, unless it is bare beside prose: whether
+that is a call is left open since the bare calls are held.
 """
 
 import itertools
