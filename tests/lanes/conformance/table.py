@@ -178,8 +178,9 @@ def corpora_table(found: Iterable[Release]) -> str:
             name for name in NAMES if any(name in row for row in by_reader.values())
         ]
         for corpus in names if release.default else ():
-            counts = (by_reader.get(each, {}).get(corpus) for each in READERS)
-            by_corpus.append([corpus, *map(_cell, counts), _worse(release, corpus)])
+            stock, *ours = (by_reader.get(each, {}).get(corpus) for each in READERS)
+            cells = [_cell(stock, ("ran",)), *map(_cell, ours)]
+            by_corpus.append([corpus, *cells, _worse(release, corpus)])
         sums = [sum(by_reader.get(each, {}).values(), Counter()) for each in READERS]
         shown = {each: run[each] for each in READERS if each in run}
         day = results.taken(shown.values(), CORPORA_VERSION, release.name)
@@ -206,11 +207,14 @@ def _corpora(row: results.Cell) -> dict[str, Counter[str]]:
     return out
 
 
-def _cell(count: Counter[str] | None) -> str:
+#: The harms of corpora; rows of suite 1 have other words.
+_HARMS = (*HARMS, "wrong", "quoted")
+
+
+def _cell(count: Counter[str] | None, harms: tuple[str, ...] = _HARMS) -> str:
     if count is None:
         return "–"
-    # Rows of suite 1 have other words.
     words = [f"{count['right']}/{count['all'] or count['cases']}"]
-    words += [f"{h} {count[h]}" for h in (*HARMS, "wrong", "quoted") if count[h]]
+    words += [f"{harm} {count[harm]}" for harm in harms if count[harm]]
     apart = f"; {count['as_meant']}/{count['ambiguous']}" if count["ambiguous"] else ""
     return ", ".join(words) + apart

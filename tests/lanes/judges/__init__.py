@@ -5,6 +5,8 @@ release's serving code; and the suite's cases on vLLM's Rust frontend.
 
 from dataclasses import dataclass
 
+import conformance
+
 
 @dataclass(frozen=True)
 class Lane:
@@ -22,5 +24,5 @@ class Lane:
 
 BFCL = Lane("bfcl", 1)
 CANITOOLCALL = Lane("canitoolcall", 1)
-RUST = Lane("rust", 3)
+RUST = Lane("rust", conformance.SUITE_VERSION)
 LANES = (BFCL, CANITOOLCALL, RUST)
