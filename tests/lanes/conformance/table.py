@@ -207,11 +207,7 @@ def _corpora(row: results.Cell) -> dict[str, Counter[str]]:
     return out
 
 
-#: The harms of corpora; rows of suite 1 have other words.
-_HARMS = (*HARMS, "wrong", "quoted")
-
-
-def _cell(count: Counter[str] | None, harms: tuple[str, ...] = _HARMS) -> str:
+def _cell(count: Counter[str] | None, harms: tuple[str, ...] = HARMS) -> str:
     if count is None:
         return "–"
     words = [f"{count['right']}/{count['all'] or count['cases']}"]

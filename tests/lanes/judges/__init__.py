@@ -14,7 +14,7 @@ class Lane:
 
     Attributes:
         name: The folder of ``results/``.
-        suite: Raised by hand when a verdict can change.
+        suite: Raised when a verdict can change.
 
     """
 

