@@ -272,10 +272,13 @@ def test_what_is_missing_or_out_of_date_is_left(rows: Path) -> None:
     assert missing.is_missing("conformance", release, "patched")
     lanes = {lane for lane, _, _ in missing.commands(release)}
     assert lanes == set(SUITES), "v0.33.0 has no CPU wheel"
-    asked = CliRunner().invoke(missing.command, [NEW, "--lane", "bfcl", "--list"])
-    assert (
-        asked.exit_code == 1 and "judges bfcl v0.33.0 --both --results" in asked.output
-    )
+    words = [NEW, "--lane", "bfcl", "--list"]
+    asked = CliRunner().invoke(missing.command, words)
+    assert asked.exit_code == 1
+    assert "left: judges bfcl v0.33.0 --both --results\n1 left\n" in asked.output
+    results.keep("bfcl", SUITES["bfcl"], NEW, "stock", {})
+    asked = CliRunner().invoke(missing.command, words)
+    assert "left: judges bfcl v0.33.0 --results\n1 left\n" in asked.output
 
 
 def test_a_patchs_words_are_shown_and_not_rendered(project: Project) -> None:

@@ -63,10 +63,13 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
             words = ("conformance", name, *stock, "--pair", pair, "--quick")
             yield "conformance", f"{kind} {pair}", (*words, "--results")
     yield "prefix_cache", "patched", ("prefix_cache", name, "--results")
-    for judge in ("bfcl", "canitoolcall"):
-        yield judge, "patched", ("judges", judge, name, "--both", "--results")
     yield "bench", "patched", ("bench", name, "--results")
-    yield "clients", "patched", ("clients", name, "--both", "--results")
+    asked = (("judges", "bfcl"), ("judges", "canitoolcall"), ("clients",))
+    for words in asked:
+        # Stock stays as it is: once it is judged, the patched tree is run alone.
+        both = ("--both",) if is_missing(words[-1], release, "stock") else ()
+        for kind in results.KINDS:
+            yield words[-1], kind, (*words, name, *both, "--results")
     if release.default:
         yield (
             "corpora",
