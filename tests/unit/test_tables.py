@@ -150,6 +150,9 @@ def test_conformance_counts_harms_and_ordinary_traffic_apart(rows: Path) -> None
     assert line.endswith(f"| 2/9, 1 exempt | {day()} |")
     conformance.keep_guard(NEW, {"suite": Counter(cases=9, worse=2, reasoned=2)})
     assert "| 2/9 exempt |" in conformance.table([load(NEW)])
+    conformance.keep(target("plugin", lost=4))
+    line = conformance.plugin_table([load(NEW)]).splitlines()[2]
+    assert line.startswith(f"| {NEW} | 9/9 | 996/1000 | 0 | 0 | 4 | 0 | 0 | 0 |")
     # 0 % means none.
     release = load(NEW)
     assert conformance.share(release, "stock", ("ran",)) == "1 %"

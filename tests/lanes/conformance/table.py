@@ -124,6 +124,23 @@ def pairs_table(found: Iterable[Release]) -> str:
     return results.table(f"release | pair | {' | '.join(TRAFFIC)} | taken", rows)
 
 
+def plugin_table(found: Iterable[Release]) -> str:
+    """Return the same of the plugin on the stock tree, not streamed, at k = 0 and 5."""
+    rows = []
+    for release in found:
+        if plugin := results.read(LANE, release.name).get("plugin"):
+            alone = {"patched": plugin}
+            cells = [_change(alone, traffic, _worst_right) for traffic in TRAFFIC]
+            harms = [
+                _change(alone, "adversarial", partial(_worst_harm, harm=harm))
+                for harm in HARMS
+            ]
+            day = results.taken([plugin], SUITE_VERSION, release.name)
+            rows.append([release.name, *cells, *harms, day])
+    head = f"release | {' | '.join(TRAFFIC)} | {' | '.join(HARMS)} | taken"
+    return results.table(head, results.together(rows) or [[results.NOT_RUN]])
+
+
 def _change(
     runs: Mapping[str, results.Cell], traffic: str, words: Callable[[list[Tally]], str]
 ) -> str:

@@ -100,6 +100,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "Patches": series.patches_table,
     "Conformance": conformance_table.table,
     "Other reasoning parsers": conformance_table.pairs_table,
+    "Plugin": conformance_table.plugin_table,
     "Corpora": conformance_table.corpora_table,
     "Ordinary calls": judges_table.bfcl,
     "canitoolcall": judges_table.canitoolcall,
