@@ -57,25 +57,35 @@ def test_a_worse_harm_is_listed_and_no_other(stock: str, patched: str) -> None:
     assert count["suite"]["better"] == (order.index(patched) > order.index(stock))
 
 
+#: Of the calls that were probably meant, and of others.
+MEANT, NOT_MEANT = ("", [RAN]), ("bytes", [OTHER])
+
+
 @pytest.mark.parametrize(
-    ("stock", "patched", "harm"),
+    ("case", "stock", "patched", "harm"),
     [
         # The model tries again, or is never told.
-        ([REFUSED], [], "lost"),
-        ([], [REFUSED], ""),
+        (_case(open_=True), ("", [REFUSED]), ("", []), "lost"),
+        (_case(open_=True), ("", []), ("", [REFUSED]), ""),
         # Nobody knows whether it was asked for: no more and no less than stock.
-        ([RAN], [], "lost"),
-        ([RAN], [REFUSED], "refused"),
-        ([], [RAN], "ran"),
-        ([RAN], [OTHER], "ran"),
-        ([RAN], [RAN], ""),
+        (_case(open_=True), ("", [RAN]), ("", []), "lost"),
+        (_case(open_=True), ("", [RAN]), ("", [REFUSED]), "refused"),
+        (_case(open_=True), ("", []), ("", [RAN]), "ran"),
+        (_case(open_=True), ("", [RAN]), ("", [OTHER]), "ran"),
+        (_case(open_=True), ("", [RAN]), ("", [RAN]), ""),
+        # What was probably meant counts by its calls.
+        (_case("x", open_=True), NOT_MEANT, MEANT, ""),
+        (_case("x", open_=True), MEANT, NOT_MEANT, "bytes"),
+        # What is left out of a cut output is not lost.
+        (_case(open_=True, end="length"), ("", [RAN]), ("", []), ""),
+        (_case(open_=True, end="length"), ("", []), ("", [RAN]), "ran"),
     ],
 )
 def test_without_a_right_reading_a_client_s_doing_counts(
-    stock: list[Any], patched: list[Any], harm: str
+    case: Any, stock: tuple[str, list[Any]], patched: tuple[str, list[Any]], harm: str
 ) -> None:
-    case = _case(open_=True)
-    worse, _ = guard.compare([case], [_result(acts=stock)], [_result(acts=patched)])
+    results = [_result(acts=acts, calls=calls) for calls, acts in (stock, patched)]
+    worse, _ = guard.compare([case], results[:1], results[1:])
     assert [one.patched for one in worse] == [harm] * bool(harm)
 
 
@@ -104,19 +114,3 @@ def test_the_suite_is_kept_without_the_corpora() -> None:
     both = [one | {"ordinary": False, "sdk": {}} for one in (_result(), other)]
     kept = Report("tree", "stock", "", results=both).document()
     assert kept["traffic"]["adversarial"]["k=0"]["all"] == 1
-
-
-def test_what_was_probably_meant_counts_by_its_calls() -> None:
-    case = _case("x", open_=True)
-    right, other = _result(acts=[RAN]), _result(acts=[OTHER], calls="bytes")
-    assert guard.compare([case], [other], [right])[0] == []
-    (one,) = guard.compare([case], [right], [other])[0]
-    assert one.patched == "bytes"
-
-
-def test_what_is_left_out_of_a_cut_output_is_not_lost() -> None:
-    for stock, patched, harms in (([RAN], [], []), ([], [RAN], ["ran"])):
-        case = _case(open_=True, end="length")
-        before, after = _result(acts=stock), _result(acts=patched)
-        worse, _ = guard.compare([case], [before], [after])
-        assert [one.patched for one in worse] == harms
