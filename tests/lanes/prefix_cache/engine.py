@@ -101,7 +101,6 @@ class Setting:
     batched_tokens: int = 32
     requests: int = 4
     ahead: bool = False
-    caching: bool = True
     chunk: int = 0
     drafter: int = 0
     window: int = 0
@@ -206,7 +205,7 @@ class Engine:
         self.mamba: dict[int, int] = {}
         self.worker: dict[str, _Running] = {}
         self.requests: dict[str, Request] = {}
-        self.hit_tokens = self.preempted = 0
+        self.hit_tokens = 0
         self._seen: set[str] = set()
         self._in_flight: deque[tuple[Any, ModelRunnerOutput]] = deque()
         # v0.33.0 hashes one token more with each block, so that a draft's last key may
@@ -325,7 +324,6 @@ class Engine:
     # The worker
 
     def _execute(self, output: Any, accepted: int) -> ModelRunnerOutput:
-        self.preempted += len(output.preempted_req_ids or ())
         for name in [*output.finished_req_ids, *(output.preempted_req_ids or ())]:
             self.worker.pop(name, None)
         for new in output.scheduled_new_reqs:
@@ -605,7 +603,7 @@ def _scheduler(setting: Setting) -> Scheduler:
     )
     cache = settings.CacheConfig(
         block_size=setting.block_size,
-        enable_prefix_caching=setting.caching,
+        enable_prefix_caching=True,
         mamba_cache_mode="align",
     )
     cache.num_gpu_blocks = setting.blocks

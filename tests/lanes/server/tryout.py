@@ -3,7 +3,6 @@
 
 import json
 import shlex
-import time
 
 import click
 import httpx
@@ -35,12 +34,7 @@ def question() -> Question:
     show_default=True,
     help="Drafted tokens k.",
 )
-@click.option(
-    "--keep",
-    is_flag=True,
-    help="Leave the server up until Ctrl-C, for requests of your own.",
-)
-def command(mtp: int, keep: bool) -> None:
+def command(mtp: int) -> None:
     """Serve a small Qwen3.5 model with MTP on the CPU, and ask it for a tool call.
 
     The model is taught about a hundred answers: it knows those, and nothing else.
@@ -73,11 +67,6 @@ def command(mtp: int, keep: bool) -> None:
                     f"that is not the call that the model was taught: {wrong[0]}",
                     f"the server's log is {running.log}",
                 )
-            if keep:
-                console.note(f"the server stays at {running.url}; Ctrl-C ends it")
-                while running.healthy():
-                    time.sleep(5)
-                raise PatchsetError("the server ended", f"its log is {running.log}")
 
 
 def faults(answer: bytes) -> list[str]:
