@@ -138,34 +138,32 @@ def judged(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "other", "kind"),
+    ("arguments", "more", "kind"),
     [
-        (RIGHT, False, "right"),
-        ({"content": "a "}, False, "parser"),
-        ({"content": "a "}, True, "model"),
+        (RIGHT, (), "right"),
+        ({"content": "a "}, (), "parser"),
+        ({"content": "a "}, (1,), "model"),
+        ({}, None, "request"),
     ],
 )
 def test_a_wrong_answer_has_an_address(
     asked: list[Question],
     tmp_path: Path,
     arguments: dict[str, str],
-    other: bool,
+    more: tuple[int, ...] | None,
     kind: str,
 ) -> None:
+    """The engine gave these tokens behind those that the model has learnt; or none."""
     question = next(q for q in asked if q.name == CASE and not q.streamed)
-    tokens = (*question.tokens, 1) if other else question.tokens
+    tokens = () if more is None else (*question.tokens, *more)
     verdict = judged(tmp_path, question, arguments, tokens)
     assert verdict["kind"] == kind and bool(verdict["why"]) == (kind != "right")
+    assert kind != "request" or "500" in verdict["why"][0]
     said = asking.summary([verdict])
     assert (said["right"], said["requests"]) == (int(kind == "right"), 1)
     assert said["by_kind"] == {kind: 1}
     shown = [one["what"] for one in said["wrong"]]
     assert shown == [f"{CASE}, chat"] * (kind != "right")
-
-
-def test_a_refused_request_is_wrong(asked: list[Question], tmp_path: Path) -> None:
-    verdict = judged(tmp_path, asked[0], {}, ())
-    assert verdict["kind"] == "request" and "500" in verdict["why"][0]
 
 
 @pytest.mark.parametrize(
