@@ -12,17 +12,28 @@ from patchset import errors
 PASSWORDS = ["horse@battery", "horse'battery", 'horse"battery', "horse battery"]
 
 
-@pytest.mark.parametrize("password", PASSWORDS)
-def test_a_password_is_masked_up_to_the_last_at(password: str) -> None:
-    said = errors.redact(f"GET https://me:{password}@host.example/simple/: 404")
-    assert said == "GET https://***@host.example/simple/: 404"
+ASKED = "'https://host.example/a.whl?{}' answers 403"
+PLAIN = "see https://docs.example/a and write to somebody@localhost"
 
 
-def test_what_an_address_asks_for_is_masked() -> None:
-    said = errors.redact("'https://host.example/a.whl?sig=TOKEN&x=horse' answers 403")
-    assert said == "'https://host.example/a.whl?***' answers 403"
-    plain = "see https://docs.example/a and write to somebody@localhost"
-    assert errors.redact(plain) == plain
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        *(
+            # Up to the last @ of an authority.
+            (
+                f"GET https://me:{each}@host.example/: 404",
+                "GET https://***@host.example/: 404",
+            )
+            for each in PASSWORDS
+        ),
+        # What an address asks for.
+        (ASKED.format("sig=TOKEN&x=horse"), ASKED.format("***")),
+        (PLAIN, PLAIN),
+    ],
+)
+def test_credentials_of_an_address_are_masked(said: str, shown: str) -> None:
+    assert errors.redact(said) == shown
 
 
 def test_a_cut_text_does_not_bare_a_password() -> None:

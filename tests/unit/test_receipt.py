@@ -454,10 +454,6 @@ def answer(
     return Answer(ASKED[0], reading, "chatcmpl-1", tokens)
 
 
-def why(*answers: Answer) -> list[list[str]]:
-    return [one["why"] for one in real.verdicts(answers)]
-
-
 def test_there_are_enough_prompts_of_each_sort() -> None:
     names = {question.name for question in ASKED}
     assert len(names) == 50 and len(ASKED) == 6 * 50
@@ -470,22 +466,32 @@ def test_there_are_enough_prompts_of_each_sort() -> None:
         assert message["content"].startswith("Write snake.py") and body["tools"]
 
 
-def test_the_same_tokens_must_be_the_same_message() -> None:
-    first, same, other = '{"path": "a"}', '{"path": "b"}', '{"path": "c"}'
-    wrong = ["another message was made of the same tokens"]
-    found = why(answer(first, (1, 2)), answer(same, (1, 2)), answer(other, (1, 3)))
-    assert found == [[], wrong, []]
-
-
-@pytest.mark.parametrize(("finish", "wrong"), [("tool_calls", True), ("length", False)])
-def test_only_a_cut_answer_ends_with_an_open_call(finish: str, wrong: bool) -> None:
-    (found,) = why(answer('{"path": "a', finish=finish))
-    assert any("valid-json" in each for each in found) == wrong
-
-
-def test_a_refused_request_is_wrong() -> None:
-    (verdict,) = real.verdicts([Answer(ASKED[0], failed(500, b"no"))])
-    assert verdict["kind"] == "request" and "500" in verdict["why"][0]
+@pytest.mark.parametrize(
+    ("answers", "kind", "wrong"),
+    [
+        # The same tokens must be the same message.
+        (
+            [answer('{"path": "a"}', (1, 2)), answer('{"path": "b"}', (1, 2))],
+            "parser",
+            "another message was made of the same tokens",
+        ),
+        (
+            [answer('{"path": "a"}', (1, 2)), answer('{"path": "c"}', (1, 3))],
+            "right",
+            "",
+        ),
+        # Only a cut answer ends with an open call.
+        ([answer('{"path": "a')], "parser", "valid-json"),
+        ([answer('{"path": "a', finish="length")], "right", ""),
+        ([Answer(ASKED[0], failed(500, b"no"))], "request", "500"),
+    ],
+)
+def test_answers_of_real_weights_are_held_against_each_other(
+    answers: list[Answer], kind: str, wrong: str
+) -> None:
+    *before, last = real.verdicts(answers)
+    assert not any(one["why"] for one in before) and last["kind"] == kind
+    assert bool(last["why"]) == bool(wrong) and wrong in "".join(last["why"])
 
 
 PROMPTS = recall.prompts()
