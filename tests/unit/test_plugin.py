@@ -205,10 +205,31 @@ def doctor_says(plugged: Path, *, status: int, **environment: str) -> list[str]:
     return [f"{how.strip().lower()} {text}" for how, _, text in lines if text]
 
 
-def test_the_doctor_says_that_the_plugin_is_live(plugged: Path) -> None:
-    (live,) = doctor_says(plugged, status=0)
-    assert live.startswith("ok vllm-qwen-tools-1+files")
-    assert "is live: the files are v0.33.0's" in live
+@pytest.mark.parametrize(
+    ("added", "environment", "words"),
+    [
+        (
+            "",
+            {},
+            ("ok vllm-qwen-tools-1+files", " is live: the files are v0.33.0's"),
+        ),
+        ("", {"VLLM_QWEN_TOOL_READER": "0"}, ("wrong ", "VLLM_QWEN_TOOL_READER")),
+        ("", {"VLLM_PLUGINS": "lora_resolver"}, ("wrong ", "VLLM_PLUGINS")),
+        (
+            "vllm/parser/qwen_tool_reader.py",
+            {},
+            ("wrong ", "does nothing: this vLLM is patched"),
+        ),
+    ],
+)
+def test_the_doctor_says_whether_the_plugin_is_live_and_what_switches_it_off(
+    plugged: Path, added: str, environment: dict[str, str], words: tuple[str, str]
+) -> None:
+    if added:
+        (plugged / added).touch()
+    status = int(words[0] == "wrong ")
+    (said,) = doctor_says(plugged, status=status, **environment)
+    assert said.startswith(words[0]) and words[1] in said
 
 
 def test_the_doctor_without_the_plugin_says_stock(plugged: Path) -> None:
@@ -230,20 +251,3 @@ def test_the_doctor_says_why_the_plugin_does_nothing(
     (plugged / COMPARED).write_text("# mended by hand\n")
     name = installed(plugged).stem.replace("_", "-")
     assert doctor_says(plugged, status=1) == [f"wrong {name} does nothing: {reason}"]
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [("VLLM_QWEN_TOOL_READER", "0"), ("VLLM_PLUGINS", "lora_resolver")],
-)
-def test_the_doctor_knows_what_switches_the_plugin_off(
-    plugged: Path, variable: str, value: str
-) -> None:
-    (said,) = doctor_says(plugged, status=1, **{variable: value})
-    assert said.startswith("wrong") and variable in said
-
-
-def test_the_doctor_says_that_a_patched_vllm_needs_no_plugin(plugged: Path) -> None:
-    (plugged / "vllm/parser/qwen_tool_reader.py").touch()
-    (said,) = doctor_says(plugged, status=1)
-    assert said.endswith("does nothing: this vLLM is patched")
