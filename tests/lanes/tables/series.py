@@ -15,13 +15,10 @@ def releases_table(found: list[Release]) -> str:
     rows = []
     for release in found:
         name = f"**{release.name}** (default)" if release.default else release.name
-        targets = ", ".join(
-            target for target, by_arch in release.wheels.items() if by_arch
-        )
         diffs = [line for line in entries(release) if not line.startswith(FILES)]
-        row = [name, release.tier, release.torch, targets, str(len(diffs))]
-        rows.append(row)
-    head = "release | tier | torch | official wheels | patches"
+        cpu = "yes" if release.wheels.get("cpu") else "no"
+        rows.append([name, release.tier, release.torch, cpu, str(len(diffs))])
+    head = "release | tier | torch | CPU wheel | patches"
     return results.table(head, rows)
 
 
