@@ -4,7 +4,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from email.utils import formatdate
 from functools import cached_property
@@ -20,7 +20,7 @@ from patchset.errors import (
 from patchset.release import Arch, Artifact, Release, Target
 from patchset.series import patched_files
 from patchset.series import state as states
-from patchset.series.mail import Patch
+from patchset.series.mail import MAIL, Patch
 from patchset.series.patched_files import Change
 from patchset.series.read import FILES, Series, read_series
 from patchset.series.state import BRANCH, STOCK_REF, State
@@ -155,31 +155,27 @@ def am(tree: Path, series: Series) -> None:
     """
     epoch = series.release.source_date_epoch
     date = f"Date: {formatdate(epoch)}"
-    with files.scratch(paths.build_dir()) as folder:
-        mails = []
-        for number, patch in enumerate(series.patches, start=1):
-            mail = folder / f"{number:04d}.patch"
-            text = patch.text(date, extra=((ENTRY, patch.entry),))
-            mail.write_text(text, encoding="utf-8", newline="\n")
-            mails.append(mail)
-        am_mails(tree, mails, epoch)
+    mails = [
+        MAIL + patch.text(date, extra=((ENTRY, patch.entry),))
+        for patch in series.patches
+    ]
+    am_mails(tree, "".join(mails).encode(), epoch)
 
 
-def am_mails(tree: Path, mails: Sequence[Path], epoch: int, *options: str) -> None:
+def am_mails(tree: Path, mails: bytes, epoch: int, *options: str) -> None:
     """Apply mails in order, as ``am`` does."""
     if mails:
         options += ("--keep-cr", "--keep-non-patch", "--whitespace=nowarn")
-        words = [str(mail.absolute()) for mail in mails]
-        run_am(tree, epoch, *options, "--no-scissors", *words)
+        run_am(tree, epoch, *options, "--no-scissors", mails=mails)
 
 
-def run_am(tree: Path, epoch: int, *arguments: str) -> None:
-    """Run ``git am``, as with --skip.
+def run_am(tree: Path, epoch: int, *arguments: str, mails: bytes | None = None) -> None:
+    """Run ``git am``, on mails or as with --skip.
 
     Raises:
         Stopped: a patch does not fit.
     """
-    done = git.attempt(tree, "am", *arguments, epoch=epoch)
+    done = git.attempt(tree, "am", *arguments, stdin=mails, epoch=epoch)
     if done.returncode:
         words = f"{done.stdout}\n{done.stderr}"
         error = git.failure(tree, ("am",), words)

@@ -8,7 +8,7 @@ from pathlib import Path
 from patchset import files, git, paths
 from patchset.errors import PatchsetError
 from patchset.series.apply import ENTRY, borrow, changes_between
-from patchset.series.mail import Patch, PatchFormatError, parse
+from patchset.series.mail import MAIL, Patch, PatchFormatError, parse
 from patchset.series.read import ENTRY_LINE, FILES
 from patchset.series.state import STOCK_REF
 
@@ -76,20 +76,17 @@ def read_commits(tree: Path) -> Commits:
     commits = git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
     found = Commits(tree, {}, [], {})
     faults: list[str] = []
-    with files.scratch(paths.build_dir()) as folder:
-        mails = mails_of(tree, STOCK_REF, folder)
-        if len(mails) != len(commits) or not all(mail.stat().st_size for mail in mails):
-            hint = "a series is a line of changes: git rebase -i squashes or drops them"
-            raise PatchsetError(
-                f"{tree}: a commit is a merge, or changes nothing", hint
-            )
-        for commit, mail in zip(commits, mails, strict=True):
-            try:
-                patch = _of_mail(mail.read_bytes(), commit[:12])
-            except PatchFormatError as error:
-                faults.append(error.message)
-            else:
-                faults += _take(found, commit, patch)
+    mails = re.split(f"^(?={MAIL})".encode(), mails_of(tree, STOCK_REF), flags=re.M)[1:]
+    if len(mails) != len(commits):
+        hint = "a series is a line of changes: git rebase -i squashes or drops them"
+        raise PatchsetError(f"{tree}: a commit is a merge, or changes nothing", hint)
+    for commit, mail in zip(commits, mails, strict=True):
+        try:
+            patch = _of_mail(mail, commit[:12])
+        except PatchFormatError as error:
+            faults.append(error.message)
+        else:
+            faults += _take(found, commit, patch)
     if faults:
         raise PatchsetError(
             "these commits cannot become patches:\n  " + "\n  ".join(faults),
@@ -118,10 +115,9 @@ def _take(found: Commits, commit: str, patch: Patch) -> list[str]:
     return faults
 
 
-def mails_of(tree: Path, since: str, folder: Path) -> list[Path]:
-    """Write a mail for each commit since another, with the names of all blobs."""
-    git.run(tree, "format-patch", *_FORMAT, "-o", str(folder), f"{since}..HEAD")
-    return sorted(folder.glob("*.patch"))
+def mails_of(tree: Path, since: str) -> bytes:
+    """Return a mail for each commit since another, with the names of all blobs."""
+    return git.run(tree, "format-patch", "--stdout", *_FORMAT, f"{since}..HEAD")
 
 
 def _of_mail(raw: bytes, where: str) -> Patch:

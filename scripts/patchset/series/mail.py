@@ -12,6 +12,9 @@ from pathlib import PurePosixPath
 from patchset.errors import PatchsetError
 from patchset.release import VERSION
 
+#: Begins each of several mails, as ``git format-patch --zero-commit`` writes it.
+MAIL = f"From {'0' * 40} Mon Sep 17 00:00:00 2001\n"
+
 #: A path inside vLLM's tree: plain characters, no leading dot.
 PATH = r"[0-9A-Za-z_][0-9A-Za-z_.+@-]*(?:/[0-9A-Za-z_.+@-]+)*"
 

@@ -134,9 +134,7 @@ def port(tree: Path, new: Release, patched: Path, base: str) -> None:
     Raises:
         Stopped: a patch conflicts.
     """
-    with files.scratch(paths.build_dir()) as folder:
-        mails = mails_of(patched, base, folder)
-        am_mails(tree, mails, new.source_date_epoch, "--3way")
+    am_mails(tree, mails_of(patched, base), new.source_date_epoch, "--3way")
 
 
 def unmerged(tree: Path) -> list[str]:
