@@ -96,13 +96,16 @@ def known(patched: PatchedRelease, part: Part) -> bool:
     return _kept(patched, part).is_file()
 
 
-def check(part: Part, patched: PatchedRelease, blobs: Path | None = None) -> None:
+def check(base: Base, part: Part, patched: PatchedRelease, folder: Path) -> Path | None:
     """Refuse a base in which a file to be replaced is not the release's.
 
-    ``blobs`` has its layers, unless they are ``known``.
+    Unless it is ``known``, it is fetched into ``folder``. Returns the folder of its
+    blobs, if it was.
     """
     site, info = layers.SITES[patched.target], layers.stock_info(patched)
-    if blobs is not None:
+    blobs = None
+    if not known(patched, part):
+        blobs = fetch(base, part, folder)
         advance = console.progress("looked through", size(part))
         tree = _Tree((f"{site}/vllm/", f"{info}/METADATA"), advance)
         with console.step(f"hash vLLM's files in the base for {GOARCH[part.arch]}"):
@@ -123,6 +126,7 @@ def check(part: Part, patched: PatchedRelease, blobs: Path | None = None) -> Non
             f"{patched.pin.name}: {', '.join(wrong[:5])}",
             "the patches were not made for them; use the release's official image",
         )
+    return blobs
 
 
 def stock_sums(patched: PatchedRelease) -> dict[str, str]:

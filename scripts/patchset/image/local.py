@@ -112,9 +112,7 @@ def _thin(patched: PatchedRelease, base: Base, part: Part) -> Path:
         blobs = None
         # Docker fetches the base itself; its Dockerfile checks it.
         if here != ["docker"]:
-            if not bases.known(patched, part):
-                blobs = bases.fetch(base, part, scratch)
-            bases.check(part, patched, blobs)
+            blobs = bases.check(base, part, patched, scratch)
         thin.build(patched, [part], str(base.name), out)
         if "docker" in here:
             dockerfile(patched, base, part, out)

@@ -66,9 +66,7 @@ def _complete(patched: PatchedRelease) -> Path:
     base = bases.find(patched, reference)
     for part in base.parts:
         with files.scratch(paths.build_dir()) as scratch:
-            known = bases.known(patched, part)
-            blobs = None if known else bases.fetch(base, part, scratch)
-            bases.check(part, patched, blobs)
+            bases.check(base, part, patched, scratch)
     whole = folder.with_name(f"{folder.name}-published")
     thin.build(patched, base.parts, str(base.name), whole)
     made = {part.digest for part in layout.load(whole / "image").parts}
