@@ -11,8 +11,9 @@ import re
 import subprocess
 import tomllib
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import distributions
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -78,18 +79,17 @@ def read(release: Release, use: Use, arch: Arch) -> list[Locked]:
             "writes it",
         )
     try:
-        with place.open("rb") as file:
-            text = file.read(_MAX_LOCK).decode()
+        text = files.read_regular(place, _MAX_LOCK).decode()
         packages = Pylock.from_dict(tomllib.loads(text)).packages
-        return [_locked(package) for package in packages]
+        return [_locked(package, package.wheels or []) for package in packages]
     except (OSError, ValueError, PylockValidationError) as error:
         raise PatchsetError(
             f"{place} cannot be read: {error}", "nox -s pin -- --lock writes it again"
         ) from error
 
 
-def _locked(package: Package) -> Locked:
-    wheels = package.wheels or []
+def _locked(package: Package, wheels: Sequence[PackageWheel]) -> Locked:
+    """Return a package with its one wheel; ValueError without sum, size or version."""
     if len(wheels) != 1 or package.version is None:
         raise ValueError(f"{package.name} has {len(wheels)} wheels, not one")
     wheel = wheels[0]
@@ -241,7 +241,15 @@ def _write(
         tagged = (
             (w, parse_wheel_filename(w.filename)[-1]) for w in package.wheels or ()
         )
-        wheel = _pinned(package, next(select(tagged), None))
+        try:
+            wheel = _locked(package, list(islice(select(tagged), 1))).wheel
+        except ValueError as error:
+            raise PatchsetError(
+                f"the index has no wheel of {package.name} {package.version} with a "
+                "sha256 and a size",
+                "name another version in overrides.TARGET.txt beside release.toml, or "
+                "use an index that states them (PEP 691, PEP 700), such as PyPI",
+            ) from error
         lines += [
             "",
             "[[packages]]",
@@ -251,23 +259,6 @@ def _write(
             f'hashes = {{ sha256 = "{wheel.sha256}" }} }}]',
         ]
     files.write_text(place, "\n".join(lines) + "\n")
-
-
-def _pinned(package: Package, wheel: PackageWheel | None) -> Artifact:
-    """Return the pin of the wheel that an installer takes of a resolved package."""
-    if wheel is None or not wheel.size or "sha256" not in wheel.hashes:
-        raise PatchsetError(
-            f"the index has no wheel of {package.name} {package.version} with a sha256 "
-            "and a size",
-            "name another version in overrides.TARGET.txt beside release.toml, or use "
-            "an index that states them (PEP 691, PEP 700), such as PyPI",
-        )
-    return Artifact(
-        project=package.name,
-        file=wheel.filename,
-        sha256=wheel.hashes["sha256"],
-        size=wheel.size,
-    )
 
 
 def image_tags(arch: Arch) -> list[Tag]:
