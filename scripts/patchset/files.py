@@ -189,14 +189,13 @@ def full_disk(path: object) -> NoSpaceError:
 
 def need_space(needs: Mapping[Path, float]) -> None:
     """Refuse to start if a disk is too small for the bytes to be written to folders."""
-    disks: dict[int, tuple[Path, float]] = {}
-    wanted_by: dict[Path, str] = {}
+    disks: dict[int, tuple[Path, str, float]] = {}
     for folder, size in needs.items():
         there = next(place for place in (folder, *folder.parents) if place.exists())
-        first, before = disks.get(there.stat().st_dev, (there, 0))
-        wanted_by.setdefault(first, _moved_by(folder))
-        disks[there.stat().st_dev] = (first, before + max(size, 0))
-    for folder, size in disks.values():
+        disk = there.stat().st_dev
+        first, way, before = disks.get(disk, (there, _moved_by(folder), 0))
+        disks[disk] = (first, way, before + max(size, 0))
+    for folder, way, size in disks.values():
         # Other programs write too.
         wanted, free = (
             size + min(size, 64e6 + size / 10),
@@ -206,7 +205,7 @@ def need_space(needs: Mapping[Path, float]) -> None:
             raise NoSpaceError(
                 f"{folder} has {free / 1e6:.0f} MB free; {wanted / 1e6:.0f} MB are "
                 "needed, headroom included",
-                f"free some space there, or {wanted_by[folder]}",
+                f"free some space there, or {way}",
             )
 
 
