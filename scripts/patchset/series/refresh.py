@@ -115,26 +115,34 @@ def _save(
     """Write the tree's commits into ``patches/``; None without work in the tree."""
     for what, place in (("am", "rebase-apply"), ("rebase", "rebase-merge")):
         if (tree / ".git" / place).exists():
-            hint = f"git {what} --continue, --skip or --abort"
-            raise PatchsetError(f"{tree}: git {what} is not finished", hint)
+            raise PatchsetError(
+                f"{tree}: git {what} is not finished",
+                f"git {what} --continue, --skip or --abort",
+            )
     if git.text(tree, "status", "--porcelain"):
-        hint = "git commit --amend, or a commit of their own"
-        raise PatchsetError(f"{tree} has changes that are not committed", hint)
+        raise PatchsetError(
+            f"{tree} has changes that are not committed",
+            "git commit --amend, or a commit of their own",
+        )
     if branch := other_branch(tree):
-        what = f"{tree} is on {branch}; only {BRANCH} is written back"
-        hint = f"git switch {BRANCH}, then git merge --ff-only or git cherry-pick"
-        raise PatchsetError(what, hint)
+        raise PatchsetError(
+            f"{tree} is on {branch}; only {BRANCH} is written back",
+            f"git switch {BRANCH}, then git merge --ff-only or git cherry-pick",
+        )
     same = git.text(tree, "rev-parse", "HEAD") == state.head
     if same and not state.port and not state.stopped:
         return None
     if state.port and git.text(stock_tree(release), "rev-parse", "HEAD") != state.stock:
-        what = f"{release.folder}/release.toml names another source than {tree} is of"
-        hint = f"put back what was there, or nox -s apply -- {release.name} --discard"
-        raise PatchsetError(what, hint)
+        raise PatchsetError(
+            f"{release.folder}/release.toml names another source than {tree} is of",
+            f"put back what was there, or nox -s apply -- {release.name} --discard",
+        )
     found = read_commits(tree)
     if not found.patches:
-        what = f"{tree} has no patch any more, as after git am --abort"
-        raise PatchsetError(what, f"nox -s apply -- {release.name} --discard")
+        raise PatchsetError(
+            f"{tree} has no patch any more, as after git am --abort",
+            f"nox -s apply -- {release.name} --discard",
+        )
     made = _as_stored(release, found, state.inputs)
     text = {FILES + path: content.decode() for path, content in made.modules.items()}
     text |= {patch.entry: patch.text() for patch in made.patches}
@@ -155,8 +163,10 @@ def _save(
         elif now:
             gone.add(TAKEN)
     if large := [name for name in text if len(text[name].encode()) > MAX_FILE]:
-        what = f"{', '.join(large)}: more than {MAX_FILE} bytes"
-        raise PatchsetError(what, "split the commit: git rebase -i")
+        raise PatchsetError(
+            f"{', '.join(large)}: more than {MAX_FILE} bytes",
+            "split the commit: git rebase -i",
+        )
     outcome.written |= _store(release, text, gone, ours)
     # The run after one that is killed from here on knows these files as its own.
     made_of = {name: git.blob_id(words.encode()) for name, words in text.items()}
