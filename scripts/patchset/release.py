@@ -150,29 +150,27 @@ def load(name: str | None = None) -> Release:
 def read_pin(file: Path) -> Release:
     """Read and check one ``release.toml``."""
     try:
-        text = files.read_regular(file, MAX_PIN).decode()
+        return parse(files.read_regular(file, MAX_PIN).decode(), file)
     except (OSError, UnicodeDecodeError) as error:
         raise PatchsetError(
             f"{file} cannot be read: {error}", "fix the file by hand"
         ) from error
-    return parse(text, file)
 
 
 def parse(text: str, file: Path) -> Release:
     """Check the text of a ``release.toml``."""
     try:
         fields = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise PatchsetError(
-            f"{file} cannot be read: {error}", "fix the file by hand"
-        ) from error
-    try:
         release = Release.model_validate({"name": file.parent.name, **fields})
     except ValidationError as error:
         where = "; ".join(
             f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()
         )
         raise PatchsetError(f"{file}: {where}", "fix the file by hand") from error
+    except (ValueError, RecursionError) as error:
+        raise PatchsetError(
+            f"{file} cannot be read: {error}", "fix the file by hand"
+        ) from error
     if release.name != f"v{release.version}":
         raise PatchsetError(
             f"{file}: version {release.version} is in the folder {release.name}",
