@@ -166,6 +166,9 @@ def _bootstrap(
     argv += [f"--include={','.join(names)}", f"--architectures={GOARCH[arch]}"]
     argv += [f"--aptopt={option}" for option in _host_apt_options()]
     argv += [f"--customize-hook={clean.strip()}", SUITE]
+    # The host's mirrors; without any, mmdebstrap has one.
+    form = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)"
+    listed = buildah.output("apt-get", "indextargets", "--format", form) or ""
     env = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
     with (
         console.step(f"make the base from Debian packages: {', '.join(names)}"),
@@ -175,15 +178,7 @@ def _bootstrap(
         if os.geteuid() == 0:  # else it must be a place of the other users too
             scratch.chmod(0o755)
             env["TMPDIR"] = str(scratch)
-        process.run([*argv, temp, *_host_sources()], prefix="mmdebstrap", env=env)
-
-
-def _host_sources() -> list[str]:
-    """Return the Debian mirrors of the host's apt; without any, mmdebstrap has one."""
-    form = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)"
-    return sources_from(
-        buildah.output("apt-get", "indextargets", "--format", form) or ""
-    )
+        process.run([*argv, temp, *sources_from(listed)], prefix="mmdebstrap", env=env)
 
 
 def sources_from(targets: str) -> list[str]:
