@@ -65,12 +65,9 @@ class Reference:
         """Return the arguments of skopeo that name it, and how it is spoken to."""
         # skopeo takes a tag or a digest; of both, the digest decides.
         kept = replace(self, tag=None) if self.digest else self
-        return [f"--{option}tls-verify={self.tls}", f"docker://{kept}"]
-
-    @property
-    def tls(self) -> str:
-        """Whether its registry must have a certificate; one on loopback need not."""
-        return "false" if _LOOPBACK.fullmatch(self.host) else "true"
+        # A registry on loopback needs no certificate.
+        tls = "false" if _LOOPBACK.fullmatch(self.host) else "true"
+        return [f"--{option}tls-verify={tls}", f"docker://{kept}"]
 
 
 def parse(text: str) -> Reference:
