@@ -156,13 +156,15 @@ def _failure(program: str, status: int, tail: Sequence[str]) -> PatchsetError:
     """Return the error for a program that ended with a status."""
     name = Path(program).name
     if full := [line for line in tail if files.tells_of_no_space(line)]:
-        hint = "free some space, then run the same command again"
-        said = f"the disk is full: {name} said {end_of(full[-1])!r}"
-        return NoSpaceError(said, hint)
+        return NoSpaceError(
+            f"the disk is full: {name} said {end_of(full[-1])!r}",
+            "free some space, then run the same command again",
+        )
     if alone := [line for line in tail if _NO_NETWORK.search(line)]:
-        hint = "check the network and the proxy's variables, then run it again"
-        said = f"{name} has no network; it said {end_of(alone[-1])!r}"
-        return UnavailableError(said, hint)
+        return UnavailableError(
+            f"{name} has no network; it said {end_of(alone[-1])!r}",
+            "check the network and the proxy's variables, then run it again",
+        )
     status = status if status >= 0 else 128 - status
     return ProgramError(f"{name} ended with status {status}", "\n".join(tail))
 

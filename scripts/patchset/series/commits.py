@@ -71,15 +71,19 @@ def read_commits(tree: Path) -> Commits:
         PatchsetError: a commit cannot become a patch.
     """
     if git.attempt(tree, "merge-base", "--is-ancestor", STOCK_REF, "HEAD").returncode:
-        what = f"{tree}: HEAD does not descend from the stock commit"
-        raise PatchsetError(what, f"rebase it onto {STOCK_REF}")
+        raise PatchsetError(
+            f"{tree}: HEAD does not descend from the stock commit",
+            f"rebase it onto {STOCK_REF}",
+        )
     commits = git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
     found = Commits(tree, {}, [], {})
     faults: list[str] = []
     mails = re.split(f"^(?={MAIL})".encode(), mails_of(tree, STOCK_REF), flags=re.M)[1:]
     if len(mails) != len(commits):
-        hint = "a series is a line of changes: git rebase -i squashes or drops them"
-        raise PatchsetError(f"{tree}: a commit is a merge, or changes nothing", hint)
+        raise PatchsetError(
+            f"{tree}: a commit is a merge, or changes nothing",
+            "a series is a line of changes: git rebase -i squashes or drops them",
+        )
     for commit, mail in zip(commits, mails, strict=True):
         try:
             patch = _of_mail(mail, commit[:12])

@@ -42,13 +42,17 @@ def _faults(series: Series) -> Iterator[str]:
     for name in sorted(own.difference(series.entries)):
         yield f"{release.name}: {name} is in no series"
     if series.entries and patched_files.read(release) is None:
-        hint = f"nox -s refresh -- {release.name} writes it"
-        yield f"{release.name}: {patched_files.FILE} does not exist; {hint}"
+        yield (
+            f"{release.name}: {patched_files.FILE} does not exist; nox -s refresh -- "
+            f"{release.name} writes it"
+        )
     for patch in series.patches:
         file = entry_file(release, patch.entry)
         if patch.text().encode() != content_of(file):
-            rest = "From, Subject, message and diff, such as index lines"
-            yield f"{file}: has more than {rest}"
+            yield (
+                f"{file}: has more than From, Subject, message and diff, such as index "
+                "lines"
+            )
         for proof in patch.proofs:
             if not (paths.project_root() / proof).is_file():
                 yield f"{file}: its proof {proof} does not exist"

@@ -18,6 +18,9 @@ MAIL = f"From {'0' * 40} Mon Sep 17 00:00:00 2001\n"
 #: A path inside vLLM's tree: plain characters, no leading dot.
 PATH = r"[0-9A-Za-z_][0-9A-Za-z_.+@-]*(?:/[0-9A-Za-z_.+@-]+)*"
 
+#: A proof, relative to the checkout.
+PROOF = r"tests/patches/test_\w+\.py"
+
 #: The trailers of a patch: what each holds, as a pattern and in words. There may be
 #: several proofs.
 _TRAILERS = {
@@ -27,7 +30,7 @@ _TRAILERS = {
         "not submitted, submitted #n, merged in vX, or inappropriate (why)",
     ),
     "Drop-When": (r".*", "a condition that can be checked"),
-    "Proof": (r"tests/patches/test_\w+\.py", "tests/patches/test_NAME.py"),
+    "Proof": (PROOF, "tests/patches/test_NAME.py"),
 }
 
 _DIFF = re.compile(r"^diff --git ", re.MULTILINE)

@@ -9,7 +9,7 @@ from pathlib import Path
 from patchset import files, git, paths
 from patchset.errors import PatchsetError
 from patchset.release import Release
-from patchset.series.mail import PATH, Patch, PatchFormatError, parse
+from patchset.series.mail import PATH, PROOF, Patch, PatchFormatError, parse
 
 #: Modules of our own, by their path in vLLM's tree, below ``patches/``.
 FILES = "files/"
@@ -107,8 +107,9 @@ def read_series(release: Release) -> Series:
             continue
         patch = parse(content, file, entry)
         if faults := list(patch.faults()):
-            hint = "docs/patching.md shows a whole patch"
-            raise PatchFormatError(f"{file}: {'; '.join(faults)}", hint)
+            raise PatchFormatError(
+                f"{file}: {'; '.join(faults)}", "docs/patching.md shows a whole patch"
+            )
         series.patches.append(patch)
     return series
 
@@ -118,9 +119,10 @@ def content_of(file: Path) -> bytes:
     try:
         return files.read_regular(file, MAX_FILE)
     except OSError as error:
-        words = error.strerror or str(error)
-        hint = "git checkout brings it back; a line of the series may name it in vain"
-        raise PatchFormatError(f"{file} cannot be read: {words}", hint) from error
+        raise PatchFormatError(
+            f"{file} cannot be read: {error.strerror or error}",
+            "git checkout brings it back; a line of the series may name it in vain",
+        ) from error
 
 
 def shared_diffs() -> list[str]:
@@ -144,6 +146,9 @@ def taken_proofs(release: Release) -> list[str]:
     place = release.folder / TAKEN
     if not place.exists():
         return []
-    proof = re.compile(r"tests/patches/test_\w+\.py")
-    hint = "one path a line: tests/patches/test_NAME.py"
-    return lines_of(place, proof.fullmatch, "a proof", hint)
+    return lines_of(
+        place,
+        re.compile(PROOF).fullmatch,
+        "a proof",
+        "one path a line: tests/patches/test_NAME.py",
+    )
