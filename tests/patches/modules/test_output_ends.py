@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ends an output, and what a request or its prompt says of it, for the reader."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,11 +10,30 @@ from harness import THINKING, TOOLS, ask, call, ids, wrapped_tokenizer
 
 WIDTHS = (None, 1, 100_000)
 READ = call("read", ("path", "/a"))
+OPEN = READ.partition("\n</parameter>")[0]
+CLOSED = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
 #: Calls that count only if the model ends its turn behind them.
 HELD = {
     "fence": "```\n" + READ + "\n",
     "undeclared": call("search", ("query", "x")),
 }
+
+
+def qwen_parser(prompt: str, **fields: Any) -> tuple[Any, Any]:
+    """The parser of qwen3_coder and qwen3 behind a prompt, and its request."""
+    from vllm.entrypoints.openai.chat_completion.protocol import (
+        ChatCompletionRequest,
+    )
+    from vllm.parser.parser_manager import ParserManager
+
+    request = ChatCompletionRequest(
+        model="m", messages=[{"role": "user", "content": "go"}], tools=TOOLS, **fields
+    )
+    kind = ParserManager.get_parser("qwen3_coder", "qwen3", True)
+    parser: Any = kind(wrapped_tokenizer(), request.tools)
+    parser.set_prompt_token_ids(ids(prompt))
+    parser.set_finish_reason("stop")
+    return parser, request
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -43,6 +63,25 @@ def test_a_stop_string_that_ends_the_turn_cuts_nothing(
     reading = ask(output, width, stop=stop)
     assert [one.parsed for one in reading.calls] == [{"path": "/a"}]
     assert (reading.content, reading.finish) == ("", "tool_calls")
+
+
+@pytest.mark.parametrize(
+    ("output", "stop", "kept", "arguments"),
+    [
+        # The request wants the stop string, which is the call's own end.
+        (READ, "\n</tool_call>", True, '{"path": "/a"}'),
+        # White space around a tag does not make a call whole.
+        (OPEN, "\n</function>", False, '{"path": "/a'),
+    ],
+)
+def test_a_closing_tag_as_stop_string(
+    output: str, stop: str, kept: bool, arguments: str
+) -> None:
+    parser, request = qwen_parser(CLOSED, include_stop_str_in_output=kept)
+    parser.set_finish_reason("stop", stop)
+    calls = parser.parse(output, request)[2]
+    assert [one.arguments for one in calls] == [arguments]
+    assert parser.last_call_is_cut == (arguments[-1] != "}")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -90,7 +129,7 @@ def test_whose_reasoning_may_be_the_answer(
     ("prompt", "kinds"),
     [
         ("<|im_start|>assistant\n<think>\n", ("Hm.", None)),
-        ("<|im_start|>assistant\n<think>\n\n</think>\n\n", (None, "Hm.")),
+        (CLOSED, (None, "Hm.")),
         # A call ended the reasoning.
         ("<|im_start|>assistant\n<think>\nSo.\n<tool_call>\n", (None, "Hm.")),
         # The last turn says nothing, whatever an earlier one did.
@@ -100,17 +139,33 @@ def test_whose_reasoning_may_be_the_answer(
 def test_what_the_prompt_begins(
     prompt: str, kinds: tuple[str | None, str | None]
 ) -> None:
-    from vllm.entrypoints.openai.chat_completion.protocol import (
-        ChatCompletionRequest,
-    )
-    from vllm.parser.parser_manager import ParserManager
-
-    request = ChatCompletionRequest(
-        model="m", messages=[{"role": "user", "content": "go"}], tools=TOOLS
-    )
-    kind = ParserManager.get_parser("qwen3_coder", "qwen3", True)
-    parser: Any = kind(wrapped_tokenizer(), request.tools)
-    parser.set_prompt_token_ids(ids(prompt))
-    parser.set_finish_reason("stop")
+    parser, request = qwen_parser(prompt)
     reasoning, content, _ = parser.parse("Hm.", request)
     assert (reasoning or None, content or None) == kinds
+
+
+def test_the_reasoning_of_each_output_is_counted() -> None:
+    pytest.importorskip("vllm.parser.qwen_tool_parser", reason="no parser engine")
+    parser, request = qwen_parser("<think>\n")
+    for thought in ("Hm.", "So it is, after all."):
+        output = thought + "</think>Yes."
+        parser.parse(output, request)
+        assert parser.count_reasoning_tokens(ids(output)) == len(ids(thought))
+
+
+def test_required_calls_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With VLLM_ENFORCE_STRICT_TOOL_CALLING=0 the release's own parser reads them."""
+    pytest.importorskip("vllm.parser.qwen_tool_parser", reason="no parser engine")
+    from vllm.tool_parsers import ToolParserManager
+
+    monkeypatch.setenv("VLLM_ENFORCE_STRICT_TOOL_CALLING", "0")
+    kind = ToolParserManager.get_tool_parser("qwen3_coder")
+    monkeypatch.setattr(kind, "supports_required_and_named", True)
+    parser, request = qwen_parser("<think>\n", tool_choice="required")
+    output = 'Hm.</think>[{"name": "read", "parameters": {"path": "/a"}}]'
+    reasoning, _, calls = parser.parse(output, request, enable_auto_tools=True)
+    assert reasoning == "Hm."
+    assert [(one.name, json.loads(one.arguments)) for one in calls] == [
+        ("read", {"path": "/a"})
+    ]
+    assert parser.count_reasoning_tokens(ids(output)) == len(ids("Hm."))
