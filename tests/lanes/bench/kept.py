@@ -141,5 +141,5 @@ def _ratio(cell: Cell) -> str:
     ratio = cell["ratios"].get("stock")
     if ratio is None:
         given_up = cell["subjects"].get("stock", {}).get("bounded_at") is not None
-        return "*stock given up*" if given_up else results.NOT_RUN
+        return "*given up*" if given_up else results.NOT_RUN
     return compared(ratio, ".2g")
