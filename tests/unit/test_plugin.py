@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -206,30 +207,26 @@ def doctor_says(plugged: Path, *, status: int, **environment: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("added", "environment", "words"),
+    ("added", "environment", "says"),
     [
-        (
-            "",
-            {},
-            ("ok vllm-qwen-tools-1+files", " is live: the files are v0.33.0's"),
-        ),
-        ("", {"VLLM_QWEN_TOOL_READER": "0"}, ("wrong ", "VLLM_QWEN_TOOL_READER")),
-        ("", {"VLLM_PLUGINS": "lora_resolver"}, ("wrong ", "VLLM_PLUGINS")),
+        ("", {}, "ok vllm-qwen-tools-1+files* is live: the files are v0.33.0's*"),
+        ("", {"VLLM_QWEN_TOOL_READER": "0"}, "wrong *VLLM_QWEN_TOOL_READER*"),
+        ("", {"VLLM_PLUGINS": "lora_resolver"}, "wrong *VLLM_PLUGINS*"),
         (
             "vllm/parser/qwen_tool_reader.py",
             {},
-            ("wrong ", "does nothing: this vLLM is patched"),
+            "wrong *does nothing: this vLLM is patched",
         ),
     ],
 )
 def test_the_doctor_says_whether_the_plugin_is_live_and_what_switches_it_off(
-    plugged: Path, added: str, environment: dict[str, str], words: tuple[str, str]
+    plugged: Path, added: str, environment: dict[str, str], says: str
 ) -> None:
     if added:
         (plugged / added).touch()
-    status = int(words[0] == "wrong ")
+    status = int(says.startswith("wrong "))
     (said,) = doctor_says(plugged, status=status, **environment)
-    assert said.startswith(words[0]) and words[1] in said
+    assert fnmatchcase(said, says)
 
 
 def test_the_doctor_without_the_plugin_says_stock(plugged: Path) -> None:

@@ -66,6 +66,7 @@ def _worse(release: Release, group: str) -> str:
 #: The drafts that the suite is asked with, and the releases that show each.
 DRAFTS = tuple(f"k={k}" for k in range(6))
 K_BY_K = ("v0.33.0", "v0.16.0")
+HEAD = f"release | {' | '.join(TRAFFIC)} | {' | '.join(HARMS)}"
 
 
 def table(found: Iterable[Release]) -> str:
@@ -79,13 +80,8 @@ def table(found: Iterable[Release]) -> str:
         shown = {kind: runs[kind] for kind in ("stock", "patched") if kind in runs}
         if not shown:
             continue
-        cells = [_change(runs, traffic, _worst_right) for traffic in TRAFFIC]
-        harms = [
-            _change(runs, "adversarial", partial(_worst_harm, harm=harm))
-            for harm in HARMS
-        ]
         day = results.taken(shown.values(), SUITE_VERSION, release.name)
-        rows.append([release.name, *cells, *harms, _worse(release, "suite"), day])
+        rows.append([release.name, *_figures(runs), _worse(release, "suite"), day])
         if release.name in K_BY_K:
             asked = [run["adversarial"] for run in shown.values()]
             drafts = [
@@ -97,9 +93,8 @@ def table(found: Iterable[Release]) -> str:
             by_k.append([release.name, *drafts])
     if not rows:
         return f"{results.NOT_RUN}\n"
-    head = f"release | {' | '.join(TRAFFIC)} | {' | '.join(HARMS)}"
     rows = results.together(rows)
-    whole = results.table(f"{head} | worse than stock | taken", rows)
+    whole = results.table(f"{HEAD} | worse than stock | taken", rows)
     drafts_head = f"release, adversarial | {' | '.join(DRAFTS)}"
     return whole + "\n" + results.table(drafts_head, by_k)
 
@@ -125,20 +120,23 @@ def pairs_table(found: Iterable[Release]) -> str:
 
 
 def plugin_table(found: Iterable[Release]) -> str:
-    """Return the same of the plugin on the stock tree, not streamed, at k = 0 and 5."""
+    """Return the same of the plugin on the stock tree, at k = 0 and 5."""
     rows = []
     for release in found:
         if plugin := results.read(LANE, release.name).get("plugin"):
-            alone = {"patched": plugin}
-            cells = [_change(alone, traffic, _worst_right) for traffic in TRAFFIC]
-            harms = [
-                _change(alone, "adversarial", partial(_worst_harm, harm=harm))
-                for harm in HARMS
-            ]
             day = results.taken([plugin], SUITE_VERSION, release.name)
-            rows.append([release.name, *cells, *harms, day])
-    head = f"release | {' | '.join(TRAFFIC)} | {' | '.join(HARMS)} | taken"
-    return results.table(head, results.together(rows) or [[results.NOT_RUN]])
+            rows.append([release.name, *_figures({"patched": plugin}), day])
+    return results.table(
+        f"{HEAD} | taken", results.together(rows) or [[results.NOT_RUN]]
+    )
+
+
+def _figures(runs: Mapping[str, results.Cell]) -> list[str]:
+    """Return the cells below ``HEAD``, but for the release."""
+    harms = (
+        _change(runs, "adversarial", partial(_worst_harm, harm=harm)) for harm in HARMS
+    )
+    return [*(_change(runs, each, _worst_right) for each in TRAFFIC), *harms]
 
 
 def _change(

@@ -81,6 +81,7 @@ def compare(*trees: str) -> int:
 def _run(tree: Path) -> dict[str, list[str]]:
     proofs = LANES.with_name("patches")  # has the harness
     path = os.pathsep.join(map(str, (tree.resolve(), LANES, proofs)))
+    # A parser that refuses an output logs its traceback as an error.
     more = {"PYTHONPATH": path, "VLLM_LOGGING_LEVEL": "CRITICAL"}
     found: dict[str, list[str]] = run_json(tree, "upstream.other_parsers", **more)
     return found
