@@ -3,6 +3,7 @@
 
 import functools
 import json
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ SOME = tool(
     "write",
     {
         "type": "object",
-        "properties": {"a": {"type": "string"}, "b": {"type": "array"}},
+        "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {}}},
         "required": ["a"],
     },
 )
@@ -44,7 +45,9 @@ def grammar(choice: str) -> Any:
     )
     tokenizer = wrapped_tokenizer()
     parser = ToolParserManager.get_tool_parser("qwen3_coder")(tokenizer, request.tools)
-    tag = parser.get_structural_tag(request, reasoning=False)
+    takes_reasoning = "reasoning" in signature(parser.get_structural_tag).parameters
+    options = {"reasoning": False} if takes_reasoning else {}
+    tag = parser.get_structural_tag(request, **options)
     info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=len(tokenizer))
     compiler = xgrammar.GrammarCompiler(info, max_threads=1)
     return compiler.compile_structural_tag(json.dumps(tag.model_dump()))

@@ -69,5 +69,7 @@ def test_white_space_in_a_string_has_no_bound() -> None:
 
 
 def test_an_option_that_allows_none_is_kept() -> None:
-    assert takes('{"a":"x"}', disable=True)
-    assert not takes('{  "a":"x"}', disable=True)
+    # One space follows a colon in releases that do not name their separators.
+    assert takes('{"a":"x"}', disable=True) or takes('{"a": "x"}', disable=True)
+    for text in ('{  "a":"x"}', '{  "a": "x"}'):
+        assert not takes(text, disable=True)
