@@ -6,15 +6,15 @@ crash, a time limit) is an *error* and proves nothing. The proof of a patch that
 upstream has taken must pass on the stock tree.
 """
 
+import gc
 import json
+import multiprocessing
 import os
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -31,6 +31,20 @@ from patchset.series.state import STOCK_REF
 TIMEOUT = 600
 #: Runs at once; each takes a core and 2 GB.
 AT_ONCE = 2
+
+#: What most imports of vLLM's take their time with, and no tree changes.
+PRELOADED = (
+    "torch._inductor.lowering",
+    "torch._inductor.standalone_compile",
+    "transformers.processing_utils",
+    "mistral_common.tokens.tokenizers.base",
+    "openai.types.responses",
+    "fastapi.applications",
+    "hypothesis.strategies",
+    "xgrammar",
+)
+#: Each run is a copy of a process that has imported them.
+_context = multiprocessing.get_context("forkserver")
 
 #: Set when nobody waits for proofs any more; those at work look so often, in seconds.
 _over = threading.Event()
@@ -109,6 +123,7 @@ def show(tree: Path, release: str, runs: Sequence[Run]) -> list[Verdict]:
     free: SimpleQueue[Path] = SimpleQueue()
     console.note(f"  {len(runs)} runs of proofs, {AT_ONCE} at once")
     _over.clear()
+    _context.set_forkserver_preload(list(PRELOADED))
     with (
         files.scratch(paths.build_dir()) as folder,
         ThreadPoolExecutor(AT_ONCE) as pool,
@@ -167,9 +182,8 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
     """Return what each proof shows on a tree, and what it printed."""
     from patchset import outcomes  # pytest, which the other commands do without
 
-    command = [sys.executable, "-m", "pytest", "-q", "--tb=short"]
-    command += ["-p", "no:cacheprovider", "-p", outcomes.__name__]
-    command += [*(["-x"] if len(proofs) == 1 else []), *map(str, proofs)]
+    words = ["-q", "--tb=short", "-p", "no:cacheprovider", "-p", outcomes.__name__]
+    words += [*(["-x"] if len(proofs) == 1 else []), *map(str, proofs)]
     found = {}
     with files.scratch(paths.build_dir()) as folder:
         place = folder / "outcomes.json"
@@ -179,7 +193,11 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
             "VLLM_TREE": str(tree),
             "VLLM_LOGGING_LEVEL": "ERROR",
         }
-        status, output = _run_bounded(command, proofs[0].parent, variables)
+        log = folder / "log"
+        status = _run_bounded(words, proofs[0].parent, variables, log)
+        output = log.read_text(encoding="utf-8", errors="replace")
+        if status is None:
+            output = f"no end after {TIMEOUT} s"
         # 0: all passed; 1: some failed. Other statuses (no tests, errors in
         # collecting) show nothing.
         if status in (0, 1) and place.is_file():
@@ -188,27 +206,39 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
 
 
 def _run_bounded(
-    command: list[str], folder: Path, variables: dict[str, str]
-) -> tuple[int, str]:
-    """Run a program for ``TIMEOUT`` at most; its exit status and what it printed.
+    words: list[str], folder: Path, variables: dict[str, str], log: Path
+) -> int | None:
+    """Run pytest for ``TIMEOUT`` at most; its exit status, if it ended.
 
     Raises:
         CancelledError: nobody waits for it any more.
     """
-    output, end = None, time.monotonic() + TIMEOUT
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env=os.environ | variables,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ) as child:
-        while output is None and time.monotonic() < end and not _over.is_set():
-            with suppress(subprocess.TimeoutExpired):
-                output = child.communicate(timeout=_LOOK)[0]
-        if output is None:
-            child.kill()
+    log.touch()
+    named = dict(os.environ) | variables
+    child = _context.Process(target=_pytest, args=(words, folder, named, log))
+    child.start()
+    end = time.monotonic() + TIMEOUT
+    while child.is_alive() and time.monotonic() < end and not _over.is_set():
+        child.join(_LOOK)
+    ended = not child.is_alive()
+    child.kill()
+    child.join()
     if _over.is_set():
         raise CancelledError
-    return child.returncode, output or f"no end after {TIMEOUT} s"
+    return child.exitcode if ended else None
+
+
+def _pytest(
+    words: list[str], folder: Path, variables: dict[str, str], log: Path
+) -> None:
+    """Run pytest in this process, which is made for it."""
+    with log.open("wb") as stream:
+        for descriptor in (1, 2):
+            os.dup2(stream.fileno(), descriptor)
+    os.environ.clear()  # the copied process's, as it was when that began
+    os.environ.update(variables)
+    os.chdir(folder)
+    gc.freeze()  # what is inherited, which takes long to look through
+    import pytest
+
+    sys.exit(pytest.main(words))
