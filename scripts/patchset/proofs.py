@@ -32,7 +32,7 @@ TIMEOUT = 600
 #: Runs at once; each takes a core and 2 GB.
 AT_ONCE = 2
 
-#: What most imports of vLLM's take their time with, and no tree changes.
+#: Packages that take most of the time of importing vLLM. No tree changes them.
 PRELOADED = (
     "torch._inductor.lowering",
     "torch._inductor.standalone_compile",
@@ -43,7 +43,7 @@ PRELOADED = (
     "hypothesis.strategies",
     "xgrammar",
 )
-#: Each run is a copy of a process that has imported them.
+#: Each run is forked from a process that has imported them.
 _context = multiprocessing.get_context("forkserver")
 
 #: Set when nobody waits for proofs any more; those at work look so often, in seconds.
@@ -208,14 +208,16 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
 def _run_bounded(
     words: list[str], folder: Path, variables: dict[str, str], log: Path
 ) -> int | None:
-    """Run pytest for ``TIMEOUT`` at most; its exit status, if it ended.
+    """Run pytest for at most ``TIMEOUT``; return its exit status, or None without one.
+
+    What it prints is in ``log``.
 
     Raises:
         CancelledError: nobody waits for it any more.
     """
     log.touch()
-    named = dict(os.environ) | variables
-    child = _context.Process(target=_pytest, args=(words, folder, named, log))
+    environment = dict(os.environ) | variables
+    child = _context.Process(target=_pytest, args=(words, folder, environment, log))
     child.start()
     end = time.monotonic() + TIMEOUT
     while child.is_alive() and time.monotonic() < end and not _over.is_set():
@@ -229,16 +231,16 @@ def _run_bounded(
 
 
 def _pytest(
-    words: list[str], folder: Path, variables: dict[str, str], log: Path
+    words: list[str], folder: Path, environment: dict[str, str], log: Path
 ) -> None:
-    """Run pytest in this process, which is made for it."""
+    """Run pytest in this process, which was forked for it, and end the process."""
     with log.open("wb") as stream:
         for descriptor in (1, 2):
             os.dup2(stream.fileno(), descriptor)
-    os.environ.clear()  # the copied process's, as it was when that began
-    os.environ.update(variables)
+    os.environ.clear()  # of the time when the first run began
+    os.environ.update(environment)
     os.chdir(folder)
-    gc.freeze()  # what is inherited, which takes long to look through
+    gc.freeze()  # looking through what is inherited takes long
     import pytest
 
     sys.exit(pytest.main(words))
