@@ -29,10 +29,10 @@ def events(
     found: list[tuple[str, str]] = []
     for batch in [*map(reader.feed, pieces), reader.finish(cut)]:
         for kind, text in batch:
-            if text and found and found[-1][0] == kind.name:
-                found[-1] = (kind.name, found[-1][1] + text)
+            if text and found and found[-1][0] == kind:
+                found[-1] = (kind, found[-1][1] + text)
             else:
-                found.append((kind.name, text))
+                found.append((kind, text))
     return found
 
 

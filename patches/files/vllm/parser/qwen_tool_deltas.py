@@ -56,10 +56,6 @@ TextDelta = Callable[[str], DeltaMessage]
 _CLOSING_TAGS = (FUNCTION_END, TOOL_CALL_END)
 _ENDS = (*_CLOSING_TAGS, "<|im_end|>", "<|endoftext|>")
 
-# Looked up once, because every piece asks.
-_VALUE = EventType.VALUE
-_CONTENT = EventType.CONTENT
-
 
 def callable_tools(
     request: ChatCompletionRequest | ResponsesRequest | None,
@@ -210,10 +206,10 @@ class QwenDeltaStream:
         events = self._reader.feed(text)
         if len(events) == 1:  # as most are
             event, text = events[0]
-            if event is _VALUE:
+            if event == EventType.VALUE:
                 added = self._writer.value(text)
                 return [self._more_arguments(added)] if added else []
-            if event is _CONTENT:
+            if event == EventType.CONTENT:
                 return [_content(text)] if text else []
         return self._deltas(events) if events else []
 
@@ -266,38 +262,38 @@ class QwenDeltaStream:
 
     def _deltas(self, events: list[Event]) -> list[DeltaMessage]:
         deltas: list[DeltaMessage] = []
-        kind: EventType | None = None  # of the delta that is being made
+        kind: str | None = None  # of the delta that is being made
         name: str | None = None  # of the function, where the delta begins a call
         texts: list[str] = []
         for event, text in events:
-            if event is EventType.REASONING_END:
+            if event == EventType.VALUE:
+                text, event = self._writer.value(text), EventType.CALL
+            elif event == EventType.REASONING_END:
                 continue
-            if event is EventType.REASONING:
+            elif event == EventType.REASONING:
                 self.quoted_calls += text.count(TOOL_CALL_START)
-            elif event is EventType.CALL:
+            elif event == EventType.CALL:
                 self._add_delta(deltas, kind, name, texts)
                 self._writer = ArgumentsWriter(self._tool(text))
                 kind, name, texts = event, text, [self._writer.begin()]
                 continue
-            elif event is not EventType.CONTENT:
+            elif event != EventType.CONTENT:
                 text, event = self._arguments_text(event, text), EventType.CALL
-            if event is not kind:
+            if event != kind:
                 self._add_delta(deltas, kind, name, texts)
                 kind, name, texts = event, None, []
             texts.append(text)
         self._add_delta(deltas, kind, name, texts)
         return deltas
 
-    def _arguments_text(self, event: EventType, text: str) -> str:
+    def _arguments_text(self, event: str, text: str) -> str:
         """What an event of a call adds to its arguments."""
         writer = self._writer
-        if event is EventType.VALUE:
-            return writer.value(text)
-        if event is EventType.PARAMETER:
+        if event == EventType.PARAMETER:
             return writer.begin_parameter(text)
-        if event is EventType.VALUE_END:
+        if event == EventType.VALUE_END:
             return writer.end_value()
-        if event is EventType.CALL_CUT:
+        if event == EventType.CALL_CUT:
             self.call_is_cut = True
             return ""
         return writer.end()
@@ -305,7 +301,7 @@ class QwenDeltaStream:
     def _add_delta(
         self,
         deltas: list[DeltaMessage],
-        kind: EventType | None,
+        kind: str | None,
         name: str | None,
         texts: list[str],
     ) -> None:
@@ -323,9 +319,9 @@ class QwenDeltaStream:
             deltas.append(DeltaMessage(tool_calls=[call]))
         elif not text:
             return
-        elif kind is EventType.CONTENT:
+        elif kind == EventType.CONTENT:
             deltas.append(_content(text))
-        elif kind is EventType.REASONING:
+        elif kind == EventType.REASONING:
             deltas.append(_reasoning(text))
         else:
             deltas.append(self._more_arguments(text))

@@ -101,6 +101,7 @@ class QwenParser(DelegatingParser):
     _thought: list[str] | None = None  # where it may turn out to be the answer
     _takes_one_call = False
     _leaves_out_calls = False
+    _leaves_out_reasoning = False
 
     def __init__(
         self, tokenizer: Any, tools: Any = None, *args: Any, **kwargs: Any
@@ -169,7 +170,9 @@ class QwenParser(DelegatingParser):
         token_ids = kwargs.get("model_output_token_ids") or ()
         model_output = self._without_end_tokens(model_output, token_ids, request)
         deltas = stream.feed(model_output) + stream.end(request, *self._finish)
-        reasoning, content, calls = assemble(self._delivered(deltas))
+        if self._takes_one_call:
+            deltas = self._first_call(deltas)
+        reasoning, content, calls = assemble(deltas)
         must_answer = self._must_answer(request)
         if must_answer and not calls and not (content or "").strip():
             reasoning, content = content, reasoning
@@ -196,24 +199,24 @@ class QwenParser(DelegatingParser):
         deltas = stream.feed(delta_text)
         if finished:
             deltas += stream.end(request, *self._finish)
-        deltas = self._delivered(deltas)
+        if self._takes_one_call:
+            deltas = self._first_call(deltas)
         if self._thought is not None:
             self._answer_with_reasoning(deltas, finished)
-        # Only chat requests have it.
-        if not getattr(request, "include_reasoning", True):
+        if self._leaves_out_reasoning:
             deltas = [delta for delta in deltas if delta.reasoning is None]
         return deltas
 
     def _open(self, request: Request) -> Any:
         self._takes_one_call = getattr(request, "parallel_tool_calls", True) is False
+        # Only chat requests have it.
+        self._leaves_out_reasoning = not getattr(request, "include_reasoning", True)
         self._leaves_out_calls = False
         self._last_opened = self._open_stream(request)
         return self._last_opened
 
-    def _delivered(self, deltas: list[DeltaMessage]) -> list[DeltaMessage]:
-        """The deltas without further calls, where the request takes only one."""
-        if not self._takes_one_call:
-            return deltas
+    def _first_call(self, deltas: list[DeltaMessage]) -> list[DeltaMessage]:
+        """The deltas without further calls, of which the request takes none."""
         kept = [
             one for one in deltas if not one.tool_calls or one.tool_calls[0].index == 0
         ]

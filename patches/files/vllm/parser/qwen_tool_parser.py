@@ -135,11 +135,13 @@ class QwenToolParser(QwenParser):
         *,
         finished: bool,
     ) -> list[DeltaMessage]:
-        step = delta_text, delta_token_ids, request, prompt_token_ids
         if self._stream is None and self._takes_json(request):
+            step = delta_text, delta_token_ids, request, prompt_token_ids
             delta = DelegatingParser.parse_delta(self, *step, finished=finished)
             return [] if delta is None else [delta]
-        deltas = super().parse_deltas(*step, finished=finished)
+        deltas = super().parse_deltas(
+            delta_text, delta_token_ids, request, prompt_token_ids, finished=finished
+        )
         if finished:
             record(self._last_opened.outcomes)
         is_tool_called = False

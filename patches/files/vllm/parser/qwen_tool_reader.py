@@ -45,19 +45,21 @@ from typing import NamedTuple
 import regex as re
 
 
-class EventType(enum.Enum):
-    REASONING = enum.auto()  # text of the reasoning
-    REASONING_END = enum.auto()
-    CONTENT = enum.auto()  # text of the answer
-    CALL = enum.auto()  # a call begins; its function's name
-    PARAMETER = enum.auto()  # a parameter begins; its key
-    VALUE = enum.auto()  # text of the parameter's value
-    VALUE_END = enum.auto()
-    CALL_END = enum.auto()
-    CALL_CUT = enum.auto()  # the output ends within the call
+# Strings, like the kinds of tokens: Python 3.11 takes 0.1 us to look up an enum's
+# member, and some ten are looked up for a tag.
+class EventType:
+    REASONING = "REASONING"  # its text
+    REASONING_END = "REASONING_END"
+    CONTENT = "CONTENT"  # text of the answer
+    CALL = "CALL"  # begins; its function's name
+    PARAMETER = "PARAMETER"  # begins; its key
+    VALUE = "VALUE"  # text of the parameter's value
+    VALUE_END = "VALUE_END"
+    CALL_END = "CALL_END"
+    CALL_CUT = "CALL_CUT"  # the output ends within the call
 
 
-Event = tuple[EventType, str]
+Event = tuple[str, str]  # what it is, and a text
 State = Callable[["QwenToolReader", "Token"], "State"]
 
 THINK_START = "<think>"
@@ -79,7 +81,7 @@ _QUOTING = "`'\"([{<«»“”„‘’‹›「『（【*_|\\"
 # ── Tokens ────────────────────────────────────────────────────────────
 
 
-class Kind(enum.Enum):
+class Kind:
     """What a token is: a tag's text, or the group of the pattern that names it."""
 
     TEXT = "text"
@@ -99,7 +101,7 @@ class Kind(enum.Enum):
 class Token(NamedTuple):
     """A tag, or text without white space at its end."""
 
-    kind: Kind
+    kind: str
     gap: str  # white space before it
     text: str  # of the end, a closing tag that it cuts
     name: str = ""  # what a tag names
@@ -126,11 +128,24 @@ _TAG = (
 _TAGS = {True: re.compile(rf"</?think>|{_TAG}"), False: re.compile(_TAG)}
 # Only where no tag matches.
 _GARBLED = re.compile(rf"<tool_call>{_GAP}<function=(?P<garbled>[^\s<>(]{{1,128}})")
-# What a tag may begin with; the standard library's search is the faster one.
-_BEGINNING = std_re.compile(r"</?(?:pa|fu|to|th|in|[pfti]?\Z)")
-_CUT_CLOSING_TAGS = frozenset(
-    kind.value[:end] for kind in _CLOSING for end in range(1, len(kind.value))
+# A closing tag, or what a tag may begin with: the standard library's search is the
+# faster one.
+_BEGINNING = std_re.compile(
+    r"<(?:(/(?:parameter|function|tool_call)>)"
+    r"|/?(?:par|fun|too|thi|inv|(?:pa?|fu?|to?|th?|in?)?\Z))"
 )
+_CUT_CLOSING_TAGS = frozenset(
+    tag[:end] for tag in _CLOSING for end in range(1, len(tag))
+)
+
+
+class _Tag(NamedTuple):
+    """Where a tag stands in a text, what it is, and what it names."""
+
+    start: int
+    end: int
+    kind: str
+    name: str
 
 
 class Lexer:
@@ -143,56 +158,60 @@ class Lexer:
 
     def feed(self, text: str, final: bool = False) -> list[Token]:
         """Tokens of the output's next piece, and of its end if it is *final*."""
-        tokens: list[Token] = []
         text = self.rest + text
-        start = at = 0
-        while (beginning := _BEGINNING.search(text, at)) is not None:
-            at = beginning.start()
-            match = self._tag.match(text, at, partial=True)
-            is_cut = match is not None and match.partial
-            if is_cut and (not final or text[at:] in _CUT_CLOSING_TAGS):
-                break
-            if match is None:
-                match = _GARBLED.match(text, at)
-            if is_cut or match is None:
-                at += 1
-                continue
-            self._add_text(tokens, text[start:at])
-            tag, named = match.group(), match.lastgroup
-            name = trim_name(match[named]) if named else ""
-            kind = Kind(named or tag[max(tag.rfind("</"), 0) :])
-            tokens.append(Token(kind, self.take_gap(), tag, name))
-            start = at = match.end()
-        end = len(text) if beginning is None else at
-        self._add_text(tokens, text[start:end])
-        self.rest = text[end:]
-        if final:
-            tokens.append(Token(Kind.END, self.take_gap(), self.rest))
-        return tokens
+        return self._tokens_of(text, self._next_tag(text, 0, final), final)
 
-    def plain(self, text: str) -> str | None:
-        """Text of a piece without tags, with the white space before it.
+    def plain(self, text: str) -> str | list[Token]:
+        """Text of a piece without tags, with the white space before it; else tokens.
 
         White space and the beginning of a tag at its end are kept for what follows.
-        None: it has a tag.
         """
         if self.rest or "<" in text:
-            text, at, rest = self.rest + text, 0, ""
-            while (beginning := _BEGINNING.search(text, at)) is not None:
-                at = beginning.start()
-                match = self._tag.match(text, at, partial=True)
-                if match is not None and match.partial:
-                    text, rest = text[:at], text[at:]
-                    break
-                if match is not None or _GARBLED.match(text, at) is not None:
-                    return None
-                at += 1
-            self.rest = rest
+            text = self.rest + text
+            tag = self._next_tag(text, 0)
+            if tag.kind != Kind.TEXT:
+                return self._tokens_of(text, tag)
+            text, self.rest = text[: tag.start], text[tag.start :]
         body = text.rstrip()
         before = self.take_gap() if body and self._gap else ""
         if len(body) < len(text):
             self._gap.append(text[len(body) :])
         return before + body
+
+    def _next_tag(self, text: str, at: int, final: bool = False) -> _Tag:
+        """The next tag; if there is none, the end of the text that begins none."""
+        while (beginning := _BEGINNING.search(text, at)) is not None:
+            at = beginning.start()
+            if beginning[1]:
+                return _Tag(at, beginning.end(), beginning[0], "")
+            match = self._tag.match(text, at, partial=True)
+            is_cut = match is not None and match.partial
+            if is_cut and (not final or text[at:] in _CUT_CLOSING_TAGS):
+                return _Tag(at, at, Kind.TEXT, "")
+            if match is None:
+                match = _GARBLED.match(text, at)
+            if match is not None and not is_cut:
+                tag, named = match.group(), match.lastgroup
+                name = trim_name(match[named]) if named else ""
+                kind = named or tag[max(tag.rfind("</"), 0) :]
+                return _Tag(at, match.end(), kind, name)
+            at += 1
+        return _Tag(len(text), len(text), Kind.TEXT, "")
+
+    def _tokens_of(self, text: str, tag: _Tag, final: bool = False) -> list[Token]:
+        """Tokens of a text, whose first tag is given."""
+        tokens: list[Token] = []
+        at = 0
+        while tag.kind != Kind.TEXT:
+            start, end, kind, name = tag
+            self._add_text(tokens, text[at:start])
+            tokens.append(Token(kind, self.take_gap(), text[start:end], name))
+            at, tag = end, self._next_tag(text, end, final)
+        self._add_text(tokens, text[at : tag.start])
+        self.rest = text[tag.start :]
+        if final:
+            tokens.append(Token(Kind.END, self.take_gap(), self.rest))
+        return tokens
 
     def _add_text(self, tokens: list[Token], text: str) -> None:
         if body := text.strip():
@@ -206,6 +225,8 @@ class Lexer:
         self._gap.append(gap)
 
     def take_gap(self) -> str:
+        if not self._gap:
+            return ""
         gap = "".join(self._gap)
         self._gap.clear()
         return gap
@@ -265,7 +286,7 @@ def read_garbled_call(
         is_call = found is not None and all(key in declared for key in found)
         return (_texts(found or {}), True) if is_call else ({}, False)
     values: dict[str, str] = {}
-    *pieces, rest = body.split(Kind.PARAMETER_END.value)
+    *pieces, rest = body.split(Kind.PARAMETER_END)
     is_all = not rest.strip()
     for piece in pieces:
         match = _GARBLED_PARAMETER.match(piece)
@@ -536,7 +557,7 @@ class _Closer:
     mirrors: bool
     yields: bool
     behind: int
-    following: Kind
+    following: str
     end: int
     is_last: bool
     has_key: bool
@@ -567,7 +588,7 @@ class _Closer:
         """Whether it begins a closing sequence that no block claims."""
         is_claimed = self.claims and self.in_block
         is_own = not is_claimed or (self.is_free and self.is_last)
-        return is_own and self.following is Kind.FUNCTION_END
+        return is_own and self.following == Kind.FUNCTION_END
 
     @property
     def closes_parameter(self) -> bool:
@@ -665,18 +686,21 @@ class QwenToolReader:
         """Read the next piece of the output."""
         if self._at == len(self._tokens):
             # Most pieces only go on with the text before them, and decide nothing.
-            in_value = self._state is _VALUE and self._held_calls is None
             if self._held_end is not None:
                 if "<" not in text and not self._lexer.rest:
                     self._later.append(text)
                     return []
-            elif (in_value or (self._state is _ANSWER and self._answered)) and (
-                plain := self._lexer.plain(text)
-            ) is not None:
-                if not in_value:
-                    self._lines.add(plain)
-                event = EventType.VALUE if in_value else EventType.CONTENT
-                return [(event, plain)] if plain else []
+            elif (in_value := self._state is _VALUE and self._held_calls is None) or (
+                self._state is _ANSWER and self._answered
+            ):
+                plain = self._lexer.plain(text)
+                if not isinstance(plain, str):
+                    self._tokens += plain
+                    return self._read()
+                if in_value:
+                    return [(EventType.VALUE, plain)] if plain else []
+                self._lines.add(plain)
+                return [(EventType.CONTENT, plain)] if plain else []
         self._tokens += self._lexer.feed("".join([*self._later, text]))
         self._later.clear()
         return self._read()
@@ -729,7 +753,8 @@ class QwenToolReader:
         tokens = self._tokens
         try:
             while self._at < len(tokens):
-                self._accept_calls_of_lines(self._at)
+                if self._held_calls is not None:
+                    self._accept_calls_of_lines(self._at)
                 self._at += 1
                 self._state = self._state(self, tokens[self._at - 1])
         except NeedMore:
@@ -741,19 +766,19 @@ class QwenToolReader:
         self._delivered.clear()
         return events
 
-    def _emit(self, event: EventType, text: str = "") -> None:
-        if text or event is not EventType.VALUE:
+    def _emit(self, event: str, text: str = "") -> None:
+        if text or event != EventType.VALUE:
             self._events.append((event, text))
 
     def _think_opening(self, token: Token) -> State:
         """The beginning of the reasoning, which may be ``<think>``."""
         self._state = _REASONING
-        if token.kind is Kind.THINK_START and not token.gap:
+        if token.kind == Kind.THINK_START and not token.gap:
             return _REASONING
         return self._reasoning(token)
 
     def _reasoning(self, token: Token) -> State:
-        if token.kind is Kind.THINK_END:
+        if token.kind == Kind.THINK_END:
             self._deliver(token.gap, "")
             self._end_reasoning()
             return _ANSWER
@@ -769,15 +794,15 @@ class QwenToolReader:
         self._lines.add(token.gap)
         if token.kind in _THINK_TAGS and not self._answered:
             self._space.append(token.gap)
-            return _REASONING if token.kind is Kind.THINK_START else _ANSWER
+            return _REASONING if token.kind == Kind.THINK_START else _ANSWER
         return self._begin_call(token) or self._deliver(token.gap, token.text)
 
     def _after_call(self, token: Token) -> State:
         """Behind a call, where closing tags are given twice."""
         self._lines.add(token.gap)
         kind = token.kind
-        is_dropped = kind is Kind.THINK_END and not self._answered
-        if is_dropped or kind in _CLOSING or (kind is Kind.END and not token.text):
+        is_dropped = kind == Kind.THINK_END and not self._answered
+        if is_dropped or kind in _CLOSING or (kind == Kind.END and not token.text):
             self._close_gap(token.gap)
             return _AFTER_CALL
         self._state = _ANSWER
@@ -814,13 +839,13 @@ class QwenToolReader:
             return None
         is_declared = token.name in self._tool_names
         in_reasoning, position = self.in_reasoning, Position.OTHER
-        if token.kind is Kind.GARBLED_OPENING:
+        if token.kind == Kind.GARBLED_OPENING:
             position = self._lines.position(token.text)
             if position is not Position.PLAIN:
                 return None
-        elif not in_reasoning and token.kind is Kind.OPENING:
+        elif not in_reasoning and token.kind == Kind.OPENING:
             position = self._lines.position(token.text if is_declared else "")
-        if is_declared and token.kind is Kind.OPENING and position is Position.PLAIN:
+        if is_declared and token.kind == Kind.OPENING and position is Position.PLAIN:
             if token.text.startswith(TOOL_CALL_START):
                 self._close_gap(token.gap)
                 return self._open_frame(token)
@@ -839,7 +864,7 @@ class QwenToolReader:
     def _may_be_held(self, token: Token) -> bool:
         """Whether the token opens a call in any other position."""
         if token.kind not in (Kind.OPENING, Kind.GARBLED_OPENING):
-            return token.kind is Kind.JSON_OPENING
+            return token.kind == Kind.JSON_OPENING
         is_declared = token.name in self._tool_names
         if token.text.startswith(TOOL_CALL_START):
             return is_declared or self._undeclared_calls
@@ -870,7 +895,7 @@ class QwenToolReader:
         """Whether the last held call has neither ``<tool_call>`` nor its end."""
         opening, last = self._tokens[held.opening - 1], self._tokens[held.back - 1]
         is_opened = opening.text.startswith(TOOL_CALL_START)
-        return not is_opened and last.kind is not Kind.TOOL_CALL_END
+        return not is_opened and last.kind != Kind.TOOL_CALL_END
 
     def _accept_calls_of_lines(self, at: int) -> None:
         """Accept a call behind prose if its line ends before the token at *at*."""
@@ -904,7 +929,7 @@ class QwenToolReader:
         held = self._held_calls
         if held is None:
             return False
-        is_over = held.in_reasoning and token.kind is Kind.THINK_END
+        is_over = held.in_reasoning and token.kind == Kind.THINK_END
         if is_over or not self._lines.fence:
             return is_over
         lines = held.lines_to(self._tokens, self._at - 1)
@@ -915,13 +940,13 @@ class QwenToolReader:
         held = self._held_calls
         assert held is not None
         kind = token.kind
-        if kind is Kind.END and not token.text:
+        if kind == Kind.END and not token.text:
             self._accept_calls(held)
             return _AFTER_CALL
         if kind in _CALL_ENDS:
             held.back = self._at  # given twice
             return self._behind_held_call(held)
-        is_next = kind is Kind.OPENING and is_beside(token.gap)
+        is_next = kind == Kind.OPENING and is_beside(token.gap)
         is_next_declared = is_next and token.name in self._tool_names
         if held.position is Position.PROSE and is_next_declared and self._is_bare(held):
             held.position = Position.BARE
@@ -932,7 +957,7 @@ class QwenToolReader:
                 self._accept_calls(held)
                 return self._after_call(token)
         elif held.in_reasoning:
-            if kind is Kind.THINK_END and not held.reasoning_ended:
+            if kind == Kind.THINK_END and not held.reasoning_ended:
                 held.reasoning_ended = True
                 return _AFTER_HELD_CALL
         elif held.position is Position.OTHER:
@@ -956,7 +981,7 @@ class QwenToolReader:
         """A call that is written as a JSON object."""
         if (state := self._leave_object(token)) is not None:
             return state
-        if token.kind is not Kind.TOOL_CALL_END or self._object.in_string:
+        if token.kind != Kind.TOOL_CALL_END or self._object.in_string:
             self._object.add(token.gap + token.text)
             return _JSON_CALL if self._object.is_alone else self._quote_calls(self._at)
         call = read_json_call(self._held_text())
@@ -973,7 +998,7 @@ class QwenToolReader:
         assert held is not None
         if token.kind not in _CALL_ENDS or body.in_string:
             if token.kind in (Kind.PARAMETER, Kind.PARAMETER_END):
-                self._in_garbled = token.kind is Kind.PARAMETER
+                self._in_garbled = token.kind == Kind.PARAMETER
             is_first = held.opening == self._at - 1
             text = token.text.removeprefix(">") if is_first else token.text
             if is_first and not text.lstrip().startswith("{"):
@@ -994,7 +1019,7 @@ class QwenToolReader:
 
     def _leave_object(self, token: Token) -> State | None:
         """Leave a held call that never ends, for it hides nothing."""
-        if token.kind is Kind.END:
+        if token.kind == Kind.END:
             return self._end_in_call(token)
         starts_line = split_gap(token.gap)[1] is not None
         is_quoted = self._in_garbled or (self._object.in_string and not starts_line)
@@ -1019,9 +1044,9 @@ class QwenToolReader:
         return self._end_call()
 
     def _open_frame(self, token: Token) -> State:
-        if token.kind is not Kind.OPENING:
+        if token.kind != Kind.OPENING:
             self._object, self._in_garbled = _Object(), False
-            return _JSON_CALL if token.kind is Kind.JSON_OPENING else _GARBLED_CALL
+            return _JSON_CALL if token.kind == Kind.JSON_OPENING else _GARBLED_CALL
         name = token.name
         is_declared = name in self._tool_names
         self._declared = self._parameters_of(name) if is_declared else ()
@@ -1037,7 +1062,7 @@ class QwenToolReader:
             held.back = self._at
             return self._behind_held_call(held)
         last = self._tokens[self._at - 1].kind if self._at else None
-        self.outcomes["forgiven"] += last is not Kind.TOOL_CALL_END
+        self.outcomes["forgiven"] += last != Kind.TOOL_CALL_END
         self._lines.end_call()
         return _AFTER_CALL
 
@@ -1073,11 +1098,11 @@ class QwenToolReader:
     def _call(self, token: Token) -> State:
         """Between two tags of the frame."""
         kind = token.kind
-        if kind is Kind.PARAMETER:
+        if kind == Kind.PARAMETER:
             return self._begin_parameter(token)
-        if kind is Kind.PARAMETER_END:
+        if kind == Kind.PARAMETER_END:
             return _CALL
-        if kind is Kind.END:
+        if kind == Kind.END:
             return self._end_in_call(token)
         is_closed = kind in _CLOSING
         self._at = self._sequence_end(self._at - 1) if is_closed else self._at - 1
@@ -1116,23 +1141,23 @@ class QwenToolReader:
     def _value(self, token: Token, starts_line: bool = False) -> State:
         """Text of the value, or a tag that may end it."""
         kind = token.kind
-        if kind is Kind.TEXT:
+        if kind == Kind.TEXT:
             self._emit(EventType.VALUE, token.gap + token.text)
             return _VALUE
-        if kind is Kind.END:
+        if kind == Kind.END:
             return self._end_in_call(token)
-        if self._hold_is_over(token):
+        if self._held_calls is not None and self._hold_is_over(token):
             return self._quote_calls(self._at - 1)
-        if kind is Kind.TOOL_CALL_END and token.text != TOOL_CALL_END:
+        if kind == Kind.TOOL_CALL_END and token.text != TOOL_CALL_END:
             return self._split_end(token)
         self._tag_gap, self._tag_indent = split_gap(token.gap, starts_line)
-        if kind is Kind.PARAMETER_END:
+        if kind == Kind.PARAMETER_END:
             return self._parameter_end(token)
         if kind in _CLOSING:
             return self._end_tag(token)
         if kind in (Kind.PARAMETER, Kind.OTHER_PARAMETER):
             return self._parameter_in_value(token)
-        if kind is Kind.OPENING:
+        if kind == Kind.OPENING:
             return self._opening_in_value(token)
         return self._literal(token, self._at)
 
@@ -1206,11 +1231,11 @@ class QwenToolReader:
     def _sequence_end(self, at: int) -> int:
         """Index behind a closing tag and, at ``</function>``, a ``</tool_call>``."""
         end = at + 1
-        if self._tokens[at].kind is Kind.FUNCTION_END:
-            end += self._peek(end).kind is Kind.TOOL_CALL_END
+        if self._tokens[at].kind == Kind.FUNCTION_END:
+            end += self._peek(end).kind == Kind.TOOL_CALL_END
         return end
 
-    def _following(self, at: int) -> tuple[Kind, int]:
+    def _following(self, at: int) -> tuple[str, int]:
         """What follows a closing tag, at the token *at*.
 
         Returns:
@@ -1220,11 +1245,11 @@ class QwenToolReader:
         token = self._peek(at)
         kind, gap = token.kind, token.gap
         is_call = is_beside(gap) and token.name in self._tool_names
-        if len(gap) > MAX_GAP or (kind is Kind.OPENING and not is_call):
+        if len(gap) > MAX_GAP or (kind == Kind.OPENING and not is_call):
             kind = Kind.TEXT
         elif kind in _CALL_ENDS:
             return Kind.FUNCTION_END, self._sequence_end(at)
-        return kind, at + (kind is Kind.PARAMETER_END)
+        return kind, at + (kind == Kind.PARAMETER_END)
 
     def _key_at(self, at: int) -> str:
         return self._split_key(self._tokens[at])[0]
@@ -1233,11 +1258,11 @@ class QwenToolReader:
         """Whether the call's tool declares the key, and it was not given."""
         return key in self._declared and key not in self._given
 
-    def _ends_call(self, following: Kind) -> bool:
+    def _ends_call(self, following: str) -> bool:
         """Whether what follows forgives a missing ``</function>``."""
         held = self._held_calls
         is_plain = held is None or held.position in (Position.PROSE, Position.BARE)
-        return following is Kind.OPENING or (following is Kind.END and is_plain)
+        return following == Kind.OPENING or (following == Kind.END and is_plain)
 
     def _waits(self) -> bool:
         """Whether a required key may still come, which a call does not decide."""
@@ -1271,7 +1296,7 @@ class QwenToolReader:
         behind = self._at
         following, end = self._following(behind)
         for _ in range(0 if claims else _MAX_REPEATS):
-            if following is not Kind.PARAMETER_END:
+            if following != Kind.PARAMETER_END:
                 break
             gap = self._tokens[behind].gap
             is_spelled_so = self._mirrors(split_gap(gap)[1])
@@ -1280,10 +1305,10 @@ class QwenToolReader:
             behind = end
             following, end = self._following(behind)
         is_last = False
-        if following is Kind.FUNCTION_END:
+        if following == Kind.FUNCTION_END:
             self._accept_calls_of_lines(end)
-            is_last = self._following(end)[0] is Kind.END
-        key = self._key_at(behind) if following is Kind.PARAMETER else None
+            is_last = self._following(end)[0] == Kind.END
+        key = self._key_at(behind) if following == Kind.PARAMETER else None
         return _Closer(
             token=token,
             mirrors=mirrors,
@@ -1320,9 +1345,9 @@ class QwenToolReader:
     def _closing_sequence(self, token: Token, end: int, weight: _Weight) -> State:
         """Decide on a closing sequence that no quoted block claims."""
         following = self._following(end)[0]
-        is_call = following is Kind.OPENING and not self._waits()
+        is_call = following == Kind.OPENING and not self._waits()
         is_claimed = weight is _Weight.CLAIMED
-        decides = (is_call and not is_claimed) or following is Kind.END
+        decides = (is_call and not is_claimed) or following == Kind.END
         self._quotes.clear()
         held = self._held_end
         if self._in_held_call() or (held is None and decides):
@@ -1343,7 +1368,7 @@ class QwenToolReader:
         behind = self._at
         end = self._sequence_end(behind - 1)
         self._accept_calls_of_lines(end)
-        is_function = token.kind is Kind.FUNCTION_END
+        is_function = token.kind == Kind.FUNCTION_END
         quote = self._quotes[-1] if self._quotes else None
         held = self._held_end
         if held is not None and held.back == behind - 1 and quote is None:
@@ -1351,11 +1376,11 @@ class QwenToolReader:
             return self._literal(token, end)
         if quote is None and held is None:
             following, more = self._following(end)
-            if following is Kind.FUNCTION_END:
+            if following == Kind.FUNCTION_END:
                 following, end = self._following(more)[0], more  # given twice
-            if self._ends_call(following) or (is_function and following is Kind.END):
+            if self._ends_call(following) or (is_function and following == Kind.END):
                 return self._end_value(end, ends_call=True)
-            is_whole = is_function and self._tokens[end - 1].kind is Kind.TOOL_CALL_END
+            is_whole = is_function and self._tokens[end - 1].kind == Kind.TOOL_CALL_END
             mirrors = self._indent is not None and self._indent == self._tag_indent
             if is_whole and mirrors and not self._in_held_call():
                 return self._hold_end(token, end, _Weight.PART)
@@ -1391,7 +1416,7 @@ class QwenToolReader:
             quote.in_parameter = True
             quote.in_line = not starts_line and not gap.startswith("\n")
         elif starts_line:
-            is_own = token.kind is Kind.PARAMETER
+            is_own = token.kind == Kind.PARAMETER
             if is_own and self._is_due(self._key_at(self._at - 1)):
                 if (held := self._held_end) is not None and held.back == self._at - 1:
                     return self._accept_end(ends_call=False)

@@ -46,15 +46,14 @@ class Reader:
             required_of=lambda name: tools.get(name, undeclared).required,
         )
 
-        def events() -> Iterator[tuple[Any, str]]:
+        def events() -> Iterator[tuple[str, str]]:
             for piece in pieces:
                 yield from reader.feed(piece)
             yield from reader.finish(cut=case.end == "length")
 
         read, order = Reading(), [""]
         writer: Any = None
-        for event, text in events():
-            kind = event.name
+        for kind, text in events():
             if text or kind not in _TEXTS:
                 order += [kind] if kind != order[-1] or kind not in _TEXTS else []
             if kind == "REASONING":
