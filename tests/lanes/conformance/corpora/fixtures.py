@@ -16,7 +16,7 @@ FIXTURES = "_data/fixtures/qwen3-xml"
 STARTS = {
     "<|im_start|>assistant\n<think>\n": "open",
     "<|im_start|>assistant\n<think>\n\n</think>\n\n": "closed",
-    "<|im_start|>assistant\n": "bare",
+    "<|im_start|>assistant\n": "plain",
 }
 
 
