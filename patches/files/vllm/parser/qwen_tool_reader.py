@@ -140,7 +140,7 @@ _CUT_CLOSING_TAGS = frozenset(
 
 
 class _Tag(NamedTuple):
-    """Where a tag stands in a text, what it is, and what it names."""
+    """Where a tag stands in a text, what it is (of an empty one ``TEXT``), its name."""
 
     start: int
     end: int
@@ -179,7 +179,7 @@ class Lexer:
         return before + body
 
     def _next_tag(self, text: str, at: int, final: bool = False) -> _Tag:
-        """The next tag; if there is none, the end of the text that begins none."""
+        """The next tag, or an empty one: where the text ends, or a tag may begin."""
         while (beginning := _BEGINNING.search(text, at)) is not None:
             at = beginning.start()
             if beginning[1]:
@@ -199,7 +199,7 @@ class Lexer:
         return _Tag(len(text), len(text), Kind.TEXT, "")
 
     def _tokens_of(self, text: str, tag: _Tag, final: bool = False) -> list[Token]:
-        """Tokens of a text, whose first tag is given."""
+        """Tokens of a text whose first tag was found."""
         tokens: list[Token] = []
         at = 0
         while tag.kind != Kind.TEXT:
