@@ -31,17 +31,14 @@ def compiled_table(found: list[Release]) -> str:
         [
             release.name,
             name.removeprefix("patched "),
-            f"{row['units']} in {row['unit_minutes']} min",
+            f"{row['units']}, {row['unit_minutes']}",
             f"{row['wheel_mb']} MB",
-            row["imported"],
             results.taken([row], COMPILED_VERSION, release.name),
         ]
         for release in found
         for name, row in results.read("source", release.name).items()
     ]
-    head = (
-        "release | architecture | files, compiled one by one | wheel | imported | taken"
-    )
+    head = "release | architecture | files, minutes added up | wheel | taken"
     return results.table(head, rows)
 
 
