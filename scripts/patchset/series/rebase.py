@@ -29,6 +29,9 @@ from patchset.series.refresh import Outcome, refresh
 from patchset.series.state import Port, State
 from patchset.series.stock_tree import stock_tree
 
+#: Packs objects as they are: to compress them takes longer than all the rest.
+_UPLOAD = "git -c pack.window=0 -c core.compression=0 upload-pack"
+
 
 def rebase(
     name: str,
@@ -123,7 +126,8 @@ def port_base(tree: Path, new: Release, series: Series, patched: Path) -> str:
 
     Returns the commit of ``patched`` that its diffs follow.
     """
-    git.run(tree, "fetch", "--quiet", "--no-tags", str(patched), "HEAD")
+    fetch = ("fetch", "--quiet", "--no-tags", f"--upload-pack={_UPLOAD}")
+    git.run(tree, *fetch, str(patched), "HEAD")
     add_files(tree, replace(series, release=new))
     return git.text(patched, "rev-parse", f"HEAD~{len(series.patches)}")
 
