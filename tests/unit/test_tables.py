@@ -302,12 +302,3 @@ def test_the_page_has_all_tables_and_the_readme_its_summary(five: Project) -> No
     assert "| v1.2.0 |" in text or "| **v1.2.0** (default) |" in text
     assert all(f"\n## {name}\n" in text for name in TABLES)
     assert not stale(releases())
-
-
-def test_a_compiled_wheel_is_shown_with_its_day(five: Project) -> None:
-    figures = {"units": 5, "unit_minutes": 7, "wheel_mb": 9.5}
-    results.keep("source", 1, "v1.2.0", "patched 9.0", figures)
-    shown = series.compiled_table(releases())
-    assert "| v1.2.0 | 9.0 | 5, 7 | 9.5 MB | 20" in shown
-    (five.folder / "patched-files.sha256").write_text("")
-    assert "earlier series" in series.compiled_table(releases())

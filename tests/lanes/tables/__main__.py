@@ -110,7 +110,6 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "Runs on GPUs": partial(receipts.table, target="cuda"),
     "Cached prefixes": prefix_cache_table.table,
     "Rust frontend": judges_table.rust,
-    "Compiled from source": series.compiled_table,
 }
 
 

@@ -9,9 +9,6 @@ from patchset.release import Release
 from patchset.series.mail import Patch
 from patchset.series.read import FILES, entries, read_series
 
-#: Of the rows of compiled wheels: written by hand, for a compilation takes hours.
-COMPILED_VERSION = 1
-
 
 def releases_table(found: list[Release]) -> str:
     """Return one row a release: its pin in short, and what its results belong to."""
@@ -22,23 +19,6 @@ def releases_table(found: list[Release]) -> str:
         cpu = "yes" if release.wheels.get("cpu") else "no"
         rows.append([name, release.tier, release.torch, cpu, str(len(diffs))])
     head = "release | tier | torch | CPU wheel | patches"
-    return results.table(head, rows)
-
-
-def compiled_table(found: list[Release]) -> str:
-    """Return one row a release and architecture that mode source has compiled whole."""
-    rows = [
-        [
-            release.name,
-            name.removeprefix("patched "),
-            f"{row['units']}, {row['unit_minutes']}",
-            f"{row['wheel_mb']} MB",
-            results.taken([row], COMPILED_VERSION, release.name),
-        ]
-        for release in found
-        for name, row in results.read("source", release.name).items()
-    ]
-    head = "release | architecture | files, minutes added up | wheel | taken"
     return results.table(head, rows)
 
 
