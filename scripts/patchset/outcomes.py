@@ -22,10 +22,21 @@ VARIABLE = "PATCHSET_PROOF_OUTCOMES"
 #: Where assertions count as a proof's own: this project's tests, helpers included.
 _TESTS = paths.project_root() / "tests"
 
-#: From good to bad.
-_OUTCOMES = ("green", "red", "error")
+#: From good to bad; a file is skipped where no test of it runs.
+_OUTCOMES = ("skipped", "green", "red", "error")
 #: The worst outcome of each file so far; a process is one session.
 _found: dict[str, str] = {}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Note a file that is skipped as a whole."""
+    report = yield
+    if report.skipped:
+        _found[str(collector.path)] = "skipped"
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
