@@ -29,6 +29,8 @@ def test_it() -> None:
     text = Path(os.environ["VLLM_TREE"], "pkg/parser.py").read_text()
     assert "\\n{word}\\n" in text
 '''
+#: A file for another release.
+SKIPPED = 'import pytest\npytest.skip("not here", allow_module_level=True)\n'
 
 
 def changed(**lines: str) -> str:
@@ -278,11 +280,24 @@ def test_proofs_are_red_without_and_green_with(proved: Project) -> None:
     assert proved.run("prove", "--patch", "more").stdout == "2 passed, 0 failed\n"
 
 
+def test_modules_are_tested_with_the_whole_series(proved: Project) -> None:
+    modules = proved.root / "tests/patches/modules"
+    modules.mkdir()
+    (modules / "test_gone.py").write_text(SKIPPED)
+    (modules / "test_it.py").write_text(PROOF.format(word="five"))
+    assert proved.run("prove").stdout == "6 passed, 0 failed\n"
+    assert proved.run("prove", "--patch", "five").stdout == "2 passed, 0 failed\n"
+    (modules / "test_it.py").write_text(PROOF.format(word="never"))
+    seen = proved.run("prove", status=1).stderr
+    assert "our modules (test_it), whole series: red, expected green" in seen
+
+
 @pytest.mark.parametrize(
     ("body", "seen"),
     [
         ("def test_it(): pass\n", "green, expected red"),
         ("import gone\n", "error, expected red"),
+        (SKIPPED, "error, expected red"),
         ("def test_it(): raise ValueError\n", "error, expected red"),
         ("def test_it():\n    assert False\n", "red, expected green"),
     ],
