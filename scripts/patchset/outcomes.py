@@ -22,7 +22,7 @@ VARIABLE = "PATCHSET_PROOF_OUTCOMES"
 #: Where assertions count as a proof's own: this project's tests, helpers included.
 _TESTS = paths.project_root() / "tests"
 
-#: From good to bad; a file is skipped where no test of it runs.
+#: From good to bad; "skipped" is a file that pytest skips as a whole.
 _OUTCOMES = ("skipped", "green", "red", "error")
 #: The worst outcome of each file so far; a process is one session.
 _found: dict[str, str] = {}

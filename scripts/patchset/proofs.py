@@ -247,7 +247,7 @@ def _pytest(
     os.environ.clear()  # of the time when the first run began
     os.environ.update(environment)
     os.chdir(folder)
-    # Looking through what is inherited, or often through all of vLLM, takes long.
+    # The collector would look through what is inherited, and often through all of vLLM.
     gc.freeze()
     gc.set_threshold(100_000)
     import pytest

@@ -94,8 +94,8 @@ def application(reasoning: str, parser: str, *options: str) -> Any:
 def _share_tokenizer() -> None:
     """Let an application ask its own tokenizer, not copies of it for its threads.
 
-    Since v0.23.0 the copies take a third of the time of most proofs, which wait for
-    each answer.
+    Since v0.23.0 the copies take a third of the time of most proofs, which ask for one
+    answer at a time. The conformance suite asks with the copies.
     """
     with contextlib.suppress(ImportError):
         import vllm.renderers.hf

@@ -77,4 +77,4 @@ def test_an_indented_value_is_taken(indent: int | str | None) -> None:
 
 
 def test_white_space_in_a_string_has_no_bound() -> None:
-    assert takes(OPEN + "<parameter=a>\n" + 600 * " " + "x\n</parameter>")
+    assert takes(OPEN + "<parameter=a>\n" + 3000 * " " + "x\n</parameter>")

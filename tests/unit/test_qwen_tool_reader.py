@@ -110,7 +110,7 @@ BLOCKS = [
 @pytest.mark.parametrize("words", [TAGS, BLOCKS], ids=["tags", "blocks"])
 def test_random_outputs_and_cuts(words: list[str]) -> None:
     random_ = random.Random(20260901)
-    for _ in range(500):
+    for _ in range(1500):
         text = "".join(random_.choices(words, k=random_.randint(1, 24)))
         if random_.random() < 0.3:
             text = "<tool_call>\n<function=write>\n<parameter=content>\n" + text

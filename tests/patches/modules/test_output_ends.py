@@ -2,9 +2,11 @@
 """What ends an output, and what a request or its prompt says of it, for the reader."""
 
 import json
+import os
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from harness import THINKING, TOOLS, ask, call, ids, wrapped_tokenizer
 
@@ -177,5 +179,7 @@ def test_required_calls_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(one.name, json.loads(one.arguments)) for one in calls] == [
         ("read", {"path": "/a"})
     ]
-    own = parser._reasoning_parser.count_reasoning_tokens(ids(output))
-    assert parser.count_reasoning_tokens(ids(output)) == own
+    # Before v0.28.0 the release counts only what its reasoning parser was streamed.
+    old = Version(os.environ.get("VLLM_RELEASE", "v0.33.0")) < Version("v0.28.0")
+    counted = 0 if old else len(ids("Hm."))
+    assert parser.count_reasoning_tokens(ids(output)) == counted
