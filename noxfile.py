@@ -16,7 +16,7 @@ nox.options.sessions = ["lint", "tests", "proofs"]
 ENVIRONMENT = Path(".nox/project").resolve()
 PYTHON = str(ENVIRONMENT / "bin/python")
 TREES = Path(os.environ.get("PATCHSET_BUILD_DIR") or "build").resolve() / "trees"
-PINS = sorted(Path("patches").glob("v*/release.toml"))
+PINS = sorted(Path("patches/releases").glob("v*/release.toml"))
 RELEASE = re.compile(r"v?\d+\.\d+\.\d+((rc|\.post)\d+)?")
 #: What uv compiles into our own locks; pyproject.toml says how.
 LOCKS = {

@@ -90,10 +90,11 @@ def apply_command(release: str | None, discard: bool) -> None:
 def refresh_command(release: str | None, everything: bool) -> None:
     """Write the commits of RELEASE's patched tree back as its diffs and series.
 
-    Commit first. A commit that 'apply' made goes back to its own diff; a new commit
-    becomes a new diff of the release. Then patched-files.sha256, which pins what a
-    series makes, is written; after an edit of patches/files, core or extra by hand,
-    --all does so for every release. Exit status 3 if a series does not apply.
+    Commit first. A commit that 'apply' made goes back to its own patch, for each
+    release that shares the diff, if it fits them; a new commit becomes a new patch.
+    Then patched-files.sha256, which pins what a series makes, is written; after an
+    edit of patches/ by hand, --all does so for every release. Exit status 3 if a
+    series does not apply.
     """
     from patchset.series.refresh import refresh
 
@@ -225,7 +226,7 @@ def pin_command(release: str) -> None:
 @arch_option
 @click.option("--upgrade", is_flag=True, help="Take the newest versions.")
 def lock_command(release: str | None, target: Use, arch: Arch, upgrade: bool) -> None:
-    """Lock an image's Python packages in patches/RELEASE/pylock.TARGET-ARCH.toml.
+    """Lock an image's Python packages in patches/locks/RELEASE/pylock.TARGET-ARCH.toml.
 
     uv resolves the official wheel's requirements for Debian 12. overrides.TARGET.txt
     beside the lock replaces requirements that the index cannot meet,
@@ -282,7 +283,7 @@ def build_wheel_command(
 
     Mode source compiles with vLLM's own build backend. It needs g++, Python's headers
     and 12 GB of disk; CUDA's toolkit comes from the package index, as
-    patches/RELEASE/pylock.build-ARCH.toml says. An interrupted run is resumed.
+    patches/locks/RELEASE/pylock.build-ARCH.toml says. An interrupted run is resumed.
     """
     from patchset.series.apply import PatchedRelease
     from patchset.wheel import overlay, source

@@ -69,7 +69,7 @@ def check_patches(info: Path, series: Series) -> Iterator[Check]:
 
 def check_manifest(series: Series, patches: Path, release: str) -> Iterator[Check]:
     """Compare what a wheel says of itself with what a checkout makes."""
-    place = patches / release / SUMS
+    place = patches / "releases" / release / SUMS
     known = {**_sums(place)}
     if not known:
         yield "manifest", NOTE, f"{place} has no sums to compare {MANIFEST} with"
@@ -254,13 +254,25 @@ def recognise(info: Path, patches: Path) -> Series | None:
 
     None if no file is a patched one: a stock vLLM.
     """
-    folder = patches / _release(info)
-    place = folder / SUMS
+    release = _release(info)
+    place = patches / "releases" / release / SUMS
     sums = _sums(place)
     if not any(_hash(info.parent / path) == digest for path, digest in sums.items()):
         return None
-    diffs = re.findall(r"(?m)^.*\.diff$", _text(folder / "series"))
-    return Series(_hash(place) or "", {**sums}, {diff: {*sums} for diff in diffs})
+    names = [line.split() for line in (_text(patches / "series") or "").splitlines()]
+    taken = [
+        name
+        for name, first, *last in names
+        if "/" not in name
+        and _number(first) <= _number(release)
+        and (not last or _number(release) <= _number(last[0]))
+    ]
+    return Series(_hash(place) or "", {**sums}, {name: {*sums} for name in taken})
+
+
+def _number(release: str) -> list[int]:
+    """Return a release's numbers, to be compared."""
+    return [int(number) for number in re.findall(r"\d+", release)]
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -85,10 +85,10 @@ def _try(
     there = git.text(work, "log", form, f"{STOCK_REF}..HEAD").split()
     faults, merged = [], []
     for patch in series.patches:
-        if patch.entry in conflicts:
+        if patch.name in conflicts:
             word = "conflicts"
-            faults.append(f"{patch.name} conflicts in {conflicts[patch.entry]}")
-        elif patch.entry in there:
+            faults.append(f"{patch.name} conflicts in {conflicts[patch.name]}")
+        elif patch.name in there:
             word = "fits"
             merged.append(patch)
         else:
@@ -138,7 +138,7 @@ def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
     """Return the name of a source, and the source as a repository of one commit."""
     if _RELEASE.fullmatch(target):
         name = pin.full_name(target)
-        file = paths.patches_dir() / name / "release.toml"
+        file = pin.file(name)
         if not file.is_file():
             file = place / name / file.name
             files.write_text(file, pin.text(name))

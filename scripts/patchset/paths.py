@@ -30,8 +30,13 @@ def project_root() -> Path:
 
 
 def patches_dir() -> Path:
-    """Return ``patches/``: a folder for each release, and what releases share."""
+    """Return ``patches/``: a folder for each patch, and what patches are for."""
     return project_root() / "patches"
+
+
+def releases_dir() -> Path:
+    """Return the folder of the releases, each with its pin and sums."""
+    return patches_dir() / "releases"
 
 
 def build_dir() -> Path:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pins: what names a vLLM release for ever, in ``patches/<release>/release.toml``."""
+"""Pins: what names a vLLM release for ever.
+
+Each is a file ``patches/releases/<release>/release.toml``.
+"""
 
 import platform
 import re
@@ -71,8 +74,8 @@ class Release(_Pinned):
 
     @property
     def folder(self) -> Path:
-        """``patches/<release>``."""
-        return paths.patches_dir() / self.name
+        """``patches/releases/<release>``."""
+        return paths.releases_dir() / self.name
 
     def built_version(self, target: Target) -> str:
         """Return the version (PEP 440): ``0.33.0+mtp.1``, or ``0.33.0+mtp.1.cpu``.
@@ -102,11 +105,11 @@ def this_machine() -> Arch:
 
 def release_names() -> list[str]:
     """Return all releases with a pin, oldest first."""
-    names = [toml.parent.name for toml in paths.patches_dir().glob("v*/release.toml")]
+    names = [toml.parent.name for toml in paths.releases_dir().glob("v*/release.toml")]
     for name in names:
-        if (paths.patches_dir() / name).is_symlink():
+        if (paths.releases_dir() / name).is_symlink():
             raise PatchsetError(
-                f"{paths.patches_dir() / name} is a link",
+                f"{paths.releases_dir() / name} is a link",
                 "a release is a folder of its own: move it there",
             )
     return sorted(
@@ -117,7 +120,7 @@ def release_names() -> list[str]:
 def releases() -> list[Release]:
     """Return all pins, oldest first."""
     return [
-        read_pin(paths.patches_dir() / name / "release.toml")
+        read_pin(paths.releases_dir() / name / "release.toml")
         for name in release_names()
     ]
 
@@ -130,7 +133,7 @@ def load(name: str | None = None) -> Release:
             raise PatchsetError(
                 f"{len(defaults)} releases say default = true, not one: "
                 f"{', '.join(r.name for r in defaults)}",
-                "let exactly one patches/*/release.toml have it",
+                "let exactly one patches/releases/*/release.toml have it",
             )
         return defaults[0]
     full = "v" + name.removeprefix("v")
@@ -144,7 +147,7 @@ def load(name: str | None = None) -> Release:
             f"{hint}known: {', '.join(known) or 'none'}; nox -s pin -- {full} adds it, "
             "if vLLM has it",
         )
-    return read_pin(paths.patches_dir() / full / "release.toml")
+    return read_pin(paths.releases_dir() / full / "release.toml")
 
 
 def read_pin(file: Path) -> Release:

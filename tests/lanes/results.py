@@ -86,7 +86,7 @@ def record(suite: int, release: str, kind: str) -> Cell:
 
 def patched(release: str) -> str:
     """Return the first digits of the sha256 of ``patched-files.sha256``."""
-    place = paths.patches_dir() / release / "patched-files.sha256"
+    place = paths.releases_dir() / release / "patched-files.sha256"
     return hashlib.sha256(place.read_bytes()).hexdigest()[:DIGITS]
 
 

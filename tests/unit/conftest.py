@@ -35,12 +35,12 @@ from patchset.wheel import record
 #: How the reason of a skipped test begins that names Debian packages.
 APT = "needs apt-get install "
 EPOCH = 1_700_000_000
-#: A module of our own, as a series names it.
-OWN_MODULE = "files/vllm/own.py"
+#: A module of our own, as the series names it.
+OWN_MODULE = "modules/vllm/own.py"
 
-HEADER = """\
-From: Somebody <somebody@localhost>
-Subject: [PATCH] {subject}
+#: The text of a ``reason.md``; below its first line, the message of a commit.
+REASON = """\
+# {subject}
 
 A test needs it.
 
@@ -49,6 +49,15 @@ Drop-When: the test is gone
 Proof: tests/patches/test_one.py
 """
 
+#: A diff of a file that imports the module.
+USE = """\
+diff --git a/pkg/use.py b/pkg/use.py
+new file mode 100644
+--- /dev/null
++++ b/pkg/use.py
+@@ -0,0 +1 @@
++from vllm import own
+"""
 PARSER = "".join(f"line {number}\n" for number in range(1, 41))
 
 
@@ -63,26 +72,31 @@ class Project:
     @property
     def folder(self) -> Path:
         """Of the release, below ``patches``."""
-        return self.root / "patches" / self.release
+        return self.root / "patches/releases" / self.release
+
+    @property
+    def series(self) -> Path:
+        """The list of what releases take."""
+        return self.root / "patches/series"
+
+    def diff(self, name: str, release: str = "") -> Path:
+        """Return a patch's diff for the release, or for another one."""
+        return self.root / "patches" / name / f"{release or self.release}.diff"
 
     @property
     def patched(self) -> Path:
         """The patched tree."""
         return self.root / "build/trees" / self.release / "patched"
 
-    def add_patch(
-        self, name: str, diff: str, header: str | None = None, *, series: bool = True
-    ) -> Path:
-        """Write a diff below a whole header and put it at the end of the series."""
-        file = (self.root / "patches" if "/" in name else self.folder) / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(
-            (header or HEADER.format(subject=name.removesuffix(".diff"))) + "\n" + diff
-        )
-        if series:
-            with (self.folder / "series").open("a") as lines:
-                lines.write(f"{name}\n")
-        return file
+    def add_patch(self, name: str, diff: str, reason: str | None = None) -> Path:
+        """Write a patch for this and later releases at the end of the series; its
+        diff.
+        """
+        text = reason or REASON.format(subject=name)
+        lay(self.diff(name).parent, {"reason.md": text, f"{self.release}.diff": diff})
+        with self.series.open("a") as lines:
+            lines.write(f"{name} {self.release}\n")
+        return self.diff(name)
 
     def run(self, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
         """Run the tool in this process and the checkout, and check its exit status."""
@@ -109,14 +123,12 @@ class Project:
         """Run git in the patched tree."""
         return git(self.patched, *arguments)
 
-    def pin_next(
-        self, text: str, series: str = "", paths: Sequence[str] = ("pkg/parser.py",)
-    ) -> Project:
+    def pin_next(self, text: str, paths: Sequence[str] = ("pkg/parser.py",)) -> Project:
         """Pin a release v1.3.0 whose parser has another text; the project of it."""
         sdist = make_sdist(self.downloads, dict.fromkeys(paths, text), "1.3.0")
         pin = release_toml(sdist, "1.3.0", default=False)
         made = Project(self.root, self.downloads, "v1.3.0")
-        lay(made.folder, {"release.toml": pin, "series": series})
+        lay(made.folder, {"release.toml": pin})
         return made
 
 
@@ -241,7 +253,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
         {"pkg/parser.py": PARSER, "pkg/data.txt": "data\n", ".gitignore": "*.txt\n"},
     )
     made = Project(root, downloads)
-    lay(made.folder, {"release.toml": release_toml(sdist), "series": ""})
+    lay(made.folder, {"release.toml": release_toml(sdist)})
+    made.series.write_text("")
     monkeypatch.setenv("PATCHSET_ROOT", str(root))
     monkeypatch.setenv("PATCHSET_DOWNLOADS", str(downloads))
     monkeypatch.delenv("PATCHSET_BUILD_DIR", raising=False)
@@ -399,11 +412,11 @@ def packaged(project: Project) -> Project:
         files = recorded(official_files(name), f"{name}-1.2.0.dist-info")
         pin_wheel(project, target, OFFICIAL.replace("vllm", name), files)
     project.add_patch(
-        "0001-first.diff",
+        "0001-first",
         diff_line(5, "five", "vllm/parser.py")
         + diff_line(5, "five", "tests/test_parser.py"),
     )
-    project.add_patch("0002-new.diff", NEW_FILE)
+    project.add_patch("0002-new", NEW_FILE)
     return project
 
 
@@ -458,9 +471,9 @@ def own_logins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def own(project: Project) -> Project:
     """Return two patches and a module of our own."""
     lay(project.root / "patches", {OWN_MODULE: "VALUE = 1\n"})
-    (project.folder / "series").write_text(f"{OWN_MODULE}\n")
-    project.add_patch("core/five.diff", diff_line(5, "five"))
-    project.add_patch("twenty.diff", diff_line(20, "twenty"))
+    project.series.write_text(f"{OWN_MODULE} v1.2.0\n")
+    project.add_patch("five", diff_line(5, "five") + USE)
+    project.add_patch("twenty", diff_line(20, "twenty"))
     project.run("refresh")
     return project
 

@@ -47,13 +47,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_attributes_of_the_user_change_no_diff(
     project: Project, home: Path, attributes: str, place: str
 ) -> None:
-    project.add_patch("0001-first.diff", diff_line(20, "twenty"))
-    before = (project.folder / "0001-first.diff").read_bytes()
+    project.add_patch("0001-first", diff_line(20, "twenty"))
+    before = project.diff("0001-first").read_bytes()
     (home / place).write_text(attributes)
     (home / ".gitconfig").write_text(f"[core]\n\tattributesFile = {home}/attributes\n")
     patched_tree(load("v1.2.0"))
     assert refresh(load("v1.2.0")).lines == ["wrote v1.2.0/patched-files.sha256"]
-    assert (project.folder / "0001-first.diff").read_bytes() == before
+    assert project.diff("0001-first").read_bytes() == before
 
 
 def test_what_the_user_ignores_everywhere_is_still_an_edit(
@@ -62,7 +62,7 @@ def test_what_the_user_ignores_everywhere_is_still_an_edit(
     (home / ".config/git/ignore").write_text("*.new\n")
     tree = patched_tree(load("v1.2.0"))
     (tree / "work.new").write_text("an hour of work\n")
-    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    project.add_patch("0001-first", diff_line(5, "five"))
     with pytest.raises(PatchsetError, match="holds work"):
         patched_tree(load("v1.2.0"))
     assert (tree / "work.new").is_file()
@@ -122,7 +122,7 @@ def test_attributes_of_the_source_change_no_byte(
     contents = {"pkg/parser.py": text, ".gitattributes": f"{attributes}\n"}
     sdist = make_sdist(project.downloads, contents)
     (project.folder / "release.toml").write_text(release_toml(sdist))
-    project.add_patch("0001-first.diff", diff_line(20, "twenty"))
+    project.add_patch("0001-first", diff_line(20, "twenty"))
     tree = patched_tree(load("v1.2.0"))
     stock = stock_tree(load("v1.2.0")) / "pkg/parser.py"
     assert stock.read_bytes() == text.encode()
@@ -130,7 +130,7 @@ def test_attributes_of_the_source_change_no_byte(
     assert change.stock == text.encode()
     patched = text.replace("line 20\n", "twenty\n").encode()
     assert (tree / "pkg/parser.py").read_bytes() == change.content == patched
-    patch = project.folder / "0001-first.diff"
+    patch = project.diff("0001-first")
     before = patch.read_bytes()
     git(tree, "commit", "--quiet", "--amend", "--no-edit", "--date=now")
     refresh(load("v1.2.0"))
@@ -140,7 +140,7 @@ def test_attributes_of_the_source_change_no_byte(
 def test_trees_of_another_owner_are_read(project: Project) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
-    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    project.add_patch("0001-first", diff_line(5, "five"))
     tree = patched_tree(load("v1.2.0"))
     for path in (tree.parent, *tree.parent.rglob("*")):
         os.chown(path, 65534, 65534, follow_symlinks=False)
@@ -148,7 +148,7 @@ def test_trees_of_another_owner_are_read(project: Project) -> None:
 
 
 def test_hooks_of_a_tree_do_not_run(project: Project, tmp_path: Path) -> None:
-    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    project.add_patch("0001-first", diff_line(5, "five"))
     tree = patched_tree(load("v1.2.0"))
     ran = tmp_path / "ran"
     for name in (

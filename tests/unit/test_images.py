@@ -75,7 +75,7 @@ def published(released: Project, base: str, goal: str) -> str:
 
 def first_patch_alone(project: Project) -> None:
     """Make another series."""
-    series = project.folder / "series"
+    series = project.series
     series.write_text(series.read_text().splitlines()[0] + "\n")
     project.run("refresh")
 
@@ -303,12 +303,12 @@ def test_what_was_not_made_from_this_checkout_is_not_published(
 ) -> None:
     made = Path(build(released, base)["image"])
     assert "names a tag" in released.run("publish", f"{goal}:x", status=2).stderr
-    series = (released.folder / "series").read_text()
+    series = released.series.read_text()
     first_patch_alone(released)
     message = released.run("publish", goal, status=1).stderr
     assert "not made from this checkout" in message
     assert "build the image again" in message
-    (released.folder / "series").write_text(series)
+    released.series.write_text(series)
     released.run("refresh")
     for blob in (made / "image/blobs/sha256").iterdir():
         if b"diff_ids" in blob.read_bytes():

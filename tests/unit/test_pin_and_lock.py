@@ -14,13 +14,14 @@ import pytest
 from packaging.pylock import is_valid_pylock_path
 from uv import find_uv_bin
 
-from conftest import EPOCH, NEW_FILE, Project, lay, replaced, tar, zipped
+from conftest import EPOCH, NEW_FILE, Project, replaced, tar, zipped
 from package_index import PackageIndex, configured
 from patchset import release
 from patchset.errors import PatchsetError, UnavailableError, UsageError
 from patchset.image import skopeo
 from patchset.inputs import lock, pin
 from patchset.release import Arch, Artifact
+from patchset.series.read import lines
 
 CUDA = "vllm-1.3.0-{build}cp38-abi3-manylinux_2_28_{arch}.whl"
 #: The last upload of several for one platform.
@@ -126,7 +127,6 @@ def test_pin_has_every_input(index: PackageIndex, pinned: release.Release) -> No
     inputs += pinned.wheels["cpu"].values()
     assert len(inputs) == 4
     assert all(is_of(index.files[one.file], one) for one in inputs)
-    assert (pinned.folder / "series").read_text() == ""
     whole = [name for name, ranges in index.downloads() if not ranges]
     assert not any(name.endswith(".whl") for name in whole)
 
@@ -134,21 +134,22 @@ def test_pin_has_every_input(index: PackageIndex, pinned: release.Release) -> No
 def test_rebase_pins_what_is_not_pinned_and_drift_pins_nothing(
     index: PackageIndex, project: Project
 ) -> None:
-    project.add_patch("new-file.diff", NEW_FILE)
-    folder = project.root / "patches/v1.3.0"
+    project.add_patch("new-file", NEW_FILE)
+    project.run("refresh")
+    folder = project.root / "patches/releases/v1.3.0"
     assert "new-file" in project.run("drift", "v1.3.0", "--no-proofs").stdout
     assert not folder.exists()
     project.run("rebase", "1.3.0")
     assert release.load("v1.3.0").commit == "0123abcde"
-    assert (folder / "series").read_text() == "new-file.diff\n"
+    assert [line.entry for line in lines() if line.takes("v1.3.0")] == ["new-file"]
+    assert not project.diff("new-file", "v1.3.0").exists()
     newest = project.run("drift", "--no-proofs").stdout
     assert "series of v1.2.0 on v1.3.0: it fits" in newest
 
 
 def test_a_pin_is_never_made_twice(index: PackageIndex, project: Project) -> None:
-    folder = lay(project.root / "patches/v1.3.0", {"series": "one.diff\n"})
+    folder = project.root / "patches/releases/v1.3.0"
     project.run("pin", "v1.3.0")
-    assert (folder / "series").read_text() == "one.diff\n"
     before = (folder / "release.toml").read_bytes()
     assert "pinned already" in project.run("pin", "1.3.0", status=2).stderr
     assert (folder / "release.toml").read_bytes() == before
@@ -176,7 +177,7 @@ def test_pin_refuses_what_it_cannot_know(index: PackageIndex, project: Project) 
     index.hashes = False
     with pytest.raises(PatchsetError, match="states no sha256 or no size"):
         pin.make("v1.3.0")
-    assert not (project.root / "patches/v1.3.0").exists()
+    assert not (project.root / "patches/releases/v1.3.0").exists()
 
 
 def versions(target: lock.Use = "cuda", arch: Arch = "x86_64") -> dict[str, str]:
@@ -265,7 +266,8 @@ def test_overrides_and_constraints(index: PackageIndex, project: Project) -> Non
     project.run("pin", "v1.3.0")
     message = project.run("lock", "v1.3.0", status=1).stderr
     assert "dep>=5" in message and "overrides" in message
-    folder = release.load("v1.3.0").folder
+    folder = project.root / "patches/locks/v1.3.0"
+    folder.mkdir(parents=True)
     (folder / "overrides.cuda.txt").write_text("# the index lacks dep 5\ndep>=1\n")
     project.run("lock", "v1.3.0")
     assert versions()["dep"] == "1.1"
@@ -319,7 +321,7 @@ def test_a_pin_that_no_command_could_read_is_not_written(
 ) -> None:
     index.files[SDIST] = sdist(f"__commit_id__ = commit_id = 'g{commit}'\n")
     assert "commit: " in project.run("pin", "v1.3.0", status=1).stderr
-    assert not (project.root / "patches/v1.3.0/release.toml").exists()
+    assert not (project.root / "patches/releases/v1.3.0/release.toml").exists()
 
 
 def test_a_release_is_pinned_by_its_own_name(
@@ -327,7 +329,7 @@ def test_a_release_is_pinned_by_its_own_name(
 ) -> None:
     said = project.run("pin", "1.3", status=2).stderr
     assert "no release v1.3\n" in said and "did you mean v1.3.0?" in said
-    assert not (project.root / "patches/v1.3").exists()
+    assert not (project.root / "patches/releases/v1.3").exists()
 
 
 @pytest.mark.parametrize(

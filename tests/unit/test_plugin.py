@@ -112,7 +112,7 @@ def test_the_bytes_depend_on_the_files_alone(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkout = tmp_path / "checkout"
-    for name in ("plugin", "files", "v0.33.0"):
+    for name in ("plugin", "modules", "releases/v0.33.0"):
         shutil.copytree(
             paths.patches_dir() / name,
             checkout / "patches" / name,
@@ -124,7 +124,9 @@ def test_the_bytes_depend_on_the_files_alone(
     assert again.name == wheel.name
     assert again.read_bytes() == wheel.read_bytes()
 
-    with (checkout / "patches/files/vllm/parser/qwen_tool_reader.py").open("a") as file:
+    with (checkout / "patches/modules/vllm/parser/qwen_tool_reader.py").open(
+        "a"
+    ) as file:
         file.write("# another\n")
     assert plugin.build(tmp_path).name != wheel.name
 

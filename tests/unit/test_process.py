@@ -246,7 +246,7 @@ def test_the_next_run_ends_right(
     folder = WRITES[command]
     if "{base}" in command:
         command = command.format(base=request.getfixturevalue("base"))
-    released.add_patch("twenty.diff", diff_line(20, "twenty", "vllm/parser.py"))
+    released.add_patch("twenty", diff_line(20, "twenty", "vllm/parser.py"))
     released.run("refresh")
     released.pin_next(
         "top\n" + PARSER, paths=("vllm/parser.py", "tests/test_parser.py")

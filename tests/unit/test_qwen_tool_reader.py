@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tool-call reader in ``patches/files``, which imports nothing of vLLM."""
+"""The tool-call reader in ``patches/modules``, which imports nothing of vLLM."""
 
 import random
 import time

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from conftest import (
-    HEADER,
     OWN_MODULE,
     PARSER,
+    REASON,
     Project,
     diff_line,
     git,
@@ -17,7 +17,9 @@ from conftest import (
     replaced,
     saved_meanwhile,
 )
+from patchset.release import load
 from patchset.series import rebase
+from patchset.series.read import taken_proofs
 
 PROOF = '''\
 """A proof that looks at the tree."""
@@ -44,7 +46,7 @@ def changed(**lines: str) -> str:
 @pytest.fixture
 def stopped(own: Project) -> Project:
     """Make a release whose rebase waits at a conflict in the second patch."""
-    own.add_patch("last.diff", diff_line(35, "last"))
+    own.add_patch("last", diff_line(35, "last"))
     own.run("refresh")
     made = own.pin_next(changed(line20="score"))
     said = made.run("rebase", "v1.3.0", status=3).stderr
@@ -64,36 +66,38 @@ def resolve(project: Project) -> None:
 def test_what_fits_stays_shared_and_the_rest_is_merged(own: Project) -> None:
     made = own.pin_next("top\n" + changed(line18="eighteen"))
     done = own.run("rebase", "v1.3.0").stdout.splitlines()
-    assert [line[12:13] + line[-6:] for line in done[:2]] == ["=e/five", "!twenty"]
+    assert [line[12:13] + line.split()[-1] for line in done[:2]] == ["=five", "!twenty"]
     assert done[2].startswith(f"git -C {made.patched} range-diff ")
-    assert done[3:] == ["added twenty.diff", "wrote v1.3.0/patched-files.sha256"]
-    series = (made.folder / "series").read_text().splitlines()
-    assert series == [OWN_MODULE, "core/five.diff", "twenty.diff"]
-    assert " eighteen\n" in (made.folder / "twenty.diff").read_text()
+    assert done[3:] == [
+        "changed twenty/v1.2.0.diff",
+        "wrote v1.3.0/patched-files.sha256",
+    ]
+    assert "@@ -20,3 +20,3 @@" in own.diff("twenty").read_text(), "it fits both"
     own.run("apply", "v1.3.0")
+    own.run("apply", "v1.2.0")
     assert own.run("lint").stdout == ""
 
 
 def test_what_upstream_has_is_dropped_and_its_proof_must_pass_on_stock(
     own: Project,
 ) -> None:
-    made = own.pin_next(changed(line20="twenty"))
+    own.pin_next(changed(line20="twenty"))
     proof = "tests/patches/test_two.py"
     (own.root / proof).touch()
-    replaced(own.folder / "twenty.diff", "tests/patches/test_one.py", proof)
+    reason = own.diff("twenty").with_name("reason.md")
+    replaced(reason, "tests/patches/test_one.py", proof)
     assert "twenty is dropped" in own.run("rebase", "v1.3.0").stdout
-    assert (made.folder / "stock-must-pass").read_text() == f"{proof}\n"
+    assert own.series.read_text().splitlines()[-1].split()[1:] == ["v1.2.0", "v1.2.0"]
+    assert reason.with_name("v1.3.0.merged").exists()
+    assert taken_proofs(load("v1.3.0")) == [proof]
+    assert taken_proofs(load("v1.2.0")) == []
     assert own.run("lint").stdout == ""
 
 
-def test_rebase_begins_over_no_diffs_and_no_work(
+def test_rebase_begins_over_no_work(
     own: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = own.pin_next(PARSER)
-    lay(made.folder, {"mine.diff": "an hour of work\n"})
-    refused = own.run("rebase", "v1.3.0", status=2).stderr
-    assert "diffs that are in no series: mine.diff" in refused
-    (made.folder / "mine.diff").unlink()
     own.run("apply", "v1.3.0")
     saved_meanwhile(monkeypatch, rebase, made.patched / "notes")
     assert "holds work" in own.run("rebase", "v1.3.0", status=1).stderr
@@ -107,11 +111,11 @@ def test_a_conflict_is_resolved_and_the_rest_follows(stopped: Project, by: str) 
     resolve(stopped)
     assert "holds work" in stopped.run("apply", "v1.3.0", status=1).stderr
     done = stopped.run(by, "v1.3.0").stdout
-    assert "! 2:" in " ".join(done.split()) and "added twenty.diff" in done
+    assert "! 2:" in " ".join(done.split()) and "added twenty/v1.3.0.diff" in done
     stopped.run("apply", "v1.3.0")
     text = (stopped.patched / "pkg/parser.py").read_text()
     assert "twenty score\n" in text and "\nlast\n" in text
-    assert "has a series already" in stopped.run("rebase", "v1.3.0", status=2).stderr
+    assert "was ported already" in stopped.run("rebase", "v1.3.0", status=2).stderr
 
 
 def test_a_conflict_is_skipped_and_said(stopped: Project) -> None:
@@ -129,18 +133,18 @@ def test_a_patch_that_goes_onto_another_file_is_shown_before_it_is_kept(
     drifted = own.run(*where, status=1).stdout
     assert "other files: twenty: pkg/other.py; it was for pkg/parser.py" in drifted
     said = own.run("rebase", "v1.3.0", status=3).stderr
-    for name in ("five", "twenty"):
-        assert f"{name}: pkg/other.py; it was for pkg/parser.py" in said
-    assert (made.folder / "series").read_text() == ""
-    assert "added twenty.diff" in own.run("refresh", "v1.3.0").stdout
-    assert "pkg/other.py" in (made.folder / "twenty.diff").read_text()
+    assert "five: pkg/other.py, pkg/use.py; it was for pkg/parser.py, pkg" in said
+    assert "twenty: pkg/other.py; it was for pkg/parser.py" in said
+    assert not made.diff("twenty").exists()
+    assert "added twenty/v1.3.0.diff" in own.run("refresh", "v1.3.0").stdout
+    assert "pkg/other.py" in made.diff("twenty").read_text()
 
 
 def test_another_source_is_not_taken_while_a_rebase_waits(stopped: Project) -> None:
     resolve(stopped)
     kept = [stopped.folder / "release.toml", stopped.downloads / "pkg-1.3.0.tar.gz"]
     contents = [file.read_bytes() for file in kept]
-    other = stopped.pin_next("another\n" + PARSER, "")
+    other = stopped.pin_next("another\n" + PARSER)
     said = other.run("refresh", "v1.3.0", status=1).stderr
     assert "names another source" in said and "--discard" in said
     for file, content in zip(kept, contents, strict=True):
@@ -158,39 +162,27 @@ def test_conflict_markers_become_no_patch(stopped: Project) -> None:
 def test_what_was_edited_below_patches_meanwhile_is_never_overwritten(
     stopped: Project,
 ) -> None:
-    folder = stopped.folder
-    pin = folder / "release.toml"
+    pin = stopped.folder / "release.toml"
     pin.write_text(pin.read_text() + "# a note\n")
     work = "an hour of work\n"
-    lay(folder, {"mine.diff": work, "twenty.diff": work})
+    stopped.diff("twenty").write_text(work)
     resolve(stopped)
-    said = stopped.run("refresh", "v1.3.0", status=1).stderr
-    assert "twenty.diff was edited since" in said
-    assert (folder / "twenty.diff").read_text() == work
-    (folder / "twenty.diff").unlink()
-    (folder / "series").write_text("mine.diff\n")
-    said = stopped.run("refresh", "v1.3.0", status=1).stderr
-    assert "v1.3.0/series was edited since" in said
-    (folder / "series").write_text("")
-    (folder / "stock-must-pass").write_text("tests/patches/test_one.py\n")
-    said = stopped.run("refresh", "v1.3.0", status=1).stderr
-    assert "stock-must-pass was edited since" in said
-    (folder / "stock-must-pass").write_text("tests/patches/test_two.py\n")
+    stopped.run("refresh", "v1.3.0", status=1)
+    assert stopped.diff("twenty").read_text() == work
+    stopped.diff("twenty").unlink()
     stopped.run("refresh", "v1.3.0")
-    assert "test_two" in (folder / "stock-must-pass").read_text()
     assert pin.read_text().endswith("# a note\n")
-    assert (folder / "mine.diff").read_text() == work
-    assert "twenty score" in (folder / "twenty.diff").read_text()
+    assert "twenty score" in stopped.diff("twenty").read_text()
 
 
 def test_a_rebase_is_begun_again_and_not_from_two_releases(stopped: Project) -> None:
-    pinned = "0" * 64 + "  pkg/parser.py\n"  # of the series that it is to replace
-    (stopped.folder / "patched-files.sha256").write_text(pinned)
     stopped.git("am", "--abort")
     assert "no patch any more" in stopped.run("refresh", "v1.3.0", status=1).stderr
     other = ("rebase", "v1.3.0", "--from", "v1.3.0")
     assert "is under way" in stopped.run(*other, status=2).stderr
-    stopped.run("apply", "v1.3.0", "--discard")
+    assert (
+        "was not ported" in stopped.run("apply", "v1.3.0", "--discard", status=3).stderr
+    )
     assert "no other release" in stopped.run(*other, status=2).stderr
     stopped.run("rebase", "v1.3.0", status=3)
 
@@ -201,8 +193,8 @@ def proved(project: Project) -> Project:
     for number, word in ((5, "five"), (20, "twenty")):
         proof = f"tests/patches/test_{word}.py"
         (project.root / proof).write_text(PROOF.format(word=word))
-        header = HEADER.format(subject=word).replace("tests/patches/test_one.py", proof)
-        project.add_patch(f"{word}.diff", diff_line(number, word), header)
+        reason = REASON.format(subject=word).replace("tests/patches/test_one.py", proof)
+        project.add_patch(word, diff_line(number, word), reason)
     project.run("refresh")
     return project
 
@@ -221,7 +213,7 @@ def test_drift_names_conflicts_and_what_is_present(proved: Project) -> None:
     done = proved.run("drift", "v1.3.0", "--no-proofs", status=1).stdout
     assert "five is already present" in done
     assert "twenty conflicts in pkg/parser.py" in done
-    assert not (proved.root / "patches/v1.3.0/stock-must-pass").exists()
+    assert not list(proved.root.glob("patches/*/*.merged"))
 
 
 def test_drift_runs_proofs_with_the_series_and_without(proved: Project) -> None:
@@ -237,7 +229,7 @@ def test_drift_runs_proofs_with_the_series_and_without(proved: Project) -> None:
 
 def test_drift_finds_a_series_that_cannot_be_imported(proved: Project) -> None:
     lay(proved.root / "patches", {OWN_MODULE: "from pkg.names import RENAMED\n"})
-    replaced(proved.folder / "series", "five.diff", f"{OWN_MODULE}\nfive.diff")
+    replaced(proved.series, "five ", f"{OWN_MODULE} v1.2.0\nfive ")
     proved.run("refresh")
     proof = proved.root / "tests/patches/test_five.py"
     replaced(proof, "import os\n", "import os\nimport vllm.own\n")
@@ -271,12 +263,12 @@ def test_proofs_are_red_without_and_green_with(proved: Project) -> None:
     # As docs/patching.md says for a new patch.
     edited = proved.patched / "pkg/parser.py"
     replaced(edited, "twenty\n", "twenty\ntwenty-one\n")
-    message = HEADER.format(subject="more").partition("[PATCH] ")[2]
+    message = REASON.format(subject="more").removeprefix("# ")
     proved.git("commit", "--quiet", "-a", "-m", message)
     (proved.root / "tests/patches/test_one.py").write_text(
         PROOF.format(word="twenty-one")
     )
-    assert "added more.diff" in proved.run("refresh").stdout
+    assert "added more/v1.2.0.diff" in proved.run("refresh").stdout
     assert proved.run("prove", "--patch", "more").stdout == "2 passed, 0 failed\n"
 
 

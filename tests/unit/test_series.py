@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches as mails, and apply, refresh and lint on a small made-up release."""
+"""Patches, and apply, refresh and lint on a small made-up release."""
 
 import itertools
 import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import (
-    HEADER,
     OWN_MODULE,
     PARSER,
+    REASON,
     Project,
     diff_line,
     git,
@@ -27,21 +28,23 @@ from patchset.errors import PatchsetError
 from patchset.release import load
 from patchset.series import apply, refresh, state
 from patchset.series.apply import changes, patched_tree
-from patchset.series.mail import PatchFormatError, parse
+from patchset.series.mail import PatchFormatError, received, stored
 
 DIFF = diff_line(5, "five")
-TEXT = HEADER.format(subject="Count to five") + "\n" + DIFF
+TEXT = REASON.format(subject="Count to five")
 
 
-def test_a_mail_is_read_and_written_as_it_is() -> None:
-    patch = parse(TEXT.encode(), "x.diff", "core/five-v1.2.0.diff")
+def test_a_patch_is_read_and_written_as_it_is() -> None:
+    patch = stored("five", TEXT.encode(), DIFF.encode(), "five")
     assert (patch.name, patch.subject) == ("five", "Count to five")
     assert patch.body == "A test needs it."
     assert patch.trailers[0] == ("Upstream-Status", "pending")
     assert patch.proofs == ("tests/patches/test_one.py",)
     assert patch.paths == ("pkg/parser.py",)
     assert not list(patch.faults())
-    assert patch.text() == TEXT
+    assert (patch.reason, patch.diff) == (TEXT, DIFF)
+    mail = patch.mail("Date: today")
+    assert replace(received(mail.encode(), "x"), name="five") == patch
 
 
 def test_what_format_patch_adds_is_read_past() -> None:
@@ -56,8 +59,8 @@ def test_what_format_patch_adds_is_read_past() -> None:
         "Why.\n\n---\n a | 1 +\n\n"
         + DIFF.replace("--- a", "index 12ab..34cd 100644\n--- a")
     )
-    patch = parse(mail.encode(), "x", "x.diff")
-    assert (patch.author, patch.body) == ("Jörg <j@localhost>", "Why.")
+    patch = received(mail.encode(), "x")
+    assert patch.body == "Why."
     assert patch.subject == "[Bugfix] A long subject that goes on"
     assert patch.diff == DIFF
 
@@ -67,8 +70,8 @@ MODE = DIFF.replace("--- a/", "old mode 100644\nnew mode 100755\n--- a/")
 RENAME = "diff --git a/a.py b/b.py\nsimilarity index 100%\nrename from a.py\n"
 BINARY = "diff --git a/a.py b/a.py\nGIT binary patch\nliteral 0\n"
 EMPTY = "diff --git a/a.py b/a.py\nnew file mode 100644\n"
-#: Texts of a mail, and what is put in their place.
-NO_MAILS = {
+#: Texts of a patch, and what is put in their place.
+NO_PATCHES = {
     "counts too few old lines": (",7 +", ",6 +"),
     "counts too few new lines": (",7 @@", ",6 @@"),
     "counts too many lines": (",7 +", ",8 +"),
@@ -85,20 +88,21 @@ NO_MAILS = {
     "rename": (DIFF, RENAME),
     "binary": (DIFF, BINARY),
     "empty file": (DIFF, EMPTY),
-    "no address": ("From: Somebody <somebody@localhost>", "From: somebody"),
-    "no subject": ("Subject: [PATCH] Count to five\n", ""),
+    "no subject": ("# Count to five\n", ""),
     "no diff": ("diff --git", "diff --not"),
-    "no text": ("From: Somebody", "From: Somebody\udcff"),
+    "no text": ("# Count", "# Count\udcff"),
     "no last newline": (DIFF, DIFF[:-1]),
 }
 
 
-@pytest.mark.parametrize("name", NO_MAILS)
-def test_what_is_no_mail_of_a_plain_diff_is_refused(name: str) -> None:
-    old, new = NO_MAILS[name]
-    raw = TEXT.replace(old, new).encode(errors="surrogateescape")
+@pytest.mark.parametrize("name", NO_PATCHES)
+def test_what_is_no_plain_patch_is_refused(name: str) -> None:
+    old, new = NO_PATCHES[name]
+    reason, diff = (
+        text.replace(old, new).encode(errors="surrogateescape") for text in (TEXT, DIFF)
+    )
     with pytest.raises(PatchFormatError, match=r"^x\.diff: "):
-        parse(raw, "x.diff", "x.diff")
+        stored("x", reason, diff, "x.diff")
 
 
 @pytest.mark.parametrize(
@@ -115,14 +119,13 @@ def test_what_is_no_mail_of_a_plain_diff_is_refused(name: str) -> None:
         ("A test needs it.", "Why.\ndiff -u x", "take 'diff -u x' for"),
         ("A test needs it.", "Why.\n--- a/x", "take '--- a/x' for"),
         ("A test needs it.", "subject: Why", "take 'subject: Why' for"),
-        ("Somebody <somebody@localhost>", '"', "five.diff: "),
+        ("# five", "five", "v1.2.0.diff: "),
     ],
 )
 def test_lint_and_apply_name_a_fault_of_the_message(
     project: Project, old: str, new: str, fault: str
 ) -> None:
-    file = project.add_patch("five.diff", DIFF)
-    file.write_text(file.read_text().replace(old, new))
+    project.add_patch("five", DIFF, REASON.format(subject="five").replace(old, new))
     assert fault in project.run("lint", status=1).stdout
     assert fault in project.run("apply", status=1).stderr
 
@@ -144,7 +147,7 @@ def commit(project: Project, old: str, new: str, *arguments: str) -> None:
 
 def thirty(project: Project, subject: str = "Thirty") -> None:
     """Commit a third patch."""
-    trailers = HEADER.split("\n\n")[2]
+    trailers = REASON.split("\n\n")[2]
     message = f"{subject}\n\nIt is a number.\n\n{trailers}"
     commit(project, "line 30\n", "thirty\n", "-m", message)
 
@@ -157,11 +160,12 @@ def test_the_tree_has_the_source_then_own_modules_then_a_commit_a_patch(
     own: Project,
 ) -> None:
     own.run("apply")
-    assert subjects(own) == ["twenty", "core/five", "Add own modules", "stock v1.2.0"]
+    assert subjects(own) == ["twenty", "five", "Add own modules", "stock v1.2.0"]
     assert (own.patched / "vllm/own.py").read_text() == "VALUE = 1\n"
     assert "\nfive\n" in (own.patched / "pkg/parser.py").read_text()
     found = {change.path: change.stock for change in changes(load("v1.2.0"))}
-    assert found == {"pkg/parser.py": PARSER.encode(), "vllm/own.py": None}
+    assert found.pop("pkg/parser.py") == PARSER.encode()
+    assert found == {"pkg/use.py": None, "vllm/own.py": None}
     head = own.git("rev-parse", "HEAD")
     own.run("apply", "--discard")
     assert own.git("rev-parse", "HEAD") == head, "equal inputs give equal commits"
@@ -169,8 +173,8 @@ def test_the_tree_has_the_source_then_own_modules_then_a_commit_a_patch(
 
 
 def test_a_conflict_is_an_ordinary_stop_of_git_am(own: Project) -> None:
-    file = own.add_patch("bad.diff", BAD)
-    own.add_patch("last.diff", diff_line(38, "last"))
+    file = own.add_patch("bad", BAD)
+    own.add_patch("last", diff_line(38, "last"))
     said = own.run("apply", status=3).stderr
     assert "bad (3. in the series of v1.2.0) conflicts" in said
     assert "pkg/parser.py" in said and "git am --continue" in said
@@ -181,41 +185,41 @@ def test_a_conflict_is_an_ordinary_stop_of_git_am(own: Project) -> None:
     own.git("add", "--all")
     own.git("am", "--continue")
     assert subjects(own)[:3] == ["last", "bad", "twenty"]
-    assert "changed bad.diff" in own.run("refresh").stdout
+    assert "changed bad/v1.2.0.diff" in own.run("refresh").stdout
     assert "row 29" not in file.read_text()
     own.run("apply")
     assert own.run("refresh").stdout == ""
 
 
 def test_an_aborted_am_removes_no_patch(own: Project) -> None:
-    own.add_patch("bad.diff", BAD)
+    own.add_patch("bad", BAD)
     own.run("apply", status=3)
     own.git("am", "--abort")
     own.run("refresh", status=1)
-    assert (own.folder / "twenty.diff").is_file()
+    assert own.diff("twenty").is_file()
     own.run("apply", "--discard", status=3)
     own.git("am", "--skip")
-    assert "left out of the series: bad.diff" in own.run("refresh").stdout
-    assert "bad.diff is in no series" in own.run("lint", status=1).stdout
-    assert (own.folder / "bad.diff").is_file(), "it was never applied"
+    assert "left out of the series: bad" in own.run("refresh").stdout
+    assert "patches/bad is in no line" in own.run("lint", status=1).stdout
+    assert own.diff("bad").is_file(), "it was never applied"
 
 
 def test_fuzz_is_refused_and_an_offset_is_not(own: Project) -> None:
     moved = diff_line(30, "thirty").replace("@@ -27,7 +27,7 @@", "@@ -12,7 +12,7 @@")
-    own.add_patch("moved.diff", moved)
+    own.add_patch("moved", moved)
     own.run("refresh")
     own.run("apply")
     assert "\nthirty\n" in (own.patched / "pkg/parser.py").read_text()
-    own.add_patch("fuzz.diff", diff_line(35, "x").replace(" line 38", " row 38"))
+    own.add_patch("fuzz", diff_line(35, "x").replace(" line 38", " row 38"))
     own.run("apply", status=3)
 
 
 def test_a_patch_that_the_source_has_is_said(own: Project) -> None:
     present = diff_line(10, "line 10").replace("-line 10\n", "-old\n")
-    own.add_patch("present.diff", present)
+    own.add_patch("present", present)
     said = own.run("apply", status=3).stderr
     assert "present (3. in the series) " not in said
-    assert "is already present" in said and "stock-must-pass" in said
+    assert "is already present" in said and "present/v1.2.0.merged" in said
 
 
 def test_what_is_not_as_pinned_is_refused_and_leaves_the_old_tree(own: Project) -> None:
@@ -261,7 +265,7 @@ def test_apply_deletes_no_work_that_its_stamp_does_not_explain(
     assert patched_tree(load("v1.2.0")) == tree, "caches are no work"
     subprocess.run(ACTS[act], shell=True, cwd=tree, check=True)
     before = sorted(tree.rglob("*"))
-    own.add_patch("new.diff", diff_line(30, "thirty"))
+    own.add_patch("new", diff_line(30, "thirty"))
     with pytest.raises(PatchsetError, match="holds work that no diff has"):
         patched_tree(load("v1.2.0"))
     assert sorted(tree.rglob("*")) == before
@@ -289,7 +293,7 @@ def test_a_file_saved_while_the_tree_is_made_again_is_kept(
 ) -> None:
     own.run("apply")
     notes = own.patched / "notes"
-    own.add_patch("new.diff", diff_line(30, "thirty"))
+    own.add_patch("new", diff_line(30, "thirty"))
     (own.folder / "patched-files.sha256").unlink()
     saved_meanwhile(monkeypatch, apply, notes)
     assert "holds work that no diff has: notes" in own.run("apply", status=1).stderr
@@ -321,7 +325,7 @@ def test_diffs_are_written_from_the_branch_main_alone(own: Project) -> None:
     own.git("switch", "--quiet", "main")
     own.git("reset", "--quiet", "--hard", "mine")
     own.git("tag", "main")
-    assert "changed twenty.diff" in own.run("refresh").stdout
+    assert "changed twenty/v1.2.0.diff" in own.run("refresh").stdout
 
 
 def test_refresh_waits_for_the_end_of_a_rebase(own: Project) -> None:
@@ -338,7 +342,11 @@ def test_a_diff_that_could_not_be_read_again_is_not_written(
     own.run("apply")
     commit(own, "twenty\n", "twenty" * 200 + "\n", *AMEND)
     said = own.run("refresh", status=1).stderr
-    assert "twenty.diff: more than 1000 bytes" in said and "split" in said
+    assert "twenty/v1.2.0.diff: more than 1000 bytes" in said and "split" in said
+
+
+def listed(project: Project) -> list[str]:
+    return [line.split()[0] for line in project.series.read_text().splitlines()]
 
 
 def test_refresh_takes_amended_new_dropped_and_reordered_commits(own: Project) -> None:
@@ -347,15 +355,16 @@ def test_refresh_takes_amended_new_dropped_and_reordered_commits(own: Project) -
     commit(own, "five\n", "FIVE\n", *AMEND)
     thirty(own, "Count to Thirty!")
     assert own.run("refresh").stdout.splitlines() == [
-        "changed core/five.diff",
-        "added count-to-thirty.diff",
-        "removed twenty.diff",
+        "changed five/v1.2.0.diff",
+        "added count-to-thirty/reason.md",
+        "added count-to-thirty/v1.2.0.diff",
+        "removed twenty/reason.md",
+        "removed twenty/v1.2.0.diff",
         "wrote v1.2.0/patched-files.sha256",
     ]
-    series = (own.folder / "series").read_text().splitlines()
-    assert series == [OWN_MODULE, "core/five.diff", "count-to-thirty.diff"]
-    assert "+FIVE" in (own.root / "patches/core/five.diff").read_text()
-    assert not (own.folder / "twenty.diff").exists()
+    assert listed(own) == [OWN_MODULE, "five", "count-to-thirty"]
+    assert "+FIVE" in own.diff("five").read_text()
+    assert not own.diff("twenty").parent.exists()
     assert own.run("refresh").stdout == ""
     own.run("apply")
     assert own.run("lint").stdout == ""
@@ -374,7 +383,8 @@ def test_refresh_refuses_a_tree_of_another_version_of_the_tool(own: Project) -> 
     [
         {"applied": ["../../../outside.diff"]},
         {"applied": ["/outside.diff"], "inputs": {"/outside.diff": "0" * 40}},
-        {"inputs": {"series": "--output=x"}},
+        {"inputs": {"five/reason.md": "--output=x"}},
+        {"inputs": {"../reason.md": "0" * 40}},
         {"head": "--output=x"},
         {"port": {"from": "v1.2.0", "range": "--output=x"}},
         {"port": {"from": "../v1.2.0", "range": f"{'0' * 40}..{'0' * 40}"}},
@@ -413,15 +423,15 @@ def test_refresh_refuses_what_cannot_be_a_patch_and_writes_nothing(
     own.git("reset", "--quiet", "--hard", "HEAD~1")
     own.git("commit", "--quiet", "--allow-empty", "-m", "nothing")
     assert "changes nothing" in own.run("refresh", status=1).stderr
-    assert sorted(file.name for file in own.folder.glob("*.diff")) == ["twenty.diff"]
+    assert listed(own) == [OWN_MODULE, "five", "twenty"]
 
 
 def test_an_edit_on_both_sides_is_refused(own: Project) -> None:
     own.run("apply")
     commit(own, "twenty\n", "TWENTY\n", *AMEND)
-    file = own.folder / "twenty.diff"
+    file = own.diff("twenty")
     replaced(file, "+twenty", "+score")
-    assert "twenty.diff was edited since" in own.run("refresh", status=1).stderr
+    assert "twenty/v1.2.0.diff was edited since" in own.run("refresh", status=1).stderr
     assert "+score" in file.read_text()
 
 
@@ -432,6 +442,16 @@ def test_a_module_is_edited_as_a_file_or_in_its_commit(own: Project) -> None:
     assert own.run("refresh").stdout == "wrote v1.2.0/patched-files.sha256\n"
     own.run("apply")
     assert (own.patched / "vllm/own.py").read_text() == "VALUE = 2\n"
+    head = own.git("rev-parse", "HEAD")
+    own.run("apply", "--discard")
+    assert own.git("rev-parse", "HEAD") == head
+    module.write_text("VALUE = 2.5\n")
+    assert "refresh -- v1.2.0 --all" in own.run("apply").stderr, "before it is pinned"
+    assert (own.patched / "vllm/own.py").read_text() == "VALUE = 2.5\n"
+    assert own.git("status", "--porcelain") == ""
+    module.write_text("VALUE = 2\n")
+    own.run("apply")
+    assert own.git("rev-parse", "HEAD") == head
     edit(own, "2", "3", "vllm/own.py")
     own.git("commit", "--quiet", "-a", "--fixup", "HEAD~2")
     own.git("rebase", "-i", "--autosquash", "--quiet", "HEAD~4")
@@ -440,60 +460,135 @@ def test_a_module_is_edited_as_a_file_or_in_its_commit(own: Project) -> None:
 
 
 def test_a_shared_diff_stays_shared_at_another_place(own: Project) -> None:
-    other = own.pin_next("top\n" + PARSER, "core/five.diff\n")
-    shared = own.root / "patches/core/five.diff"
-    before = shared.read_text()
+    other = own.pin_next("top\n" + PARSER)
+    before = own.diff("five").read_text()
     own.run("refresh", "v1.3.0")
     own.run("apply", "v1.3.0")
     thirty(other)
-    assert "added thirty.diff" in own.run("refresh", "v1.3.0").stdout
-    assert (other.folder / "series").read_text() == "core/five.diff\nthirty.diff\n"
-    assert shared.read_text() == before
+    done = own.run("refresh", "v1.3.0").stdout.splitlines()
+    assert done == [
+        "added thirty/reason.md",
+        "added thirty/v1.3.0.diff",
+        "wrote v1.3.0/patched-files.sha256",
+    ]
+    assert own.series.read_text().splitlines()[-1].split() == ["thirty", "v1.3.0"]
+    assert own.diff("five").read_text() == before
+    assert own.run("lint").stdout == ""
 
 
-def test_an_edit_of_a_shared_diff_reaches_all_releases_or_says_which_it_breaks(
-    own: Project,
-) -> None:
-    other = own.pin_next("top\n" + PARSER, "core/five.diff\n")
+def amend_five(project: Project, release: str, old: str, new: str) -> None:
+    """Change what the patch five does, in a release's tree."""
+    project.run("apply", release)
+    commit(project, old, new, "--fixup", "HEAD~1")
+    project.git("rebase", "-i", "--autosquash", "--quiet", "HEAD~3")
+
+
+def test_an_edit_of_a_shared_diff_reaches_all_its_releases(own: Project) -> None:
+    other = own.pin_next("top\n" + PARSER.replace("line 2\n", "row 2\n"))
+    replaced(own.diff("five"), "@@ -2,7 +2,7 @@ line 1\n line 2\n", "@@ -3,6 +3,6 @@\n")
     own.run("refresh", "--all")
+    own.run("refresh", "v1.3.0")
     sums = other.folder / "patched-files.sha256"
     before = sums.read_text()
-    own.run("apply")
-    own.git("reset", "--quiet", "--hard", "HEAD~1")
-    commit(own, "five\n", "FIVE\n", *AMEND)
-    assert "wrote v1.3.0/patched-files.sha256" in own.run("refresh").stdout
+    amend_five(own, "v1.2.0", "five\n", "FIVE\n")
+    done = own.run("refresh").stdout
+    assert "changed five/v1.2.0.diff\n" in done and "added" not in done
+    assert "wrote v1.3.0/patched-files.sha256" in done
     assert sums.read_text() != before
-    replaced(own.root / "patches/core/five.diff", " line 2\n", " top\n")
-    done = own.run("refresh", "--all", status=3)
-    assert "v1.2.0" in done.stderr and "conflicts" in done.stderr
+    text = own.diff("five").read_text()
+    assert "+FIVE" in text and "@@ -4,3 +4,3 @@" in text, "the least that fits both"
+
+
+def test_an_edit_that_fits_no_other_release_gets_a_diff_of_its_own(
+    own: Project,
+) -> None:
+    """In the older release with the newer one's text kept, and the other way round."""
+    other = own.pin_next(PARSER.replace("line 12\n", "row 12\n"))
+    own.run("refresh", "v1.3.0")
+    before = own.diff("five").read_text()
+    sums = [p.folder / "patched-files.sha256" for p in (own, other)]
+    amend_five(other, "v1.3.0", "row 12\n", "twelve\n")
+    own.run("refresh", "v1.3.0")
+    assert own.diff("five").read_text() == before
+    assert "+twelve" in own.diff("five", "v1.3.0").read_text()
+    own.diff("five", "v1.3.0").unlink()
+    own.run("refresh", "--all")
+    pinned = sums[1].read_text()
+    amend_five(own, "v1.2.0", "line 12\n", "twelve\n")
+    own.run("refresh", "v1.2.0")
+    assert "+twelve" in own.diff("five").read_text()
+    assert own.diff("five", "v1.3.0").read_text() == before
+    assert sums[1].read_text() == pinned
+    assert own.run("lint").stdout == ""
+
+
+def test_one_word_of_a_reason_is_one_line(own: Project) -> None:
+    own.run("apply")
+    diff, reason = own.diff("twenty"), own.diff("twenty").with_name("reason.md")
+    replaced(diff, "@@ -17,7 +17,7 @@ line 16\n line 17\n", "@@ -18,6 +18,6 @@\n")
+    own.run("apply")
+    before = diff.read_text(), reason.read_text()
+    message = own.git("log", "-1", "--format=%B").replace("needs it", "needs, it")
+    own.git("commit", "--quiet", "--amend", "-m", message)
+    assert own.run("refresh").stdout == "changed twenty/reason.md\n"
+    assert diff.read_text() == before[0]
+    assert reason.read_text() == before[1].replace("needs it", "needs, it")
+
+
+def test_a_patch_that_a_release_leaves_out_ends_or_begins_beside_it(
+    own: Project,
+) -> None:
+    other = own.pin_next(PARSER)
+    own.run("refresh", "v1.3.0")
+    own.run("apply", "v1.3.0")
+    other.git("reset", "--quiet", "--hard", "HEAD~1")
+    own.run("refresh", "v1.3.0")
+    assert "twenty" in own.series.read_text()
+    assert own.series.read_text().splitlines()[-1].split()[1:] == ["v1.2.0", "v1.2.0"]
+    own.run("apply", "v1.2.0")
+    own.git("rebase", "--quiet", "--onto", "HEAD~2", "HEAD~1")
+    own.run("refresh", "v1.2.0")
+    assert own.diff("five", "v1.3.0").exists() and not own.diff("five").exists()
+    faults = own.run("lint", status=1).stdout
+    assert faults.startswith(f"v1.2.0: no patch needs {OWN_MODULE}; end its line")
+    own.run("apply", "v1.3.0")
 
 
 @pytest.mark.parametrize(
     ("series", "said"),
     [
-        ("a/b.diff\n", "is not an entry"),
-        ("../x.diff\n", "is not an entry"),
-        ("core/../x.diff\n", "is not an entry"),
-        ("files/vllm/../x.py\n", "is not an entry"),
-        ("files/setup.py\n", "is not an entry"),
-        ("x.diff\n\n", "is not an entry"),
-        ("x.diff\nx.diff\n", "listed twice"),
-        (f"x.diff\n{OWN_MODULE}\n", "a diff comes before"),
-        ("x.diff\n" * 100_000, "more than 100000 bytes"),
-        ("gone.diff\n", "cannot be read"),
+        ("a/b v1.2.0\n", "is not a line"),
+        ("../x v1.2.0\n", "is not a line"),
+        ("releases v1.2.0\n", "is not a line"),
+        ("modules/vllm/../x.py v1.2.0\n", "is not a line"),
+        ("modules/setup.py v1.2.0\n", "is not a line"),
+        ("x\n", "is not a line"),
+        ("x v1.2.0 v1.3.0 v1.4.0\n", "is not a line"),
+        ("x v1.2.0\n\n", "is not a line"),
+        ("x v1.2.0\nx v1.1.0 v1.1.0\n", "listed twice"),
+        (f"x v1.2.0\n{OWN_MODULE} v1.2.0\n", "a patch comes before"),
+        ("x v1.2.0\n" * 100_000, "more than 100000 bytes"),
+        ("gone v1.2.0\n", "has no diff for v1.2.0"),
     ],
 )
 def test_a_series_that_is_none_is_refused(own: Project, series: str, said: str) -> None:
-    (own.folder / "series").write_text(series)
+    own.series.write_text(series)
     assert said in own.run("apply", status=1).stderr
     assert said in own.run("lint", status=1).stdout
 
 
 @pytest.mark.parametrize(
-    "place", ["series", "twenty.diff", "patched-files.sha256", "release.toml"]
+    "place",
+    [
+        "series",
+        "twenty/reason.md",
+        "twenty/v1.2.0.diff",
+        "releases/v1.2.0/patched-files.sha256",
+        "releases/v1.2.0/release.toml",
+    ],
 )
 def test_a_pipe_or_a_link_is_no_file(own: Project, place: str, tmp_path: Path) -> None:
-    file = own.folder / place
+    file = own.root / "patches" / place
     outside = tmp_path / "outside"
     outside.write_text(file.read_text())
     file.unlink()
@@ -514,16 +609,35 @@ def test_a_release_folder_that_is_a_link_is_refused(
     assert own.folder.is_symlink()
 
 
-def test_lint_names_what_no_series_has_and_what_is_not_as_stored(own: Project) -> None:
-    for name in ("files/vllm/lost.py", "core/lost.diff"):
-        (own.root / "patches" / name).write_text("")
-    (own.folder / "lost.diff").write_text("")
+def test_lint_names_what_no_line_has_and_what_is_not_as_stored(own: Project) -> None:
+    root = own.root / "patches"
+    lay(root, {"modules/vllm/lost.py": "", "lost/v1.2.0.diff": "", "five/note.txt": ""})
+    lay(root, {"five/v1.1.0.diff": "", "twenty/v1.2.0.merged": ""})
     index = "index 1234567..89abcde 100644\n--- a/"
-    replaced(own.folder / "twenty.diff", "--- a/", index)
+    replaced(own.diff("twenty"), "--- a/", index)
     faults = own.run("lint", status=1).stdout
-    for lost in ("files/vllm/lost.py", "core/lost.diff", "v1.2.0: lost.diff"):
-        assert f"{lost} is in no series" in faults
-    assert "v1.2.0/twenty.diff: has more than" in faults
+    for fault in (
+        "patches/modules/vllm/lost.py is in no line",
+        "patches/lost is in no line",
+        "patches/five/note.txt is no part of a patch",
+        "patches/five: its first diff is for v1.1.0, its line says v1.2.0",
+        "patches/five/v1.1.0.diff is for no release that takes it",
+        "patches/twenty/v1.2.0.merged: v1.2.0 takes the patch",
+        "twenty/v1.2.0.diff: has more than",
+    ):
+        assert fault in faults
+
+
+def test_lint_names_a_module_that_no_patch_needs_or_that_one_changes(
+    own: Project,
+) -> None:
+    """As after the patch that imported it was taken out by hand."""
+    own.add_patch("odd", diff_line(1, "x", "vllm/own.py"))
+    assert "odd/v1.2.0.diff: changes vllm/own.py, which is ours" in (
+        own.run("lint", status=1).stdout
+    )
+    own.series.write_text(f"{OWN_MODULE} v1.2.0\ntwenty v1.2.0\n")
+    assert f"no patch needs {OWN_MODULE}" in own.run("lint", status=1).stdout
 
 
 @pytest.mark.parametrize("point", [1, 2, 3])
@@ -548,15 +662,15 @@ def test_refresh_that_dies_while_it_writes_ends_right(
     assert own.run("lint").stdout == ""
     assert own.run("refresh").stdout == ""
     own.run("apply")
-    assert subjects(own)[:3] == ["Thirty", "twenty", "core/five"]
-    assert "+TWENTY" in (own.folder / "twenty.diff").read_text()
+    assert subjects(own)[:3] == ["Thirty", "twenty", "five"]
+    assert "+TWENTY" in own.diff("twenty").read_text()
 
 
 def test_what_is_amended_after_refresh_died_is_taken(
     own: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own.run("apply")
-    before = (own.folder / "twenty.diff").read_text()
+    before = own.diff("twenty").read_text()
     commit(own, "twenty\n", "TWENTY\n", *AMEND)
 
     def die(*_: object) -> None:
@@ -565,16 +679,16 @@ def test_what_is_amended_after_refresh_died_is_taken(
     with monkeypatch.context() as patched:
         patched.setattr(refresh, "generate", die)
         own.run("refresh", status=130)
-    killed = (own.folder / "twenty.diff").read_text()
+    killed = own.diff("twenty").read_text()
     own.git("reset", "--quiet", "--hard", "HEAD@{1}")
     assert "not as pinned" in own.run("prove", status=1).stderr, "another diff"
     own.git("reset", "--quiet", "--hard", "HEAD@{1}")
-    (own.folder / "twenty.diff").write_text(before)  # as git checkout does
-    assert "changed twenty.diff" in own.run("refresh").stdout
-    assert (own.folder / "twenty.diff").read_text() == killed
+    own.diff("twenty").write_text(before)  # as git checkout does
+    assert "changed twenty/v1.2.0.diff" in own.run("refresh").stdout
+    assert own.diff("twenty").read_text() == killed
     commit(own, "TWENTY\n", "TWENTIETH\n", *AMEND)
     with monkeypatch.context() as patched:
         patched.setattr(refresh, "generate", die)
         own.run("refresh", status=130)
     commit(own, "TWENTIETH\n", "THIRTY\n", *AMEND)
-    assert "changed twenty.diff" in own.run("refresh").stdout
+    assert "changed twenty/v1.2.0.diff" in own.run("refresh").stdout

@@ -13,6 +13,7 @@ from conftest import (
     SOURCE,
     Project,
     diff_line,
+    lay,
     make_sdist,
     official_files,
     pin_official,
@@ -91,8 +92,8 @@ def compiled(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     contents |= dict.fromkeys(cutlass, b"#define CUTLASS_MAJOR 4\n")
     pin_official(project, contents)
     lock = 'lock-version = "1.0"\ncreated-by = "a test"\npackages = []\n'
-    (project.folder / "pylock.build-x86_64.toml").write_text(lock)
-    project.add_patch("0001-native.diff", diff_line_of_module())
+    lay(project.root / "patches/locks/v1.2.0", {"pylock.build-x86_64.toml": lock})
+    project.add_patch("0001-native", diff_line_of_module())
     python = Path(sys.prefix) / "bin" / "python"
     monkeypatch.setattr(source, "toolchain", lambda packages: python)
     return project
@@ -129,9 +130,9 @@ def test_a_module_is_the_same_bytes_in_another_folder(
 def test_a_compiler_that_fails_leaves_no_wheel(compiled: Project) -> None:
     compiled.run("apply")
     broken = diff_line_of_module().replace("+/* four */", "+#error broken")
-    (compiled.folder / "0001-native.diff").unlink()
-    (compiled.folder / "series").write_text("")
-    compiled.add_patch("0001-native.diff", broken)
+    compiled.diff("0001-native").unlink()
+    compiled.series.write_text("")
+    compiled.add_patch("0001-native", broken)
     build = ("build-wheel", "--mode", "source", "--modules", "_C")
     done = compiled.run(*build, status=1)
     assert "#error broken" in done.stderr and "ended with status" in done.stderr

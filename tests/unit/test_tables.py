@@ -15,7 +15,7 @@ from bench import kept
 from clients import SUITE_VERSION
 from clients import table as clients
 from conformance import table as conformance
-from conftest import HEADER, Project, diff_line, git
+from conftest import REASON, Project, diff_line, git
 from judges import CANITOOLCALL, RUST
 from judges import table as judges
 from patchset.errors import PatchsetError
@@ -27,7 +27,7 @@ from tables.__main__ import SUITES, TABLES, page, readme, stale
 @pytest.fixture
 def five(project: Project) -> Project:
     """Make a release with one patch."""
-    project.add_patch("0001-first.diff", diff_line(5, "five"))
+    project.add_patch("0001-first", diff_line(5, "five"))
     project.run("refresh")
     return project
 
@@ -53,7 +53,7 @@ def test_rows_and_tables_leave_the_commit_clean(five: Project) -> None:
     results.keep("cpu", 1, "v1.2.0", "stock", {"right": 1})
     commit = results.record(1, "v1.2.0", "stock")["commit"]
     assert len(commit) == 12 and commit.isalnum()
-    (five.folder / "series").write_text("")
+    five.series.write_text("")
     assert results.record(1, "v1.2.0", "stock")["commit"] == f"{commit}-dirty"
 
 
@@ -64,7 +64,7 @@ def test_a_changed_series_or_suite_warns_and_hides_nothing(five: Project) -> Non
     day = rows["stock"]["date"]
     assert results.taken(rows.values(), 1, "v1.2.0") == day
     assert not results.warnings("cpu", 1, releases())
-    five.add_patch("0002-second.diff", diff_line(30, "thirty"))
+    five.add_patch("0002-second", diff_line(30, "thirty"))
     five.run("refresh")
     assert results.taken([rows["stock"]], 1, "v1.2.0") == day
     late = results.taken([rows["patched"]], 2, "v1.2.0")
@@ -77,9 +77,9 @@ def test_a_changed_series_or_suite_warns_and_hides_nothing(five: Project) -> Non
     ]
 
 
-def test_a_header_changes_no_result(five: Project) -> None:
+def test_a_reason_changes_no_result(five: Project) -> None:
     before = results.patched("v1.2.0")
-    file = five.folder / "0001-first.diff"
+    file = five.diff("0001-first").with_name("reason.md")
     file.write_text(file.read_text().replace("A test needs it", "Another reason"))
     five.run("apply")
     five.run("refresh")
@@ -285,8 +285,8 @@ def test_what_is_missing_or_out_of_date_is_left(rows: Path) -> None:
 
 
 def test_a_patchs_words_are_shown_and_not_rendered(project: Project) -> None:
-    header = HEADER.format(subject="Keep <tool_call> | as text & so on")
-    project.add_patch("0001-first.diff", diff_line(5, "five"), header)
+    reason = REASON.format(subject="Keep <tool_call> | as text & so on")
+    project.add_patch("0001-first", diff_line(5, "five"), reason)
     text = series.patches_table(releases())
     assert "Keep &lt;tool_call&gt; | as text &amp; so on" in text
 

@@ -219,7 +219,7 @@ def test_a_wheel_of_an_older_series_or_another_target(
     wheel.write_bytes(cpu.read_bytes())
     assert verdict(wheel)
     wheel.write_bytes(overlay.build(PatchedRelease(release), "x86_64").read_bytes())
-    (packaged.folder / "series").write_text("0001-first.diff\n")
+    packaged.series.write_text("0001-first v1.2.0\n")
     assert verdict(wheel)
 
 

@@ -134,7 +134,7 @@ def test_deleted_files_are_left_out_and_verified(packaged: Project) -> None:
         "@@ -1 +0,0 @@\n-from ._version import __version__\n"
     )
     kept = build_wheel(packaged).read_bytes()
-    packaged.add_patch("0003-gone.diff", gone)
+    packaged.add_patch("0003-gone", gone)
     wheel = build_wheel(packaged)
     with zipfile.ZipFile(wheel) as opened:
         assert "vllm/__init__.py" not in opened.namelist()
@@ -158,7 +158,7 @@ def test_deleted_files_are_left_out_and_verified(packaged: Project) -> None:
 def test_refusal_names_the_mode_that_can(
     packaged: Project, path: str, way_out: str
 ) -> None:
-    packaged.add_patch("0003-other.diff", diff_line(5, "five", path))
+    packaged.add_patch("0003-other", diff_line(5, "five", path))
     message = packaged.run("build-wheel", status=1).stderr
     assert (
         f"0003-other changes {path}, which a wheel of mode overlay cannot carry"

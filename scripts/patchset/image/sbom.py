@@ -24,7 +24,7 @@ from patchset.image import labels
 from patchset.inputs.lock import Locked
 from patchset.release import Arch
 from patchset.series.apply import PatchedRelease
-from patchset.series.read import entries, entry_file
+from patchset.series.read import read_series
 
 #: The file's name, beside the layout.
 FILE = "sbom.cdx.json"
@@ -100,17 +100,15 @@ def _package(name: str, version: str, sha256: str, ref: str | None = None) -> Co
 
 def _vllm(patched: PatchedRelease, arch: Arch, wheel: Path) -> Component:
     """Return the patched vLLM, with its ancestor and each patch."""
-    release, root = patched.pin, paths.project_root()
+    release, root = patched.pin, paths.patches_dir()
     official = patched.wheel(arch)
     ancestor = _package(official.project, release.version, official.sha256)
     patches = [
         Patch(
             type=PatchClassification.UNOFFICIAL,
-            diff=Diff(
-                url=XsUri(entry_file(release, entry).relative_to(root).as_posix())
-            ),
+            diff=Diff(url=XsUri(f"{root.name}/{name}")),
         )
-        for entry in entries(release)
+        for name in read_series(release).inputs
     ]
     return Component(
         name="vllm",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lock files (PEP 751): what an image or a compiler's environment installs.
 
-``patches/RELEASE/pylock.TARGET-ARCH.toml`` holds one wheel for each package, by sha256
-and without an index's address: ``path`` is the file's name beside the lock file, where
-``fetch`` of the wheels and a copy of the lock make it one that installers take.
+``patches/locks/RELEASE/pylock.TARGET-ARCH.toml`` holds one wheel for each package, by
+sha256 and without an index's address: ``path`` is the file's name beside the lock file,
+where ``fetch`` of the wheels and a copy of the lock make it one that installers take.
 """
 
 import os
@@ -65,8 +65,8 @@ class Locked(NamedTuple):
 
 
 def lock_file(release: Release, use: Use, arch: Arch) -> Path:
-    """Return ``patches/<release>/pylock.<use>-<arch>.toml``."""
-    return release.folder / f"pylock.{use}-{arch}.toml"
+    """Return ``patches/locks/<release>/pylock.<use>-<arch>.toml``."""
+    return paths.patches_dir() / "locks" / release.name / f"pylock.{use}-{arch}.toml"
 
 
 def read(release: Release, use: Use, arch: Arch) -> list[Locked]:
@@ -129,7 +129,7 @@ def make(
     ]
     local = {}
     for name in ("override", "constraint"):
-        file = release.folder / f"{name}s.{use}.txt"
+        file = lock_file(release, use, arch).with_name(f"{name}s.{use}.txt")
         if file.is_file():
             local[name] = file.read_text(encoding="utf-8")
     head = (
@@ -224,7 +224,7 @@ def _write(
             raise PatchsetError(
                 f"uv could not resolve: {tail(done.stderr, 3000)}",
                 "where the index lacks a version that upstream asks for, name another "
-                "in overrides.TARGET.txt beside release.toml, with the reason as a "
+                "in overrides.TARGET.txt beside the lock, with the reason as a "
                 "comment; 'pip config list' shows which indexes are asked",
             )
         made = (folder / "pylock.toml").read_text(encoding="utf-8")
@@ -247,7 +247,7 @@ def _write(
             raise PatchsetError(
                 f"the index has no wheel of {package.name} {package.version} with a "
                 "sha256 and a size",
-                "name another version in overrides.TARGET.txt beside release.toml, or "
+                "name another version in overrides.TARGET.txt beside the lock, or "
                 "use an index that states them (PEP 691, PEP 700), such as PyPI",
             ) from error
         lines += [

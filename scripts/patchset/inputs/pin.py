@@ -41,26 +41,28 @@ _MAX_FILE = 4 << 20
 
 
 def make(name: str, ask: Callable[[str], str | None] | None = None) -> Path:
-    """Pin a release; the pin's file, ``patches/<release>/release.toml``.
+    """Pin a release; the pin's file, ``patches/releases/<release>/release.toml``.
 
     ``ask`` has the digest of an image in a registry, if it answers.
 
     Raises:
         UsageError: the release is pinned already.
     """
-    folder = paths.patches_dir() / full_name(name)
-    file = folder / "release.toml"
-    if file.exists():
+    place = file(name)
+    if place.exists():
         raise UsageError(
-            f"{folder.name} is pinned already, by {file}",
+            f"{full_name(name)} is pinned already, by {place}",
             "delete that file to pin the release again",
         )
     content = text(name, ask)
-    parse(content, file)  # nothing is written that cannot be read
-    if not (folder / "series").exists():
-        files.write_text(folder / "series", "")
-    files.write_text(file, content)
-    return file
+    parse(content, place)  # nothing is written that cannot be read
+    files.write_text(place, content)
+    return place
+
+
+def file(name: str) -> Path:
+    """Return the pin of a release: ``patches/releases/<release>/release.toml``."""
+    return paths.releases_dir() / full_name(name) / "release.toml"
 
 
 def full_name(name: str) -> str:

@@ -18,11 +18,11 @@ from patchset.errors import (
     PatchsetError,
 )
 from patchset.release import Arch, Artifact, Release, Target
-from patchset.series import patched_files
+from patchset.series import edited, patched_files
 from patchset.series import state as states
 from patchset.series.mail import MAIL, Patch
 from patchset.series.patched_files import Change
-from patchset.series.read import FILES, Series, read_series
+from patchset.series.read import MERGED, MODULES, SERIES, Series, read_series
 from patchset.series.state import BRANCH, STOCK_REF, State
 from patchset.series.stock_tree import stock_tree
 
@@ -63,7 +63,11 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
         again = made and wanted.model_copy(
             update={"head": made.head, "written": made.written}
         )
-        if discard or made is None or again != made:
+        if made and again and not discard and edited.only_modules(made, again):
+            head = edited.rewrite(tree, series)
+            console.note(f"when it is right: nox -s refresh -- {release.name} --all")
+            states.write(tree, again.model_copy(update={"head": head}))
+        elif discard or made is None or again != made:
             with console.step(f"apply {len(series.patches)} patches to {release.name}"):
                 _build(series, tree, stock, wanted, discard=discard)
     return tree
@@ -128,14 +132,15 @@ def add_files(tree: Path, series: Series) -> None:
         if place.exists():
             raise ConflictError(
                 f"{series.release.name} has {path} of its own",
-                f"take the line {FILES}{path} out of the series, or rename the module",
+                f"let the line {MODULES}{path} of patches/{SERIES} end before it, or "
+                "rename the module",
             )
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
     if series.modules:
         git.run(tree, "add", "--force", "--", *series.modules)
         commit = ("commit", "--quiet", "--no-verify", "-m")
-        message = f"Add own modules\n\n{ENTRY}: files\n"
+        message = f"Add own modules\n\n{ENTRY}: {MODULES}\n"
         git.run(tree, *commit, message, epoch=series.release.source_date_epoch)
 
 
@@ -156,7 +161,7 @@ def am(tree: Path, series: Series) -> None:
     epoch = series.release.source_date_epoch
     date = f"Date: {formatdate(epoch)}"
     mails = [
-        MAIL + patch.text(date, extra=((ENTRY, patch.entry),))
+        MAIL + patch.mail(date, extra=((ENTRY, patch.name),))
         for patch in series.patches
     ]
     am_mails(tree, "".join(mails).encode(), epoch)
@@ -229,12 +234,15 @@ def _conflict(
     if git.attempt(work, *check, stdin=diff).returncode == 0:
         return ConflictError(
             f"{what} is already present in {release.name}",
-            f"take the line {patch.entry} out of {release.folder / 'series'}, "
-            f"and list its proofs in {release.folder / 'stock-must-pass'}: "
-            f"{', '.join(patch.proofs)}",
+            f"let the line {patch.name} of patches/{SERIES} end with the release "
+            f"before, and say in patches/{patch.name}/{release.name}{MERGED} where "
+            "upstream has it: its proofs must then pass on stock",
         )
     words = re.findall(r"^error: (.*)$", stop.words, re.MULTILINE)
     conflicts = f"{what} conflicts:\n  " + "\n  ".join(words[:12])
+    if patched_files.read(release) is None:
+        how = f"{release.name} was not ported: nox -s rebase -- {release.name}"
+        return ConflictError(conflicts, f"{how} merges the series")
     if kept:
         how = "git am --show-current-patch=diff | git apply --reject"
         return waiting(release, conflicts, how)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way back: ``git format-patch`` makes diffs of the commits of a tree."""
+"""The way back: ``git format-patch`` makes patches of the commits of a tree."""
 
 import re
 from dataclasses import dataclass, replace
@@ -8,8 +8,8 @@ from pathlib import Path
 from patchset import files, git, paths
 from patchset.errors import PatchsetError
 from patchset.series.apply import ENTRY, borrow, changes_between
-from patchset.series.mail import MAIL, Patch, PatchFormatError, parse
-from patchset.series.read import ENTRY_LINE, FILES
+from patchset.series.mail import MAIL, Patch, PatchFormatError, received
+from patchset.series.read import MODULES, NAME
 from patchset.series.state import STOCK_REF
 
 #: What the user's configuration, or git's next version, could change.
@@ -39,7 +39,7 @@ _FORMAT = (
 class Commits:
     """The commits on top of a stock commit: own modules, and patches in order.
 
-    ``commits`` are those of the patches, by their line in the series.
+    ``commits`` are those of the patches, by their names.
     """
 
     tree: Path
@@ -47,21 +47,24 @@ class Commits:
     patches: list[Patch]
     commits: dict[str, str]
 
-    def says(self, stored: Patch, patch: Patch) -> bool:
-        """Return whether a stored diff says what one of the patches does.
+    def makes(self, name: str, diff: str) -> bool:
+        """Return whether a diff does what the commit of a patch does.
 
         It may have other line numbers, and fewer lines around its hunks.
         """
-        if stored.message != patch.message:
-            return False
-        commit = self.commits[patch.entry]
+        commit = self.commits[name]
         with files.scratch(paths.build_dir()) as index:
             borrow(index, self.tree, f"{commit}^")
-            apply = ("apply", "--cached", "--whitespace=nowarn", "-")
-            if git.attempt(index, *apply, stdin=stored.diff.encode()).returncode:
-                return False
-            made = git.text(index, "write-tree")
+            made = applied(index, diff)
         return made == git.text(self.tree, "rev-parse", f"{commit}^{{tree}}")
+
+
+def applied(index: Path, diff: str) -> str | None:
+    """Apply a diff to an index, exactly; the tree that it makes, or None."""
+    apply = ("apply", "--cached", "--whitespace=nowarn", "-")
+    if git.attempt(index, *apply, stdin=diff.encode()).returncode:
+        return None
+    return git.text(index, "write-tree")
 
 
 def read_commits(tree: Path) -> Commits:
@@ -86,7 +89,7 @@ def read_commits(tree: Path) -> Commits:
         )
     for commit, mail in zip(commits, mails, strict=True):
         try:
-            patch = _of_mail(mail, commit[:12])
+            patch = _named(received(mail, commit[:12]), commit[:12])
         except PatchFormatError as error:
             faults.append(error.message)
         else:
@@ -104,7 +107,7 @@ def read_commits(tree: Path) -> Commits:
 def _take(found: Commits, commit: str, patch: Patch) -> list[str]:
     """Add a commit to what was found; its faults."""
     short = commit[:12]
-    if patch.entry == "files":
+    if patch.name == MODULES:
         changed = changes_between(found.tree, f"{commit}^", commit)
         found.modules.update(
             (c.path, c.content) for c in changed if c.content is not None
@@ -112,10 +115,10 @@ def _take(found: Commits, commit: str, patch: Patch) -> list[str]:
         bad = [change.path for change in changed if change.stock is not None]
         return [f"{short}: {path} is not a module of ours" for path in bad]
     faults = [f"{short} ({patch.subject}): {fault}" for fault in patch.faults()]
-    if patch.entry in found.commits:
-        faults.append(f"{short}: a second commit for {patch.entry}; squash them")
+    if patch.name in found.commits:
+        faults.append(f"{short}: a second commit for {patch.name}; squash them")
     found.patches.append(patch)
-    found.commits[patch.entry] = commit
+    found.commits[patch.name] = commit
     return faults
 
 
@@ -124,20 +127,15 @@ def mails_of(tree: Path, since: str) -> bytes:
     return git.run(tree, "format-patch", "--stdout", *_FORMAT, f"{since}..HEAD")
 
 
-def _of_mail(raw: bytes, where: str) -> Patch:
-    """Return a patch of what ``format-patch`` wrote; its entry is the trailer's, or
-    new.
-    """
-    patch = parse(raw, where, "")
-    named = [value for key, value in patch.trailers if key == ENTRY]
+def _named(patch: Patch, where: str) -> Patch:
+    """Return a patch by the name that its trailer gives, or by its subject."""
+    given = [value for key, value in patch.trailers if key == ENTRY]
     slug = re.sub(r"[^a-z0-9]+", "-", patch.subject.lower()).strip("-")[:60].strip("-")
-    entry = named[0] if named else f"{slug or 'patch'}.diff"
-    if entry != "files" and (
-        not ENTRY_LINE.fullmatch(entry) or entry.startswith(FILES)
-    ):
+    name = given[0] if given else slug or "patch"
+    if name != MODULES and not re.fullmatch(NAME, name):
         raise PatchFormatError(
-            f"{where}: {entry[:80]!r} names no diff of a series",
-            f"amend its commit: {ENTRY}: NAME.diff",
+            f"{where}: {name[:80]!r} is no name of a patch",
+            f"amend its commit: {ENTRY}: NAME",
         )
     trailers = tuple(pair for pair in patch.trailers if pair[0] != ENTRY)
-    return replace(patch, entry=entry, trailers=trailers)
+    return replace(patch, name=name, trailers=trailers)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A patch as a mail: what ``git am`` takes and ``git format-patch`` writes."""
+"""A patch: its reason and its hunks, and the mail of both that git writes and takes."""
 
+import contextlib
 import email
 import email.policy
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from patchset.errors import PatchsetError
 from patchset.release import VERSION
@@ -17,6 +17,9 @@ MAIL = f"From {'0' * 40} Mon Sep 17 00:00:00 2001\n"
 
 #: A path inside vLLM's tree: plain characters, no leading dot.
 PATH = r"[0-9A-Za-z_][0-9A-Za-z_.+@-]*(?:/[0-9A-Za-z_.+@-]+)*"
+
+#: Who writes the mails; a tree's commits may have any author.
+AUTHOR = "vllm-mtp-patches <vllm-mtp-patches@localhost>"
 
 #: A proof, relative to the checkout.
 PROOF = r"tests/patches/test_\w+\.py"
@@ -50,8 +53,6 @@ _HEAD = re.compile(
 )
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@(?: .*)?")
 _NO_NEWLINE = r"\ No newline at end of file"
-#: What ends the name of a diff of which there are several, each for some releases.
-_OLDEST = re.compile(f"-v{VERSION}$")
 
 
 class PatchFormatError(PatchsetError):
@@ -60,15 +61,13 @@ class PatchFormatError(PatchsetError):
 
 @dataclass(frozen=True)
 class Patch:
-    """One diff of a series.
+    """What one patch does to one release.
 
-    ``entry`` is its line in the series, ``body`` the reason without the trailers,
-    ``diff`` the text from the first ``diff --git``, and ``paths`` the files that it
-    changes, relative to the tree.
+    ``body`` is the reason without the trailers, ``diff`` the text from the first
+    ``diff --git``, and ``paths`` the files that it changes, relative to the tree.
     """
 
-    entry: str
-    author: str
+    name: str
     subject: str
     body: str
     trailers: tuple[tuple[str, str], ...]
@@ -76,31 +75,30 @@ class Patch:
     paths: tuple[str, ...]
 
     @property
-    def name(self) -> str:
-        """The file name without folder, suffix and oldest release."""
-        return patch_name(self.entry)
-
-    @property
-    def message(self) -> tuple[object, ...]:
-        """All of it but the diff."""
-        return self.author, self.subject, self.body, self.trailers
+    def reason(self) -> str:
+        """The text of ``reason.md``."""
+        return "\n\n".join([f"# {self.subject}", *self._message()]) + "\n"
 
     @property
     def proofs(self) -> tuple[str, ...]:
         """The proofs that it names, relative to the checkout."""
         return tuple(value for key, value in self.trailers if key == "Proof")
 
-    def text(self, *headers: str, extra: tuple[tuple[str, str], ...] = ()) -> str:
+    def mail(self, *headers: str, extra: tuple[tuple[str, str], ...] = ()) -> str:
         """Return the whole mail; more headers and trailers are for git alone."""
-        head = [f"From: {self.author}", *headers, f"Subject: [PATCH] {self.subject}"]
-        foot = [f"{key}: {value}" for key, value in (*self.trailers, *extra)]
-        parts = ["\n".join(head), *filter(None, [self.body, "\n".join(foot)])]
+        head = [f"From: {AUTHOR}", *headers, f"Subject: [PATCH] {self.subject}"]
+        parts = ["\n".join(head), *self._message(*extra)]
         return "\n\n".join(parts) + f"\n\n{self.diff}"
+
+    def _message(self, *extra: tuple[str, str]) -> list[str]:
+        """Return the paragraphs below the subject."""
+        trailers = [f"{key}: {value}" for key, value in (*self.trailers, *extra)]
+        return [part for part in (self.body, "\n".join(trailers)) if part]
 
     def faults(self) -> Iterator[str]:
         """Yield the faults of its message and trailers."""
         if not self.body:
-            yield "the message gives no reason"
+            yield "it gives no reason"
         if cut := _CUTS.search(self.body):
             yield f"git am does not take {cut[0][:80]!r} for a line of the message"
         if re.search(r"^\+(<{7}|>{7})( |$)", self.diff, re.MULTILINE):
@@ -108,7 +106,7 @@ class Patch:
         for name, (pattern, allowed) in _TRAILERS.items():
             values = [value for key, value in self.trailers if key == name]
             if not values:
-                yield f"the message has no trailer {name}"
+                yield f"it has no trailer {name}"
             if len(values) > 1 and name != "Proof":
                 yield f"the trailer {name} is there twice"
             bad = (value for value in values if not re.fullmatch(pattern, value))
@@ -117,41 +115,61 @@ class Patch:
         yield from (f"the trailer {key} is unknown" for key in unknown)
 
 
-def patch_name(entry: str) -> str:
-    """Return the name of a patch, from its line in a series."""
-    return _OLDEST.sub("", PurePosixPath(entry).name.removesuffix(".diff"))
+def stored(name: str, reason: bytes, diff: bytes, where: object) -> Patch:
+    """Read a patch's ``reason.md`` and one of its diffs; an error names ``where``.
+
+    Raises:
+        PatchFormatError: the reason has no subject, or the diff is not a plain one.
+    """
+    with _format(where):
+        head, _, rest = _lines(reason).strip("\n").partition("\n\n")
+        if not (subject := re.fullmatch(r"# (\S.*)", head)):
+            raise ValueError("a reason begins with the line '# SUBJECT'")
+        body, trailers = _message(rest.strip("\n"))
+        text, paths = plain(_lines(diff).rstrip("\n"))
+        return Patch(name, subject[1], body, trailers, text, paths)
 
 
-def parse(raw: bytes, where: object, entry: str) -> Patch:
-    """Read one mail; ``where`` is what an error calls it.
+def received(raw: bytes, where: object) -> Patch:
+    """Read one mail of ``git format-patch``; the patch has no name yet.
 
     Raises:
         PatchFormatError: it is not a mail with a plain text diff.
     """
-    try:
-        text = raw.decode("utf-8")
-        if not text.endswith("\n"):
-            raise ValueError("the last newline is missing, and perhaps more")
-        if text.partition("\n")[0].endswith("\r"):
-            raise ValueError("Windows line ends (CRLF)")
+    with _format(where):
+        text = _lines(raw)
         mail = email.message_from_string(text, policy=email.policy.default)
-        author, subject = (str(mail[name] or "") for name in ("From", "Subject"))
-        if not re.fullmatch(r"[^<>\n]+ <[^<>\s]+>", author) or not subject:
-            raise ValueError("it has no From: NAME <ADDRESS>, or no Subject")
+        subject = re.sub(r"^\[PATCH[^\]]*\] ", "", str(mail["Subject"] or ""))
         rest = text.partition("\n\n")[2]
         start, end = _DIFF.search(rest), _MESSAGE_END.search(rest)
-        if start is None or end is None:
-            raise ValueError("no diff follows the message")
+        if not subject or start is None or end is None:
+            raise ValueError("it has no subject, or no diff behind the message")
         body, trailers = _message(rest[: end.start()].strip("\n"))
         diff, paths = plain(rest[start.start() :].rstrip("\n"))
-    # The standard library's parser raises all of these for malformed addresses.
+        return Patch("", subject, body, trailers, diff, paths)
+
+
+@contextlib.contextmanager
+def _format(where: object) -> Iterator[None]:
+    """Name the file or commit in which something is not as it should be."""
+    try:
+        yield
+    # The standard library's parser of mails raises all of these.
     except (ValueError, LookupError, AttributeError, TypeError, NameError) as error:
         raise PatchFormatError(
             f"{where}: {error}",
             "docs/patching.md shows a whole patch; git checkout brings a lost one back",
         ) from error
-    subject = re.sub(r"^\[PATCH[^\]]*\] ", "", subject)
-    return Patch(entry, author, subject, body, trailers, diff, paths)
+
+
+def _lines(raw: bytes) -> str:
+    """Return a text of whole lines."""
+    text = raw.decode("utf-8")
+    if not text.endswith("\n"):
+        raise ValueError("the last newline is missing, and perhaps more")
+    if text.partition("\n")[0].endswith("\r"):
+        raise ValueError("Windows line ends (CRLF)")
+    return text
 
 
 def _message(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -172,15 +190,18 @@ def plain(diff: str) -> tuple[str, tuple[str, ...]]:
     kept: list[str] = []
     found: list[str] = []
     # In a hunk, each line has a mark before it.
-    for change in re.split(r"^(?=diff --git )", diff + "\n", flags=re.MULTILINE)[1:]:
+    before, *changes = re.split(r"^(?=diff --git )", diff + "\n", flags=re.MULTILINE)
+    if before or not changes:
+        raise ValueError("it does not begin with the line 'diff --git …'")
+    for change in changes:
         start, *hunks = re.split(r"^(?=@@ )", change, flags=re.MULTILINE)
         head = _HEAD.fullmatch(start)
         if head is None or not hunks:
             raise ValueError(f"{start[:80]!r} begins no change of a text file")
         path, kind = head["path"], head["kind"]
-        before = "/dev/null" if kind == "new" else f"a/{path}"
-        after = "/dev/null" if kind == "deleted" else f"b/{path}"
-        if head["names"] != f"--- {before}\n+++ {after}\n":
+        old = "/dev/null" if kind == "new" else f"a/{path}"
+        new = "/dev/null" if kind == "deleted" else f"b/{path}"
+        if head["names"] != f"--- {old}\n+++ {new}\n":
             raise ValueError(f"{path}: the lines --- and +++ name another file")
         if path in found or ".." in path.split("/"):
             raise ValueError(f"{path} is changed twice, or leads out of the tree")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``patches/<release>/patched-files.sha256``: each file that a series changes.
+"""``patches/releases/<release>/patched-files.sha256``: each file that a series changes.
 
 In the format of ``sha256sum``. A diff may apply at an offset because this file pins
 what comes out. A file that the series deletes is not listed.

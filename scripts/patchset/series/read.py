@@ -1,26 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The series of a release: its own modules, and the ordered diffs."""
+"""What a release takes: our modules, and the patches, in one order for all releases.
 
+``patches/series`` has a line for each, with the first release that takes it and, if
+there is one, the last. A patch is a folder: ``reason.md``, and diffs that are named by
+the first release that they fit, each valid until the next.
+"""
+
+import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.version import Version
+
 from patchset import files, git, paths
 from patchset.errors import PatchsetError
-from patchset.release import Release
-from patchset.series.mail import PATH, PROOF, Patch, PatchFormatError, parse
+from patchset.release import VERSION, Release
+from patchset.series.mail import PATH, Patch, PatchFormatError, stored
 
-#: Modules of our own, by their path in vLLM's tree, below ``patches/``.
-FILES = "files/"
 #: The file that lists the entries.
 SERIES = "series"
-#: The folders of diffs that several releases share, below ``patches/``.
-SHARED = ("core/", "extra/")
+#: Modules of our own, by their path in vLLM's tree, below ``patches/``.
+MODULES = "modules/"
+#: Of a patch: why it exists, in the folder that has its name.
+REASON = "reason.md"
+#: Ends the name of a file that says from which release on upstream has a patch.
+MERGED = ".merged"
 
-_NAME = r"[0-9A-Za-z][0-9A-Za-z._-]*\.diff"
-#: A line of a series.
-ENTRY_LINE = re.compile(rf"(?:core/|extra/)?{_NAME}|files/vllm/(?!.*\.\.){PATH}\.py")
+#: A name of a patch; the other folders of ``patches/`` have names of their own.
+NAME = r"(?!(?:locks|modules|plugin|releases|series)\b)[0-9a-z][0-9a-z-]*"
+_MODULE = rf"modules/vllm/(?!.*\.\.){PATH}\.py"
+#: A line of the series.
+ENTRY = rf"{NAME}|{_MODULE}"
+_LINE = re.compile(
+    rf"(?P<entry>{ENTRY}) +(?P<first>v{VERSION})(?: +(?P<last>v{VERSION}))?"
+)
+#: A file that a tree is made of, below ``patches/``.
+INPUT = re.compile(rf"{NAME}/(?:{re.escape(REASON)}|v{VERSION}\.diff)|{_MODULE}")
 
 #: Bounds, in bytes, of a diff or module and of a list of them.
 MAX_FILE = 2_000_000
@@ -28,11 +45,30 @@ MAX_LIST = 100_000
 
 
 @dataclass(frozen=True)
+class Line:
+    """A line of the series: a patch or module, and the releases that take it.
+
+    Without ``last``, each later release takes it too.
+    """
+
+    entry: str
+    first: str
+    last: str | None = None
+
+    def takes(self, release: str) -> bool:
+        """Return whether a release takes it."""
+        until = version(self.last) if self.last else None
+        return version(self.first) <= version(release) and (
+            until is None or version(release) <= until
+        )
+
+
+@dataclass(frozen=True)
 class Series:
     """What a release takes, in order.
 
-    ``modules`` are our own: path in the tree and content. ``inputs`` are
-    the entries, and the file ``series``, with git's name of each file's content.
+    ``modules`` are our own: path in the tree and content. ``inputs`` are the files
+    below ``patches/`` that all of it is read from, with git's name of their content.
     """
 
     release: Release
@@ -42,9 +78,15 @@ class Series:
 
     @property
     def entries(self) -> list[str]:
-        """The lines of the series."""
-        own = [FILES + path for path in self.modules]
-        return own + [patch.entry for patch in self.patches]
+        """The entries of its lines."""
+        own = [MODULES + path for path in self.modules]
+        return own + [patch.name for patch in self.patches]
+
+
+@functools.cache
+def version(name: str) -> Version:
+    """Return the version of a release's name."""
+    return Version(name.removeprefix("v"))
 
 
 def lines_of(
@@ -69,53 +111,86 @@ def lines_of(
     return lines
 
 
-def entries(release: Release) -> list[str]:
+def lines() -> list[Line]:
     """Return the lines of the series."""
+    place = paths.patches_dir() / SERIES
     found = lines_of(
-        release.folder / SERIES,
-        ENTRY_LINE.fullmatch,
-        "an entry of a series",
-        "one file a line: files/vllm/MODULE.py first, then core/NAME.diff, "
-        "extra/NAME.diff or NAME.diff; git checkout brings a lost file back",
+        place,
+        _LINE.fullmatch,
+        "a line of the series",
+        "modules/vllm/MODULE.py or the name of a patch, then the first release that "
+        "takes it and, unless all later ones do, the last; git checkout brings a lost "
+        "file back",
     )
-    if found != sorted(found, key=lambda entry: not entry.startswith(FILES)):
-        place = release.folder / SERIES
+    matches = [match for line in found if (match := _LINE.fullmatch(line))]
+    read = [Line(match["entry"], match["first"], match["last"]) for match in matches]
+    listed = [line.entry for line in read]
+    if twice := {entry for entry in listed if listed.count(entry) > 1}:
         raise PatchsetError(
-            f"{place}: a diff comes before a module of files/",
-            "move the lines of files/ to the top",
+            f"{place}: {', '.join(sorted(twice))} is listed twice",
+            "a patch has one range of releases without a hole",
         )
-    return found
+    is_patch = [not line.entry.startswith(MODULES) for line in read]
+    if is_patch != sorted(is_patch):
+        raise PatchsetError(
+            f"{place}: a patch comes before a module",
+            "move the lines of modules/ to the top",
+        )
+    return read
 
 
-def entry_file(release: Release, entry: str) -> Path:
-    """Return the file that a line of the series names."""
-    shared = entry.startswith((FILES, *SHARED))
-    return (paths.patches_dir() if shared else release.folder) / entry
+def entries(release: Release) -> list[str]:
+    """Return the entries that a release takes, in order."""
+    return [line.entry for line in lines() if line.takes(release.name)]
+
+
+def in_order(folder: Path, suffix: str) -> dict[str, Path]:
+    """Return a patch's files that are named by releases, oldest first, by those."""
+    named = {
+        file.name.removesuffix(suffix): file for file in folder.glob(f"v*{suffix}")
+    }
+    plain = [name for name in named if re.fullmatch(f"v{VERSION}", name)]
+    return {name: named[name] for name in sorted(plain, key=version)}
+
+
+def variant(name: str, release: str) -> Path | None:
+    """Return the diff of a patch for a release; None if it has none so old."""
+    found = in_order(paths.patches_dir() / name, ".diff")
+    fits = [file for first, file in found.items() if version(first) <= version(release)]
+    return fits[-1] if fits else None
 
 
 def read_series(release: Release) -> Series:
     """Return the series with all its files; a patch with a fault is an error."""
-    listed = entries(release)
-    inputs = {SERIES: git.blob_id(content_of(release.folder / SERIES))}
-    series = Series(release, {}, [], inputs)
-    for entry in listed:
-        file = entry_file(release, entry)
-        content = content_of(file)
-        series.inputs[entry] = git.blob_id(content)
-        if entry.startswith(FILES):
-            series.modules[entry.removeprefix(FILES)] = content
+    series = Series(release, {}, [], {})
+    root = paths.patches_dir()
+    for entry in entries(release):
+        if entry.startswith(MODULES):
+            content = content_of(root / entry)
+            series.inputs[entry] = git.blob_id(content)
+            series.modules[entry.removeprefix(MODULES)] = content
             continue
-        patch = parse(content, file, entry)
+        if (file := variant(entry, release.name)) is None:
+            raise PatchFormatError(
+                f"{root / entry} has no diff for {release.name}",
+                f"the series says that {release.name} takes it; git checkout brings a "
+                "lost diff back",
+            )
+        reason = file.with_name(REASON)
+        why, diff = content_of(reason), content_of(file)
+        series.inputs[f"{entry}/{reason.name}"] = git.blob_id(why)
+        series.inputs[f"{entry}/{file.name}"] = git.blob_id(diff)
+        patch = stored(entry, why, diff, file)
         if faults := list(patch.faults()):
             raise PatchFormatError(
-                f"{file}: {'; '.join(faults)}", "docs/patching.md shows a whole patch"
+                f"{reason}: {'; '.join(faults)}", "docs/patching.md shows a whole patch"
             )
         series.patches.append(patch)
     return series
 
 
 def content_of(file: Path) -> bytes:
-    """Return the content of a diff or a module, which must be a plain file."""
+    """Return the content of a part of a patch or a module: of a plain file."""
     try:
         return files.read_regular(file, MAX_FILE)
     except OSError as error:
@@ -125,30 +200,23 @@ def content_of(file: Path) -> bytes:
         ) from error
 
 
-def shared_diffs() -> list[str]:
-    """Return the diffs in the shared folders, as a series names them."""
-    root = paths.patches_dir()
-    return sorted(
-        file.relative_to(root).as_posix()
-        for folder in SHARED
-        for file in (root / folder).glob("*.diff")
-    )
-
-
-#: The proofs that a release's stock tree must pass, because upstream has the change.
-TAKEN = "stock-must-pass"
-
-
 def taken_proofs(release: Release) -> list[str]:
-    """Return the proofs in ``patches/<release>/stock-must-pass``; none without the
-    list.
+    """Return the proofs that a release's stock tree must pass: of the patches that
+    upstream has.
     """
-    place = release.folder / TAKEN
-    if not place.exists():
-        return []
-    return lines_of(
-        place,
-        re.compile(PROOF).fullmatch,
-        "a proof",
-        "one path a line: tests/patches/test_NAME.py",
-    )
+    taken = {line.entry for line in lines() if line.takes(release.name)}
+    found: set[str] = set()
+    for folder in sorted(paths.patches_dir().iterdir()):
+        merged = [version(name) for name in in_order(folder, MERGED)]
+        if folder.name in taken or not any(v <= version(release.name) for v in merged):
+            continue
+        file = folder / REASON
+        (diff, *_) = in_order(folder, ".diff").values()
+        patch = stored(folder.name, content_of(file), content_of(diff), where=file)
+        found.update(patch.proofs)
+    return sorted(found)
+
+
+def names(listed: Iterable[Line]) -> list[str]:
+    """Return the patches among lines of the series."""
+    return [line.entry for line in listed if not line.entry.startswith(MODULES)]

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchset import console, files, git, paths
+from patchset import console, files, git
 from patchset.errors import ConflictError, UsageError, tail
 from patchset.inputs import pin
 from patchset.release import Release, load, releases
+from patchset.series import patched_files
 from patchset.series import state as states
 from patchset.series.apply import (
     Stopped,
@@ -24,7 +25,7 @@ from patchset.series.apply import (
     waiting,
 )
 from patchset.series.commits import mails_of
-from patchset.series.read import SERIES, TAKEN, Series, content_of, entries, read_series
+from patchset.series.read import Series, read_series
 from patchset.series.refresh import Outcome, refresh
 from patchset.series.state import Port, State
 from patchset.series.stock_tree import stock_tree
@@ -48,7 +49,7 @@ def rebase(
         ConflictError: git am waits at a patch that needs a decision.
     """
     full = pin.full_name(name)
-    if not (paths.patches_dir() / full / "release.toml").is_file():
+    if not pin.file(full).is_file():
         pin.make(full, ask)
     new = load(full)
     tree = tree_of(new)
@@ -65,8 +66,12 @@ def rebase(
 
 
 def nearest(name: str) -> Release | None:
-    """Return the newest older release that has a series, else the oldest newer one."""
-    others = [other for other in releases() if other.name != name and entries(other)]
+    """Return the newest older release that was ported, else the oldest newer one."""
+    others = [
+        other
+        for other in releases()
+        if other.name != name and patched_files.read(other) is not None
+    ]
     version = Version(name.removeprefix("v"))
     below = [other for other in others if Version(other.version) < version]
     return below[-1] if below else next(iter(others), None)
@@ -75,24 +80,17 @@ def nearest(name: str) -> Release | None:
 def _begin(new: Release, source: Release | None, tree: Path) -> None:
     """Merge a series into a release's source."""
     if source is None or source.name == new.name:
-        raise UsageError("no other release has a series", "--from RELEASE names one")
-    if entries(new):
+        raise UsageError("no other release was ported", "--from RELEASE names one")
+    if patched_files.read(new) is not None:
         raise UsageError(
-            f"{new.name} has a series already",
+            f"{new.name} was ported already",
             f"nox -s rebase -- --try {new.name} --series {source.name} tries another; "
-            f"to replace it, empty {new.folder / SERIES} and delete its diffs",
-        )
-    if lost := sorted(file.name for file in new.folder.glob("*.diff")):
-        raise UsageError(
-            f"{new.folder} has diffs that are in no series: {', '.join(lost[:5])}",
-            "delete them, or move them elsewhere, then run the same command again",
+            f"to port it again, delete {patched_files.file(new)} and the diffs "
+            f"patches/*/{new.name}.diff",
         )
     refuse_work(new)
     series = read_series(source)
     stock, patched = stock_tree(new), patched_tree(source)
-    listed = [new.folder / SERIES]
-    listed += [taken] if (taken := new.folder / TAKEN).exists() else []
-    inputs = {file.name: git.blob_id(content_of(file)) for file in listed}
     conflict: ConflictError | None = None
     with (
         console.step(f"merge {len(series.patches)} patches into {new.name}"),
@@ -104,7 +102,7 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
         made = State(
             head=git.text(temp, "rev-parse", "HEAD"),
             stock=git.text(stock, "rev-parse", "HEAD"),
-            inputs=inputs,
+            inputs=read_series(new).inputs,
             applied=[],
             port=Port.model_validate({"from": source.name, "range": commits}),
         )

@@ -2,10 +2,10 @@
 """Commits of a patched tree written back below ``patches/``, and what is generated."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchset import console, files, git
+from patchset import console, files, git, paths
 from patchset.errors import ConflictError, PatchsetError
 from patchset.release import Release, load, releases
 from patchset.series import patched_files
@@ -16,24 +16,22 @@ from patchset.series.apply import (
     computed,
     tree_of,
 )
-from patchset.series.commits import Commits, read_commits
-from patchset.series.mail import Patch, parse, patch_name
+from patchset.series.commits import read_commits
+from patchset.series.listing import updated
 from patchset.series.read import (
-    FILES,
+    INPUT,
     MAX_FILE,
+    MERGED,
+    MODULES,
+    REASON,
     SERIES,
-    SHARED,
-    TAKEN,
     Series,
     content_of,
-    entries,
-    entry_file,
     read_series,
-    shared_diffs,
-    taken_proofs,
 )
 from patchset.series.state import BRANCH, STOCK_REF, Port, State, other_branch
 from patchset.series.stock_tree import stock_tree
+from patchset.series.variants import written
 
 
 @dataclass
@@ -41,7 +39,7 @@ class Outcome:
     """The result of a refresh: one line for each thing that changed."""
 
     lines: list[str] = field(default_factory=list)
-    #: Entries whose files were written.
+    #: Files below ``patches/`` that were written or deleted, but for reasons.
     written: set[str] = field(default_factory=set)
     #: Releases whose series does not apply any more.
     broken: dict[str, ConflictError] = field(default_factory=dict)
@@ -50,8 +48,8 @@ class Outcome:
 def refresh(release: Release, *, everything: bool = False) -> Outcome:
     """Write the commits of the release's patched tree back, then what is generated.
 
-    ``patched-files.sha256`` is computed for this release, those that share a file
-    which was written, or ``everything``. Nothing is written if a commit cannot become a
+    ``patched-files.sha256`` is computed for this release, those that take what was
+    written, or ``everything``. Nothing is written if a commit cannot become a
     patch, or if a file to be written was edited since the tree was made.
     """
     outcome = Outcome()
@@ -65,15 +63,7 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
                 f"{release.name} --discard",
             )
         made = _save(release, tree, state, outcome) if state else None
-        shared = {one for one in outcome.written if one.startswith((FILES, *SHARED))}
-        chosen = [
-            other
-            for other in releases()
-            if everything
-            or other.name == release.name
-            or not shared.isdisjoint(entries(other))
-        ]
-        generate(chosen, outcome)
+        generate(_reached(release, outcome.written, everything), outcome)
         if made and state:
             if release.name not in outcome.broken:
                 wanted = changes_between(tree, STOCK_REF, "HEAD")
@@ -87,6 +77,19 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
             )
             states.write(tree, now)
     return outcome
+
+
+def _reached(release: Release, written: Set[str], everything: bool) -> list[Release]:
+    """Return the release, and the others that an edit reaches and that were ported."""
+    return [
+        other
+        for other in releases()
+        if other.name == release.name
+        or (
+            patched_files.read(other) is not None
+            and (everything or not written.isdisjoint(read_series(other).inputs))
+        )
+    ]
 
 
 def generate(chosen: Sequence[Release], outcome: Outcome) -> None:
@@ -143,42 +146,76 @@ def _save(
             f"{tree} has no patch any more, as after git am --abort",
             f"nox -s apply -- {release.name} --discard",
         )
-    made = _as_stored(release, found, state.inputs)
-    text = {FILES + path: content.decode() for path, content in made.modules.items()}
-    text |= {patch.entry: patch.text() for patch in made.patches}
-    lines = sorted(FILES + path for path in made.modules)
-    lines += [patch.entry for patch in made.patches]
-    text[SERIES] = "".join(f"{line}\n" for line in lines)
-    old = entries(release)
-    gone = set(state.applied) - text.keys()
-    ours = {*state.inputs.items(), *state.written.items()}
+    series = Series(release, found.modules, found.patches, {})
+    listing = updated(release, series.entries)
+    texts = {MODULES + path: data.decode() for path, data in found.modules.items()}
+    for patch in found.patches:
+        texts[f"{patch.name}/{REASON}"] = patch.reason
+        for name, diff in written(release, found, patch).items():
+            texts[f"{patch.name}/{name}"] = diff
     if state.port:
         _show_moved(release, tree, state, state.port)
-        taken, outcome.lines = _ported(release, tree, state, state.port, made)
-        now = taken_proofs(release)
-        if now and taken.issuperset(now):  # an edit of it that is kept
-            ours.add((TAKEN, git.blob_id(content_of(release.folder / TAKEN))))
-        if taken:
-            text[TAKEN] = "".join(f"{proof}\n" for proof in sorted(taken))
-        elif now:
-            gone.add(TAKEN)
-    if large := [name for name in text if len(text[name].encode()) > MAX_FILE]:
+        marks, outcome.lines = _ported(release, tree, state, state.port, series)
+        texts |= marks
+    if large := [name for name in texts if len(texts[name].encode()) > MAX_FILE]:
         raise PatchsetError(
             f"{', '.join(large)}: more than {MAX_FILE} bytes",
             "split the commit: git rebase -i",
         )
-    outcome.written |= _store(release, text, gone, ours)
+    texts |= listing.texts
+    # A patch that was never applied is left out, and kept.
+    left = {name.partition("/")[0] for name in listing.gone} - {*state.applied}
+    left -= {MODULES.rstrip("/")}
+    gone = [name for name in sorted(listing.gone) if name.partition("/")[0] not in left]
+    ours = {*state.inputs.items(), *state.written.items()}
+    changed = _changed(release, texts, gone, ours)
+    outcome.written = {name for name in changed if not name.endswith(f"/{REASON}")}
+    outcome.lines += changed.values()
+    outcome.lines += [f"left out of the series: {name}" for name in sorted(left)]
     # The run after one that is killed from here on knows these files as its own.
-    made_of = {name: git.blob_id(words.encode()) for name, words in text.items()}
-    states.write(tree, state.model_copy(update={"written": made_of}))
-    outcome.lines += [
-        f"{'changed' if entry in old else 'added'} {entry}"
-        for entry in sorted(outcome.written)
-    ]
-    outcome.lines += [f"removed {entry}" for entry in sorted(gone)]
-    left = [entry for entry in old if entry not in text and entry not in gone]
-    outcome.lines += [f"left out of the series: {entry}" for entry in left]
-    return made
+    mine = {n: git.blob_id(t.encode()) for n, t in texts.items() if INPUT.fullmatch(n)}
+    states.write(tree, state.model_copy(update={"written": mine}))
+    files.write_all(
+        {paths.patches_dir() / name: texts[name] for name in changed if name in texts}
+        | {paths.patches_dir() / SERIES: listing.text}
+    )
+    for name in gone:
+        file = paths.patches_dir() / name
+        file.unlink(missing_ok=True)
+        if not any(file.parent.iterdir()):
+            file.parent.rmdir()
+    return series
+
+
+def _changed(
+    release: Release,
+    texts: Mapping[str, str],
+    gone: Iterable[str],
+    ours: Set[tuple[str, str]],
+) -> dict[str, str]:
+    """Return the files to be written or deleted, with a line that says what is done.
+
+    ``ours`` has the files with git's names of contents that may be replaced.
+
+    Raises:
+        PatchsetError: one of them was edited since the tree was made.
+    """
+    changed = {}
+    for name in (*texts, *gone):
+        file = paths.patches_dir() / name
+        there = git.blob_id(content_of(file)) if file.exists() else None
+        made = git.blob_id(texts[name].encode()) if name in texts else None
+        if there not in (None, made) and (name, there) not in ours:
+            raise PatchsetError(
+                f"{file} was edited since the tree was made, and differs from it",
+                f"a tree without work: nox -s apply -- {release.name} --discard; else "
+                "keep your edit elsewhere, put back what was there (git checkout), run "
+                "the same command again, then edit the tree",
+            )
+        if there != made:
+            word = "removed" if made is None else "changed" if there else "added"
+            changed[name] = f"{word} {name}"
+    return changed
 
 
 def _show_moved(release: Release, tree: Path, state: State, port: Port) -> None:
@@ -205,96 +242,31 @@ def moved(tree: Path, series: Series) -> list[str]:
     commits = git.text(tree, *names).split("\0")[1:]
     now = {lines[0]: {*lines[1:]} - {""} for lines in map(str.splitlines, commits)}
     return [
-        f"{patch.name}: {', '.join(sorted(now[patch.entry]))}; it was for "
+        f"{patch.name}: {', '.join(sorted(now[patch.name]))}; it was for "
         f"{', '.join(sorted(patch.paths))}"
         for patch in series.patches
-        if now.get(patch.entry, {*patch.paths}) != {*patch.paths}
+        if now.get(patch.name, {*patch.paths}) != {*patch.paths}
     ]
-
-
-def _as_stored(release: Release, found: Commits, inputs: Mapping[str, str]) -> Series:
-    """Return the series of a tree's commits, by the files that have their diffs.
-
-    An input of the tree is changed in place, which reaches all releases that share it.
-    Any other shared diff is taken if it says the same; what differs becomes the
-    release's own.
-    """
-    patches: list[Patch] = []
-    for patch in found.patches:
-        known = patch.entry in inputs
-        others = (e for e in shared_diffs() if patch_name(e) == patch.name)
-        stored = [
-            parse(content_of(file), file, entry)
-            for entry in ([patch.entry] if known else others)
-            if (file := entry_file(release, entry)).exists()
-        ]
-        same = next((other for other in stored if found.says(other, patch)), None)
-        own = patch.entry if known else f"{patch.name}.diff"
-        patches.append(same or replace(patch, entry=own))
-    return Series(release, found.modules, patches, {})
-
-
-def _store(
-    release: Release,
-    text: Mapping[str, str],
-    gone: Iterable[str],
-    ours: Set[tuple[str, str]],
-) -> set[str]:
-    """Write and delete files of a series; the entries that were written.
-
-    ``ours`` has the entries with git's names of contents that may be replaced.
-
-    Raises:
-        PatchsetError: one of them was edited since the tree was made; nothing is done.
-    """
-    written, deleted = set(), []
-    among = [other for other in releases() if other.name != release.name]
-    for entry in (*text, *gone):
-        file = entry_file(release, entry)
-        there = git.blob_id(content_of(file)) if file.exists() else None
-        made = git.blob_id(text[entry].encode()) if entry in text else None
-        shared = entry.startswith((FILES, *SHARED))
-        if made is None and shared and any(entry in entries(other) for other in among):
-            continue
-        if there not in (None, made) and (entry, there) not in ours:
-            raise PatchsetError(
-                f"{file} was edited since the tree was made, and differs from it",
-                f"a tree without work: nox -s apply -- {release.name} --discard; else "
-                "keep your edit elsewhere, put back what was there (git checkout; of a "
-                "new release an empty series alone), run the same command again, then "
-                "edit the tree",
-            )
-        if made is None:
-            deleted.append(file)
-        elif there != made:
-            written.add(entry)
-    files.write_all({entry_file(release, entry): text[entry] for entry in written})
-    for file in deleted:
-        file.unlink(missing_ok=True)
-    return written - {SERIES, TAKEN}
 
 
 def _ported(
     release: Release, tree: Path, state: State, port: Port, made: Series
-) -> tuple[set[str], list[str]]:
-    """Return the proofs that the stock tree must pass, and git's comparison of both
-    series.
-
-    They are those of the patches that are gone.
-    """
-    old = read_series(load(port.source))
+) -> tuple[dict[str, str], list[str]]:
+    """Return a mark for each patch that is gone, and git's comparison of both."""
     names = {patch.name for patch in made.patches}
-    dropped = [patch for patch in old.patches if patch.name not in names]
-    proofs = {p for patch in dropped for p in patch.proofs}
-    proofs |= {*taken_proofs(release), *taken_proofs(old.release)}
-    proofs -= {proof for patch in made.patches for proof in patch.proofs}
+    old = read_series(load(port.source)).patches
+    dropped = [patch.name for patch in old if patch.name not in names]
+    marks = {
+        f"{name}/{release.name}{MERGED}": f"Found in the source of {release.name}.\n"
+        for name in dropped
+    }
     ranges = (port.commits, f"{state.head}..HEAD")
     # A patch that was merged into much else is still the same one.
     options = ("--no-color", "--no-patch", "--creation-factor=99")
     compared = git.attempt(tree, "range-diff", *options, *ranges).stdout.splitlines()
     lines = [*compared, f"git -C {tree} range-diff {' '.join(ranges)}"]
-    return proofs, lines + [
-        f"{patch.name} is dropped: its proofs must pass on the stock tree ({TAKEN}); "
-        "take them out there if it was dropped for another reason"
-        for patch in dropped
+    return marks, lines + [
+        f"{name} is dropped: say where upstream has it in patches/{mark}; delete that "
+        "file if it was dropped for another reason"
+        for name, mark in zip(dropped, marks, strict=True)
     ]

@@ -3,6 +3,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -11,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from patchset import files, git
 from patchset.errors import tail
 from patchset.release import Sha256
-from patchset.series.read import ENTRY_LINE, SERIES, TAKEN
+from patchset.series.read import ENTRY, INPUT
 
 #: Written into ``.git`` last: a tree without it was never finished.
 _FILE = "patchset.json"
@@ -28,15 +29,21 @@ _CACHES = re.compile(
 )
 
 
-def _entry(text: str) -> str:
-    if not (ENTRY_LINE.fullmatch(text) or text in (SERIES, TAKEN)):
-        raise ValueError("no entry of a series")
-    return text
+def _of(pattern: str) -> Callable[[str], str]:
+    """Return a check of a name that leads to no other file."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{text[:80]!r} is no part of patches/")
+        return text
+
+    return check
 
 
 #: git's names of a commit and of a file's content.
 Id = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
-Entry = Annotated[str, AfterValidator(_entry)]
+Entry = Annotated[str, AfterValidator(_of(ENTRY))]
+Input = Annotated[str, AfterValidator(_of(INPUT.pattern))]
 
 
 class StockState(BaseModel):
@@ -78,12 +85,12 @@ class State(BaseModel):
 
     head: Id
     stock: Id
-    inputs: dict[Entry, Id]
+    inputs: dict[Input, Id]
     applied: list[Entry]
     pinned: dict[str, Sha256] | None = None
     stopped: bool = False
     port: Port | None = None
-    written: dict[Entry, Id] = {}
+    written: dict[Input, Id] = {}
 
     @property
     def refs(self) -> set[str]:

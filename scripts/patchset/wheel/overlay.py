@@ -180,7 +180,7 @@ def _provenance(
             {
                 "name": patch.name,
                 "subject": patch.subject,
-                "sha256": sha256(patch.text().encode()),
+                "sha256": sha256(patch.mail().encode()),
                 "files": sorted(filter(inside_wheel, patch.paths)),
             }
             for patch in patched.patches

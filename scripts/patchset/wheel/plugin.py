@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plugin wheel: our parser for a stock vLLM that nobody may change.
 
-It is ``patches/plugin`` and seven modules of ``patches/files``, which import each other
-from the plugin's package. Its bytes depend on those files and the default pin alone.
+It is ``patches/plugin`` and seven modules of ``patches/modules``, which import each
+other from the plugin's package. Its bytes depend on those files and the default pin
+alone.
 """
 
 import hashlib
@@ -76,7 +77,7 @@ def package() -> dict[str, bytes]:
     }
     for module in _MODULES:
         name = f"qwen_tool_{module}.py"
-        file = paths.patches_dir() / "files/vllm/parser" / name
+        file = paths.patches_dir() / "modules/vllm/parser" / name
         text = _IMPORT.sub(rf"{PACKAGE}.\1", content_of(file).decode())
         if "vllm.parser.qwen_tool_" in text:
             raise PatchsetError(

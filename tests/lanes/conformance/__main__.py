@@ -19,7 +19,7 @@ from conformance.report import Report, group, show
 from patchset import paths, run_command
 from patchset.release import load
 
-READER = "files/vllm/parser/qwen_tool_reader.py"
+READER = "modules/vllm/parser/qwen_tool_reader.py"
 SURFACES = ("chat", "responses", "messages")
 QUICK = r"w1|mtp5#.*"
 DRAFTS = r"w1|mtp[1-5]#0"

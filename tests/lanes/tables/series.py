@@ -7,7 +7,7 @@ import itertools
 import results
 from patchset.release import Release
 from patchset.series.mail import Patch
-from patchset.series.read import FILES, entries, read_series
+from patchset.series.read import MODULES, entries, read_series
 
 
 def releases_table(found: list[Release]) -> str:
@@ -15,16 +15,16 @@ def releases_table(found: list[Release]) -> str:
     rows = []
     for release in found:
         name = f"**{release.name}** (default)" if release.default else release.name
-        diffs = [line for line in entries(release) if not line.startswith(FILES)]
+        patches = [name for name in entries(release) if not name.startswith(MODULES)]
         cpu = "yes" if release.wheels.get("cpu") else "no"
-        rows.append([name, release.tier, release.torch, cpu, str(len(diffs))])
+        rows.append([name, release.tier, release.torch, cpu, str(len(patches))])
     head = "release | tier | torch | CPU wheel | patches"
     return results.table(head, rows)
 
 
 def patches_table(found: list[Release]) -> str:
     """Return one line a patch: the releases that have it, what became of it upstream if
-    it was submitted, and what it does. Why it exists stands in the message of its diff.
+    it was submitted, and what it does. Why it exists stands in its reason.md.
     """
     by_name: dict[str, list[tuple[Release, Patch]]] = {}
     for release in found:
