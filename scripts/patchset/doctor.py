@@ -3,9 +3,10 @@
 """Say which patches of vllm-mtp-patches are live here, and what keeps them from it.
 
 One file on the standard library alone: images carry it as vllm-mtp-doctor. It never
-imports vllm. What the files must be is in the installed vllm-*.dist-info/patchset.json,
-and in a checkout's patches/, which must agree; where the combined patch was applied, in
-the latter alone.
+imports vllm, and judges the files that an import would take, which an editable install
+has elsewhere. What they must be is in the installed vllm-*.dist-info/patchset.json, and
+in a checkout's patches/, which must agree; where the combined patch was applied, in the
+latter alone.
 Beside a stock vLLM, it says whether the plugin vllm-qwen-tools is live.
 Exit status: 0 all is well; 1 something is wrong, each named; 2 there is no vLLM; 3 it
 is a stock one without the plugin.
@@ -43,6 +44,7 @@ _TOP = Path("vllm/__init__.py")
 class Series(NamedTuple):
     """What is installed: sums of files (None: deleted), and each patch's files."""
 
+    release: str
     digest: str
     sums: dict[str, str | None]
     patches: dict[str, set[str]]
@@ -52,17 +54,23 @@ class Series(NamedTuple):
 Check = tuple[str, str, str]
 
 
-def check_patches(info: Path, series: Series) -> Iterator[Check]:
-    """Hash the files of the series, and judge each patch by all its files."""
+def check_patches(info: Path, site: Path, series: Series) -> Iterator[Check]:
+    """Hash the files of the series in ``site``, and judge each patch by all its files.
+
+    A module of our own is no patch's file: all patches need it.
+    """
     others = {
-        path
-        for path, digest in series.sums.items()
-        if _hash(info.parent / path) != digest
+        path for path, digest in series.sums.items() if _hash(site / path) != digest
     }
+    if site.resolve() != info.parent.resolve():
+        text = f"Python imports {site / _TOP.parent}; {info.name} is in {info.parent}"
+        yield "shadow", WRONG if others else NOTE, text
     for path in sorted(others):
         yield "files", WRONG, f"{path} is not the patched file"
+    of_patches = {path for paths in series.patches.values() for path in paths}
     live = sum(others.isdisjoint(paths) for paths in series.patches.values())
-    count = f"{live} of {len(series.patches)} patches of {_release(info)} are live"
+    live *= others <= of_patches
+    count = f"{live} of {len(series.patches)} patches of {series.release} are live"
     text = f"{count} (series {series.digest[:12]})"
     yield "patches", WRONG if others else OK, text
 
@@ -95,10 +103,10 @@ def wrapped(plugin: Path) -> dict[str, dict[str, str]]:
     return {file.stem: _sums(file) for file in lists}
 
 
-def check_plugin(info: Path, plugin: Path) -> Iterator[Check]:
+def check_plugin(site: Path, release: str, plugin: Path) -> Iterator[Check]:
     """Check what the plugin checks at its start."""
     name = plugin.name.removesuffix(".dist-info").replace("_", "-")
-    site, release, known = info.parent, _release(info), wrapped(plugin)
+    known = wrapped(plugin)
     faults = [
         f"{path} is not the file of {release}"
         for path, digest in sorted(known.get(release, {}).items())
@@ -189,18 +197,27 @@ def _reader_is_off() -> bool:
 
 
 def find(*names: str) -> list[Path]:
-    """Return the .dist-info folders of distributions in the first folder that has one.
+    """Return the folders of distributions' metadata in the first folder that has one.
 
     The newest is last, and one of this project's behind all others.
     """
     for folder in sys.path:
         place = Path(folder or ".").resolve()
-        found = [i for name in names for i in place.glob(f"{name}-*.dist-info")]
+        patterns = [f"{name}-*.dist-info" for name in names]
+        patterns += [f"{name}.egg-info" for name in names]  # of a source tree
+        found = [info for pattern in patterns for info in place.glob(pattern)]
         if found:
             return sorted(
                 found, key=lambda i: ((i / MANIFEST).is_file(), i.stat().st_mtime)
             )
     return []
+
+
+def imported(info: Path) -> Path:
+    """Return the folder from which Python imports vllm; without one, its metadata's."""
+    spec = importlib.util.find_spec("vllm")
+    origin = spec and spec.origin
+    return Path(origin).parent.parent if origin else info.parent
 
 
 def _read(file: Path) -> bytes | None:
@@ -231,6 +248,9 @@ def _sums(file: Path) -> dict[str, str]:
 
 def _release(info: Path) -> str:
     version = info.name.removesuffix(".dist-info").partition("-")[2]
+    named = re.search(r"(?m)^Version: ([\w.+]+)$", _text(info / "PKG-INFO"))
+    if not version and named:
+        version = named[1]
     return f"v{version.partition('+')[0]}"
 
 
@@ -242,32 +262,43 @@ def read_manifest(info: Path) -> Series | None:
         made = json.loads(_text(info / MANIFEST))
         sums = {path: both["patched"] for path, both in made["files"].items()}
         patches = {patch["name"]: set(patch["files"]) for patch in made["patches"]}
-        known = sums and patches and made["release"] == _release(info)
-        return Series(str(made["series-sha256"]), sums, patches) if known else None
+        release, digest = _release(info), str(made["series-sha256"])
+        known = sums and patches and made["release"] == release
+        return Series(release, digest, sums, patches) if known else None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def recognise(info: Path, patches: Path) -> Series | None:
+def recognise(info: Path, site: Path, patches: Path) -> Series | None:
     """Return the series of a vLLM without a manifest, from a checkout's sums for its
-    version.
+    version; for a version that no release has, from those that most files have.
 
-    None if no file is a patched one: a stock vLLM.
+    None if no file is a patched one, or too few: a stock vLLM.
     """
-    release = _release(info)
-    place = patches / "releases" / release / SUMS
-    sums = _sums(place)
-    if not any(_hash(info.parent / path) == digest for path, digest in sums.items()):
+    releases = patches / "releases"
+    named = releases / _release(info)
+    known = {folder: _sums(folder / SUMS) for folder in sorted(releases.glob("v*"))}
+    same = {
+        folder: sum(_hash(site / path) == digest for path, digest in sums.items())
+        for folder, sums in known.items()
+        if folder == named or named not in known
+    }
+    folder = max(same, key=lambda folder: same[folder], default=named)
+    # Upstream may have taken a patch, whose files are then the patched ones.
+    least = 1 if folder == named else len(known[folder]) / 2
+    if same.get(folder, 0) < least:
         return None
-    names = [line.split() for line in (_text(patches / "series") or "").splitlines()]
+    sums = known[folder]
+    lines = [line.split() for line in _text(patches / "series").splitlines()]
     taken = [
         name
-        for name, first, *last in names
+        for name, first, *last in lines
         if "/" not in name
-        and _number(first) <= _number(release)
-        and (not last or _number(release) <= _number(last[0]))
+        and _number(first) <= _number(folder.name)
+        and (not last or _number(folder.name) <= _number(last[0]))
     ]
-    return Series(_hash(place) or "", {**sums}, {name: {*sums} for name in taken})
+    digest = _hash(folder / SUMS) or ""
+    return Series(folder.name, digest, {**sums}, {name: {*sums} for name in taken})
 
 
 def _number(release: str) -> list[int]:
@@ -290,23 +321,24 @@ def main(arguments: list[str] | None = None) -> int:
         print(text, file=sys.stderr)
         return NO_VLLM
     info = infos[-1]
+    site = imported(info)
     checks = [*check_distributions(infos)]
     series = read_manifest(info)
     if series and options.patches:
         checks += check_manifest(series, options.patches, _release(info))
     elif options.patches:
-        series = recognise(info, options.patches)
+        series = recognise(info, site, options.patches)
     plugins = find(PLUGIN)
-    site = info.parent
     sys.dont_write_bytecode = True
     if series:
         paths = series.sums
-        checks += check_patches(info, series)
+        checks += check_patches(info, site, series)
     elif plugins:
         paths = {**wrapped(plugins[-1]).get(_release(info), {})}
-        checks += check_plugin(info, plugins[-1])
+        checks += check_plugin(site, _release(info), plugins[-1])
     else:
-        print(f"{info}: a stock vLLM, as far as can be told here", file=sys.stderr)
+        text = f"{site / _TOP.parent}: a stock vLLM, as far as can be told here"
+        print(text, file=sys.stderr)
         return STOCK
     checks += [*check_shadows(site, paths), *check_bytecode(site, paths)]
     checks += check_rust_frontend(site)

@@ -59,6 +59,61 @@ def test_each_patch_is_judged_by_its_own_files(site: Path) -> None:
     assert wrong(site) == found
 
 
+def test_without_a_module_of_ours_no_patch_is_live(site: Path) -> None:
+    """It is in no diff, and all patches need it."""
+    made = json.loads((site / MANIFEST).read_text())
+    made["files"]["vllm/own.py"] = {"patched": "0" * 64}
+    (site / MANIFEST).write_text(json.dumps(made))
+    assert "0 of 2 patches of v1.2.0 are live" in wrong(site)
+
+
+FINDER = """\
+import importlib.util, sys
+from pathlib import Path
+class Finder:
+    def find_spec(name, path=None, target=None):
+        file = Path({tree!r}, *name.split("."), "__init__.py")
+        if file.exists():
+            return importlib.util.spec_from_file_location(name, file)
+sys.meta_path.append(Finder)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("vllm-1.2.0.dist-info", "pth"),
+        ("vllm-1.2.0.dist-info", "finder"),
+        ("vllm-1.2.0+own.dist-info", "pth"),
+        ("vllm-0.1.dev1+g12ab.dist-info", "pth"),
+        ("vllm.egg-info", "egg-link"),
+    ],
+)
+def test_an_editable_install_is_judged_where_it_lies(
+    packaged: Project, tmp_path: Path, name: str, kind: str
+) -> None:
+    packaged.run("refresh")
+    packaged.run("apply")
+    venv.create(tmp_path / "venv", symlinks=True)
+    python = tmp_path / "venv/bin/python"
+    (site,) = tmp_path.glob("venv/lib/python3*/site-packages")
+    tree = shutil.copytree(packaged.patched, tmp_path / "tree")
+    made = lay(tree if kind == "egg-link" else site, {f"{name}/PKG-INFO": ""})
+    (made / name / "PKG-INFO").write_text("Name: vllm\nVersion: 1.2.0\n")
+    if kind == "finder":
+        (site / "finder.py").write_text(FINDER.format(tree=str(tree)))
+    (site / "own.pth").write_text("import finder" if kind == "finder" else f"{tree}\n")
+    here = ("doctor", "--python", str(python))
+    shown = packaged.run(*here).stdout
+    assert "2 of 2 patches of v1.2.0 are live" in shown and "WRONG" not in shown
+    assert (f"Python imports {tree / 'vllm'}" in shown) == (kind != "egg-link")
+    (tree / "vllm/reader.py").write_text("READ = 2\n")
+    assert "vllm/reader.py is not the" in packaged.run(*here, status=1).stdout
+    stock = packaged.patched.with_name("stock")
+    shutil.copytree(stock, tree, dirs_exist_ok=True)
+    assert f"{tree / 'vllm'}: a stock vLLM" in packaged.run(*here, status=3).stderr
+
+
 def test_another_vllm_that_is_imported_instead(site: Path, tmp_path: Path) -> None:
     other = lay(tmp_path / "other", {"vllm/__init__.py": ""})
     path = f"{other}{os.pathsep}{site}"
