@@ -2,6 +2,7 @@
 """Run a long program so that its output is seen, and so that it ends with this one."""
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -82,21 +83,26 @@ def run(
             raise MissingToolError(
                 f"{program} is not installed", "install it; setpriv is in util-linux"
             )
-    child = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=dict(env) if env is not None else None,
-        cwd=cwd,
-        start_new_session=True,
-        # Locks are held until the program has ended, even if this process is killed.
-        pass_fds=tuple(files.locks_held),
-    )
     tail: deque[str] = deque(maxlen=15)
-    output, ended = _Output(child), threading.Event()
-    threading.Thread(target=_tell, args=(prefix, output, ended), daemon=True).start()
-    try:
+    with contextlib.ExitStack() as at_end:
+        with _signals_wait():
+            child = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=dict(env) if env is not None else None,
+                cwd=cwd,
+                start_new_session=True,
+                # Locks are held until the program has ended, even if this process is
+                # killed.
+                pass_fds=tuple(files.locks_held),
+            )
+            at_end.push(functools.partial(_interrupted, child, prefix))
+        output, ended = _Output(child), threading.Event()
+        at_end.callback(ended.set)
+        told = (prefix, output, ended)
+        threading.Thread(target=_tell, args=told, daemon=True).start()
         for line in output.lines():
             if line.strip():
                 tail.append(line)
@@ -104,16 +110,37 @@ def run(
                     output.last = line
                 else:
                     console.note(f"  {prefix}: {line}")
-    except BaseException:
-        console.note(f"  {prefix}: told to stop, which can take a minute")
-        end(child)
-        raise
-    finally:
-        ended.set()
     if status := child.wait():
         for line in tail if wordy else ():
             console.note(f"  {prefix}: {line}")
         raise _failure(str(arguments[0]), status, tail)
+
+
+@contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Hold signals back until the block has ended: no program is started unseen."""
+    came: list[int] = []
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(signal.getsignal(number)):
+                handler = signal.signal(number, lambda number, _: came.append(number))
+                handlers[number] = handler
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for late in came:
+            signal.raise_signal(late)
+
+
+def _interrupted(
+    child: subprocess.Popen[bytes], prefix: str, error: object, *_: object
+) -> None:
+    if error is not None:
+        console.note(f"  {prefix}: told to stop, which can take a minute")
+        end(child)
 
 
 class _Output:

@@ -47,6 +47,26 @@ run_command.run(click.Command("x", callback=main), [])
     assert until(lambda: not running(mark))
 
 
+def test_a_signal_that_comes_while_a_program_starts() -> None:
+    mark = f"7{os.getpid():07}"
+    code = f"""
+from patchset import process, run_command
+import click, os, signal, subprocess
+class Popen(subprocess.Popen):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        if args[0][-1] == "{mark}":
+            os.kill(os.getpid(), signal.SIGINT)
+            print("started", flush=True)
+subprocess.Popen = Popen
+def main(): process.run(["sleep", "{mark}"], prefix="p")
+run_command.run(click.Command("x", callback=main), [])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 130 and "started" in done.stdout, done.stderr
+    assert "told to stop" in done.stderr and not running(mark)
+
+
 def test_a_run_under_nohup_goes_on_without_its_terminal(project: Project) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     project.run("lint")
