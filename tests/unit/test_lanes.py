@@ -19,7 +19,8 @@ from image import container
 from judges.rust import judged
 from patchset import files, run_command
 from patchset.errors import PatchsetError, UsageError
-from server import build_dir
+from server import build_dir, vllm_serve
+from server import model as small
 from upstream.__main__ import compare
 
 
@@ -183,7 +184,11 @@ def test_a_program_of_the_image_gets_the_lanes_variables_and_its_own_words(
     assert words[words.index("--env") + 1] == "PYTHONPATH=/x"
     assert "SERVER_LANE_TAP=/a b/$HOME" in words
     assert not any(word.startswith("OMP_WAIT_POLICY") for word in words)
-    assert f"{build_dir()}:{build_dir()}:rw" in words
+    assert f"{build_dir()}:/mnt/build:rw" in words
+    # The clone's own path may be one where the image's user may not look.
+    mounts = [word.split(":")[1] for word in words if word.endswith((":ro", ":rw"))]
+    for path in (small.FOLDER, vllm_serve.SITE, vllm_serve.tap(build_dir(), 3)):
+        assert container.inside(path).startswith(tuple(f"{at}/" for at in mounts))
 
 
 def test_a_program_that_does_not_end_is_told(

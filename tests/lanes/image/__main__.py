@@ -70,7 +70,7 @@ def _imports(name: str) -> None:
 
 def _facts(name: str, said: dict[str, str]) -> None:
     """Judge the user, the rights, the bytecode and the leftovers of the build."""
-    script = str(_HERE / "facts.py")
+    script = container.inside(_HERE / "facts.py")
     told = container.run(name, "facts.py does not run", "python3", script)
     facts: dict[str, Any] = json.loads(told.splitlines()[-1])
     wanted = {
@@ -94,7 +94,8 @@ def _facts(name: str, said: dict[str, str]) -> None:
 
 def _compilers(name: str, target: str) -> None:
     wrong = "the image cannot compile at run time"
-    container.run(name, wrong, "sh", str(_HERE / "compile.sh"), target)
+    script = container.inside(_HERE / "compile.sh")
+    container.run(name, wrong, "sh", script, target)
     console.result("  ok    compilers: C, C++" + (", CUDA" if target == "cuda" else ""))
 
 
@@ -103,12 +104,16 @@ def _serve(name: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o777)  # the server's user, who is not root, writes the tap there
     serving = vllm_serve.on_cpu(str(container.vllm(name, folder)))
+    serving.variables["PYTHONPATH"] = container.inside(vllm_serve.SITE)
+    tap = vllm_serve.tap(folder, _MTP)
+    serving.variables["SERVER_LANE_TAP"] = container.inside(tap)
     model = small.checkpoint()
     for place in (model, *model.rglob("*")):
         place.chmod(0o755 if place.is_dir() else 0o644)
+    there = container.inside(model)
     with (
         console.step(f"serve with {_MTP} drafted tokens"),
-        vllm_serve.running(serving, model, _MTP, folder) as running,
+        vllm_serve.running(serving, there, _MTP, folder) as running,
     ):
         asyncio.run(_ask(running, model))
 

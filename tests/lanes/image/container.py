@@ -90,10 +90,28 @@ def vllm(name: str, folder: Path) -> Path:
     return script
 
 
+def _volumes() -> list[tuple[Path, str, str]]:
+    """Return folders, with the path that a container has each at, and the right to it.
+
+    At the clone's own path, such as one in ``/root``, its user may not look.
+    """
+    return [(_TESTS, "/mnt/tests", "ro"), (build_dir(), "/mnt/build", "rw")]
+
+
+def inside(path: Path) -> str:
+    """Return the path at which a container has a file of the tests or the lane."""
+    there = (
+        Path(mount, path.relative_to(folder))
+        for folder, mount, _ in _volumes()
+        if path.is_relative_to(folder)
+    )
+    return str(next(there))
+
+
 def _words(name: str, *command: str, options: list[str] | None = None) -> list[str]:
     """Return the command line that runs a program in a container."""
     isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
     argv = ["buildah", "run", "--isolation", isolation, "--network", "host"]
-    argv += ["--volume", f"{_TESTS}:{_TESTS}:ro"]
-    argv += ["--volume", f"{build_dir()}:{build_dir()}:rw"]
+    for folder, mount, right in _volumes():
+        argv += ["--volume", f"{folder}:{mount}:{right}"]
     return [*argv, *(options or []), name, "--", *command]

@@ -201,6 +201,11 @@ class Group:
                     os.killpg(process.pid, signal.SIGTERM)
 
 
+def tap(folder: Path, mtp: int) -> Path:
+    """Return the file to which a server that logs to ``folder`` taps its tokens."""
+    return folder / f"tap-k{mtp}.jsonl"
+
+
 @contextlib.contextmanager
 def running(
     serving: Serving,
@@ -218,13 +223,13 @@ def running(
         PatchsetError: the server ended, or was not healthy after ``START_SECONDS``.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    log, tap = folder / f"server-k{mtp}.log", folder / f"tap-k{mtp}.jsonl"
-    tap.unlink(missing_ok=True)  # who serves makes it, and may be another user
+    log, lines = folder / f"server-k{mtp}.log", tap(folder, mtp)
+    lines.unlink(missing_ok=True)  # who serves makes it, and may be another user
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
     variables = os.environ | {
         "PYTHONPATH": str(SITE),
-        "SERVER_LANE_TAP": str(tap),
+        "SERVER_LANE_TAP": str(lines),
         "VLLM_NO_USAGE_STATS": "1",
         "PYTHONFAULTHANDLER": "1",
         # Else Python takes modules from the current folder; vLLM's may lie there.
@@ -240,7 +245,7 @@ def running(
         drafting = {"method": "mtp", "num_speculative_tokens": mtp}
         command += ["--speculative-config", json.dumps(drafting)]
     with (group or Group()).started(command, variables, log) as process:
-        server = Server(f"http://127.0.0.1:{port}", mtp, log, tap, process)
+        server = Server(f"http://127.0.0.1:{port}", mtp, log, lines, process)
         try:
             _wait(server)
             yield server
