@@ -115,6 +115,13 @@ def atomic_file(path: Path) -> Iterator[Path]:
         unfinished.replace(path)
 
 
+def remove_others(path: Path, pattern: str) -> None:
+    """Delete the files beside ``path`` that a pattern names: earlier builds of it."""
+    for other in path.parent.glob(pattern):
+        if other != path:
+            other.unlink()
+
+
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Fill a temporary folder and rename it to ``path`` at the end, or leave nothing.

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from packaging.utils import parse_wheel_filename
 
 from conftest import lay, run_doctor
 from patchset import doctor, files, paths
@@ -59,8 +60,23 @@ KNOWN = "v0.26.0, v0.27.1, v0.31.0, v0.32.0, v0.33.0"
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return plugin.build(tmp_path_factory.mktemp("wheel"))
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy what the plugin is built of: a build may raise its version there."""
+    root = tmp_path_factory.mktemp("checkout")
+    for name in ("plugin", "modules", "releases/v0.33.0"):
+        shutil.copytree(
+            paths.patches_dir() / name,
+            root / "patches" / name,
+            copy_function=shutil.copyfile,
+        )
+    return root
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATCHSET_ROOT", str(checkout))
+        return plugin.build(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture
@@ -109,26 +125,31 @@ def load(plugged: Path, *, name: str = "MainProcess", **environment: str) -> str
 
 
 def test_the_bytes_depend_on_the_files_alone(
-    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wheel: Path, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkout = tmp_path / "checkout"
-    for name in ("plugin", "modules", "releases/v0.33.0"):
-        shutil.copytree(
-            paths.patches_dir() / name,
-            checkout / "patches" / name,
-            copy_function=shutil.copyfile,
-        )
-    monkeypatch.setenv("PATCHSET_ROOT", str(checkout))
+    last = (checkout / "patches/plugin/version").read_text()
+    here = (paths.patches_dir() / "plugin/version").read_text()
+    assert last == here, "nox -s build-plugin, then commit patches/plugin/version"
     (checkout / "patches/plugin/vllm_qwen_tools/__pycache__").mkdir()
+    monkeypatch.setenv("PATCHSET_ROOT", str(checkout))
     again = plugin.build(tmp_path)
     assert again.name == wheel.name
     assert again.read_bytes() == wheel.read_bytes()
 
-    with (checkout / "patches/modules/vllm/parser/qwen_tool_reader.py").open(
-        "a"
-    ) as file:
-        file.write("# another\n")
-    assert plugin.build(tmp_path).name != wheel.name
+
+def test_another_content_is_a_higher_version_and_takes_the_place(
+    wheel: Path, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(checkout, tmp_path / "checkout")
+    monkeypatch.setenv("PATCHSET_ROOT", str(tmp_path / "checkout"))
+    made = [wheel]
+    for _ in range(12):  # of digests alone, one in two would be lower
+        module = tmp_path / "checkout/patches/modules/vllm/parser/qwen_tool_reader.py"
+        module.write_text(module.read_text() + "# another\n")
+        made.append(plugin.build(tmp_path / "wheels"))
+        assert [*(tmp_path / "wheels").glob("*.whl")] == [made[-1]]
+    versions = [parse_wheel_filename(each.name)[1] for each in made]
+    assert versions == sorted(set(versions))
 
 
 def test_pip_and_python_take_the_wheel(wheel: Path) -> None:
@@ -211,7 +232,7 @@ def doctor_says(plugged: Path, *, status: int, **environment: str) -> list[str]:
 @pytest.mark.parametrize(
     ("added", "environment", "says"),
     [
-        ("", {}, "ok vllm-qwen-tools-1+files* is live: the files are v0.33.0's*"),
+        ("", {}, "ok vllm-qwen-tools-[0-9]*+files* is live: the files are v0.33.0's*"),
         ("", {"VLLM_QWEN_TOOL_READER": "0"}, "wrong *VLLM_QWEN_TOOL_READER*"),
         ("", {"VLLM_PLUGINS": "lora_resolver"}, "wrong *VLLM_PLUGINS*"),
         (

@@ -68,6 +68,17 @@ def test_cpu_wheel_is_named_vllm_and_says_cpu(packaged: Project) -> None:
     assert "0 deviations" in packaged.run("verify", str(wheel)).stdout
 
 
+def test_an_earlier_build_is_not_left_beside(packaged: Project) -> None:
+    """The documented pip line names the folder's only wheel."""
+    wheel = build_wheel(packaged)
+    earlier = wheel.with_name(wheel.name.replace("mtp.1", "mtp.0"))
+    arm = wheel.with_name(wheel.name.replace("x86_64", "aarch64"))
+    for other in (earlier, arm):
+        other.touch()
+    assert build_wheel(packaged) == wheel
+    assert {*wheel.parent.glob("*.whl")} == {wheel, arm}
+
+
 def test_same_bytes_in_another_folder_umask_and_time_zone(
     packaged: Project,
     tmp_path: Path,

@@ -63,6 +63,7 @@ def write(
         members = assemble(stock, patched, pinned, compiled or {})
         with files.atomic_file(place) as temp:
             archive.write(temp, members, stock, patched.pin.source_date_epoch)
+        files.remove_others(place, f"vllm-*-{tags}")
     return place
 
 

@@ -10,7 +10,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from patchset import files, paths
+from patchset import console, files, paths
 from patchset.errors import PatchsetError
 from patchset.release import load
 from patchset.series.read import content_of
@@ -18,8 +18,8 @@ from patchset.wheel import archive, record
 from patchset.wheel.archive import Member
 
 PACKAGE = "vllm_qwen_tools"
-#: Raised by hand when ``patches/plugin`` changes what it covers.
-VERSION = 1
+#: In ``patches/plugin``: the number of the last build, and the digest of its files.
+LAST = "version"
 
 _MODULES = ("compat", "deltas", "outcomes", "pairs", "parser", "reader", "values")
 _IMPORT = re.compile(rf"\bvllm\.parser\.(qwen_tool_({'|'.join(_MODULES)}))\b")
@@ -44,13 +44,22 @@ qwen_tools = {PACKAGE}:register
 
 
 def build(out: Path | None = None) -> Path:
-    """Write the wheel into ``out``, or ``build/wheels/plugin``."""
+    """Write the wheel into ``out``, or ``build/wheels/plugin``; earlier ones go.
+
+    Files that differ from the last build's are a higher version, which pip takes; its
+    number is then written to ``patches/plugin/version``, to be committed.
+    """
     contents = package()
     digest = hashlib.sha256()
     for content in contents.values():
         digest.update(hashlib.sha256(content).digest())
-    # Another content is another version, so that pip replaces the earlier one.
-    version = f"{VERSION}+files{digest.hexdigest()[:12]}"
+    last = paths.patches_dir() / "plugin" / LAST
+    number, known = content_of(last).decode().split()
+    if (now := digest.hexdigest()[:12]) != known:
+        number = str(int(number) + 1)
+        files.write_text(last, f"{number} {now}\n")
+        console.note(f"{last} is for version {number} now: commit it")
+    version = f"{number}+files{now}"
     info = f"{PACKAGE}-{version}.dist-info"
     contents[f"{info}/METADATA"] = _METADATA.format(version=version).encode()
     contents[f"{info}/WHEEL"] = _WHEEL.encode()
@@ -64,6 +73,7 @@ def build(out: Path | None = None) -> Path:
     members = [Member(name, 0o644, content) for name, content in contents.items()]
     with files.atomic_file(place) as temp:
         archive.write(temp, members, None, load().source_date_epoch)
+    files.remove_others(place, f"{PACKAGE}-*.whl")
     return place
 
 
