@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The probe of somebody's own server, against servers of every kind it may meet."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from server import probe
+
+Say = Callable[[probe.Case], tuple[str, list[dict[str, Any]]]]
+
+
+def whole(case: probe.Case) -> tuple[str, list[dict[str, Any]]]:
+    """Return content and calls as they are meant."""
+    if case.calls is None:
+        return "", [{"name": "bash", "arguments": '{"command": "rm -rf build'}]
+    calls = [
+        {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
+        for name, arguments in case.calls
+    ]
+    return case.content, calls
+
+
+def runs_quoted(case: probe.Case) -> tuple[str, list[dict[str, Any]]]:
+    """Return one call more, which was only quoted."""
+    content, calls = whole(case)
+    return content, [*calls, {"name": "bash", "arguments": "{}"}]
+
+
+def closes(case: probe.Case) -> tuple[str, list[dict[str, Any]]]:
+    """Close what max_tokens cut."""
+    content, calls = whole(case)
+    if case.calls is None:
+        calls[0]["arguments"] += '"}'
+    return content, calls
+
+
+class Server(BaseHTTPRequestHandler):
+    """A server whose model obeys a grammar, and says ``Yes.`` without one."""
+
+    say: Say = staticmethod(whole)
+    refuses: frozenset[str] = frozenset()
+    text = ""
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        """Answer what is asked about the server."""
+        told = {
+            "/v1/models": {"data": [{"id": "m"}]},
+            "/version": {"version": "0.33.0+mtp.1"},
+        }
+        self.answer(told.get(self.path, {}), 200 if self.path in told else 404)
+
+    def do_POST(self) -> None:
+        """Answer as the class says."""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert body["model"] == "m"
+        if self.path == "/detokenize":
+            text = "".join(map(chr, body["tokens"]))
+            return self.answer({"prompt": f"{text}<|im_end|>\n"})
+        if self.path in self.refuses or self.refuses & body.keys():
+            return self.answer({"error": "no"}, 400)
+        if "structured_outputs" not in body:
+            return self.answer(self.choice({"content": "Yes."}, "Yes.", body))
+        regex = body["structured_outputs"]["regex"]
+        (case,) = [case for case in probe.CASES if re.fullmatch(regex, case.text)]
+        content, calls = type(self).say(case)
+        said = case.text[:100] if case.calls is None else case.text
+        message = {
+            "content": content,
+            "tool_calls": [{"index": i, "function": c} for i, c in enumerate(calls)],
+        }
+        self.answer(self.choice(message, said, body, cut=case.calls is None))
+
+    def choice(
+        self, message: Any, said: str, body: Any, *, cut: bool = False
+    ) -> dict[str, Any] | list[Any]:
+        """Return a completion, or the parts of a stream."""
+        end = "length" if cut else "stop"
+        tokens = {"finish_reason": end, "token_ids": [*map(ord, said)]}
+        if not body.get("stream"):
+            return {"choices": [{"message": message, **tokens}]}
+        parts = []
+        for call in message.get("tool_calls", []):
+            index, function = call["index"], call["function"]
+            parts.append({"index": index, "function": {"name": function["name"]}})
+            parts += [
+                {"index": index, "function": {"arguments": letter}}
+                for letter in function["arguments"]
+            ]
+        deltas: list[Any] = [{"tool_calls": [part]} for part in parts]
+        deltas.append({"content": message["content"]})
+        chunks: list[Any] = [{"choices": [{"delta": delta}]} for delta in deltas]
+        return [*chunks, {"choices": [{"delta": {}, **tokens}]}]
+
+    def answer(self, told: Any, status: int = 200) -> None:
+        """Send JSON, or a list as a stream."""
+        text = json.dumps(told, ensure_ascii=False)
+        if isinstance(told, list):
+            lines = [json.dumps(part, ensure_ascii=False) for part in told]
+            text = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
+        data = (self.text or text).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def run(status: int, **kind: Any) -> str:
+    """Probe a server of some kind; return what is said."""
+    handler = type("Kind", (Server,), kind)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        done = subprocess.run(
+            [sys.executable, "-I", probe.__file__, url], capture_output=True, text=True
+        )
+        server.shutdown()
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_server_whose_calls_arrive_whole() -> None:
+    said = run(0)
+    assert "verdict   calls arrive whole: 12 right, 0 wrong, 0 could not" in said
+    assert "vLLM 0.33.0+mtp.1; its wheel or image has the patches" in said
+    assert "late-system-messages yes" in said and "sse-line-separators no" in said
+
+
+@pytest.mark.parametrize(
+    ("say", "wrong", "why"),
+    [
+        (runs_quoted, 12, "in an answer, streamed: calls bash, not nothing"),
+        (closes, 2, "cuts, not streamed: half a call arrives as a whole one: bash"),
+    ],
+)
+def test_a_server_whose_calls_do_not(say: Say, wrong: int, why: str) -> None:
+    said = run(1, say=staticmethod(say))
+    assert f"do NOT arrive whole: {12 - wrong} right, {wrong} wrong" in said
+    assert why in said
+
+
+def test_what_cannot_be_forced_is_not_judged() -> None:
+    said = run(3, refuses=frozenset({"structured_outputs"}))
+    assert "nothing could be judged: 0 right, 0 wrong, 12 could not be forced" in said
+    assert "open      an ordinary call, streamed: the model was not forced" in said
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"text": "<html>"},
+        {"text": '{"choices": [3]}'},
+        {"refuses": frozenset({"/v1/chat/completions"})},
+    ],
+)
+def test_what_is_no_such_server(kind: dict[str, Any]) -> None:
+    assert "Traceback" not in run(3, **kind)
+
+
+def test_no_server_at_all() -> None:
+    done = subprocess.run(
+        [sys.executable, probe.__file__, "127.0.0.1:9"], capture_output=True, text=True
+    )
+    assert done.returncode == 3 and "gives no answer" in done.stderr
