@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions, in one environment. ``nox -s NAME -- --help`` says what one takes."""
 
+import fcntl
 import hashlib
+import logging
 import os
 import re
 import sys
@@ -12,6 +14,8 @@ import nox
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "none"
 nox.options.sessions = ["lint", "tests", "proofs"]
+# Nox looks for uv even where no environment is its own; no option turns that off.
+logging.getLogger("nox").addFilter(lambda record: "uv binary" not in str(record.msg))
 
 ENVIRONMENT = Path(".nox/project").resolve()
 PYTHON = str(ENVIRONMENT / "bin/python")
@@ -21,32 +25,70 @@ RELEASE = re.compile(r"v?\d+\.\d+\.\d+((rc|\.post)\d+)?")
 #: What uv compiles into our own locks; pyproject.toml says how.
 LOCKS = {
     "tool": "-c tests/requirements.txt pyproject.toml -o requirements.txt",
-    "tests": "tests/requirements.in -o tests/requirements.txt",
+    "tests": "--no-generate-hashes --group test --group lint --group server "
+    "tests/requirements.in -o tests/requirements.txt",
     "ci": "ci/requirements.in -o ci/requirements.txt",
 }
 LOCKED = ("--no-deps", "--require-hashes", "-r")
+#: In versions of the lock, whichever session installs first.
+BOUND = ("-c", "tests/requirements.txt")
 
 
 def run(session: nox.Session, *words: str) -> None:
     """Run a Python module, such as ``patchset apply``, in the environment."""
     path = f"{ENVIRONMENT / 'bin'}:{os.environ['PATH']}"
     env = {"PATH": path, "PYTHONPATH": str(Path("tests/lanes").resolve())}
-    # On Ctrl-C a command clears away what is half done; nox would kill it at once.
-    session.run(PYTHON, "-m", *words, env=env, external=True, interrupt_timeout=60.0)
+    call(session, PYTHON, "-m", *words, env=env)
+
+
+def call(session: nox.Session, *words: str, env: dict[str, str] | None = None) -> None:
+    """Run a program. On Ctrl-C it clears away what is half done; nox waits for that."""
+    session.run(*words, env=env, external=True, interrupt_timeout=60.0)
 
 
 def install(session: nox.Session, *groups: str, tree: bool = False) -> None:
     """Install the tool's packages, groups of them, and what a ``tree`` imports."""
-    if not Path(PYTHON).exists():
-        session.run(sys.executable, "-m", "venv", str(ENVIRONMENT), external=True)
-    site = next(ENVIRONMENT.glob("lib/python3*/site-packages"))
+    try:
+        ENVIRONMENT.parent.mkdir(exist_ok=True)
+        with (ENVIRONMENT.parent / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                session.log("another nox installs here: waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            install_alone(session, *groups, tree=tree)
+    except OSError as error:
+        away = "as root, remove .nox and build if root made them; or make a new clone"
+        session.error(f"{error.filename}: {error.strerror}; {away}")
+
+
+def install_alone(session: nox.Session, *groups: str, tree: bool) -> None:
+    """Install, while no other nox does."""
+    if not is_whole(ENVIRONMENT):
+        call(session, sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
+    (site,) = ENVIRONMENT.glob("lib/python3*/site-packages")
     (site / "patchset.pth").write_text(str(Path("scripts").resolve()))
     pip(session, *LOCKED, "requirements.txt")
     for group in [*groups, *(["test"] if tree else [])]:
-        pip(session, *(LOCKED if ".txt" in group else ["--group"]), group)
+        pip(session, *(LOCKED if ".txt" in group else [*BOUND, "--group"]), group)
     if tree:
-        pip(session, "torch==2.13.0")  # to be imported: any build will do
+        pip(session, *BOUND, "torch==2.13.0")  # to be imported: any build will do
         pip(session, "--no-deps", "-r", "tests/requirements.txt")
+
+
+def is_whole(environment: Path) -> bool:
+    """Return whether Python and pip are there, and each package to its last file."""
+    sites = [*environment.glob("lib/python3*/site-packages")]
+    names = {info.name for site in sites for info in site.glob("*.dist-info")}
+    # pip writes INSTALLER last, and moves what it replaces aside as ~NAME.
+    last = {file.parent.name for site in sites for file in site.glob("*/INSTALLER")}
+    return (
+        len(sites) == 1
+        and (environment / "bin/python").exists()
+        and any(name.startswith("pip-") for name in names)
+        and names <= last
+        and not any(sites[0].glob("~*"))
+    )
 
 
 def pip(session: nox.Session, *words: str) -> None:
@@ -106,6 +148,12 @@ command("export", "Write one patch for an installed vLLM: [RELEASE]")
 command("doctor", "Check which patches are live: --python PYTHON")
 command("publish", "Push an image and its tags: REGISTRY/NAME [RELEASE --sign]")
 command("reproduce", "Build a published image again: REGISTRY/NAME:TAG")
+
+
+@nox.session
+def probe(session: nox.Session) -> None:
+    """Ask a running server whether calls arrive whole: URL"""
+    call(session, sys.executable, "tests/lanes/server/probe.py", *session.posargs)
 
 
 @nox.session

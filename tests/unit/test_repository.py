@@ -3,6 +3,7 @@
 
 import ast
 import graphlib
+import itertools
 import json
 import os
 import re
@@ -125,17 +126,33 @@ def test_continuous_integration_runs_the_readme_line_in_a_clean_environment(
     assert "PYTHONUNBUFFERED" not in seen
 
 
+def pins(lock: str) -> dict[str, Version]:
+    """Return a lock's versions by package."""
+    found = re.findall(r"(?m)^([\w.-]+)==([^\s;]+)", lock)
+    return {canonicalize_name(name): Version(version) for name, version in found}
+
+
 def test_the_lock_has_what_the_tool_needs() -> None:
     project = tomllib.loads(read("pyproject.toml"))["project"]
     lock = read("requirements.txt")
-    pinned = {
-        canonicalize_name(name): Version(version)
-        for name, version in re.findall(r"(?m)^([\w.-]+)==([^\s;]+)", lock)
-    }
+    pinned = pins(lock)
     for needed in map(Requirement, project["dependencies"]):
         version = pinned[canonicalize_name(needed.name)]
         assert version in needed.specifier, f"{needed}: nox -s pin -- --lock tool"
     assert "--index-url" not in lock and "://" not in lock
+
+
+def test_what_tests_run_with_depends_on_no_earlier_session() -> None:
+    """Whichever lock is installed first, the other changes nothing."""
+    of_tests, of_tool = (
+        pins(read("tests/requirements.txt")),
+        pins(read("requirements.txt")),
+    )
+    assert {name: of_tests.get(name, pin) for name, pin in of_tool.items()} == of_tool
+    groups = tomllib.loads(read("pyproject.toml"))["dependency-groups"]
+    for needed in map(Requirement, itertools.chain(*groups.values())):
+        version = of_tests[canonicalize_name(needed.name)]
+        assert version in needed.specifier, f"{needed}: nox -s pin -- --lock tests"
 
 
 #: Packages of the tool; each may import the earlier ones.
