@@ -97,7 +97,7 @@ def pip(session: nox.Session, *words: str) -> None:
     read += [Path("pyproject.toml").read_text()] if "--group" in words else []
     done = ENVIRONMENT / hashlib.sha256("\0".join([*words, *read]).encode()).hexdigest()
     if not done.exists():
-        run(session, "pip", "install", *words)
+        run(session, "pip", "install", "--quiet", *words)
         done.touch()
 
 
@@ -140,7 +140,8 @@ def lane(name: str, text: str, module: str = "", group: str = "") -> None:
     nox.session(session, name=name)
 
 
-command("try", "Serve a small model and call a tool", "server.tryout", group="server")
+doubled = "Ask a stock and a patched server for the same tool call: [--serve]"
+command("try", doubled, "server.tryout", group="server")
 command("build-image", "Build an image: [RELEASE --base official|debian]")
 command("build-wheel", "Build a wheel: [RELEASE --mode overlay|source]")
 command("build-plugin", "Build the plugin for a vLLM that you cannot change")

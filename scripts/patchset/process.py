@@ -67,8 +67,8 @@ def run(
         prefix: Stands before each line, and names the program in notes.
         env: Its environment; this process's without it.
         cwd: Its folder.
-        wordy: It prints much: of its lines show the last one at each heartbeat, and
-            the end when it fails.
+        wordy: It prints much: show its lines only at a heartbeat, which shows the
+            last one, and the end when it fails.
 
     Raises:
         MissingToolError: it is not installed.
@@ -106,9 +106,8 @@ def run(
         for line in output.lines():
             if line.strip():
                 tail.append(line)
-                if wordy:
-                    output.last = line
-                else:
+                output.last = line
+                if not wordy:
                     console.note(f"  {prefix}: {line}")
     if status := child.wait():
         for line in tail if wordy else ():
@@ -146,7 +145,7 @@ def _interrupted(
 class _Output:
     """What a program prints, by lines.
 
-    ``bar`` is the line that has not ended, ``last`` one that was not shown.
+    ``bar`` is the line that has not ended, ``last`` the last one that has.
     """
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:

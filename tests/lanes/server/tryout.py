@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m server.tryout``: serve the small model and ask it for a tool call."""
+"""``python -m server.tryout``: the same question to a stock and a patched server."""
 
+import contextlib
 import json
 import shlex
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import httpx
@@ -26,6 +29,24 @@ def question() -> Question:
     return next(each for each in ways(*known, limit=200) if not each.streamed)
 
 
+@contextlib.contextmanager
+def served(python: Path, mtp: int, kind: str) -> Iterator[vllm_serve.Server]:
+    """Serve the small model with ``mtp`` drafted tokens; ``kind``: stock or patched."""
+    pinned = release.load(small.RELEASE)
+    with files.scratch(build_dir()) as tree:
+        (installed,) = python.parents[1].glob("lib/python*/site-packages/vllm")
+        patched = patched_tree(pinned) if kind == "patched" else None
+        overlay.make(tree, installed, build.sums(PatchedRelease(pinned)), patched)
+        overlay.name_it_cpu(tree, pinned.version)
+        serving = vllm_serve.on_cpu(str(python), "-m", vllm_serve.VLLM, path=str(tree))
+        folder = build_dir() / "runs/try" / kind
+        with (
+            console.step(f"{kind} {pinned.name}, {mtp} drafted tokens"),
+            vllm_serve.running(serving, small.checkpoint(), mtp, folder) as running,
+        ):
+            yield running
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--mtp",
@@ -34,39 +55,56 @@ def question() -> Question:
     show_default=True,
     help="Drafted tokens k.",
 )
-def command(mtp: int) -> None:
-    """Serve a small Qwen3.5 model with MTP on the CPU, and ask it for a tool call.
+@click.option("--serve", is_flag=True, help="Leave the patched server running.")
+def command(mtp: int, serve: bool) -> None:
+    """Ask a stock and a patched server on the CPU for the same tool call.
 
-    The model is taught about a hundred answers: it knows those, and nothing else.
+    The small Qwen3.5 model is taught about a hundred answers: it knows those, and
+    nothing else.
     """
-    pinned = release.load(small.RELEASE)
-    python = environment.environment(pinned)
-    model = small.checkpoint()
+    python = environment.environment(release.load(small.RELEASE))
     asked = question()
-    with files.scratch(build_dir()) as tree:
-        sums = build.sums(PatchedRelease(pinned))
-        (installed,) = python.parents[1].glob("lib/python*/site-packages/vllm")
-        overlay.make(tree, installed, sums, patched_tree(pinned))
-        overlay.name_it_cpu(tree, pinned.version)
-        serving = vllm_serve.on_cpu(str(python), "-m", vllm_serve.VLLM, path=str(tree))
-        logs = build_dir() / "runs" / "try"
-        with (
-            console.step(f"serve it with {mtp} drafted tokens"),
-            vllm_serve.running(serving, model, mtp, logs) as running,
+    with served(python, mtp, "stock") as running:
+        stock = ask(running, asked)
+    with served(python, mtp, "patched") as running:
+        patched = ask(running, asked)
+        console.result("", "The model writes:", asked.run.output, "")
+        lost = faults(stock)
+        for kind, answer, wrong in (
+            ("stock", stock, lost),
+            ("patched", patched, faults(patched)),
         ):
-            url = running.url + chat.PATH
-            body = asked.body()
-            header = "Content-Type: application/json"
-            words = ["curl", url, "--header", header, "--data", json.dumps(body)]
-            console.result(f"$ {shlex.join(words)}")
-            answer = httpx.post(url, json=body, timeout=300).raise_for_status()
-            said = answer.json()["choices"][0]
-            console.result(json.dumps(said, indent=1, ensure_ascii=False))
-            if wrong := faults(answer.content):
-                raise PatchsetError(
-                    f"that is not the call that the model was taught: {wrong[0]}",
-                    f"the server's log is {running.log}",
-                )
+            got = chat.read_full(answer)
+            calls = [f"{call.name} {call.text}" for call in got.calls]
+            console.result(f"An agent receives from {kind}:", *calls)
+            console.result(f"  {'WRONG: ' + wrong[0] if wrong else 'right'}")
+        if wrong:
+            raise PatchsetError(
+                f"the patched server did not deliver the call: {wrong[0]}",
+                f"its log is {running.log}",
+            )
+        verdict = "the patches deliver it whole"
+        verdict = f"stock loses it, {verdict}" if lost else f"{verdict}; so does stock"
+        console.result("", f"verdict: {verdict}")
+        if serve:
+            wait(running, asked)
+
+
+def ask(running: vllm_serve.Server, asked: Question) -> bytes:
+    """Return the answer to a question, as its bytes."""
+    url = running.url + chat.PATH
+    return httpx.post(url, json=asked.body(), timeout=300).raise_for_status().content
+
+
+def wait(running: vllm_serve.Server, asked: Question) -> None:
+    """Say how to ask a server, and wait until it ends or is interrupted."""
+    header = "Content-Type: application/json"
+    words = ["curl", running.url + chat.PATH, "--header", header]
+    words += ["--data", json.dumps(asked.body())]
+    console.result("", f"It serves until Ctrl-C. Ask it:\n{shlex.join(words)}")
+    console.result(f"nox -s probe -- {running.url}")
+    with contextlib.suppress(KeyboardInterrupt):
+        running.process.wait()
 
 
 def faults(answer: bytes) -> list[str]:
