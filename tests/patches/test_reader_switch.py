@@ -50,8 +50,8 @@ READ = {"None", "qwen3", "nemotron_v3", "deepseek_r1", "step3p5"}
 
 
 @pytest.fixture(scope="module")
-def served() -> dict[tuple[str, str, str], bool]:
-    """Whether the reader serves a pair, by state, tool parser and reasoning parser."""
+def output() -> str:
+    """What the report prints, vLLM's log included."""
     run = subprocess.run(
         [sys.executable, "-c", REPORT.replace(" plugin", "-plugin")],
         cwd=os.environ["VLLM_TREE"],
@@ -60,14 +60,19 @@ def served() -> dict[tuple[str, str, str], bool]:
         timeout=300,
         check=False,
     )
-    lines = [line.split() for line in run.stdout.splitlines()]
-    found = {
+    assert run.returncode == 0, run.stderr
+    return run.stdout + run.stderr
+
+
+@pytest.fixture(scope="module")
+def served(output: str) -> dict[tuple[str, str, str], bool]:
+    """Whether the reader serves a pair, by state, tool parser and reasoning parser."""
+    lines = [line.split() for line in output.splitlines()]
+    return {
         (line[1], line[2], line[3]): line[4] == "True"
         for line in lines
         if line[:1] == ["pair"]
     }
-    assert run.returncode == 0, run.stderr
-    return found
 
 
 def test_the_pairs_that_the_reader_serves(
@@ -90,6 +95,10 @@ def test_off_switch_and_plugins(
     assert served["stock", "qwen3_coder", "None"]
     assert not served["reasoning-plugin", "qwen3_coder", "qwen3"]
     assert served["reasoning-plugin", "qwen3_coder", "None"]
+
+
+def test_a_class_of_a_plugin_that_reads_the_calls_is_named_once(output: str) -> None:
+    assert output.count("qwen3_coder is the class __main__.Own of a plugin") == 1
 
 
 def test_the_variable_is_known_and_recompiles_nothing() -> None:

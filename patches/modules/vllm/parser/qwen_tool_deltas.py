@@ -88,6 +88,17 @@ def log_reader() -> None:
     )
 
 
+def log_other_parser(name: str, cls: type) -> None:
+    """Say, once, that a class of a plugin reads the calls in place of this reader."""
+    logger.warning_once(
+        "The tool parser %s is the class %s.%s of a plugin, which reads the calls; "
+        "QwenToolReader does not.",
+        name,
+        cls.__module__,
+        cls.__qualname__,
+    )
+
+
 def is_cut(finish_reason: str | None, stop_reason: int | str | None) -> bool:
     """Whether an output ends before the model ended it.
 

@@ -22,6 +22,7 @@ from vllm.parser.qwen_tool_deltas import (
     DeltaMessage,
     FunctionCall,
     assemble,
+    log_other_parser,
     log_reader,
 )
 from vllm.parser.qwen_tool_reader import THINK_END, THINK_START, TOOL_CALL_START
@@ -56,10 +57,10 @@ def reads_pair(
     The classes must be the release's own: a plugin may have put its own under
     the same name.
     """
-    if (
-        tool_parser_name not in TOOL_PARSERS
-        or tool_parser_cls is not _registered_tool_parser(tool_parser_name)
-    ):
+    if tool_parser_name not in TOOL_PARSERS or tool_parser_cls is None:
+        return False
+    if tool_parser_cls is not _registered_tool_parser(tool_parser_name):
+        log_other_parser(tool_parser_name, tool_parser_cls)
         return False
     if reasoning_parser_cls is not None and reasoning_parser_cls not in map(
         _registered_reasoning_parser, REASONING_PARSERS
