@@ -163,6 +163,34 @@ def test_the_image_is_built_again_from_its_labels(
     assert "DIFFERS" in found and "series-sha256" in found and "not built" in found
 
 
+def test_an_image_that_another_tool_pushed_is_not_called_different(
+    released: Project, published: str, goal: str
+) -> None:
+    """As podman push, buildah push and a plain skopeo copy do it."""
+    top = raw(f"{goal}:latest")
+    for entry in top["manifests"]:
+        manifest = raw(f"{goal}@{entry['digest']}")
+        manifest["layers"][-1]["mediaType"] += "+gzip"
+        content = layout.dump(manifest)
+        put(goal, layout.digest(content), content, layout.MANIFEST)
+        entry |= {"digest": layout.digest(content), "size": len(content)}
+    put(goal, "other", layout.dump(top), layout.INDEX)
+    found = released.run("reproduce", f"{goal}:other", status=1).stdout
+    assert "pushed by another tool" in found and "layer 1" not in found
+
+
+def put(goal: str, name: str, content: bytes, kind: str) -> None:
+    """Give a registry a manifest that skopeo would refuse to make."""
+    host, _, repository = goal.partition("/")
+    request = urllib.request.Request(
+        f"http://{host}/v2/{repository}/manifests/{name}",
+        content,
+        {"Content-Type": kind},
+        method="PUT",
+    )
+    assert urllib.request.urlopen(request).status == 201
+
+
 def test_an_index_with_two_manifests_of_one_platform_is_refused(
     released: Project, published: str, goal: str, tmp_path: Path
 ) -> None:
@@ -171,14 +199,7 @@ def test_an_index_with_two_manifests_of_one_platform_is_refused(
     top = raw(f"{goal}:latest")
     size = len(layout.dump(raw(f"{goal}:x")))
     top["manifests"].insert(0, {**top["manifests"][0], "digest": foreign, "size": size})
-    host, _, name = goal.partition("/")
-    request = urllib.request.Request(  # skopeo would refuse to make it
-        f"http://{host}/v2/{name}/manifests/forged",
-        layout.dump(top),
-        {"Content-Type": layout.INDEX},
-        method="PUT",
-    )
-    assert urllib.request.urlopen(request).status == 201
+    put(goal, "forged", layout.dump(top), layout.INDEX)
     message = released.run("reproduce", f"{goal}:forged", status=1).stderr
     assert "two manifests for linux/amd64" in message
 
@@ -327,6 +348,7 @@ def test_bill_of_materials(released: Project, base: str) -> None:
         (found,) = component["hashes"]
         return f"sha256:{found['content']}"
 
+    assert components["vllm-x86_64"]["purl"] == "pkg:pypi/vllm@1.2.0%2Bmtp.1"
     pedigree = components["vllm-x86_64"]["pedigree"]
     official = load("v1.2.0").wheel("cuda", "x86_64").sha256
     assert sum_of(pedigree["ancestors"][0]) == f"sha256:{official}"

@@ -148,6 +148,13 @@ def reproduce(reference: Reference) -> tuple[str, list[str]]:
     for part in image.parts:
         if found := _differing(part.labels, here):
             return image.digest, [*found, "not built: its inputs differ here"]
+    # Other tools compress a layer that they push: with it, digests are no longer ours.
+    types = [str(part.manifest["layers"][-1].get("mediaType")) for part in image.parts]
+    if any(kind != layout.LAYER for kind in types):
+        return image.digest, [
+            "pushed by another tool: it compressed the top layer, which changes every "
+            "digest. Copy with nox -s publish, or skopeo copy --all --preserve-digests"
+        ]
     below = [_base(reference, part) for part in image.parts]
     with files.scratch(paths.build_dir()) as folder:
         out, name = folder / "again", said[labels.BASE_NAME]

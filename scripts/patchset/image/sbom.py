@@ -114,6 +114,7 @@ def _vllm(patched: PatchedRelease, arch: Arch, wheel: Path) -> Component:
         name="vllm",
         version=patched.version,
         bom_ref=f"vllm-{arch}",
+        purl=PackageURL("pypi", name="vllm", version=patched.version),
         hashes=_sha256(files.sha256_file(wheel)),
         licenses=[DisjunctiveLicense(id="Apache-2.0")],
         pedigree=Pedigree(ancestors=[ancestor], patches=patches),
