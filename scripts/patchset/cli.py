@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchset import console, files, paths, run_command
+from patchset import console, files, git, paths, run_command
 from patchset.errors import (
     EXIT_DECIDE,
     EXIT_FAILED,
@@ -43,8 +43,23 @@ target_option = click.option(
 )
 
 
+def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        words = ("describe", "--tags", "--always", "--dirty")
+        console.result(f"vllm-mtp-patches {git.text(paths.project_root(), *words)}")
+        context.exit()
+
+
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the tag or commit of this checkout.",
 )
 def cli() -> None:
     """Build patched vLLM wheels and images from pinned releases.

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,6 +125,12 @@ def test_continuous_integration_runs_the_readme_line_in_a_clean_environment(
     )
     assert "PIP_INDEX_URL=https://index.invalid\n" in seen
     assert "PYTHONUNBUFFERED" not in seen
+
+
+def test_the_tool_says_its_version() -> None:
+    command = [sys.executable, "-m", "patchset", "--version"]
+    said = subprocess.check_output(command, cwd=ROOT, text=True)
+    assert re.fullmatch(r"vllm-mtp-patches \S*[0-9a-f]{7,}\S*\n", said)
 
 
 def pins(lock: str) -> dict[str, Version]:
