@@ -11,8 +11,8 @@ from rich.markup import escape
 
 from patchset.errors import PatchsetError, redact
 
-err = Console(stderr=True, highlight=False)
-out = Console(highlight=False)
+err = Console(stderr=True, highlight=False, emoji=False)
+out = Console(highlight=False, emoji=False)
 #: What programs colour their words with.
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Seconds between two lines of progress.

@@ -9,11 +9,22 @@ from pathlib import Path
 import pytest
 
 import registry
-from conftest import APT, SITE, Project, StandIn, replaced, site_files, tar
+from conftest import (
+    APT,
+    SITE,
+    Project,
+    StandIn,
+    build_wheel,
+    replaced,
+    site_files,
+    tar,
+)
+from patchset import files, process
+from patchset.image import buildah as buildah_store
 from patchset.image import debian, labels, layout, skopeo
 from patchset.inputs import lock
 from patchset.inputs.lock import Locked
-from patchset.release import Artifact, load
+from patchset.release import Artifact, load, this_machine
 from patchset.series.apply import PatchedRelease
 
 NAME = "localhost/vllm-mtp-patches:v1.2.0-mtp.1"
@@ -119,6 +130,47 @@ def test_docker_gets_a_folder_that_checks_the_base_itself(
     copied = {p.relative_to(folder / "files") for p in folder.glob("files/**/*.py")}
     assert Path(SITE, "vllm/reader.py") in copied
     assert "parser.cpython-312.pyc" in (folder / "Dockerfile").read_text()
+
+
+def test_a_whole_image_of_the_same_files_is_left_and_another_is_tried_first(
+    packaged: Project,
+    tmp_path: Path,
+    stand_in: StandIn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is downloaded before a small build has shown that buildah can."""
+    stand_in("buildah", f"case $1 in info) echo {tmp_path};; bud) exit 9;; esac")
+    monkeypatch.setenv("PATCHSET_ROOT", str(packaged.root))
+    monkeypatch.setattr(debian, "rootfs", lambda *_: packaged.folder / "series")
+    monkeypatch.setattr(lock, "read", lambda *_: [])
+    monkeypatch.setattr(lock, "gather", lambda *_: pytest.fail("a download"))
+    monkeypatch.setattr(files, "need_space", lambda _: None)  # of a real image
+    patched = PatchedRelease(load("v1.2.0"), "cuda")
+    lock_file = lock.lock_file(patched.pin, "cuda", this_machine())
+    lock_file.touch()
+    said = labels.labels(patched, build_wheel(packaged)) | {
+        labels.ROOTFS_SHA256: files.sha256_file(packaged.folder / "series"),
+        labels.LOCK_SHA256: files.sha256_file(lock_file),
+    }
+    with pytest.raises(process.ProgramError, match="status 9"):
+        debian.build(patched)
+    out = layout.folder(patched)
+    config = layout.dump(
+        {
+            "os": "linux",
+            "architecture": "amd64",
+            "rootfs": {"diff_ids": []},
+            "config": {"Labels": said},
+        }
+    )
+    manifest = {"config": layout.descriptor(config, layout.CONFIG), "layers": []}
+    top = layout.descriptor(layout.dump(manifest), layout.MANIFEST)
+    layout.write(out / "image", top, "v1", [config, layout.dump(manifest)])
+    monkeypatch.setattr(buildah_store, "labels", lambda _: said)
+    assert debian.build(patched) == out
+    monkeypatch.setattr(buildah_store, "labels", lambda _: {})
+    with pytest.raises(process.ProgramError, match="status 9"):
+        debian.build(patched)
 
 
 def test_what_is_begun_instead_is_said_first(

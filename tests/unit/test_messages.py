@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from conftest import Project
-from patchset import errors
+from patchset import console, errors
 
 #: Characters that end a user's part for one parser or another.
 PASSWORDS = ["horse@battery", "horse'battery", 'horse"battery', "horse battery"]
@@ -34,6 +34,11 @@ PLAIN = "see https://docs.example/a and write to somebody@localhost"
 )
 def test_credentials_of_an_address_are_masked(said: str, shown: str) -> None:
     assert errors.redact(said) == shown
+
+
+def test_a_tag_is_no_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    console.result("localhost/a:b: done")
+    assert capsys.readouterr().out == "localhost/a:b: done\n"
 
 
 def test_a_cut_text_does_not_bare_a_password() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """buildah, which runs the steps of a whole image's Dockerfile."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -44,6 +45,21 @@ def build(
             process.run(argv, prefix="buildah", env=env)
         finally:
             clean(folder)
+
+
+def probe(folder: Path) -> None:
+    """Build an image of one small file: shows what else fails at a build's end."""
+    name = "localhost/vllm-mtp-patches-probe"
+    with files.scratch(folder) as context:
+        (context / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /\n")
+        build(folder, context, name, 0)
+    output("buildah", "rmi", name)
+
+
+def labels(tag: str) -> dict[str, str]:
+    """Return the labels of an image in the store; none without one."""
+    said = output("buildah", "inspect", "--type", "image", tag)
+    return json.loads(said)["OCIv1"]["config"].get("Labels") or {} if said else {}
 
 
 def store(tag: str, folder: Path) -> None:

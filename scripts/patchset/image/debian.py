@@ -64,25 +64,38 @@ def announcement(patched: PatchedRelease) -> str:
 def build(patched: PatchedRelease) -> Path:
     """Build an image for this machine's processor, and write it as a layout.
 
-    It is tagged in buildah's storage, too. Returns the image's folder.
+    It is tagged in buildah's storage, too. One of the same files that is in both is
+    left as it is. Returns the image's folder.
     """
     release, target, arch = patched.pin, patched.target, this_machine()
     images, epoch = paths.build_dir() / "images", release.source_date_epoch
     out, name = layout.folder(patched), labels.local(patched)
-    needed = {buildah.storage(): STORAGE[target], images: BUILD[target]}
     locked = locks.read(release, target, arch)
-    files.need_space(needed)
+    wheels = [package.wheel for package in locked]
+    fetched = [w.size for w in wheels if (paths.downloads_dir() / w.file).is_file()]
+    space = BUILD[target] - sum(fetched)
+    needed = {buildah.storage(): STORAGE[target], images: space}
     with files.lock(images / "work"):
         buildah.clean(images)
+        before = (out / "image").is_dir()
+        if not before:
+            files.need_space(needed)
         wheel = overlay.build(patched, arch)
         base = rootfs(target, arch, epoch)
         base_sum = files.sha256_file(base)
-        wheels = locks.gather(locked)
         lock = locks.lock_file(release, target, arch)
         said = labels.labels(patched, wheel) | {
             labels.ROOTFS_SHA256: base_sum,
             labels.LOCK_SHA256: files.sha256_file(lock),
         }
+        if before:
+            (built,) = layout.load(out / "image").parts
+            if said.items() <= buildah.labels(name).items() & built.labels.items():
+                console.note(f"{name} has been built of the same files")
+                return out
+            files.need_space(needed)
+        buildah.probe(images)
+        gathered = locks.gather(locked)
         options = [f"--label={key}={value}" for key, value in said.items()]
         options += [f"--build-arg=TARGET={target}", f"--target={target}"]
         if target == "cpu":
@@ -91,7 +104,7 @@ def build(patched: PatchedRelease) -> Path:
             preload += ":/opt/venv/lib/libiomp5.so" if arch == "x86_64" else ""
             options += [f"--build-arg=PRELOAD={preload}"]
         with files.scratch(images) as context:
-            fill(context, base, wheel, locked, wheels)
+            fill(context, base, wheel, locked, gathered)
             buildah.build(images, context, name, epoch, options)
         with files.lock(out), files.atomic_folder(out) as temp:
             buildah.store(name, temp)
