@@ -133,14 +133,14 @@ def _refreshed(outcome: Outcome, release: str) -> None:
 @cli.command("export")
 @release_argument
 def export_command(release: str | None) -> None:
-    """Write one patch of RELEASE's whole series for an installed vLLM, with sums.
+    """Write one patch of RELEASE's whole series, for an installed vLLM or an image.
 
-    build/export/vllm-VERSION-mtp.N.patch, and the sums of the files before and after.
-    docs/patching.md shows how patch and sha256sum use them.
+    build/export/RELEASE has the patch, the sums of the files before and after,
+    patch-vllm.sh, which applies and undoes it, and a Dockerfile.
     """
     from patchset.series.export import export
 
-    console.result(*export(load(release)))
+    console.result(export(load(release)))
 
 
 @cli.command("rebase")

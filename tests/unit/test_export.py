@@ -1,75 +1,486 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The combined patch, by the two recipes of docs/patching.md as they stand there."""
+"""The exported patch, and the program that applies and undoes it, in each state of an
+installed vLLM, which is really made.
+"""
 
-import re
+import os
 import shutil
+import signal
 import subprocess
+import sys
+import venv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from conftest import APT, Project
-from patchset import paths
+from conftest import (
+    APT,
+    NEW_FILE,
+    PARSER,
+    SOURCE,
+    Project,
+    StandIn,
+    diff_line,
+    lay,
+    make_sdist,
+    release_toml,
+)
 
-pytestmark = pytest.mark.skipif(shutil.which("patch") is None, reason=f"{APT}patch")
-ROOT = paths.project_root()
-NAME = "vllm-1.2.0-mtp.1"
+STOCK = {
+    **{name: text for name, text in SOURCE.items() if name.startswith("vllm/")},
+    "vllm/serve/api.py": PARSER,
+    "vllm/serve/gone.py": "GONE = 1\n",
+    "vllm/table.json": "[1]\n",
+}
+CHANGED = ("vllm/parser.py", "vllm/serve/api.py")
+NEW = ("vllm/fresh/reader.py", "vllm/reader.py")
+PATCHED = STOCK | dict.fromkeys(CHANGED, PARSER.replace("line 5\n", "five\n"))
+PATCHED |= dict.fromkeys(NEW, "READ = 1\n")
+del PATCHED["vllm/serve/gone.py"]
+#: The next revision of the same patch.
+REVISED = PATCHED | {"vllm/reader.py": "READ = 2\n"}
+REVISED |= {"vllm/parser.py": PARSER.replace("line 5\n", "5\n")}
+DELETED = (
+    "diff --git a/vllm/serve/gone.py b/vllm/serve/gone.py\ndeleted file mode 100644\n"
+    "--- a/vllm/serve/gone.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-GONE = 1\n"
+)
+#: What the program and the tools need beside sh.
+PROGRAMS = """
+awk cat chmod cp cut dirname env grep head ls mkdir mv python3 rm rmdir sed sha256sum
+sort tail
+"""
 
 
-def recipes(made: Path) -> dict[str, str]:
-    """Return the page's commands, on a made-up release and folder, and the
-    Dockerfile's.
-    """
-    text = (ROOT / "docs/patching.md").read_text()
-    text = text.partition("## One patch for an installed vLLM")[2]
-    text = re.sub(r"vllm-\d[\d.]+-mtp\.1", NAME, text)
-    shell, *_ = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
-    by_hand = re.findall(r"(?m)^\$ (.*\n(?:    .*\n)*)", shell)
-    assert len(by_hand) == 4
-    place, folder, put_in, take_out = by_hand
-    assert place.startswith("made=$PWD/build/export/") and folder.startswith("cd ")
-    place = f"made={made}\n"
-    docker = made.with_name("Dockerfile").read_text()
-    run = docker.rpartition("\nRUN cd ")[2].replace("\\\n", "").partition(" && ")[2]
-    assert "/usr/local/lib/python3.12/dist-packages" in docker
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Export a series that changes, adds and deletes files."""
+    root = tmp_path_factory.mktemp("exported")
+    project = Project(root / "checkout", root)
+    sdist = make_sdist(root, {**STOCK, "tests/test_parser.py": PARSER})
+    pin = {"release.toml": release_toml(sdist), "series": ""}
+    lay(project.folder, pin)
+    lay(project.root, {"noxfile.py": "", "tests/patches/test_one.py": ""})
+    changed = (*CHANGED, "tests/test_parser.py")
+    diffs = [diff_line(5, "five", path) for path in changed] + [DELETED]
+    diffs += [NEW_FILE.replace("vllm/reader.py", path) for path in NEW]
+    project.add_patch("first.diff", "".join(diffs))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PATCHSET_ROOT", str(project.root))
+        environment.setenv("PATCHSET_DOWNLOADS", str(root))
+        environment.delenv("PATCHSET_BUILD_DIR", raising=False)
+        project.run("refresh")
+        return Path(project.run("export").stdout.strip())
+
+
+@pytest.fixture(params=["patch", "git"])
+def tools(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Make a PATH that has one of the two programs which apply a patch."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    for name in (*PROGRAMS.split(), request.param):
+        # The python3 on the PATH may be a script, such as pyenv's.
+        program = sys.executable if name == "python3" else shutil.which(name)
+        if not program:
+            pytest.skip(f"{APT}{name}")
+        (folder / name).symlink_to(program)
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Make a folder like site-packages."""
+    return lay(tmp_path / "site packages", STOCK)
+
+
+SH = shutil.which("dash") or "/bin/sh"
+
+
+def run(
+    exported: Path, action: str, *arguments: object, before: tuple[str, ...] = ()
+) -> tuple[int, str]:
+    """Run the program; its exit status and its one sentence."""
+    argv = [*before, SH, str(exported / "patch-vllm.sh"), action, *map(str, arguments)]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    said = done.stdout + done.stderr
+    assert said.count("\n") == 1, said
+    return done.returncode, said
+
+
+def tree(site: Path) -> dict[str, str]:
+    """Return what is in a folder: the texts of files, and what else there is."""
     return {
-        "shell": place + put_in,
-        "docker": run.replace("/opt/mtp", str(made.parent)),
-        "undo": place + take_out,
+        file.relative_to(site).as_posix(): (
+            f"-> {file.readlink()}"
+            if file.is_symlink()
+            else file.read_text()
+            if file.is_file()
+            else "an empty folder"
+        )
+        for file in site.rglob("*")
+        if not file.is_dir() or not any(file.iterdir())
     }
 
 
-@pytest.mark.parametrize("which", ["shell", "docker"])
-def test_the_combined_patch_goes_in_once_and_out_again(
-    packaged: Project, official: Path, which: str
+ALL = STOCK | PATCHED
+
+
+def series_of(files: dict[str, str]) -> dict[str, str]:
+    """Return those of the files that the series changes, adds or deletes."""
+    return {
+        path: text
+        for path, text in files.items()
+        if STOCK.get(path) != PATCHED.get(path)
+    }
+
+
+def umount(place: Path) -> None:
+    subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
+
+
+def mount(place: Path, *options: str) -> None:
+    argv = ["/bin/mount", *options, str(place)]
+    if subprocess.run(argv, capture_output=True).returncode:
+        pytest.skip("mounting takes root")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """Make a disk of its own, large until it is mounted again."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount(place, "-t", "tmpfs", "-o", "size=64m", "tmpfs")
+    yield place
+    umount(place)
+
+
+#: For each state: what apply, undo and state answer, the exit status and words of the
+#: sentence. With 0, apply and undo have done it; else nothing has changed.
+Answers = tuple[tuple[int, str], tuple[int, str], tuple[int, str]]
+LEFT = "stock, but with {} files that an earlier patch left: "
+
+
+def refused(words: str) -> Answers:
+    return (1, words), (1, words), (1, words)
+
+
+STATES: dict[str, Answers] = {
+    "stock": ((0, "patched: "), (0, "nothing to undo"), (3, "stock: ")),
+    "patched": ((0, "already patched: "), (0, "stock again: "), (0, "patched: ")),
+    "half applied": ((0, "patched: "), (0, "stock again: "), (1, "half patched")),
+    "half undone": ((0, "patched: "), (0, "stock again: "), (1, "half patched")),
+    "left by it": (
+        (0, "patched, with 2 files of an earlier patch replaced: "),
+        (0, "stock again, with 2 files of an earlier patch removed: "),
+        (1, LEFT.format(2)),
+    ),
+    "left by another revision": (
+        (0, "patched, with 2 files of an earlier patch replaced: "),
+        (0, "stock again, with 2 files of an earlier patch removed: "),
+        (1, LEFT.format(2)),
+    ),
+    "another revision": refused("or of another revision of the patch"),
+    "another release": refused("this is vLLM 1.3.0, not 1.2.0: "),
+    "changed by hand": refused("1 of 5 files of vLLM 1.2.0"),
+    "a file missing": refused("such as vllm/parser.py, are changed by something"),
+    "symbolic links": ((1, "links: run UV_LINK_M"), (0, "nothing"), (3, "stock: ")),
+    "hard links": ((0, "patched: "), (0, "nothing to undo"), (3, "stock: ")),
+    "no right": ((1, "vllm: Permission denied"), (0, "nothing"), (3, "stock: ")),
+    "no right below": ((1, "no right to write in vllm/s"), (0, "no"), (3, "stock: ")),
+    "read-only": ((1, "vllm: Read-only file system"), (0, "no"), (3, "stock: ")),
+    "not replaceable": ((1, "api.py cannot be replaced"), (0, "no"), (3, "stock: ")),
+    "a development version": ((0, "patched: "), (0, "nothing"), (3, "stock: ")),
+    "a repository": ((0, "patched: "), (0, "nothing to undo"), (3, "stock: ")),
+    "odd settings": ((0, "patched: "), (0, "nothing to undo"), (3, "stock: ")),
+    "a patched wheel": ((0, "already"), (1, "wheel is installed"), (0, "patched: ")),
+    "no vLLM": ((2, "there is no vLLM"), (2, "no vLLM"), (2, "no vLLM")),
+}
+#: Runs a program as root without root's right to write everywhere.
+UNPRIVILEGED = ("/usr/bin/setpriv", "--bounding-set=-dac_override")
+
+
+def make(state: str, site: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """Bring a stock vLLM into a state; what the program is run by."""
+    files: dict[str, str] = {}
+    match state:
+        case "patched" | "a patched wheel":
+            files = PATCHED
+        case "half applied":
+            files = {path: PATCHED[path] for path in (*NEW, CHANGED[0])}
+        case "half undone":
+            files = {path: PATCHED[path] for path in CHANGED}
+        case "left by it":
+            files = {path: PATCHED[path] for path in NEW}
+        case "left by another revision":
+            files = {path: REVISED[path] for path in NEW}
+        case "another revision":
+            files = REVISED
+        case "another release":
+            version = STOCK["vllm/_version.py"].replace("1.2.0", "1.3.0")
+            files = {"vllm/_version.py": version, "vllm/parser.py": "parser of 1.3.0\n"}
+        case "changed by hand":
+            files = {"vllm/parser.py": PARSER + "more\n"}
+        case "a development version":
+            version = STOCK["vllm/_version.py"].replace("1.2.0", "1.2.1.dev3+g0123")
+            files = {"vllm/_version.py": version}
+    lay(site, files)
+    if files == PATCHED:
+        (site / "vllm/serve/gone.py").unlink()
+    match state:
+        case "a patched wheel":
+            lay(site, {"vllm-1.2.0+mtp.1.dist-info/patchset.json": "{}"})
+        case "a file missing":
+            (site / "vllm/parser.py").unlink()
+        case "symbolic links" | "hard links":
+            cache = shutil.copytree(site, site.with_name("cache"))
+            for file in filter(Path.is_file, site.rglob("*")):
+                file.unlink()
+                way = "symlink_to" if state == "symbolic links" else "hardlink_to"
+                getattr(file, way)(cache / file.relative_to(site))
+        case "no right" | "no right below":
+            (site / "vllm" / ("serve" if "below" in state else "")).chmod(0o555)
+            if os.geteuid() == 0:
+                if subprocess.run([*UNPRIVILEGED, "/bin/true"]).returncode:
+                    pytest.skip("no setpriv")
+                return UNPRIVILEGED
+        case "read-only":
+            mount(site, "--bind", str(site))
+            mount(site, "-o", "remount,bind,ro")
+        case "not replaceable":
+            mount(file := site / "vllm/serve/api.py", "--bind", str(file))
+        case "a repository" | "odd settings":
+            git = shutil.which("git", path=os.defpath) or pytest.skip(f"{APT}git")
+            subprocess.run([git, "init", "-q", str(site.parent)], check=True)
+            if state == "odd settings":
+                monkeypatch.setenv("HOME", str(site.parent))
+                text = "[core]\nautocrlf = true\n[apply]\nignoreWhitespace = change\n"
+                lay(site.parent, {".gitconfig": text})
+                monkeypatch.setenv("GIT_DIR", str(site.parent / ".git"))
+                monkeypatch.setenv("POSIXLY_CORRECT", "1")
+                monkeypatch.setenv("TMPDIR", "/nowhere")
+                monkeypatch.setenv("CDPATH", "/")
+        case "no vLLM":
+            shutil.rmtree(site / "vllm")
+    return ()
+
+
+@pytest.mark.parametrize("action", ["apply", "undo"])
+@pytest.mark.parametrize("state", STATES)
+def test_each_state_is_ended_or_left(
+    exported: Path,
+    tools: Path,
+    site: Path,
+    state: str,
+    action: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The series has a new file, and one that no wheel has."""
-    packaged.run("refresh")
-    patch, *_ = packaged.run("export").stdout.splitlines()
-    assert Path(patch).name == f"{NAME}.patch"
-    recipe = recipes(Path(patch).with_suffix(""))
+    before = make(state, site, monkeypatch)
+    found = tree(site)
+    rest = {path: text for path, text in found.items() if path not in series_of(ALL)}
+    goal = PATCHED if action == "apply" else STOCK
+    apply, undo, shown = STATES[state]
+    status, words = apply if action == "apply" else undo
+    try:
+        said = run(exported, "state", site, before=before)
+        assert said[0] == shown[0] and shown[1] in said[1], said
+        assert tree(site) == found
+        for again in range(2):
+            said = run(exported, action, site, before=before)
+            assert said[0] == status, said
+            assert words in said[1] or (again and not status), said
+            changed = not status and said[1].split()[0] not in ("nothing", "already")
+            assert tree(site) == (rest | series_of(goal) if changed else found), said
+            found = tree(site)
+    finally:
+        if state == "read-only":
+            umount(site)
+        elif state == "not replaceable":
+            umount(site / "vllm/serve/api.py")
+    if state == "hard links":
+        assert tree(site.with_name("cache")) == STOCK
 
-    def run(name: str) -> subprocess.CompletedProcess[str]:
-        argv = ["sh", "-c", recipe[name]]
-        return subprocess.run(argv, cwd=official, capture_output=True, text=True)
 
-    def files() -> dict[Path, bytes]:
-        return {file: file.read_bytes() for file in official.rglob("*.py")}
+@pytest.mark.parametrize("stop", ["INT", "TERM", "KILL"])
+@pytest.mark.parametrize("action", ["apply", "undo"])
+def test_it_is_stopped_at_each_of_its_steps(
+    exported: Path,
+    site: Path,
+    action: str,
+    stop: str,
+    tmp_path: Path,
+    stand_in: StandIn,
+) -> None:
+    """Nothing has changed; after a kill, the next run ends or undoes what was begun."""
+    start, goal = (STOCK, PATCHED) if action == "apply" else (PATCHED, STOCK)
+    count, at = tmp_path / "count", tmp_path / "at"
+    for name in ("cp", "mv", "rm"):
+        # Before what it does, or behind it.
+        step = f"echo >>{count}; ! cmp -s {count} {at} || kill -{stop} 0"
+        stand_in(
+            name, f'{step}\n{shutil.which(name)} "$@"\nended=$?\n{step}; exit $ended'
+        )
 
-    before = files()
-    first = run(which)
-    assert first.returncode == 0 and "already" not in first.stdout, first.stderr
-    assert (official / "vllm/reader.py").read_text() == "READ = 1\n"
-    assert not (official / "tests").exists()
-    after = files()
-    again = run(which)
-    assert (again.returncode, again.stdout) == (0, "already applied\n")
-    assert files() == after
-    assert run("undo").returncode == 0 and files() == before
-    # Another release is refused by the sums, and so is half of the patch.
-    for text in (b"more\n", after[official / "vllm/parser.py"]):
-        (official / "vllm/parser.py").write_bytes(text)
-        changed = files()
-        refused = run(which)
-        assert refused.returncode and "already" not in refused.stdout
-        assert files() == changed
+    def stopped(point: int) -> tuple[int, str]:
+        shutil.rmtree(site)
+        lay(site, start)
+        count.write_text("")
+        at.write_text("\n" * point)
+        argv = [SH, str(exported / "patch-vllm.sh"), action, str(site)]
+        done = subprocess.run(
+            argv, capture_output=True, text=True, start_new_session=True
+        )
+        return done.returncode, done.stderr
+
+    assert stopped(0) == (0, "") and tree(site) == goal
+    for point in range(1, count.read_text().count("\n") + 1, 4):
+        ended, said = stopped(point)
+        if stop == "KILL":
+            assert ended == -signal.SIGKILL
+            again, wanted = [("apply", PATCHED), ("undo", STOCK)][point // 4 % 2]
+            assert run(exported, again, site)[0] == 0
+            assert tree(site) == wanted
+        elif ended:
+            assert ended == {"INT": 130, "TERM": 143}[stop], (point, said)
+            assert said == "patch-vllm.sh: interrupted: nothing is changed\n"
+            assert tree(site) == start
+        else:
+            assert tree(site) == goal
+
+
+@pytest.mark.parametrize("action", ["apply", "undo"])
+def test_a_full_disk_changes_nothing(
+    exported: Path, tools: Path, disk: Path, action: str
+) -> None:
+    start, goal = (STOCK, PATCHED) if action == "apply" else (PATCHED, STOCK)
+    seen = set()
+    for pages in range(0, 80, 3):
+        site = lay(disk / str(pages), start)
+        size = shutil.disk_usage(disk).used + pages * 4096
+        mount(disk, "-o", f"remount,size={size}")
+        status, said = run(exported, action, site)
+        assert tree(site) == (start if status else goal), said
+        assert not status or "No space left" in said, said
+        seen.add(status)
+        mount(disk, "-o", "remount,size=64m")
+        shutil.rmtree(site)
+    assert seen == {0, 1}
+
+
+def test_two_runs_at_once(exported: Path, site: Path, stand_in: StandIn) -> None:
+    fifo, mv = site.with_name("fifo"), f'exec {shutil.which("mv")} "$@"'
+    os.mkfifo(fifo)
+    stand_in("mv", f"read -r line <{fifo}\n{mv}")
+    argv = [SH, str(exported / "patch-vllm.sh"), "apply", str(site)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as first:
+        with fifo.open("w"):  # the first waits at its first file
+            for action in ("apply", "undo"):
+                status, said = run(exported, action, site)
+                assert status == 1 and f"process {first.pid} is at work" in said
+            stand_in("mv", mv)
+        assert first.wait() == 0
+    assert tree(site) == PATCHED
+
+
+def test_modes_and_bytecode(exported: Path, site: Path) -> None:
+    parser, cached = site / "vllm/parser.py", site / "vllm/__pycache__"
+    lay(cached, {"parser.cpython-312.pyc": "old", "other.cpython-312.pyc": "other"})
+    parser.chmod(0o664)
+    (site / "vllm/serve/api.py").chmod(0o775)
+    assert run(exported, "apply", site, before=("/bin/sh", "-c", 'umask 77; "$@"', "-"))
+    changed = (*CHANGED, *NEW, "vllm/fresh")
+    modes = [(site / file).stat().st_mode & 0o777 for file in changed]
+    assert modes == [0o664, 0o775, 0o644, 0o644, 0o755]
+    assert [file.name for file in cached.iterdir()] == ["other.cpython-312.pyc"]
+
+
+def test_what_it_cannot_do_is_said(
+    exported: Path, tools: Path, site: Path, tmp_path: Path
+) -> None:
+    found = tree(site)
+    alone = shutil.copytree(exported, tmp_path / "copy")
+    (patch,) = alone.glob("*.patch")
+    whole = patch.read_text()
+    for damaged in (whole[:-90], whole.replace("+five", "+six"), ""):
+        patch.write_text(damaged)
+        status, said = run(alone, "apply", site)
+        assert status == 1 and "nothing is changed" in said and tree(site) == found
+    patch.unlink()
+    status, said = run(alone, "apply", site)
+    assert status == 2 and "copy the whole folder" in said
+    for tool in ("patch", "git"):
+        (tools / tool).unlink(missing_ok=True)
+    assert run(exported, "apply", site)[0] == 1 and tree(site) == found
+    help_, wrong = (
+        subprocess.run([exported / "patch-vllm.sh", *words], capture_output=True)
+        for words in (["--help"], ["apply", "one", "two"])
+    )
+    assert (help_.returncode, help_.stdout) == (0, wrong.stderr)
+    assert wrong.returncode == 2 and b"usage: patch-vllm.sh" in wrong.stderr
+
+
+def test_it_finds_what_python_imports(
+    exported: Path, tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editable install, too; and not what lies in the folder it is started in."""
+    monkeypatch.chdir(lay(tmp_path / "here", {"vllm/__init__.py": ""}))
+    venv.create(tmp_path / "venv")
+    checkout = lay(tmp_path / "checkout", STOCK)
+    (purelib,) = (tmp_path / "venv/lib").glob("python*/site-packages")
+    python = tmp_path / "venv/bin/python"
+    assert run(exported, "state", python) == (
+        2,
+        f"patch-vllm.sh: {python} finds no vLLM: name its folder, or another Python\n",
+    )
+    lay(purelib, {"editable.pth": f"{checkout}\n"})
+    for place in (tmp_path / "venv", python, checkout, checkout / "vllm"):
+        assert run(exported, "apply", place)[0] == 0
+        assert tree(checkout) == PATCHED
+        assert run(exported, "undo", place)[0] == 0
+        assert tree(checkout) == STOCK
+
+
+def test_the_dockerfile_needs_no_network(
+    exported: Path, tools: Path, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks for no package where patch or git is, and fails where neither is."""
+    base, copied = (exported / "Dockerfile").read_text().split("COPY ")
+    assert base.endswith("ARG BASE=registry.example/pkg:v1.2.0\nFROM ${BASE}\n")
+    files, line = copied.split(" /opt/mtp/\nRUN ")
+    names = {file for word in files.split() for file in exported.glob(word)}
+    assert {file.name for file in exported.iterdir()} - {"Dockerfile"} == {
+        file.name for file in names
+    }
+    line = line.replace("\\\n", "").replace("sh /opt/mtp", f"{SH} {exported}")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    for _ in range(2):
+        done = subprocess.run([SH, "-c", line], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        assert tree(site) == PATCHED
+    shutil.rmtree(site)
+    lay(site, STOCK)
+    for tool in ("patch", "git"):
+        (tools / tool).unlink(missing_ok=True)
+    done = subprocess.run([SH, "-c", line], capture_output=True, text=True)
+    assert done.returncode == 1 and "apt-get" in done.stderr and tree(site) == STOCK
+
+
+def test_a_folder_for_each_release(packaged: Project) -> None:
+    packaged.pin_next("1.3.0\n", paths=("vllm/parser.py",))
+    exported = [
+        Path(packaged.run("export", release).stdout.strip())
+        for release in ("v1.2.0", "v1.3.0", "v1.2.0")
+    ]
+    assert [folder.name for folder in exported] == ["v1.2.0", "v1.3.0", "v1.2.0"]
+    toml = packaged.folder / "release.toml"
+    toml.write_text(toml.read_text().replace("revision = 1", "revision = 2"))
+    packaged.run("export", "v1.2.0")
+    assert sorted(file.name for file in exported[0].iterdir()) == [
+        "Dockerfile",
+        "patch-vllm.sh",
+        "vllm-1.2.0-mtp.2.after.sha256",
+        "vllm-1.2.0-mtp.2.before.sha256",
+        "vllm-1.2.0-mtp.2.patch",
+    ]

@@ -279,7 +279,7 @@ def test_the_next_run_ends_right(
     assert done.returncode == 0, done.stderr
     wanted = made(right, folder)
     count = int(done.stderr.rpartition("renames: ")[2])
-    assert wanted and count >= 3
+    assert wanted and count >= 1
     for number, sign in enumerate(KILLS):
         root = shutil.copytree(released.root, disk / str(number))
         if failure == "full disk":

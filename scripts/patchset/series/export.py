@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One patch of a whole series, for an installed vLLM."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,38 +13,33 @@ from patchset.series.commits import DIFF
 from patchset.series.read import read_series
 from patchset.series.state import STOCK_REF
 
-#: Puts the patch into the official image; a second run changes nothing.
-_DOCKERFILE = """\
-FROM {image}
-RUN apt-get update && apt-get install --yes --no-install-recommends patch
-COPY {name}.* /opt/mtp/
-RUN cd /usr/local/lib/python3.12/dist-packages && set -- /opt/mtp/{name} && \\
-    if sha256sum -c --status $1.after.sha256; then echo already applied; else \\
-    sha256sum -c --quiet $1.before.sha256 && \\
-    patch -p1 --fuzz=0 --forward --batch -i $1.patch && \\
-    sha256sum -c --quiet $1.after.sha256; fi
-"""
+#: What goes with every patch: the program that applies it, and a Dockerfile.
+_EXPORTED = Path(__file__).with_name("exported")
 
 
-def export(release: Release) -> list[Path]:
-    """Write one patch of the whole series for an installed vLLM, and its sums.
+def export(release: Release) -> Path:
+    """Write one patch of the whole series, and what applies it; the folder.
 
-    ``build/export/vllm-VERSION-mtp.N.patch``, ``.before.sha256`` for the files that it
-    changes, ``.after.sha256`` for those that it leaves, and a ``Dockerfile`` that
-    patches the official image with them.
+    ``build/export/RELEASE`` has ``vllm-VERSION-mtp.N.patch``, ``.before.sha256`` for
+    the files that it changes, ``.after.sha256`` for those that it leaves,
+    ``patch-vllm.sh``, which applies and undoes it, and a ``Dockerfile`` that has it
+    patch an image.
     """
-    name = f"vllm-{release.version}-mtp.{release.revision}"
-    folder = paths.build_dir() / "export"
+    folder = paths.build_dir() / "export" / release.name
     found = [c for c in changes(release) if c.path.startswith("vllm/")]
+    before = [replace(c, content=c.stock) for c in found]
     with replayed(read_series(release)) as tree:
         diff = git.run(tree, "diff", *DIFF, STOCK_REF, "HEAD", "--", "vllm").decode()
-    before = [replace(c, content=c.stock) for c in found if c.stock is not None]
     made = {
-        f"{name}.patch": diff,
-        f"{name}.before.sha256": patched_files.text(patched_files.sums_of(before)),
-        f"{name}.after.sha256": patched_files.text(patched_files.sums_of(found)),
-        "Dockerfile": _DOCKERFILE.format(image=release.image, name=name),
+        "patch": diff,
+        "before.sha256": patched_files.text(patched_files.sums_of(before)),
+        "after.sha256": patched_files.text(patched_files.sums_of(found)),
     }
-    with files.lock(folder):
-        files.write_all({folder / file: text for file, text in made.items()})
-    return [folder / file for file in made]
+    with files.lock(folder), files.atomic_folder(folder) as new:
+        shutil.copy(_EXPORTED / "patch-vllm.sh", new)
+        dockerfile = (_EXPORTED / "Dockerfile").read_text(encoding="utf-8")
+        (new / "Dockerfile").write_text(dockerfile.replace("@IMAGE@", release.image))
+        for kind, text in made.items():
+            file = new / f"vllm-{release.version}-mtp.{release.revision}.{kind}"
+            file.write_text(text, encoding="utf-8")
+    return folder
