@@ -26,10 +26,10 @@ class Application:
     it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reasoning: str = "qwen3", template: Path = QWEN35) -> None:
         self.prompt = ""
-        options = ("--chat-template", str(QWEN35), "--trust-request-chat-template")
-        self.app = harness.application("qwen3", "qwen3_coder", *options)
+        options = ("--chat-template", str(template), "--trust-request-chat-template")
+        self.app = harness.application(reasoning, "qwen3_coder", *options)
         engine = self.app.state.engine_client
         generate = engine.generate
 
@@ -78,5 +78,5 @@ class Application:
         return self.prompt.rpartition("<|im_start|>assistant\n")[0]
 
 
-#: The application, made once.
+#: The application, made once for a reasoning parser and a template.
 application = functools.cache(Application)
