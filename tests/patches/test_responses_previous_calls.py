@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of responses-previous-calls: a call of the response that
-``previous_response_id`` names is in the prompt of the next one.
+"""Proof of responses-previous-calls: calls and thoughts of the response that
+``previous_response_id`` names are in the prompt of the next one.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import harness
-from application import application
+from application import QWEN35, Application, application
 from conformance.host.engine import MODEL
 from harness import TOOLS, call
 
@@ -25,12 +25,15 @@ ASK = {
 READ = call("read", ("path", "/a"))
 
 
-def ask(said: str, end: str = "stop", **fields: Any) -> dict[str, Any]:
+def ask(
+    said: str, end: str = "stop", served: Application | None = None, **fields: Any
+) -> dict[str, Any]:
     """The response to a request for which the model says this."""
+    app = (served or application()).app
     body = {"model": MODEL, **ASK, **fields}
     width = 1 if fields.get("stream") else 100_000
     status, answer = harness.post(
-        application().app, PATH, body, harness.script(said, width, end)
+        app, PATH, body, harness.script(said, width, end)
     )
     assert status == 200, answer
     if not fields.get("stream"):
@@ -86,3 +89,36 @@ def test_answer_without_a_call() -> None:
     first = ask("It is there.")
     ask("Fine.", previous_response_id=first["id"], input="Thanks.")
     assert [one.strip() for one in turns()] == ["Read it.", "It is there.", "Thanks."]
+
+
+@pytest.fixture(scope="module")
+def thinking(tmp_path_factory: pytest.TempPathFactory) -> Application:
+    """The application with a template that opens the reasoning."""
+    path = tmp_path_factory.mktemp("template") / "thinking.jinja"
+    opens = "if enable_thinking is not defined or enable_thinking"
+    template = QWEN35.read_text()
+    closes = "if enable_thinking is defined and enable_thinking is true"
+    assert template.count(closes) == 1
+    path.write_text(template.replace(closes, opens))
+    return Application("qwen3", path)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("text", ["", "I read it.\n\n"])
+def test_thoughts_are_as_the_client_carries_them(
+    thinking: Application, text: str, stream: bool
+) -> None:
+    said = f"I look.\n</think>\n\n{text}{READ}"
+    first = ask(said, served=thinking, stream=stream)
+    assert first["output"][0]["type"] == "reasoning"
+    name = {"previous_response_id": first["id"]}
+    second = ask(said, served=thinking, input=result(first), **name)
+    stored = thinking.history
+    assert stored.count("I look.") == 1
+    items = [{"role": "user", "content": ASK["input"]}, *first["output"]]
+    items += result(first)
+    ask("Fine.", served=thinking, input=items)
+    assert thinking.history == stored
+    name = {"previous_response_id": second["id"]}
+    ask("Fine.", served=thinking, input=result(second), **name)
+    assert thinking.history.count("I look.") == 2
