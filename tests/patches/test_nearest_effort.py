@@ -51,13 +51,16 @@ def test_endpoints(served: Application, path: str, body: dict[str, Any]) -> None
     assert served.prompt.startswith("[xhigh]<|im_start|>user\nDo it.<|im_end|>\n")
 
 
-def test_tokens_are_counted_alike(served: Application) -> None:
-    body = {"messages": [USER], "output_config": {"effort": "high"}}
-    status, counted = served.post("/v1/messages/count_tokens", body)
-    if status == 404:
-        pytest.skip("this release counts no tokens of a request")
-    answer = served.json("/v1/messages", {**body, "max_tokens": 9})
-    assert json.loads(counted)["input_tokens"] == answer["usage"]["input_tokens"]
+def test_tokens_are_counted(served: Application) -> None:
+    counts = []
+    for effort in ("high", "xhigh"):
+        body = {"messages": [USER], "output_config": {"effort": effort}}
+        status, counted = served.post("/v1/messages/count_tokens", body)
+        if status == 404:
+            pytest.skip("this release counts no tokens of a request")
+        counts.append((status, counted))
+    assert counts[0] == counts[1]
+    assert counts[0][0] == 200
 
 
 @pytest.mark.parametrize(
