@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of nearest-effort: a reasoning effort that the chat template refuses is rendered
-as the nearest that it takes.
+"""Proof of nearest-effort: a reasoning effort that the chat template refuses is
+rendered as the nearest that it takes.
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest

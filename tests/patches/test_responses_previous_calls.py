@@ -32,9 +32,7 @@ def ask(
     app = (served or application()).app
     body = {"model": MODEL, **ASK, **fields}
     width = 1 if fields.get("stream") else 100_000
-    status, answer = harness.post(
-        app, PATH, body, harness.script(said, width, end)
-    )
+    status, answer = harness.post(app, PATH, body, harness.script(said, width, end))
     assert status == 200, answer
     if not fields.get("stream"):
         whole: dict[str, Any] = json.loads(answer)
