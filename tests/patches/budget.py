@@ -138,8 +138,9 @@ def _processor(
     )
     processor = ThinkingTokenBudgetLogitsProcessor(server, _CPU, False)
     shared: list[int] = []
-    # It lets one token more through than the later releases do.
-    params.thinking_token_budget = max(0, params.thinking_token_budget - 1)
+    if not getattr(params, "thinks_before_answer", False):
+        # Stock lets one token more through than the later releases do.
+        params.thinking_token_budget = max(0, params.thinking_token_budget - 1)
     update = [_added(prompt, shared, params)]
 
     def enforce(output: list[int], draft: list[int], logits: torch.Tensor) -> None:

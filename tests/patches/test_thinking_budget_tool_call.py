@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of thinking-budget-tool-call: a call that begins inside the reasoning ends what
-the budget counts (D8).
+the budget counts, and tags in the answer start nothing (D8).
 
-For reasoning parser ``qwen3``, for every pair of parsers that the reader serves, and
-for requests that may call tools; for all others the budget is stock's.
+For reasoning parser ``qwen3`` and every pair of parsers that the reader serves; a call
+ends it for requests that may call tools. For all others the budget is stock's.
 """
 
 from collections.abc import Callable
@@ -64,6 +64,16 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Decode:
 
 
 TURN = "<|im_start|>assistant\n"
+#: Longer than any budget here.
+TEXT = " and a good deal more text follows, whatever a budget says" * 4
+ANSWER = ids("</think>\n\nReasoning stands between <think> and </think>." + TEXT)
+
+
+def written(value: str) -> list[int]:
+    """A call whose value is this, and text."""
+    return ids("\n" + call("write", ("path", "/a"), ("content", value + TEXT)))
+
+
 SOFT_END = "Stop.</think>"
 #: A script, its budget beyond the thought's tokens, and what else is not as usual; the
 #: output is the script.
@@ -78,6 +88,32 @@ WHOLE: dict[str, tuple[list[int], tuple[int, ...], dict[str, Any]]] = {
     ),
     "a longer end": (THOUGHT + CALL, (4,), {"end": SOFT_END}),
     "a required call": (THOUGHT + CALL, (4,), {"tool_choice": "required"}),
+    "tag in a value": (THOUGHT + ids("</think>\n") + written("See <think>"), (8,), {}),
+    "tag begins a value": (THOUGHT + ids("</think>\n") + written("<think>"), (8,), {}),
+    "tag in a call that ends the reasoning": (THOUGHT + written("a <think>"), (8,), {}),
+    "tags in a value": (
+        THOUGHT + ids("</think>") + written("<think>\na</think>\n\n<think>\n"),
+        (8,),
+        {},
+    ),
+    "tag in an answer": (THOUGHT + ANSWER, (8,), {}),
+    "tag in an answer, no tools": (THOUGHT + ANSWER, (8,), {"tool_choice": None}),
+    "tag in an answer, a longer end": (THOUGHT + ANSWER, (8,), {"end": SOFT_END}),
+    "tag in an answer behind a call": (
+        THOUGHT + CALL + ids("\nThe <think> tag." + TEXT),
+        (8,),
+        {},
+    ),
+    "tag behind reasoning that the prompt closed": (
+        ids("The tag <think> opens it." + TEXT),
+        (0, 8),
+        {"prompt": OPEN + "\n</think>\n\n"},
+    ),
+    "tag in an answer without reasoning": (
+        ids("The tag <think> opens it." + TEXT),
+        (0,),
+        {"prompt": TURN},
+    ),
 }
 
 
@@ -108,6 +144,8 @@ CUT: dict[str, tuple[list[int], int, dict[str, Any]]] = {
     # A model that may not call thinks no longer.
     "no tools": (THOUGHT + CALL, 4, {"tool_choice": None}),
     "no call to make": (THOUGHT + CALL, 4, {"tool_choice": "none"}),
+    # Text stands behind the end that is forced.
+    "a tag in the answer": (THOUGHT * 4 + ids("a <think> is" + TEXT), 1, {}),
 }
 
 
@@ -153,11 +191,20 @@ def test_rejected_draft_of_a_call(run: Decode, drafts: int) -> None:
     assert end_of(output) == 2 * len(THOUGHT) - 1
 
 
+@pytest.mark.parametrize("drafts", [0, 1, 3, 5])
+def test_reasoning_that_opens_again(run: Decode, drafts: int) -> None:
+    """Nothing but white space stands between, so it is reasoning."""
+    first, thought = ids("So.</think>\n\n"), ids(TEXT)
+    output = run([*first, *ids("<think>"), *thought], 9, drafts)
+    assert output[: len(first) + 1] == [*first, *ids("<think>")]
+    assert end_of(output[len(first) :]) == 1 + 9
+    assert output.count(END) == 2
+
+
 def test_no_budget(run: Decode) -> None:
     output = run(THOUGHT + CALL, 0)
     assert output[0] == END
-    # Before drafts were known the end of such a budget was forced twice.
-    assert END not in output[1 if has_drafts() else 3 :]
+    assert END not in output[1:]
 
 
 def test_longer_end_is_forced_whole(run: Decode) -> None:

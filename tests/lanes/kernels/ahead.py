@@ -9,7 +9,7 @@ from unittest import mock
 
 import torch
 
-from kernels.batches import MARKERS, Batches, Markers
+from kernels.batches import MARKERS, Batches, Markers, Request
 
 #: What vLLM's wheels for CUDA and ROCm are run on: backend, architecture, threads of a
 #: warp.
@@ -38,7 +38,7 @@ def launches(
     }
     batch = Batches(module, patched, 0, index, markers)
     with mock.patch.multiple(module, **dict.fromkeys(kernels, mock.DEFAULT)) as stood:
-        batch.add(0, budget=3, tools=True)
+        batch.add(0, Request([], 3, prompt=0, before_answer=True, tools=True))
         batch.state.apply_staged_writes()
         batch.prepared(torch.zeros((2, 128)), [0], [0, 0], [0, 1], [10, 11])()
     return [

@@ -14,6 +14,7 @@ from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
 #: The start of a tool call, where it ends the reasoning.
@@ -21,6 +22,7 @@ CALL = 100
 VOCABULARY = 128
 FORCED = 1.0e9
 _WORDS = (10, 11, 12)
+WHITE_SPACE = (8, 13)
 SLOTS = 4
 _LENGTH = 4096
 
@@ -41,6 +43,7 @@ MARKERS = (
     Markers(),
     Markers((90, 95), (92, 91), (96, 92, 91)),
     Markers((90,), (91,), (96, 91)),
+    Markers((90,), (92, 92, 91), (92, 92, 91)),
 )
 
 
@@ -50,38 +53,45 @@ class Request:
 
     tokens: list[int]
     budget: int | None
+    #: How many of the tokens are the prompt's.
+    prompt: int
+    before_answer: bool
     tools: bool
 
 
-def _last(tokens: Sequence[int], wanted: Sequence[int]) -> int:
-    """Return where ``wanted`` last begins, or -1."""
-    for begin in range(len(tokens) - len(wanted), -1, -1):
-        if tuple(tokens[begin : begin + len(wanted)]) == tuple(wanted):
-            return begin
-    return -1
-
-
 def reference(
-    tokens: Sequence[int], budget: int | None, markers: Markers, call_ends: bool
+    tokens: Sequence[int], budget: int | None, markers: Markers, request: Request | None
 ) -> int | None:
-    """Return the token that is forced behind ``tokens``, or None."""
+    """Return the token that is forced behind ``tokens``, or None; without a
+    ``request``, reasoning may open anywhere, and no call ends it.
+    """
     if budget is None:
         return None
-    opened = _last(tokens, markers.start)
-    closed = _last(tokens, markers.end)
-    if call_ends:
-        closed = max(closed, _last(tokens, (CALL,)))
-    if (
-        opened < 0
-        or opened <= closed
-        or len(tokens) - opened - len(markers.start) < budget
-    ):
+    begin, ends = len(tokens), [markers.end]
+    if request and request.before_answer:
+        begin = request.prompt
+        ends += [(CALL,)] if request.tools else []
+    opened = closed = behind = -1
+    for at, token in enumerate(tokens):
+        text = tokens[max(begin, behind) : at] if opened <= closed else ()
+        if any(other not in WHITE_SPACE for other in text):
+            break
+        if token == markers.start[0] and _at(tokens, at, markers.start):
+            opened = at
+        for end in ends:
+            if token == end[0] and _at(tokens, at, end):
+                closed, behind = at, at + len(end)
+    if opened <= closed or len(tokens) - opened - len(markers.start) < budget:
         return None
     begun = 0
     for length in range(1, len(markers.forced)):
         if tuple(tokens[-length:]) == markers.forced[:length]:
             begun = length
     return markers.forced[begun]
+
+
+def _at(tokens: Sequence[int], begin: int, wanted: Sequence[int]) -> bool:
+    return tuple(tokens[begin : begin + len(wanted)]) == tuple(wanted)
 
 
 @dataclass
@@ -107,6 +117,7 @@ class Batches:
             device=torch.get_default_device(),
             all_token_ids=SimpleNamespace(gpu=self.tokens),
             total_len=SimpleNamespace(gpu=self.lengths),
+            prompt_len=SimpleNamespace(np=np.zeros(SLOTS, dtype=np.int32)),
         )
         config = SimpleNamespace(
             reasoning_start_token_ids=list(self.markers.start),
@@ -114,7 +125,10 @@ class Batches:
             natural_reasoning_end_token_ids=list(self.markers.end),
         )
         if self.patched:
-            config.implicit_reasoning_end_token_id = CALL
+            config.reasoning_markers = SimpleNamespace(
+                tool_call=CALL, white_space=frozenset(WHITE_SPACE)
+            )
+        self.prompts = rows.prompt_len.np
         self.state = self.module.ThinkingBudgetState(rows, config)
 
     def steps(self, count: int) -> int:
@@ -144,6 +158,10 @@ class Batches:
             (CALL, *start, *end),
             (CALL, *start),
             (*start, 10, 11, 12, 10),
+            (*end, 13, *start, 10),
+            (*end, 8, 13, CALL, 13, *start),
+            (*end, 13),
+            (13,),
         )
         found: list[int] = []
         while len(found) < count:
@@ -162,6 +180,8 @@ class Batches:
             if count < 1000
             else [*self.words(9), *self.words(count)],
             budget=self.random.choice((None, 0, 1, 2, 3, 10, 2**40)),
+            prompt=1,
+            before_answer=self.random.random() < 0.7,
             tools=self.random.random() < 0.6,
         )
         if count > 1000 and self.random.random() < 0.5:
@@ -177,15 +197,20 @@ class Batches:
                 11,
                 12,
             ]
+        # Some come back with tokens of their output.
+        written = self.random.choice((0, 0, 1, 5, 40))
+        request.prompt = max(1, len(request.tokens) - written)
         self.requests[slot] = request
-        self.add(slot, request.budget, request.tools)
+        self.add(slot, request)
         self._commit(slot, 0)
 
-    def add(self, slot: int, budget: int | None, tools: bool) -> None:
+    def add(self, slot: int, request: Request) -> None:
         """Tell the sampler of a request, as the chat service describes it."""
-        named: dict[str, Any] = {"thinking_token_budget": budget}
+        named: dict[str, Any] = {"thinking_token_budget": request.budget}
         if self.patched:
-            named["tool_call_ends_thinking"] = tools
+            named["thinks_before_answer"] = request.before_answer
+            named["tool_call_ends_thinking"] = request.tools
+        self.prompts[slot] = request.prompt
         self.state.add_request(slot, SimpleNamespace(**named))
 
     def _commit(self, slot: int, begin: int) -> None:
@@ -225,7 +250,7 @@ class Batches:
                         seen,
                         request.budget,
                         self.markers,
-                        self.patched and request.tools,
+                        request if self.patched else None,
                     )
                 )
         before = torch.rand((len(rows), VOCABULARY))

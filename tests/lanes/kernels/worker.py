@@ -18,7 +18,7 @@ import torch
 from kernels import ahead, batches, imports
 
 #: Runs of random batches, and the steps of each.
-_SEEDS, _STEPS = 9, 10
+_SEEDS, _STEPS = 12, 10
 
 
 def run(module: ModuleType, patched: bool) -> int:
