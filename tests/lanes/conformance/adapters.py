@@ -184,6 +184,8 @@ def jobs_for(
                     **how,
                 }
                 for surface in surfaces
-                if not case.request or surface in case.request
+                if (not case.request or surface in case.request)
+                # Only that API has no stop tokens.
+                and not (case.stop_token and surface == "messages")
             ]
     return out

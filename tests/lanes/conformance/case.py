@@ -203,10 +203,13 @@ class Case(_Strict):
     #: What the model says instead where the release constrains a required call to JSON,
     #: whatever the model's own format.
     output_as_json: str | None = None
-    end: Literal["stop", "length", "stop-string"] = "stop"
+    end: Literal["stop", "length", "stop-string", "stop-token"] = "stop"
     #: With the end ``stop-string``: the string of the request that ended the output;
     #: the output does not hold it.
     stop_string: str = ""
+    #: With the end ``stop-token``: the text of the token among the request's
+    #: ``stop_token_ids`` that ended the output, which does not hold it.
+    stop_token: str = ""
     #: Tokens taken off the end of the output: the only way to cut inside a character.
     drop_tokens: int = Field(0, ge=0)
     #: The tags of calls and reasoning are spelled out in ordinary tokens.
@@ -239,8 +242,11 @@ class Case(_Strict):
             "the end `stop-string`, and no other, has a `stop_string`": (
                 (self.end == "stop-string") == bool(self.stop_string)
             ),
-            "an output that a stop string cut finishes with `stop`": (
-                self.end != "stop-string"
+            "the end `stop-token`, and no other, has a `stop_token`": (
+                (self.end == "stop-token") == bool(self.stop_token)
+            ),
+            "an output that a stop string or token cut finishes with `stop`": (
+                self.end not in ("stop-string", "stop-token")
                 or finish == "stop"
                 or (finish == "tool_calls" and whole)
             ),

@@ -168,6 +168,15 @@ def encode(tokenizer: Any, text: str, *, ordinary_tags: bool = False) -> list[in
     return ids
 
 
+def id_of(token: str) -> int:
+    """Return a token's id by its text.
+
+    Raises ValueError if the text is not one token.
+    """
+    (token_id,) = encode(load(), token)
+    return token_id
+
+
 def deltas(tokenizer: Any, ids: list[int]) -> list[str]:
     """Return what each token adds to the text, by the incremental detokenizer's rule.
 

@@ -72,7 +72,10 @@ def callable_tools(
             schemas[function.name] = function.parameters
         else:
             schemas.update(iter_response_function_tool_info(tool))
-    return schemas
+    # A request that names its tool takes no call of another.
+    choice = getattr(request, "tool_choice", None)
+    named = getattr(getattr(choice, "function", choice), "name", None)
+    return {named: schemas[named]} if named in schemas else schemas
 
 
 def takes_undeclared_calls(request: Any) -> bool:

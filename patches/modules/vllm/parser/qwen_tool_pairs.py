@@ -121,6 +121,14 @@ class QwenParser(DelegatingParser):
         """Tell why the output ends, before its last part is parsed."""
         self._finish = finish_reason, stop_reason
 
+    def _ending(self, request: Request) -> tuple[str | None, int | str | None]:
+        """Why the output ends; a token that the request stops at is a stop string."""
+        finish_reason, stop_reason = self._finish
+        stop_token_ids = getattr(request, "stop_token_ids", None) or ()
+        if isinstance(stop_reason, int) and stop_reason in stop_token_ids:
+            stop_reason = self.model_tokenizer.decode([stop_reason])
+        return finish_reason, stop_reason
+
     @property
     def last_call_is_cut(self) -> bool:
         """Whether the output ended within the last call that is delivered."""
@@ -170,7 +178,7 @@ class QwenParser(DelegatingParser):
         stream = self._open(request)
         token_ids = kwargs.get("model_output_token_ids") or ()
         model_output = self._without_end_tokens(model_output, token_ids, request)
-        deltas = stream.feed(model_output) + stream.end(request, *self._finish)
+        deltas = stream.feed(model_output) + stream.end(request, *self._ending(request))
         if self._takes_one_call:
             deltas = self._first_call(deltas)
         reasoning, content, calls = assemble(deltas)
@@ -199,7 +207,7 @@ class QwenParser(DelegatingParser):
             delta_text = self._without_end_tokens(delta_text, delta_token_ids, request)
         deltas = stream.feed(delta_text)
         if finished:
-            deltas += stream.end(request, *self._finish)
+            deltas += stream.end(request, *self._ending(request))
         if self._takes_one_call:
             deltas = self._first_call(deltas)
         if self._thought is not None:

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.tokens import EOS
+from conformance import tokens
 
 MODEL = "scripted"
 
@@ -28,8 +28,8 @@ class Script:
 
     bursts: tuple[tuple[str, tuple[int, ...]], ...]
     end: str
-    #: The stop string that ended it.
-    stop: str | None = None
+    #: The stop string, or the id of the request's stop token, that ended it.
+    stop: str | int | None = None
 
 
 SCRIPT: contextvars.ContextVar[Script] = contextvars.ContextVar("script")
@@ -46,8 +46,10 @@ class _NoCore:
 
 def end_text(script: Script, skips_special: bool) -> str:
     """Return what ended the output, as the detokenizer writes it when asked for it."""
+    if isinstance(script.stop, int):
+        return str(tokens.load().decode([script.stop], skips_special))
     end_token = script.end == "stop" and not script.stop and not skips_special
-    return EOS if end_token else script.stop or ""
+    return tokens.EOS if end_token else script.stop or ""
 
 
 def use_cpu_platform() -> None:
@@ -134,7 +136,7 @@ def _engine(args: Any) -> Any:
                 else prompt.prompt_token_ids
             )
 
-            def output(text: str, tokens: list[int], last: bool) -> Any:
+            def output(text: str, token_ids: list[int], last: bool) -> Any:
                 if last and sampling_params.include_stop_str_in_output:
                     text += end_text(script, sampling_params.skip_special_tokens)
                 return RequestOutput(
@@ -147,7 +149,7 @@ def _engine(args: Any) -> Any:
                         CompletionOutput(
                             index=0,
                             text=text,
-                            token_ids=tokens,
+                            token_ids=token_ids,
                             cumulative_logprob=None,
                             logprobs=None,
                             finish_reason=script.end if last else None,
@@ -157,12 +159,12 @@ def _engine(args: Any) -> Any:
                 )
 
             if sampling_params.output_kind == RequestOutputKind.DELTA:
-                for i, (text, tokens) in enumerate(script.bursts):
-                    yield output(text, list(tokens), i == len(script.bursts) - 1)
+                for i, (text, token_ids) in enumerate(script.bursts):
+                    yield output(text, list(token_ids), i == len(script.bursts) - 1)
             else:
                 text = "".join(t for t, _ in script.bursts)
                 yield output(
-                    text, [i for _, tokens in script.bursts for i in tokens], True
+                    text, [i for _, token_ids in script.bursts for i in token_ids], True
                 )
 
     EngineCoreClient.make_async_mp_client = staticmethod(lambda *_, **__: _NoCore())

@@ -34,18 +34,24 @@ def pieces(case: Case, run: Run) -> tuple[list[int], list[str]]:
     texts = tokens.deltas(tokenizer, ids)
     if case.end == "stop":
         return [*ids, tokenizer.token_to_id(tokens.EOS)], [*texts, ""]
+    if case.stop_token:
+        return [*ids, tokens.id_of(case.stop_token)], [*texts, ""]
     return ids, texts
 
 
 def script(
-    ids: list[int], texts: list[str], widths: tuple[int, ...], end: str, stop: str
+    ids: list[int],
+    texts: list[str],
+    widths: tuple[int, ...],
+    end: str,
+    stop: str | int,
 ) -> Script:
     """Return what the engine says, in bursts of these widths."""
     bursts, at = [], 0
     for width in widths:
         bursts.append(("".join(texts[at : at + width]), tuple(ids[at : at + width])))
         at += width
-    ended = "stop" if end == "stop-string" else end
+    ended = "stop" if end in ("stop-string", "stop-token") else end
     return Script(tuple(bursts), ended, stop=stop or None)
 
 
@@ -100,12 +106,13 @@ class Judge:
         """
         run = case.run(start, json_calls=json_calls)
         ids, texts = pieces(case, run)
+        stop = ids[-1] if case.stop_token else case.stop_string
         seen: dict[tuple[bool, tuple[int, ...]], Reading] = {}
         found, self.bodies = dict[str, Reading](), {}
         for name in names:
             stream, widths = name != "full", schedule.named(name, len(ids))
             if (stream, widths) not in seen:
-                said = script(ids, texts, widths, case.end, case.stop_string)
+                said = script(ids, texts, widths, case.end, stop)
                 reading = await self.ask(surface, case, run, said, stream=stream)
                 seen[stream, widths] = reading
                 self.bodies[name] = self.body

@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from conformance import tokens
 from conformance.case import Case, Start
 
 
@@ -28,6 +29,8 @@ def with_fields(body: dict[str, Any], case: Case, surface: str) -> dict[str, Any
     """
     if case.stop_string and surface != "responses":  # that API has no stop strings
         body["stop_sequences" if surface == "messages" else "stop"] = [case.stop_string]
+    if case.stop_token:
+        body["stop_token_ids"] = [tokens.id_of(case.stop_token)]
     own = case.request.get(surface, {})  # type: ignore[call-overload]
     for name, value in own.items():
         body[name] = value + body[name] if name in ("messages", "input") else value
