@@ -138,7 +138,9 @@ def _processor(
     )
     processor = ThinkingTokenBudgetLogitsProcessor(server, _CPU, False)
     shared: list[int] = []
-    if not getattr(params, "thinks_before_answer", False):
+    if getattr(config, "reasoning_markers", None) is None or (
+        not params.thinks_before_answer
+    ):
         # Stock lets one token more through than the later releases do.
         params.thinking_token_budget = max(0, params.thinking_token_budget - 1)
     update = [_added(prompt, shared, params)]
