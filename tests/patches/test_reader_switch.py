@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which pairs of parsers the reader serves: by class, so that a plugin keeps its
-own, and none when switched off.
+own, and none when switched off; and a switch that leaves a cut call out.
 """
 
 import os
@@ -9,6 +9,8 @@ import sys
 
 import pytest
 from vllm import envs
+
+from harness import ask, call
 
 #: Prints for each state whether the reader serves the pairs that the release knows.
 REPORT = """
@@ -104,3 +106,28 @@ def test_a_class_of_a_plugin_that_reads_the_calls_is_named_once(output: str) -> 
 def test_the_variable_is_known_and_recompiles_nothing() -> None:
     assert "VLLM_QWEN_TOOL_READER" in envs.environment_variables
     assert "VLLM_QWEN_TOOL_READER" not in envs.compile_factors()
+    assert "VLLM_QWEN_CUT_CALLS" in envs.environment_variables
+    assert "VLLM_QWEN_CUT_CALLS" not in envs.compile_factors()
+
+
+@pytest.mark.parametrize("surface", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("width", [None, 1, 4, 100_000])
+def test_a_cut_call_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, surface: str, width: int | None
+) -> None:
+    monkeypatch.setenv("VLLM_QWEN_CUT_CALLS", "drop")
+    first = call("read", ("path", "/a"))
+    whole = call("write", ("path", "/b"), ("content", "rm -rf data/tmp"))
+    cut = whole[: whole.index("/tmp")]
+    for output, end, expected in (
+        (f"I look.\n{cut}", "length", []),
+        (f"{first}\n{cut}", "length", ["read"]),
+        (f"{first}\n{whole}", "stop", ["read", "write"]),
+        (f"{first}\nDone.", "stop", ["read"]),
+    ):
+        reading = ask(output, width, surface=surface, end=end)
+        finish = "length" if end == "length" else "tool_calls"
+        assert [one.name for one in reading.calls] == expected
+        assert reading.finish == finish
+        assert all(one.parsed is not None for one in reading.calls)
+        assert reading.pieces == (0 if width is None else len(expected))

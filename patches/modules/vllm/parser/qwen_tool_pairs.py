@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import vllm.envs as envs
 from vllm.parser.abstract_parser import DelegatingParser
 from vllm.parser.qwen_tool_deltas import (
     DeltaMessage,
@@ -24,6 +25,7 @@ from vllm.parser.qwen_tool_deltas import (
     assemble,
     log_other_parser,
     log_reader,
+    merge_deltas,
 )
 from vllm.parser.qwen_tool_reader import THINK_END, THINK_START, TOOL_CALL_START
 from vllm.reasoning import _REASONING_PARSERS_TO_REGISTER
@@ -101,6 +103,7 @@ class QwenParser(DelegatingParser):
     _prompt_token_ids: Sequence[int] = ()
     _thought: list[str] | None = None  # where it may turn out to be the answer
     _takes_one_call = False
+    _held_call: list[DeltaMessage] | None = None  # where a cut one is left out
     _leaves_out_calls = False
     _leaves_out_reasoning = False
 
@@ -181,6 +184,8 @@ class QwenParser(DelegatingParser):
         deltas = stream.feed(model_output) + stream.end(request, *self._ending(request))
         if self._takes_one_call:
             deltas = self._first_call(deltas)
+        if self._held_call is not None:
+            deltas = self._whole_calls(deltas, finished=True)
         reasoning, content, calls = assemble(deltas)
         must_answer = self._must_answer(request)
         if must_answer and not calls and not (content or "").strip():
@@ -210,6 +215,8 @@ class QwenParser(DelegatingParser):
             deltas += stream.end(request, *self._ending(request))
         if self._takes_one_call:
             deltas = self._first_call(deltas)
+        if self._held_call is not None:
+            deltas = self._whole_calls(deltas, finished=finished)
         if self._thought is not None:
             self._answer_with_reasoning(deltas, finished)
         if self._leaves_out_reasoning:
@@ -221,6 +228,9 @@ class QwenParser(DelegatingParser):
         # Only chat requests have it.
         self._leaves_out_reasoning = not getattr(request, "include_reasoning", True)
         self._leaves_out_calls = False
+        # The plugin's vLLM does not know the variable.
+        drops = getattr(envs, "VLLM_QWEN_CUT_CALLS", "send") == "drop"
+        self._held_call = [] if drops else None
         self._last_opened = self._open_stream(request)
         return self._last_opened
 
@@ -231,6 +241,31 @@ class QwenParser(DelegatingParser):
         ]
         self._leaves_out_calls |= len(kept) < len(deltas)
         return kept
+
+    def _whole_calls(
+        self, deltas: list[DeltaMessage], *, finished: bool
+    ) -> list[DeltaMessage]:
+        """The deltas, a call's as one once something follows it or the output ends.
+
+        The last call is left out if it was cut.
+        """
+        held, whole = self._held_call or [], list[DeltaMessage]()
+        for delta in deltas:
+            follows = not delta.tool_calls or (
+                held and held[0].tool_calls[0].index != delta.tool_calls[0].index
+            )
+            if held and follows:
+                whole += [merge_deltas(held)]
+                held = []
+            (held if delta.tool_calls else whole).append(delta)
+        if finished and held:
+            if self.last_call_is_cut:
+                self._leaves_out_calls = True
+            else:
+                whole += [merge_deltas(held)]
+            held = []
+        self._held_call = held
+        return whole
 
     def _answer_with_reasoning(
         self, deltas: list[DeltaMessage], finished: bool
