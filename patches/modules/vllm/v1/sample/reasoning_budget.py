@@ -3,8 +3,8 @@
 """What ``thinking_token_budget`` counts where reasoning stands before the answer only.
 
 Reasoning ends at its end tag or, for requests that may call tools, where a call begins.
-Only white space may stand between that, or the output's beginning, and a start tag: once
-the answer has begun, tags are text.
+Only white space may stand between that, or the output's beginning, and a start tag:
+once the answer has begun, tags are text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def reasoning_markers(tokenizer: Any) -> ReasoningMarkers:
         if not any(char.isascii() and char.isalnum() for char in token)
         and tokenizer.convert_tokens_to_string([token]).isspace()
     )
-    return ReasoningMarkers(vocab.get("</think>"), vocab.get("<tool_call>"), white_space)
+    return ReasoningMarkers(
+        vocab.get("</think>"), vocab.get("<tool_call>"), white_space
+    )
 
 
 class _Reading(NamedTuple):
