@@ -93,6 +93,9 @@ class QwenParser(DelegatingParser):
 
     #: A frontend without this reader reads otherwise: ``vllm serve`` asks.
     reads_whole_output = True
+    #: ``parallel_tool_calls: false`` needs no grammar, which could not tell a call
+    #: from one that the text quotes: ``vllm`` asks.
+    keeps_first_call = True
 
     # How an output is read that begins in the reasoning, or does not.
     _open_stream: Callable[[Request], Any]

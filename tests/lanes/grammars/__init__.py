@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The grammar that a release gives a request, token by token, without a model."""
