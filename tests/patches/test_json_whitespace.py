@@ -73,3 +73,22 @@ def test_an_option_that_allows_none_is_kept() -> None:
     assert takes('{"a":"x"}', disable=True) != takes('{"a": "x"}', disable=True)
     for text in ('{  "a":"x"}', '{  "a": "x"}'):
         assert not takes(text, disable=True)
+
+
+@pytest.mark.parametrize("params", [{"json": SCHEMA}, {"json_object": True}])
+def test_it_ends_where_tools_are_joined(params: dict[str, Any]) -> None:
+    use_cpu_platform()
+    import xgrammar
+    from vllm.parser import abstract_parser
+    from vllm.sampling_params import StructuredOutputsParams
+
+    joined = getattr(abstract_parser, "structured_outputs_to_format", None)
+    if joined is None:  # before v0.31.0
+        return
+    tag = xgrammar.StructuralTag(format=joined(StructuredOutputsParams(**params)))
+    grammar = xgrammar.Grammar.from_structural_tag(tag)
+    info = xgrammar.TokenizerInfo.from_huggingface(wrapped_tokenizer())
+    made = xgrammar.GrammarCompiler(info, max_threads=1).compile_grammar(grammar)
+    for count, is_taken in ((256, True), (257, False)):
+        matcher = xgrammar.GrammarMatcher(made, terminate_without_stop_token=True)
+        assert matcher.accept_string("{" + count * "\n") == is_taken

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of single-call-grammar: the first call alone needs no grammar."""
 
-import functools
-from typing import Any
-
 import pytest
 
 import harness
-from conformance import tokens
-from grammars.manager import Manager, Recorder
+from grammar import said
 from harness import arguments, call, tool
 
 ONE = {"parallel_tool_calls": False}
@@ -32,33 +28,10 @@ TEXTS = {
 FILES = [f"Look:\n{QUOTED}\nNever.", f"```\n{QUOTED}\n```\nEnd.", f"a\n{QUOTED}\n\nb\n"]
 
 
-@functools.cache
-def recorder() -> Recorder:
-    return Recorder(harness.application("none", "qwen3_coder"))
-
-
-@functools.cache
-def manager(k: int) -> Manager:
-    return Manager(recorder().config, k)
-
-
-def said(output: str, k: int, **fields: Any) -> str:
-    """What a model that wants to say this can say under the request's grammar."""
-    drafting = manager(k)
-    harness.raw("x", tools=TOOLS, **fields)
-    request = drafting.open(recorder().request)
-    if request is None:
-        return output
-    ids = [*harness.ids(output), drafting.end]
-    stop = drafting.walk(request, ids)
-    taken = ids if stop is None else ids[: stop.at]
-    return tokens.load().decode(taken, skip_special_tokens=True)
-
-
 @pytest.mark.parametrize("k", [0, 3, 5])
 @pytest.mark.parametrize("name", TEXTS)
 def test_nothing_quoted_runs(name: str, k: int) -> None:
-    output = said(TEXTS[name], k, **ONE)
+    output = said(TEXTS[name], k, tools=TOOLS, **ONE)
     for width in (k + 1, None):
         reading = harness.ask(output, width, tools=TOOLS, **ONE)
         assert arguments(reading) == []
@@ -68,7 +41,8 @@ def test_nothing_quoted_runs(name: str, k: int) -> None:
 @pytest.mark.parametrize("k", [0, 3, 5])
 @pytest.mark.parametrize("value", FILES)
 def test_no_file_ends_early(value: str, k: int) -> None:
-    output = said(call("write", ("path", "a"), ("content", value)), k, **ONE)
+    output = call("write", ("path", "a"), ("content", value))
+    output = said(output, k, tools=TOOLS, **ONE)
     for width in (k + 1, None):
         reading = harness.ask(output, width, tools=TOOLS, **ONE)
         assert arguments(reading) == [("write", {"path": "a", "content": value})]

@@ -83,6 +83,13 @@ def takes_undeclared_calls(request: Any) -> bool:
     return request.tool_choice == "auto"
 
 
+def requires_call(request: Any) -> bool:
+    """Whether a grammar lets the answer begin with a call alone."""
+    choice = request.tool_choice
+    named = getattr(getattr(choice, "function", choice), "name", None)
+    return choice == "required" or isinstance(named, str)
+
+
 def log_reader() -> None:
     """Say, once, that this reader is in use."""
     logger.info_once(
@@ -167,6 +174,7 @@ class QwenDeltaStream:
         reasoning: Whether the output begins inside the reasoning.
         think_tags: Whether ``<think>`` and ``</think>`` are not just text.
         undeclared_calls: Whether other functions can be called as well.
+        constrained: Whether a grammar requires a call.
         prefix: Text of the answer that the prompt ends in.
 
     Attributes:
@@ -185,6 +193,7 @@ class QwenDeltaStream:
         reasoning: bool = False,
         think_tags: bool = False,
         undeclared_calls: bool = True,
+        constrained: bool = False,
         prefix: str = "",
     ) -> None:
         self._schemas = schemas
@@ -197,6 +206,7 @@ class QwenDeltaStream:
             reasoning=reasoning,
             think_tags=think_tags,
             undeclared_calls=undeclared_calls,
+            constrained=constrained,
             prefix=prefix,
         )
         self.opens_in_reasoning = reasoning

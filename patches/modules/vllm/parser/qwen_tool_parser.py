@@ -18,6 +18,7 @@ from vllm.parser.qwen_tool_deltas import (
     callable_tools,
     make_tool_call_id,
     merge_deltas,
+    requires_call,
     takes_undeclared_calls,
 )
 from vllm.parser.qwen_tool_outcomes import record, register
@@ -64,6 +65,7 @@ class QwenToolParser(QwenParser):
             reasoning=self._begins_in_reasoning(),
             think_tags=self._reasoning_parser is not None,
             undeclared_calls=takes_undeclared_calls(request),
+            constrained=requires_call(request),
             prefix=self._prefix(),
         )
 
@@ -172,6 +174,7 @@ class _LazyEngine(ToolParser):
     It adjusts requests, and reads nothing here.
     """
 
+    reads_whole_output = True
     _parser_engine_cls: Any
     skip_reasoning_parsing = False
 

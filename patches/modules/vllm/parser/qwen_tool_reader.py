@@ -398,6 +398,11 @@ class _Lines:
         self.fence = ""
         self.closed = 0
 
+    @property
+    def begins(self) -> bool:
+        """Whether a line begins, in a code fence or not."""
+        return not self.read()._line
+
     def add(self, text: str) -> None:
         self._pieces.append(text)
         if len(self._pieces) > 256:
@@ -616,6 +621,8 @@ class QwenToolReader:
         reasoning: Whether the output begins inside the reasoning.
         think_tags: Whether ``<think>`` and ``</think>`` are frame; else text.
         undeclared_calls: Whether other functions than the tools can be called.
+        constrained: Whether a grammar requires a call: it takes an opening at the
+            beginning of a line of the reasoning for the answer's.
         prefix: Text of the answer that stands before the output; it is not
             delivered, and no call begins in it.
 
@@ -635,8 +642,10 @@ class QwenToolReader:
         reasoning: bool = False,
         think_tags: bool = True,
         undeclared_calls: bool = True,
+        constrained: bool = False,
         prefix: str = "",
     ) -> None:
+        self._constrained = constrained
         self._tool_names = tool_names
         self._parameters_of = parameters_of
         self._required_of = required_of
@@ -783,7 +792,17 @@ class QwenToolReader:
             self._end_reasoning()
             return _ANSWER
         self._lines.add(token.gap)
+        if self._constrained and self._is_required_call(token):
+            self._end_reasoning()
+            self._state = _ANSWER
+            return self._answer(token)
         return self._begin_call(token) or self._deliver(token.gap, token.text)
+
+    def _is_required_call(self, token: Token) -> bool:
+        """Whether the grammar of a required call begins at a token."""
+        is_opening = token.kind == Kind.OPENING and token.name in self._tool_names
+        begins = is_opening and token.text.startswith(TOOL_CALL_START)
+        return begins and self._lines.begins
 
     def _end_reasoning(self) -> None:
         self._emit(EventType.REASONING_END)

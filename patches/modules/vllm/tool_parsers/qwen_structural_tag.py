@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: Copyright contributors to the vLLM project
+"""The grammar of calls in the Qwen3-Coder format, as QwenToolReader reads them.
+
+The tag that xgrammar has for the format forbids what the chat template writes, a call
+without arguments, and what a model may mean: a tag in a value or in the answer.  It
+is made again here, of the same tools:
+
+- A call of a strict tool has its schema's arguments, but a string any length:
+  xgrammar's grammar of a bounded string takes any text for an enum, and takes longer
+  for a token than a model does.
+- A call of another tool has its frame.  Only the first call that the request requires
+  is told from text that quotes one.
+- All else is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from xgrammar import StructuralTag
+from xgrammar.structural_tag import (
+    AnyTextFormat,
+    JSONSchemaFormat,
+    OrFormat,
+    RegexFormat,
+    SequenceFormat,
+    TagFormat,
+    TriggeredTagsFormat,
+)
+
+from vllm.tool_parsers.abstract_tool_parser import ToolParser
+
+_FUNCTION = "<function="
+_CALL = "<tool_call>\n"
+_ENDS = ["\n</function>\n</tool_call>", "</function>\n</tool_call>"]
+# White space behind the reasoning.  A release whose grammar begins behind the tag with
+# which a call ends the reasoning has read <tool_call> already.
+_BEFORE_CALL = r"\n{0,2}(<tool_call>)?\n?"
+_LENGTHS = ("minLength", "maxLength")
+# What holds schemas by name, and what holds no schema.
+_BY_NAME = ("properties", "patternProperties", "$defs", "definitions")
+_VALUES = ("enum", "const", "default", "examples")
+
+
+def reader_structural_tag(
+    tag: StructuralTag, strict: Collection[str] | None = None
+) -> StructuralTag:
+    """Make xgrammar's tag of a request's tools the reader's.
+
+    Args:
+        tag: For ``auto``, ``required`` or a named tool.
+        strict: Names of the tools that are strict, where the tag does not say it.
+
+    """
+    made = tag.format
+    is_auto = isinstance(made, TriggeredTagsFormat) and not made.at_least_one
+    tags = made.tags if isinstance(made, TriggeredTagsFormat) else [made]
+    if not all(isinstance(one, TagFormat) for one in tags):
+        return tag  # no tool can be called
+    calls = [_call(one, strict) for one in tags]
+    strict_calls = [one for one in calls if isinstance(one.content, JSONSchemaFormat)]
+    triggered = (strict_calls or calls) if is_auto else strict_calls
+    text = _text(triggered)
+    if is_auto:
+        return StructuralTag(format=text)
+    first = calls[0] if len(calls) == 1 else OrFormat(elements=calls)
+    before = RegexFormat(pattern=_BEFORE_CALL)
+    return StructuralTag(format=SequenceFormat(elements=[before, first, text]))
+
+
+class ReaderTag(ToolParser):
+    """Gives requests that QwenToolReader answers its grammar."""
+
+    reads_whole_output = False
+
+    def get_structural_tag(self, request: Any, **options: Any) -> StructuralTag | None:
+        tag = super().get_structural_tag(request, **options)
+        if tag is None or not self.reads_whole_output:
+            return tag
+        if "strict_level" in options:  # which the tag obeys
+            return reader_structural_tag(tag)
+        functions = [getattr(tool, "function", tool) for tool in request.tools]
+        strict = {one.name for one in functions if getattr(one, "strict", None) is True}
+        return reader_structural_tag(tag, strict)
+
+
+def _call(tag: TagFormat, strict: Collection[str] | None) -> TagFormat:
+    """A call of the tool that xgrammar's tag is for, from its ``<function=`` on."""
+    begin = tag.begin[tag.begin.index(_FUNCTION) :]
+    content = tag.content
+    schema = content.json_schema
+    name = begin[len(_FUNCTION) : begin.rindex(">")]
+    if schema is True or (strict is not None and name not in strict):
+        return TagFormat(begin=begin, content=AnyTextFormat(), end="</tool_call>")
+    content = content.model_copy(update={"json_schema": _without_lengths(schema)})
+    return TagFormat(begin=begin, content=content, end=_ENDS)
+
+
+def _text(calls: list[TagFormat]) -> AnyTextFormat | TriggeredTagsFormat:
+    """Text in which an opening of these calls must become the whole call."""
+    if not calls:
+        return AnyTextFormat()
+    tags = [one.model_copy(update={"begin": _CALL + one.begin}) for one in calls]
+    triggers = [one.begin.removesuffix("\n") for one in tags]
+    return TriggeredTagsFormat(triggers=triggers, tags=tags)
+
+
+def _without_lengths(schema: Any) -> Any:
+    """A schema whose strings may have any length."""
+    if isinstance(schema, list):
+        return [_without_lengths(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {}
+    for key, value in schema.items():
+        if key in _BY_NAME and isinstance(value, dict):
+            kept[key] = {name: _without_lengths(one) for name, one in value.items()}
+        elif key in _VALUES:
+            kept[key] = value
+        elif key not in _LENGTHS:
+            kept[key] = _without_lengths(value)
+    return kept

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of call-grammar: the grammar admits what a model writes, and no more."""
+
+from typing import Any
+
+import pytest
+
+from grammar import stop
+from harness import THINKING, call, strings, tool
+
+ENUM = {"type": "string", "enum": ["r", "w"], "minLength": 1}
+WRITE = strings("path", "content")
+WRITE["properties"] |= {"mode": ENUM}
+WRITE |= {"required": ["path", "content"], "additionalProperties": False}
+GREP = {
+    "type": "object",
+    "properties": {"pattern": {"type": "string"}, "-n": {"type": "boolean"}},
+    "required": ["pattern"],
+}
+TOOLS = [
+    tool("write", WRITE),
+    tool("Grep", GREP),
+    tool("now", {"type": "object", "properties": {}}),
+]
+STRICT = [one | {"function": one["function"] | {"strict": True}} for one in TOOLS]
+NAMED = {"type": "function", "function": {"name": "write"}}
+FIRST = call("write", ("path", "a"), ("content", "x"))
+QUOTED = call("rm", ("path", "/"))
+CONTENT = f"See:\n{QUOTED}\nNever. </think> <tool_call>\n<function=\n"
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 5])
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize("tools", [TOOLS, STRICT], ids=["free", "strict"])
+def test_calls_as_the_template_writes_them(k: int, choice: str, tools: Any) -> None:
+    for output in (
+        FIRST,
+        call("now"),
+        call("Grep", ("pattern", "x"), ("-n", "true")),
+        f"{FIRST}\n{call('now')}",
+        f"{call('now')}\nThen text, <think> and </think>.",
+        f"{FIRST}\n```\n{QUOTED}\n```\nEnd.",
+    ):
+        assert stop(output, k, tool_choice=choice, tools=tools) is None, output
+
+
+@pytest.mark.parametrize("k", [0, 3, 5])
+@pytest.mark.parametrize("choice", ["required", NAMED], ids=["required", "named"])
+def test_a_tool_that_is_not_strict_is_free(k: int, choice: Any) -> None:
+    for output in (
+        call("write", ("content", "</parameter> ends it"), ("path", "a")),
+        call("write", ("path", "a"), ("content", CONTENT)),
+        call("write", ("path", "a"), ("zz", "1")),
+        call("write"),
+    ):
+        assert stop(output, k, tool_choice=choice, tools=TOOLS) is None, output
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_white_space_behind_the_reasoning(k: int) -> None:
+    for space in ("", "\n", "\n\n"):
+        output = f"Hm.</think>{space}{FIRST}"
+        assert stop(output, k, tool_choice="required", tools=TOOLS, **THINKING) is None
+
+
+@pytest.mark.parametrize("choice", ["required", NAMED], ids=["required", "named"])
+def test_a_required_call_comes_first(choice: Any) -> None:
+    for output in ("Hi", f"Hi\n{FIRST}", QUOTED, "<tool_call>\n<function=write>\nx"):
+        assert stop(output, tool_choice=choice, tools=TOOLS) is not None, output
+    refused = stop(call("now"), tool_choice=choice, tools=TOOLS)
+    assert (refused is None) == (choice == "required")
+
+
+@pytest.mark.parametrize(
+    "choice", ["auto", "required", NAMED], ids=["auto", "required", "named"]
+)
+def test_a_strict_tool_takes_what_its_schema_takes(choice: Any) -> None:
+    given = ("path", "a"), ("content", "x" * 5_000)
+    strict = {"tool_choice": choice, "tools": STRICT}
+    assert stop(call("write", *given, ("mode", "w")), **strict) is None
+    for wrong in (
+        call("write", *given, ("mode", "q")),
+        call("write", *given, ("zz", "1")),
+        call("write", *given, given[0]),
+        call("write", given[0]),
+    ):
+        assert stop(wrong, **strict) is not None, wrong[-60:]
+
+
+def test_a_string_has_any_length() -> None:
+    schema = strings("a", "b")
+    schema["properties"] = {
+        "a": {"type": "string", "maxLength": 3},
+        "b": {"type": "array", "items": {"type": "string", "minLength": 9}},
+    }
+    schema |= {"required": ["a", "b"], "additionalProperties": False}
+    tools = [tool("f", schema)]
+    tools[0]["function"]["strict"] = True
+    output = call("f", ("a", "abcdef"), ("b", '["x"]'))
+    assert stop(output, tool_choice="required", tools=tools) is None
+    wrong = call("f", ("a", "abc"), ("b", "[1]"))
+    assert stop(wrong, tool_choice="required", tools=tools) is not None

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of mentioned-openings: thinking that speaks of a tag begins no grammar."""
+
+from typing import Any
+
+import pytest
+
+from grammar import said, stop
+from harness import THINKING, ask, call
+
+READ = call("read", ("path", "/x"))
+NAMED = {"type": "function", "function": {"name": "read"}}
+CHOICES = pytest.mark.parametrize(
+    "choice", ["required", NAMED], ids=["required", "named"]
+)
+MENTIONS = (
+    "I use <tool_call> now, and then think on.",
+    "The tags `<tool_call>` and <tool_call></tool_call>.\nAnd so on.",
+    "- <tool_call> opens it\n> <tool_call>\n",
+    "Not <tool_call>\n<function=rm>\nhere.",
+)
+
+
+def read(output: str, width: int | None, choice: Any) -> tuple[str, str, list[str]]:
+    """Reasoning, text, and the path of each call; a named call finishes as text."""
+    reading = ask(output, width, tool_choice=choice, **THINKING)
+    assert {call.name for call in reading.calls} == {"read"}
+    paths = [call.parsed["path"] for call in reading.calls]
+    return reading.reasoning, reading.content, paths
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 5])
+@pytest.mark.parametrize("mention", MENTIONS)
+@CHOICES
+def test_a_mention_is_thought(choice: Any, mention: str, k: int) -> None:
+    output = f"{mention}</think>\n\n{READ}"
+    assert stop(output, k, tool_choice=choice, **THINKING) is None
+    for width in (k + 1, None):
+        assert read(output, width, choice) == (mention, "", ["/x"])
+
+
+@pytest.mark.parametrize("k", [0, 3])
+@CHOICES
+def test_an_opening_at_the_beginning_of_a_line_begins_the_answer(
+    choice: Any, k: int
+) -> None:
+    for thought in ("", "I read it.\n", "Of <tool_call> I know.\n\n"):
+        output = f"{thought}{READ}\nRead."
+        assert stop(output, k, tool_choice=choice, **THINKING) is None
+        for width in (k + 1, None):
+            reasoning, content, paths = read(output, width, choice)
+            assert reasoning.strip("\n") == thought.strip("\n")
+            assert (content, paths) == ("Read.", ["/x"])
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_the_grammar_holds_behind_it(k: int) -> None:
+    output = "I read it.\n<tool_call>\n<function=rm>\n"
+    assert said(output, k, tool_choice="required", **THINKING).endswith("<function=")
+    output = "It is </think>no call"
+    assert said(output, k, tool_choice="required", **THINKING) == "It is </think>"
