@@ -216,6 +216,7 @@ def rebase(session: nox.Session) -> None:
 
 lane("conformance", "Judge tool calls by the suite: [RELEASE… --stock]")
 lane("bench", "Measure the cost of parsing: [RELEASE… --quick]")
+lane("grammars", "Say outputs under a grammar: [RELEASE… --stock]")
 lane("kernels", "Compile and run Triton kernels: [RELEASE…]")
 lane("clients", "Let real agents write files: [NAME… RELEASE --both]")
 lane("prefix-cache", "Test prefix caching with MTP: [RELEASE…]", "prefix_cache")

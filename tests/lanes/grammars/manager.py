@@ -126,7 +126,7 @@ class Manager:
                 if at + taken == len(output):
                     break
                 wanted = output[at + taken]
-                if not _admits(row, wanted):
+                if not admits(row, wanted):
                     self._accept(request, output[at : at + taken])
                     return Stop(at + taken, _admits_alone(row, self.end))
                 taken += 1
@@ -189,11 +189,12 @@ class Manager:
         return not new or bool(grammar.accept_tokens(request.request_id, new))
 
 
-def _admits(row: Any, token: int) -> bool:
+def admits(row: Any, token: int) -> bool:
+    """Whether a mask admits a token."""
     return bool((int(row[token // 32]) >> (token % 32)) & 1)
 
 
 def _admits_alone(row: Any, token: int) -> bool:
     import numpy as np
 
-    return _admits(row, token) and int(np.bitwise_count(row.view("u4")).sum()) == 1
+    return admits(row, token) and int(np.bitwise_count(row.view("u4")).sum()) == 1

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m grammars.worker``: one release's answers, with its tree on the path.
+
+Prints a JSON object: kind of request or of schema → counts.
+"""
+
+import asyncio
+import json
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+
+from conformance import case as suite
+from conformance import tokens
+from conformance.case import STARTS, Case, Tool
+from conformance.corpora import load
+from conformance.host.engine import MODEL, SCRIPT, Script, build
+from conformance.surfaces import surfaces
+from grammars import kinds, schemas
+from grammars.manager import Manager, Recorder, admits
+
+DRAFTS = (0, 1, 2, 3, 4, 5)
+#: Cases of each corpus of ordinary outputs, and of those that quote calls.
+SAMPLE = 40
+ORDINARY = ("corpora/ordinary*", "corpora/real-outputs", "corpora/canitoolcall")
+QUOTING = ("corpora/embeddings*", "corpora/fragments*")
+#: Random walks of each schema's grammar.
+WALKS = 25
+#: Tokens of a walk, before it ends its value where it can.
+LENGTHS = (1, 2, 3, 5, 8, 14)
+_STEPS = 60
+_PIECES = [*"abcxyt123-05.eE+\"{}[]:,'\\ \n_<>/", "null", "true", "false", "None"]
+_PIECES += ["True", "two", "</", " a", "\n\n", ">\n", "value", "parameter"]
+SURFACES = surfaces()
+
+
+class Server:
+    """The release's application, one for each reasoning parser."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._made: dict[str, tuple[Any, Recorder]] = {}
+        self._managers: dict[tuple[str, int], Manager] = {}
+
+    def _application(self, reasoning: str) -> tuple[Any, Recorder]:
+        if reasoning not in self._made:
+            folder = str(tokens.model_folder())
+            app = self._loop.run_until_complete(build(folder, reasoning, []))
+            self._made[reasoning] = app, Recorder(app)
+        return self._made[reasoning]
+
+    def manager(self, reasoning: str, k: int) -> Manager:
+        """The release's manager of grammars for ``k`` drafts a step."""
+        if (reasoning, k) not in self._managers:
+            made = Manager(self._application(reasoning)[1].config, k)
+            self._managers[reasoning, k] = made
+        return self._managers[reasoning, k]
+
+    def ask(self, reasoning: str, surface: str, body: Any, output: str) -> Any:
+        """What a client reads of an output, not streamed, and the engine's request.
+
+        Both are None if the request is refused.
+        """
+        app, recorder = self._application(reasoning)
+        ids = [*tokens.encode(tokens.load(), output), tokens.load().token_to_id(tokens.EOS)]
+        recorder.request = None
+
+        async def post() -> Any:
+            SCRIPT.set(Script(((output, tuple(ids)),), "stop"))
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://tree", timeout=60
+            ) as client:
+                return await client.post(SURFACES[surface].PATH, json=body)
+
+        answer = self._loop.run_until_complete(post())
+        if answer.status_code != 200:
+            return None, None
+        return SURFACES[surface].read_full(answer.content), recorder.request
+
+
+def questions(wanted: Callable[[Case], bool], names: Any) -> Iterator[Case]:
+    """Cases of the suite and of corpora, whose request is the suite's own."""
+    for case in [*suite.load(), *load(names, SAMPLE)]:
+        whole = case.end == "stop" and not (case.ordinary_tags or case.drop_tokens)
+        if whole and case.tools and not case.request and wanted(case):
+            yield case
+
+
+def outputs(kind: str, cases: list[Case]) -> Iterator[tuple[Case, str, str, Any]]:
+    """Cases that a model may say to a kind of request: with surface and run."""
+    for case in cases:
+        if not kinds.means(kind, case):
+            continue
+        for surface in SURFACES:
+            for start in ("plain", "thought"):
+                if kinds.asks(kind, surface) and start in case.starts:
+                    yield case, surface, start, case.run(start)
+
+
+def body_of(kind: str, case: Case, surface: str, start: str) -> Any:
+    body = SURFACES[surface].request(case, STARTS[start], stream=False, model=MODEL)
+    return kinds.change(body, kind, surface, case)
+
+
+def admitted(server: Server, kind: str, cases: list[Case], found: Counter[str]) -> None:
+    """(a) and (b): is each output admitted, and the same at every k?"""
+    rng = random.Random(kind)
+    for number, (case, surface, start, run) in enumerate(outputs(kind, cases)):
+        body, reasoning = body_of(kind, case, surface, start), run.start.reasoning
+        _, request = server.ask(reasoning, surface, body, "x")
+        ids = tokens.encode(tokens.load(), run.output)
+        ids.append(tokens.load().token_to_id(tokens.EOS))
+        found["outputs"] += 1
+        if request is None:
+            found["refused requests"] += 1
+            continue
+        stops = {}
+        # All surfaces make the same grammar: the others answer for one k each.
+        every = DRAFTS if surface == "chat" else (0, DRAFTS[1 + number % 5])
+        for k in every:
+            manager = server.manager(reasoning, k)
+            for draft in (None, _wrong(ids, k, rng)) if k else (None,):
+                opened = manager.open(request)
+                stops[k, draft is None] = opened and manager.walk(opened, ids, draft)
+        found["admitted"] += stops[0, True] is None
+        found["other at another k"] += len(set(stops.values())) > 1
+        if stops[0, True] and len(sys.argv) > 2:
+            at = stops[0, True].at
+            said = tokens.load().decode(ids[:at], skip_special_tokens=False)[-60:]
+            print(f"{kind} {surface} {start} {case.name}: {said!r}", file=sys.stderr)
+
+
+def _wrong(ids: list[int], k: int, rng: random.Random) -> Callable[[int], list[int]]:
+    """Drafts of which one is wrong."""
+
+    def draft(at: int) -> list[int]:
+        drafted = ids[at : at + k]
+        if drafted:
+            drafted[rng.randrange(len(drafted))] = rng.choice(ids[:-1])
+        return drafted
+
+    return draft
+
+
+def forced(server: Server, kind: str, cases: list[Case], found: Counter[str]) -> None:
+    """(c): where nothing but the end is admitted, does a quoted call run?"""
+    for case, surface, start, run in outputs(kind, cases):
+        body, reasoning = body_of(kind, case, surface, start), run.start.reasoning
+        _, request = server.ask(reasoning, surface, body, "x")
+        manager = server.manager(reasoning, 0)
+        if request is None or (opened := manager.open(request)) is None:
+            found["free"] += 1
+            continue
+        ids = tokens.encode(tokens.load(), run.output)
+        stop = manager.walk(opened, [*ids, manager.end])
+        found["quoting"] += 1
+        if stop is None or not stop.ends:
+            continue
+        found["forced ends"] += 1
+        said = tokens.load().decode(ids[: stop.at], skip_special_tokens=False)
+        reading, _ = server.ask(reasoning, surface, body, said)
+        ran = [(call.name, call.parsed) for call in reading.calls] if reading else []
+        meant = [(call.name, call.arguments) for call in case.expected.calls]
+        found["ran or cut"] += any(call not in meant for call in ran)
+
+
+def walks(server: Server, name: str, schema: Any, found: Counter[str]) -> None:
+    """(d): is what a random walk writes read back as arguments that are valid?"""
+    import xgrammar
+
+    rng, manager = random.Random(name), server.manager("none", 0)
+    tool = Tool(name="f", parameters=schemas.parameters(m=schema))
+    case = Case.model_construct(
+        name="walk", tools=(tool,), tool_choice="required", request={}, stop_string=""
+    )
+    body = body_of("strict, required", case, "chat", "plain")
+    _, request = server.ask("none", "chat", body, "x")
+    if request is None or (opened := manager.open(request)) is None:
+        found["refused requests"] += 1
+        return
+    pieces = sorted({tokens.encode(tokens.load(), piece)[0] for piece in _PIECES})
+    bitmask = xgrammar.allocate_token_bitmask(1, 151_936)
+    grammar = opened.structured_output_request.grammar
+    for _ in range(WALKS):
+        matcher = grammar.matcher.fork()
+        said = "<tool_call>\n<function=f>\n<parameter=m>"
+        if not matcher.accept_string(said):
+            found["no beginning"] += 1
+            return
+        length = rng.choice(LENGTHS)
+        for step in range(_STEPS):
+            if step >= length and (tail := _tail(matcher)):
+                break
+            matcher.fill_next_token_bitmask(bitmask, 0)
+            row = bitmask[0].numpy()
+            allowed = [piece for piece in pieces if admits(row, piece)]
+            if not allowed:
+                tail = _tail(matcher)
+                break
+            token = rng.choice(allowed)
+            matcher.accept_token(token)
+            said += tokens.load().decode([token])
+        else:
+            tail = _tail(matcher)
+        if not tail:
+            found["unended"] += 1
+            continue
+        found["walks"] += 1
+        reading, _ = server.ask("none", "chat", body, said + tail)
+        calls = reading.calls if reading else []
+        if len(calls) == 1 and kinds.valid(calls[0].parsed, tool.parameters):
+            found["valid"] += 1
+        elif len(sys.argv) > 2:
+            print(f"{name}: {said + tail!r} {calls}", file=sys.stderr)
+
+
+def _tail(matcher: Any) -> str:
+    """What ends the value and the call here; empty if nothing does."""
+    for end in ("\n</parameter>\n", "</parameter>\n"):
+        tail = f"{end}</function>\n</tool_call>"
+        forked = matcher.fork()
+        if forked.accept_string(tail) and forked.is_completed():
+            return tail
+    return ""
+
+
+def costs(server: Server, schema: Any) -> dict[str, float]:
+    """(e): milliseconds of CPU that a token's mask takes, and the compilation."""
+    text = " ".join(f"word {n}" for n in range(300))
+    case = Case.model_construct(
+        name="cost",
+        tools=(Tool(name="f", parameters=schema),),
+        tool_choice="required",
+        request={},
+        stop_string="",
+    )
+    body = body_of("strict, required", case, "chat", "plain")
+    _, request = server.ask("none", "chat", body, "x")
+    manager = server.manager("none", 0)
+    begun = time.process_time()
+    if request is None or (opened := manager.open(request)) is None:
+        return {}
+    compiled = time.process_time() - begun
+    key, first = next(iter(schema["properties"].items()))
+    value = text if first.get("type") == "string" and "enum" not in first else ""
+    said = f"<tool_call>\n<function=f>\n<parameter={key}>\n{value[:250]}"
+    manager.seconds, manager.masks = 0.0, 0
+    manager.walk(opened, tokens.encode(tokens.load(), said))
+    taken = 1e3 * manager.seconds / manager.masks
+    return {"ms a token": round(taken, 3), "compile ms": round(1e3 * compiled, 1)}
+
+
+def main() -> None:
+    server = Server()
+    ordinary = list(questions(lambda case: case.ordinary, ORDINARY))
+    quoting = list(questions(lambda case: bool(case.expected.quoted), QUOTING))
+    found: dict[str, Any] = {"requests": {}, "schemas": {}, "costs": {}}
+    for kind in kinds.KINDS:
+        row: Counter[str] = Counter()
+        admitted(server, kind, ordinary, row)
+        forced(server, kind, quoting, row)
+        found["requests"][kind] = row
+        print(kind, dict(row), file=sys.stderr)
+    for name, schema in schemas.ONE.items():
+        row = Counter()
+        walks(server, name, schema, row)
+        found["schemas"][name] = row
+        print(name, dict(row), file=sys.stderr)
+    for name, schema in schemas.MANY.items():
+        found["costs"][name] = costs(server, schema)
+        print(name, found["costs"][name], file=sys.stderr)
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()
