@@ -58,7 +58,7 @@ def test_a_tool_that_is_not_strict_is_free(k: int, choice: Any) -> None:
 
 @pytest.mark.parametrize("k", [0, 3])
 def test_white_space_behind_the_reasoning(k: int) -> None:
-    for space in ("", "\n", "\n\n"):
+    for space in ("", "\n", "\n\n", "\n\n\n\n", " \n"):
         output = f"Hm.</think>{space}{FIRST}"
         assert stop(output, k, tool_choice="required", tools=TOOLS, **THINKING) is None
 
@@ -100,3 +100,18 @@ def test_a_string_has_any_length() -> None:
     assert stop(output, tool_choice="required", tools=tools) is None
     wrong = call("f", ("a", "abc"), ("b", "[1]"))
     assert stop(wrong, tool_choice="required", tools=tools) is not None
+
+
+def test_a_list_or_an_object_of_which_nothing_is_said_holds_anything() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"list": {"type": "array"}, "object": {"type": "object"}},
+        "required": ["list", "object"],
+    }
+    tools = [tool("f", schema)]
+    tools[0]["function"]["strict"] = True
+    output = call("f", ("list", '[1, "x", [{"a": null}]]'), ("object", '{"a": [1]}'))
+    assert stop(output, tool_choice="required", tools=tools) is None
+    for values in (("{}", "{}"), ("[]", "[]")):
+        wrong = call("f", *zip(("list", "object"), values, strict=True))
+        assert stop(wrong, tool_choice="required", tools=tools) is not None

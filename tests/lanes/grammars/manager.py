@@ -181,7 +181,9 @@ class Manager:
     def _advance(self, request: Any, new: list[int]) -> bool:
         manager = self._manager
         named = "new_token_ids" in manager.should_advance.__code__.co_varnames
-        if not manager.should_advance(request, **({"new_token_ids": new} if named else {})):
+        if not manager.should_advance(
+            request, **({"new_token_ids": new} if named else {})
+        ):
             return True
         if hasattr(manager, "trim_reasoning_for_advance"):
             new = manager.trim_reasoning_for_advance(request, new)

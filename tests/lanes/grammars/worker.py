@@ -67,7 +67,10 @@ class Server:
         Both are None if the request is refused.
         """
         app, recorder = self._application(reasoning)
-        ids = [*tokens.encode(tokens.load(), output), tokens.load().token_to_id(tokens.EOS)]
+        ids = [
+            *tokens.encode(tokens.load(), output),
+            tokens.load().token_to_id(tokens.EOS),
+        ]
         recorder.request = None
 
         async def post() -> Any:

@@ -8,7 +8,7 @@ is made again here, of the same tools:
 
 - A call of a strict tool has its schema's arguments, but a string any length:
   xgrammar's grammar of a bounded string takes any text for an enum, and takes longer
-  for a token than a model does.
+  for a token than a model does.  A list of which nothing is said has any items.
 - A call of another tool has its frame.  Only the first call that the request requires
   is told from text that quotes one.
 - All else is text.
@@ -37,10 +37,11 @@ _CALL = "<tool_call>\n"
 _ENDS = ["\n</function>\n</tool_call>", "</function>\n</tool_call>"]
 # White space behind the reasoning.  A release whose grammar begins behind the tag with
 # which a call ends the reasoning has read <tool_call> already.
-_BEFORE_CALL = r"\n{0,2}(<tool_call>)?\n?"
+_BEFORE_CALL = r"[ \t\n]{0,16}(<tool_call>)?\n?"
 _LENGTHS = ("minLength", "maxLength")
 # What holds schemas by name, and what holds no schema.
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions")
+_KEYS = ("properties", "patternProperties", "additionalProperties", "$ref")
 _VALUES = ("enum", "const", "default", "examples")
 
 
@@ -94,7 +95,9 @@ def _call(tag: TagFormat, strict: Collection[str] | None) -> TagFormat:
     name = begin[len(_FUNCTION) : begin.rindex(">")]
     if schema is True or (strict is not None and name not in strict):
         return TagFormat(begin=begin, content=AnyTextFormat(), end="</tool_call>")
-    content = content.model_copy(update={"json_schema": _without_lengths(schema)})
+    content = content.model_copy(
+        update={"json_schema": _loosened(schema, is_root=True)}
+    )
     return TagFormat(begin=begin, content=content, end=_ENDS)
 
 
@@ -107,18 +110,26 @@ def _text(calls: list[TagFormat]) -> AnyTextFormat | TriggeredTagsFormat:
     return TriggeredTagsFormat(triggers=triggers, tags=tags)
 
 
-def _without_lengths(schema: Any) -> Any:
-    """A schema whose strings may have any length."""
+def _loosened(schema: Any, *, is_root: bool = False) -> Any:
+    """A schema whose strings have any length, and lists and objects any items.
+
+    xgrammar takes a list for an empty one if nothing is said of its items, and an
+    object without properties likewise.
+    """
     if isinstance(schema, list):
-        return [_without_lengths(one) for one in schema]
+        return [_loosened(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     kept = {}
     for key, value in schema.items():
         if key in _BY_NAME and isinstance(value, dict):
-            kept[key] = {name: _without_lengths(one) for name, one in value.items()}
+            kept[key] = {name: _loosened(one) for name, one in value.items()}
         elif key in _VALUES:
             kept[key] = value
         elif key not in _LENGTHS:
-            kept[key] = _without_lengths(value)
+            kept[key] = _loosened(value)
+    if kept.get("type") == "array" and "prefixItems" not in kept:
+        kept.setdefault("items", {})
+    if kept.get("type") == "object" and not is_root and kept.keys().isdisjoint(_KEYS):
+        kept["additionalProperties"] = {}
     return kept

@@ -18,7 +18,7 @@ logger = init_logger(__name__)
 # tool's name, of a required call, and of one beside response_format.
 _TAG = '{"type": "structural_tag", "format": {"type": '
 _AUTO = _TAG + '"triggered_tags", "triggers": ["<tool_call>\\n<function='
-_FIRST = '"sequence", "elements": [{"type": "regex", "pattern": "\\\\n{0,2}('
+_FIRST = '"sequence", "elements": [{"type": "regex", "pattern": "[ \\\\t\\\\n]{0,16}('
 _REQUIRED = (_TAG + _FIRST, _TAG + '"or", "elements": [{"type": ' + _FIRST)
 
 
