@@ -39,11 +39,13 @@ class Reader:
         schemas = {tool.name: tool.parameters for tool in case.tools}
         tools = {name: self._values.ToolSchema(schemas[name]) for name in schemas}
         undeclared = self._values.ToolSchema(None)
+        required = {"constrained": True} if case.tool_choice == "required" else {}
         reader = self._make(
             tuple(tools),
             lambda name: tools.get(name, undeclared).names,
             reasoning="open" in case.starts,
             required_of=lambda name: tools.get(name, undeclared).required,
+            **required,
         )
 
         def events() -> Iterator[tuple[str, str]]:
