@@ -137,14 +137,6 @@ class Manager:
             at += taken
         return None
 
-    def admitted(self, request: Any) -> Any:
-        """The mask of the next token, as 32 bits a number."""
-        return self._masks(request, [])[0]
-
-    def say(self, request: Any, token: int) -> bool:
-        """Take one token; whether the grammar did."""
-        return self._accept(request, [token])
-
     def _masks(self, request: Any, drafts: list[int]) -> Any:
         name = request.request_id
         begun = time.perf_counter()
