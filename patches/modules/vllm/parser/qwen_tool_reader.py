@@ -70,6 +70,7 @@ FUNCTION_END = "</function>"
 
 # Longest white space between two tags of one frame.
 MAX_GAP = 256
+_MAX_TEXT = 1024  # of other text there
 _MAX_REPEATS = 4  # of a closing tag that is given more than once
 _MAX_REREADS = 8  # of text behind what is not decided at the end
 _MAX_LINE = 1024  # of an answer's line that is kept
@@ -111,6 +112,7 @@ _THINK_TAGS = (Kind.THINK_START, Kind.THINK_END)
 _OPENINGS = (Kind.OPENING, Kind.JSON_OPENING, Kind.GARBLED_OPENING)
 _CALL_ENDS = (Kind.FUNCTION_END, Kind.TOOL_CALL_END)
 _CLOSING = (Kind.PARAMETER_END, *_CALL_ENDS)
+_TEXTS = (Kind.TEXT, *_THINK_TAGS)
 
 # As str.isspace() has it: unlike Python's own, this \s has no U+001C to U+001F.
 _GAP = rf"[\s\x1c-\x1f]{{0,{MAX_GAP}}}"
@@ -128,6 +130,8 @@ _TAG = (
 _TAGS = {True: re.compile(rf"</?think>|{_TAG}"), False: re.compile(_TAG)}
 # Only where no tag matches.
 _GARBLED = re.compile(rf"<tool_call>{_GAP}<function=(?P<garbled>[^\s<>(]{{1,128}})")
+# On the line, before any tag.
+_WORD = re.compile(r"[^\w\n<]*+\w")
 # A closing tag, or what a tag may begin with: the standard library's search is the
 # faster one.
 _BEGINNING = std_re.compile(
@@ -1270,6 +1274,48 @@ class QwenToolReader:
             return Kind.FUNCTION_END, self._sequence_end(at)
         return kind, at + (kind == Kind.PARAMETER_END)
 
+    def _behind_text(self, at: int, *, in_prose: bool = True) -> int:
+        """Index behind the text at *at*, which may stand between two tags of a frame.
+
+        Its tokens become one.  It is *at* if the text is too long, or if it begins
+        with a word and must not stand *in_prose*.
+        """
+        end, length = at, 0
+        texts = (Kind.TEXT,) if self.in_reasoning else _TEXTS
+        while (token := self._peek(end)).kind in texts:
+            length += len(token.gap) + len(token.text)
+            if end > at and token.kind == self._tokens[end - 1].kind == Kind.TEXT:
+                first = self._tokens[end - 1]
+                token = first._replace(text=first.text + token.gap + token.text)
+                self._tokens[end - 1 : end + 1] = [token]
+                end -= 1
+            is_prose = end == at and _WORD.match(token.gap + token.text)
+            if length > _MAX_TEXT or (is_prose and not in_prose):
+                return at
+            end += 1
+        return end
+
+    def _behind_text_of_frame(self, at: int, mirrors: bool) -> tuple[str, int, int]:
+        """What follows the text behind a ``</parameter>``, if that is the frame's.
+
+        Returns:
+            As ``_following`` has it; the tag's index; the index behind closing tags.
+        """
+        tag = self._behind_text(at, in_prose=mirrors)
+        following, end = self._following(tag)
+        starts_line = split_gap(self._tokens[tag].gap)[1] is not None
+        is_frame = False
+        if tag == at:
+            pass
+        elif following == Kind.PARAMETER:
+            is_frame = self._is_due(self._key_at(tag)) and (mirrors or starts_line)
+        elif following == Kind.FUNCTION_END:
+            behind = self._following(end)[0]
+            is_call = behind == Kind.OPENING and not self._waits()
+            is_whole = mirrors and starts_line and self._indent is not None
+            is_frame = is_whole or is_call or behind == Kind.END
+        return (following, tag, end) if is_frame else (Kind.TEXT, at, at)
+
     def _key_at(self, at: int) -> str:
         return self._split_key(self._tokens[at])[0]
 
@@ -1323,6 +1369,8 @@ class QwenToolReader:
                 break
             behind = end
             following, end = self._following(behind)
+        if following in _TEXTS and quote is None and not self._lines.fence:
+            following, behind, end = self._behind_text_of_frame(behind, mirrors)
         is_last = False
         if following == Kind.FUNCTION_END:
             self._accept_calls_of_lines(end)
@@ -1388,6 +1436,10 @@ class QwenToolReader:
         end = self._sequence_end(behind - 1)
         self._accept_calls_of_lines(end)
         is_function = token.kind == Kind.FUNCTION_END
+        # An empty value has a line of its own: one that begins with the tag holds it.
+        starts = self._state is _VALUE_START and self._indent is not None
+        if starts and "\n" not in token.gap and self._following(end)[0] != Kind.END:
+            return self._literal(token, behind)
         quote = self._quotes[-1] if self._quotes else None
         held = self._held_end
         if held is not None and held.back == behind - 1 and quote is None:
@@ -1437,8 +1489,13 @@ class QwenToolReader:
         elif starts_line:
             is_own = token.kind == Kind.PARAMETER
             if is_own and self._is_due(self._key_at(self._at - 1)):
-                if (held := self._held_end) is not None and held.back == self._at - 1:
-                    return self._accept_end(ends_call=False)
+                if (held := self._held_end) is not None:
+                    texts = self._tokens[held.back : self._at - 1]
+                    is_text = all(text.kind in _TEXTS for text in texts)
+                    length = sum(len(text.gap) + len(text.text) for text in texts)
+                    if is_text and length <= _MAX_TEXT:
+                        self._reach(held, self._at - 1)
+                        return self._accept_end(ends_call=False)
                 return self._end_value(self._at - 1)
             if quote is None:
                 self._quotes.append(_Quote(None, in_parameter=True))
