@@ -91,11 +91,14 @@ class Kind:
     OPENING = "opening"  # of a call, with another tag of the frame behind it
     JSON_OPENING = "json"  # <tool_call>, with an object behind it
     GARBLED_OPENING = "garbled"  # of a call, up to its name, with anything behind it
+    FUNCTION = "function"  # the same without <tool_call>
+    TOOL_CALL_START = "start"  # with anything behind it
     PARAMETER = "parameter"
     OTHER_PARAMETER = "other"  # as other formats write it
     PARAMETER_END = "</parameter>"
     FUNCTION_END = FUNCTION_END
     TOOL_CALL_END = TOOL_CALL_END
+    OTHER_END = "closer"  # as other formats write it
     END = "end"  # of the output
 
 
@@ -107,36 +110,52 @@ class Token(NamedTuple):
     text: str  # of the end, a closing tag that it cuts
     name: str = ""  # what a tag names
 
+    @property
+    def in_tool_call(self) -> bool:
+        """Whether an opening begins with ``<tool_call>``."""
+        return self.text.lstrip("< \t\r\n").startswith("tool_call")
+
 
 _THINK_TAGS = (Kind.THINK_START, Kind.THINK_END)
 _OPENINGS = (Kind.OPENING, Kind.JSON_OPENING, Kind.GARBLED_OPENING)
 _CALL_ENDS = (Kind.FUNCTION_END, Kind.TOOL_CALL_END)
 _CLOSING = (Kind.PARAMETER_END, *_CALL_ENDS)
-_TEXTS = (Kind.TEXT, *_THINK_TAGS)
+_TEXTS = (Kind.TEXT, Kind.OTHER_END, Kind.TOOL_CALL_START, *_THINK_TAGS)
+_TOOL_CALL_ENDS = (Kind.TOOL_CALL_END, Kind.OTHER_END)
+# Of a call, if other text may stand within them and behind them.
+_LOOSE = (Kind.GARBLED_OPENING, Kind.FUNCTION, Kind.TOOL_CALL_START)
 
 # As str.isspace() has it: unlike Python's own, this \s has no U+001C to U+001F.
 _GAP = rf"[\s\x1c-\x1f]{{0,{MAX_GAP}}}"
+_SPACE = r"[ \t\r\n]{0,4}"  # in a parameter's tags
 _NAME = r"(?=[ \t\r\"']*[^<>\n \t\r\"'])[^<>\n]{1,128}"
+_START = rf"<{_SPACE}tool_call{_SPACE}>"
 _TAG = (
     r"</(?:parameter|function|tool_call)>"
-    # The frame's end, behind another format's closing tag.
-    rf"|</(?:invoke|function_invocation|function_calls?)>{_GAP}</tool_call>"
-    rf"|<parameter=(?P<parameter>{_NAME})>"
+    # Another format's closing tag; the frame's own may follow.
+    r"|</(?:invoke|function_invocation|function_calls?)>"
+    rf"(?:{_GAP}</tool_call>|(?P<closer>))"
+    rf"|<{_SPACE}parameter{_SPACE}=(?P<parameter>{_NAME}){_SPACE}>"
+    rf"|<{_SPACE}/{_SPACE}(?P<spaced>parameter|function|tool_call){_SPACE}>"
     r"|<parameter(?P<other>)(?:[ \t][^<>\n]{0,128}(?<!/))?>"
-    rf"|(?:<tool_call>{_GAP})?<function=(?P<opening>{_NAME})>"
+    rf"|(?:{_START}{_GAP})?<{_SPACE}function{_SPACE}=(?P<opening>{_NAME}){_SPACE}>"
     rf"(?={_GAP}(?:<parameter={_NAME}>|</function>|</tool_call>))"
     rf"|<tool_call>{_GAP}(?P<json>)(?=\{{)"
 )
 _TAGS = {True: re.compile(rf"</?think>|{_TAG}"), False: re.compile(_TAG)}
 # Only where no tag matches.
-_GARBLED = re.compile(rf"<tool_call>{_GAP}<function=(?P<garbled>[^\s<>(]{{1,128}})")
+_GARBLED = re.compile(
+    rf"{_START}{_GAP}<{_SPACE}function{_SPACE}=(?P<garbled>[^\s<>(]{{1,128}})>?"
+    r"|<function=(?P<function>[^\s<>(]{1,128})>?|<tool_call>(?P<start>)"
+)
 # On the line, before any tag.
 _WORD = re.compile(r"[^\w\n<]*+\w")
 # A closing tag, or what a tag may begin with: the standard library's search is the
 # faster one.
 _BEGINNING = std_re.compile(
     r"<(?:(/(?:parameter|function|tool_call)>)"
-    r"|/?(?:par|fun|too|thi|inv|(?:pa?|fu?|to?|th?|in?)?\Z))"
+    r"|/?(?:par|fun|too|thi|inv|(?:pa?|fu?|to?|th?|in?)?\Z)"
+    rf"|{_SPACE}/?{_SPACE}(?:par|fun|too|(?:pa?|fu?|to?)?\Z))"
 )
 _CUT_CLOSING_TAGS = frozenset(
     tag[:end] for tag in _CLOSING for end in range(1, len(tag))
@@ -198,6 +217,7 @@ class Lexer:
                 tag, named = match.group(), match.lastgroup
                 name = trim_name(match[named]) if named else ""
                 kind = named or tag[max(tag.rfind("</"), 0) :]
+                kind = f"</{name}>" if named == "spaced" else kind
                 return _Tag(at, match.end(), kind, name)
             at += 1
         return _Tag(len(text), len(text), Kind.TEXT, "")
@@ -675,6 +695,7 @@ class QwenToolReader:
         self._first_missing = 0  # of these; those before it were given
         self._given: set[str] = set()
         self._indent: str | None = None  # of its closing tag; None: on any line
+        self._opening = ""  # the tag of the value at hand
         self._quotes: list[_Quote] = []  # that are open
         self._object = _Object()  # that a held call is, or holds
         self._in_garbled = False  # a parameter of a garbled call is open
@@ -814,6 +835,7 @@ class QwenToolReader:
 
     def _answer(self, token: Token) -> State:
         """The answer; until it has visible text think tags are frame."""
+        token = self._joined(token)
         self._lines.add(token.gap)
         if token.kind in _THINK_TAGS and not self._answered:
             self._space.append(token.gap)
@@ -822,10 +844,12 @@ class QwenToolReader:
 
     def _after_call(self, token: Token) -> State:
         """Behind a call, where closing tags are given twice."""
+        token = self._joined(token)
         self._lines.add(token.gap)
         kind = token.kind
         is_dropped = kind == Kind.THINK_END and not self._answered
-        if is_dropped or kind in _CLOSING or (kind == Kind.END and not token.text):
+        is_dropped = is_dropped or kind in _CLOSING or kind == Kind.OTHER_END
+        if is_dropped or (kind == Kind.END and not token.text):
             self._close_gap(token.gap)
             return _AFTER_CALL
         self._state = _ANSWER
@@ -856,6 +880,39 @@ class QwenToolReader:
         self._space.clear()
         self._gap = max(self._gap or "", gap if self._answered else "", key=len)
 
+    def _joined(self, token: Token) -> Token:
+        """The token, joined to the opening that it begins in a plain position."""
+        if token.kind in _LOOSE and self._tool_names:
+            lines = self._lines.copy()
+            lines.add(token.gap)
+            if lines.position(token.text) is Position.PLAIN:
+                return self._join_opening(self._at - 1)
+        return token
+
+    def _join_opening(self, at: int) -> Token:
+        """The token at *at*, joined to the opening of a declared function with text
+        within it, or between it and a declared parameter, if it begins one.
+        """
+        first, end, name = self._tokens[at], at, ""
+        for _ in range(_MAX_REPEATS if first.kind in _LOOSE else 0):
+            before, end = end, self._behind_text(end)
+            token = self._peek(end)
+            if name and token.kind == Kind.PARAMETER:
+                if token.name not in self._parameters_of(name):
+                    break
+                texts = [more.gap + more.text for more in self._tokens[at + 1 : end]]
+                text = "".join([first.text, *texts])
+                self._tokens[at:end] = [Token(Kind.OPENING, first.gap, text, name)]
+                break
+            is_opening = token.kind in (*_OPENINGS, Kind.FUNCTION)
+            if not is_opening or token.name not in self._tool_names:
+                break
+            is_again = name or token.in_tool_call
+            if is_again and (name not in ("", token.name) or end > max(before, at + 1)):
+                break
+            name, end = token.name, end + 1
+        return self._tokens[at]
+
     def _begin_call(self, token: Token) -> State | None:
         """Begin the call that the token opens, if it opens one."""
         if not self._tool_names or token.kind not in _OPENINGS:
@@ -869,7 +926,7 @@ class QwenToolReader:
         elif not in_reasoning and token.kind == Kind.OPENING:
             position = self._lines.position(token.text if is_declared else "")
         if is_declared and token.kind == Kind.OPENING and position is Position.PLAIN:
-            if token.text.startswith(TOOL_CALL_START):
+            if token.in_tool_call:
                 self._close_gap(token.gap)
                 return self._open_frame(token)
             position = Position.BARE
@@ -889,7 +946,7 @@ class QwenToolReader:
         if token.kind not in (Kind.OPENING, Kind.GARBLED_OPENING):
             return token.kind == Kind.JSON_OPENING
         is_declared = token.name in self._tool_names
-        if token.text.startswith(TOOL_CALL_START):
+        if token.in_tool_call:
             return is_declared or self._undeclared_calls
         return is_declared and not self.in_reasoning
 
@@ -917,8 +974,8 @@ class QwenToolReader:
     def _is_bare(self, held: _HeldCalls) -> bool:
         """Whether the last held call has neither ``<tool_call>`` nor its end."""
         opening, last = self._tokens[held.opening - 1], self._tokens[held.back - 1]
-        is_opened = opening.text.startswith(TOOL_CALL_START)
-        return not is_opened and last.kind != Kind.TOOL_CALL_END
+        is_opened = opening.in_tool_call
+        return not is_opened and last.kind not in _TOOL_CALL_ENDS
 
     def _accept_calls_of_lines(self, at: int) -> None:
         """Accept a call behind prose if its line ends before the token at *at*."""
@@ -962,11 +1019,13 @@ class QwenToolReader:
         """Behind a held call, which what follows makes a call or text."""
         held = self._held_calls
         assert held is not None
+        if held.position is not Position.OTHER and is_beside(token.gap):
+            token = self._join_opening(self._at - 1)
         kind = token.kind
         if kind == Kind.END and not token.text:
             self._accept_calls(held)
             return _AFTER_CALL
-        if kind in _CALL_ENDS:
+        if kind in _CALL_ENDS or kind == Kind.OTHER_END:
             held.back = self._at  # given twice
             return self._behind_held_call(held)
         is_next = kind == Kind.OPENING and is_beside(token.gap)
@@ -976,7 +1035,7 @@ class QwenToolReader:
         if held.position is Position.BARE:
             if not is_next_declared:
                 return self._quote_calls(held.back)
-            if token.text.startswith(TOOL_CALL_START):
+            if token.in_tool_call:
                 self._accept_calls(held)
                 return self._after_call(token)
         elif held.in_reasoning:
@@ -1136,18 +1195,22 @@ class QwenToolReader:
         self._given.add(key)
         self._quotes.clear()
         self._emit(EventType.PARAMETER, key)
-        self._indent = split_gap(token.gap)[1] or ""
         if not value:
-            return _VALUE_START
+            return self._begin_value(token)
         # The tag's rest is the value's beginning, so no newline is frame.
         self._emit(EventType.VALUE, value)
         self._indent = None
         return _VALUE
 
+    def _begin_value(self, token: Token) -> State:
+        self._opening = token.text
+        self._indent = split_gap(token.gap)[1] or ""
+        return _VALUE_START
+
     def _split_key(self, token: Token) -> tuple[str, str]:
         """Split ``KEY=VALUE``, where only KEY is declared, as models mangle it."""
         if token.name not in self._declared:
-            head, _, value = token.text[len("<parameter=") : -1].partition("=")
+            head, _, value = token.text[:-1].partition("=")[2].partition("=")
             if (key := trim_name(head)) in self._declared:
                 return key, value
         return token.name, ""
@@ -1155,6 +1218,10 @@ class QwenToolReader:
     def _value_start(self, token: Token) -> State:
         """The value's beginning: the newline behind ``<parameter=KEY>`` is frame."""
         starts_line = token.gap.startswith("\n")
+        if token.kind == Kind.PARAMETER and token.text == self._opening:
+            gap = self._peek(self._at).gap
+            if not starts_line or not gap or gap.startswith("\n"):
+                return self._begin_value(token)  # given twice
         if starts_line:
             token = token._replace(gap=token.gap[1:])
         else:
@@ -1171,9 +1238,12 @@ class QwenToolReader:
             return self._end_in_call(token)
         if self._held_calls is not None and self._hold_is_over(token):
             return self._quote_calls(self._at - 1)
-        if kind == Kind.TOOL_CALL_END and token.text != TOOL_CALL_END:
+        if kind == Kind.TOOL_CALL_END and token.text.count("<") > 1:
             return self._split_end(token)
         self._tag_gap, self._tag_indent = split_gap(token.gap, starts_line)
+        if self._held_end is not None and not self._quotes:
+            token = self._join_opening(self._at - 1)
+            kind = token.kind
         if kind == Kind.PARAMETER_END:
             return self._parameter_end(token)
         if kind in _CLOSING:
@@ -1254,9 +1324,20 @@ class QwenToolReader:
     def _sequence_end(self, at: int) -> int:
         """Index behind a closing tag and, at ``</function>``, a ``</tool_call>``."""
         end = at + 1
-        if self._tokens[at].kind == Kind.FUNCTION_END:
-            end += self._peek(end).kind == Kind.TOOL_CALL_END
-        return end
+        if self._tokens[at].kind != Kind.FUNCTION_END:
+            return end
+        if self._peek(end).kind in _TOOL_CALL_ENDS:
+            return end + 1
+        behind = self._behind_text(end, in_prose=at >= self._at)
+        tag = self._peek(behind)
+        if behind == end or tag.kind != Kind.TOOL_CALL_END:
+            return end
+        texts = [token.gap + token.text for token in self._tokens[end:behind]]
+        is_frame = split_gap(tag.gap)[1] is not None or "\n" not in "".join(texts)
+        if not is_frame:
+            token = self._peek(behind + 1)
+            is_frame = token.kind not in _TEXTS or "\n" in token.gap
+        return behind + 1 if is_frame else end
 
     def _following(self, at: int) -> tuple[str, int]:
         """What follows a closing tag, at the token *at*.
@@ -1266,6 +1347,8 @@ class QwenToolReader:
             a call in a plain position; the index behind closing tags.
         """
         token = self._peek(at)
+        if is_beside(token.gap):
+            token = self._join_opening(at)
         kind, gap = token.kind, token.gap
         is_call = is_beside(gap) and token.name in self._tool_names
         if len(gap) > MAX_GAP or (kind == Kind.OPENING and not is_call):
@@ -1290,7 +1373,8 @@ class QwenToolReader:
                 self._tokens[end - 1 : end + 1] = [token]
                 end -= 1
             is_prose = end == at and _WORD.match(token.gap + token.text)
-            if length > _MAX_TEXT or (is_prose and not in_prose):
+            is_escape = end == at and token.text.startswith("\\")
+            if length > _MAX_TEXT or is_escape or (is_prose and not in_prose):
                 return at
             end += 1
         return end
@@ -1301,18 +1385,22 @@ class QwenToolReader:
         Returns:
             As ``_following`` has it; the tag's index; the index behind closing tags.
         """
-        tag = self._behind_text(at, in_prose=mirrors)
+        may_be_due = len(self._given) < len(self._declared)
+        tag = self._behind_text(at, in_prose=mirrors or may_be_due)
         following, end = self._following(tag)
         starts_line = split_gap(self._tokens[tag].gap)[1] is not None
+        first = self._tokens[at]
+        is_prose = not mirrors and _WORD.match(first.gap + first.text) is not None
         is_frame = False
         if tag == at:
             pass
         elif following == Kind.PARAMETER:
-            is_frame = self._is_due(self._key_at(tag)) and (mirrors or starts_line)
-        elif following == Kind.FUNCTION_END:
+            is_frame = self._is_due(self._key_at(tag)) and (starts_line or not is_prose)
+        elif following == Kind.FUNCTION_END and not is_prose:
             behind = self._following(end)[0]
             is_call = behind == Kind.OPENING and not self._waits()
-            is_whole = mirrors and starts_line and self._indent is not None
+            is_whole = self._tokens[end - 1].kind in _TOOL_CALL_ENDS
+            is_whole = is_whole or (mirrors and starts_line)
             is_frame = is_whole or is_call or behind == Kind.END
         return (following, tag, end) if is_frame else (Kind.TEXT, at, at)
 
@@ -1474,7 +1562,7 @@ class QwenToolReader:
             lines = held.lines_to(self._tokens, self._at - 1)
             if lines.position(token.text) is Position.PLAIN:
                 return self._accept_end()
-        in_tool_call = token.text.startswith(TOOL_CALL_START)
+        in_tool_call = token.in_tool_call
         self._quotes.append(_Quote(token.name, in_tool_call))
         return self._literal(token, self._at)
 
