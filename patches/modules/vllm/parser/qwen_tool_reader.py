@@ -404,6 +404,17 @@ class Position(enum.Enum):
 _FENCE = re.compile(r"((?:[\s>]|(?:[-*+]|\d{1,9}[.)])(?=\s))*)(`{3,}|~{3,})(.*)")
 
 
+def _shorten(line: str) -> str:
+    """The two ends of a long line, and one character of each kind between them."""
+    if len(line) <= _MAX_LINE:
+        return line
+    middle = line[_MAX_LINE - 1 : -1]
+    kept = "".join(mark for mark in " ~`" if mark in middle)
+    other = middle.strip("~`").strip()
+    kept += ("a" if any(map(str.isalpha, other)) else ".") if other else ""
+    return line[: _MAX_LINE - 1] + kept + line[-1]
+
+
 class _Lines:
     """The line and the code fence in which an answer's text ends.
 
@@ -460,8 +471,7 @@ class _Lines:
         self._pieces.clear()
         for line in lines:
             self._end_line(line)
-        is_long = len(last) > _MAX_LINE
-        self._line = last[: _MAX_LINE - 1] + last[-1] if is_long else last
+        self._line = _shorten(last)
         return self
 
     def _leave_quote(self, line: str) -> None:
@@ -474,9 +484,9 @@ class _Lines:
         self.ended += 1
         self._behind_call = False
         self._leave_quote(line)
-        # The line of a long one is cut, so nothing may depend on the rest of it.
-        if ("```" not in line and "~~~" not in line) or len(line) >= _MAX_LINE:
+        if "```" not in line and "~~~" not in line:
             return
+        line = _shorten(line)
         if self.fence:
             marks = line.strip()
             if marks.startswith(self.fence) and not marks.strip(marks[0]):
@@ -898,19 +908,25 @@ class QwenToolReader:
             before, end = end, self._behind_text(end)
             token = self._peek(end)
             if name and token.kind == Kind.PARAMETER:
-                if token.name not in self._parameters_of(name):
-                    break
-                texts = [more.gap + more.text for more in self._tokens[at + 1 : end]]
-                text = "".join([first.text, *texts])
-                self._tokens[at:end] = [Token(Kind.OPENING, first.gap, text, name)]
-                break
+                is_whole = token.name in self._parameters_of(name)
+                return self._join(at, end, name) if is_whole else first
             is_opening = token.kind in (*_OPENINGS, Kind.FUNCTION)
-            if not is_opening or token.name not in self._tool_names:
+            is_long = len(token.gap) > MAX_GAP
+            if is_long or not is_opening or token.name not in self._tool_names:
                 break
             is_again = name or token.in_tool_call
             if is_again and (name not in ("", token.name) or end > max(before, at + 1)):
                 break
             name, end = token.name, end + 1
+            if token.kind == Kind.OPENING:
+                return self._join(at, end, name)
+        return first
+
+    def _join(self, at: int, end: int, name: str) -> Token:
+        """Make the tokens an opening, from *at* to that at *end*."""
+        first, *more = self._tokens[at:end]
+        text = first.text + "".join(token.gap + token.text for token in more)
+        self._tokens[at:end] = [Token(Kind.OPENING, first.gap, text, name)]
         return self._tokens[at]
 
     def _begin_call(self, token: Token) -> State | None:
