@@ -131,7 +131,7 @@ AUTO = {"type": "string", "enum": ["auto"]}
     [
         ({"anyOf": [AUTO, INTEGER]}, "5 ", "5"),
         ({"anyOf": [AUTO, INTEGER]}, "auto", '"auto"'),
-        ({"anyOf": [AUTO, INTEGER]}, "auto ", '"auto "'),
+        ({"anyOf": [AUTO, INTEGER]}, "auto ", '"auto"'),
         ({"anyOf": [AUTO, {"type": "array"}]}, " [1]\n", "[1]"),
         ({"anyOf": [AUTO, {"type": "null"}]}, "None", "null"),
         (union(INTEGER), "5 ", '"5 "'),

@@ -112,9 +112,10 @@ class ToolSchema:
 
     def __init__(self, schema: Any) -> None:
         self._root: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
-        # Both by id of the schema.
+        # By id of the schema.
         self._types: dict[int, list[str]] = {}
         self._resolved: dict[int, Any] = {}
+        self._listed: dict[int, bool] = {}
         self.checks_left = _MAX_CHECKS
         self._properties: dict[str, Any] = {}
         self._other: Any = None
@@ -130,6 +131,11 @@ class ToolSchema:
             for key in self._required_keys()
             if "null" not in self.types(self._properties[key])
         ]
+        self._required = frozenset(self.required)
+
+    def requires(self, key: str) -> bool:
+        """Whether a call must give the parameter, and not as null."""
+        return key in self._required
 
     def parameter(self, key: str) -> Any:
         """Schema of parameter *key*, declared or not."""
@@ -259,6 +265,21 @@ class ToolSchema:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return _is_within(value, schema, "minimum", "maximum")
         return True
+
+    def has_list(self, schema: Any) -> bool:
+        """Whether *schema* has an enum or a const."""
+        if (has_list := self._listed.get(id(schema))) is None:
+            nodes = self._nodes(schema)
+            has_list = any("enum" in node or "const" in node for node in nodes)
+            self._listed[id(schema)] = has_list
+        return has_list
+
+    def listed(self, schema: Any, text: str) -> str:
+        """The text, without white space at its ends if only that is listed."""
+        trimmed = text.strip()
+        if trimmed == text or self.lists(schema, text):
+            return text
+        return trimmed if self.lists(schema, trimmed) else text
 
     def lists(self, schema: Any, text: str) -> bool:
         """Whether an enum or a const of *schema* is *text*.
@@ -506,6 +527,7 @@ def _convert_union(text: str, schema: Any, tool: ToolSchema) -> str:
     const lists the text; a number or boolean only if the schema names it before the
     string and it would be written just as it is.
     """
+    text = tool.listed(schema, text)
     string = encode_basestring(text)
     try:
         value, result = _read(text.strip())
@@ -543,6 +565,36 @@ class _StringValue:
         return '"'
 
 
+class _ListedValue:
+    """A string whose schema lists values, which white space at its ends may hide."""
+
+    def __init__(self, key: str, tool: ToolSchema, schema: Any) -> None:
+        self._key = key
+        self._tool = tool
+        self._schema = schema
+        self._written = ""
+        self._held = ""  # white space at its end, or all that begins with some
+        self._is_open = True  # whether it is short enough
+
+    def begin(self) -> str:
+        return f'{self._key}"'
+
+    def text(self, text: str) -> str:
+        if self._is_open:
+            self._held += text
+            text = "" if self._held[0].isspace() else self._held.rstrip()
+            self._is_open = len(self._written) + len(self._held) <= _MAX_SCALAR
+            text = text if self._is_open else self._held
+            self._written += text
+            self._held = self._held[len(text) :]
+        return encode_basestring(text)[1:-1]
+
+    def end(self) -> str:
+        self._tool.checks_left = _MAX_CHECKS
+        text = self._tool.listed(self._schema, self._written + self._held)
+        return encode_basestring(text[len(self._written) :])[1:]
+
+
 def _may_be_other(start: str, types: set[str]) -> bool:
     """Whether a value that begins so may be something else than a string."""
     trimmed = start[: _MAX_SCALAR + 1].strip()
@@ -570,14 +622,18 @@ class _LateValue:
     a value which never comes to its end leaves no key without one.
     """
 
-    def __init__(self, key: str, tool: ToolSchema, schema: Any) -> None:
+    def __init__(
+        self, key: str, tool: ToolSchema, schema: Any, is_required: bool
+    ) -> None:
         self._key = key
         self._tool = tool
         self._schema = schema
+        self._is_required = is_required
         self._types = set(tool.types(schema))
         self._held: list[str] = []
         self._start = ""  # the first characters, as long as they may decide
-        self._is_open = "string" in self._types  # whether it may show as a string
+        # Whether it may show as a string.
+        self._is_open = "string" in self._types and not tool.has_list(schema)
         self._is_string = False
 
     def begin(self) -> str:
@@ -604,6 +660,11 @@ class _LateValue:
         if "string" in self._types:
             self._tool.checks_left = _MAX_CHECKS
             return self._key + _convert_union(text, self._schema, self._tool)
+        if not text.strip():
+            if "null" in self._types:
+                return f"{self._key}null"
+            if not self._is_required:
+                return ""  # as if it were not given
         return self._key + _convert(text, self._types)
 
 
@@ -615,10 +676,10 @@ class ArgumentsWriter:
 
     def __init__(self, tool: ToolSchema) -> None:
         self._tool = tool
-        self._separator = ""
+        self._separator = self._last_separator = ""
         self._open(_StringValue(""))
 
-    def _open(self, value: _StringValue | _LateValue) -> None:
+    def _open(self, value: _StringValue | _ListedValue | _LateValue) -> None:
         self._value = value
         self.value = value.text  # for every token: not through a method of ours
 
@@ -629,16 +690,22 @@ class ArgumentsWriter:
     def begin_parameter(self, key: str) -> str:
         schema = self._tool.parameter(key)
         text = f"{self._separator}{encode_basestring(key)}: "
-        self._separator = ", "
+        self._last_separator, self._separator = self._separator, ", "
         # Without a type it is a string: what looks like JSON may be a file's text.
-        if set(self._tool.types(schema)) <= {"string"}:
-            self._open(_StringValue(text))
+        if not set(self._tool.types(schema)) <= {"string"}:
+            is_required = self._tool.requires(key)
+            self._open(_LateValue(text, self._tool, schema, is_required))
+        elif self._tool.has_list(schema):
+            self._open(_ListedValue(text, self._tool, schema))
         else:
-            self._open(_LateValue(text, self._tool, schema))
+            self._open(_StringValue(text))
         return self._value.begin()
 
     def end_value(self) -> str:
-        return self._value.end()
+        text = self._value.end()
+        if not text:  # the key is left out
+            self._separator = self._last_separator
+        return text
 
     def end(self) -> str:
         return "}"
