@@ -203,6 +203,7 @@ class QwenDeltaStream:
             schemas,
             lambda name: self._tool(name).names,
             required_of=lambda name: self._tool(name).required,
+            takes_json=lambda name, key: self._tool(name).takes_json(key),
             reasoning=reasoning,
             think_tags=think_tags,
             undeclared_calls=undeclared_calls,

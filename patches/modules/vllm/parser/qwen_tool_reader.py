@@ -73,6 +73,7 @@ MAX_GAP = 256
 _MAX_TEXT = 1024  # of other text there
 _MAX_REPEATS = 4  # of a closing tag that is given more than once
 _MAX_REREADS = 8  # of text behind what is not decided at the end
+_MAX_JSON = 65_536  # of a value whose strings may hold tags
 _MAX_LINE = 1024  # of an answer's line that is kept
 
 # Directly before a call, these quote it.
@@ -330,9 +331,9 @@ _GARBLED_PARAMETER = re.compile(r"\s*+<parameter=([^<>\n=]{1,128})([=>])")
 _BACKSLASH = re.compile(r"(?P<kept>\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{4}))|\\'?")
 
 
-def _read_object(text: str) -> dict[str, object] | None:
-    """An object in JSON, in whose strings raw control characters and backslashes
-    that begin no escape are themselves.
+def _read_json(text: str) -> object:
+    """What JSON says, in whose strings raw control characters and backslashes that
+    begin no escape are themselves; None if it is no JSON.
     """
 
     def mend(match: re.Match[str]) -> str:
@@ -343,6 +344,11 @@ def _read_object(text: str) -> dict[str, object] | None:
         json.dumps(found, ensure_ascii=False).encode()  # not with a lone surrogate
     except (ValueError, RecursionError):
         return None
+    return found
+
+
+def _read_object(text: str) -> dict[str, object] | None:
+    found = _read_json(text)
     return found if isinstance(found, dict) else None
 
 
@@ -354,9 +360,10 @@ def _texts(values: dict[str, object]) -> dict[str, str]:
 
 
 class _Object:
-    """Follows the strings and brackets of an object in JSON.
+    """Follows the strings and brackets of an object or an array in JSON.
 
     Attributes:
+        length: Characters that were read.
         in_string: Whether a string is open.
         is_whole: Whether the object has ended,
         is_alone: and there is nothing but white space behind it.
@@ -367,11 +374,13 @@ class _Object:
     def __init__(self) -> None:
         self._depth = 0
         self._escape = ""  # a backslash whose character is in the next piece
+        self.length = 0
         self.in_string = False
         self.is_whole = False
         self.is_alone = True
 
     def add(self, text: str) -> None:
+        self.length += len(text)
         text, self._escape = self._escape + text, ""
         for match in () if self.is_whole else self._MARKS.finditer(text):
             mark = match[0]
@@ -652,6 +661,8 @@ class QwenToolReader:
         tool_names: Names of the request's tools; without any nothing is a call.
         parameters_of: Declared parameter names of one of these tools.
         required_of: Those that a call must give, and not as null.
+        takes_json: Whether a function's parameter is an array or an object, and no
+            string.
         reasoning: Whether the output begins inside the reasoning.
         think_tags: Whether ``<think>`` and ``</think>`` are frame; else text.
         undeclared_calls: Whether other functions than the tools can be called.
@@ -673,6 +684,7 @@ class QwenToolReader:
         parameters_of: Callable[[str], Collection[str]] = lambda name: (),
         *,
         required_of: Callable[[str], Sequence[str]] = lambda name: (),
+        takes_json: Callable[[str, str], bool] = lambda name, key: False,
         reasoning: bool = False,
         think_tags: bool = True,
         undeclared_calls: bool = True,
@@ -683,6 +695,7 @@ class QwenToolReader:
         self._tool_names = tool_names
         self._parameters_of = parameters_of
         self._required_of = required_of
+        self._takes_json = takes_json
         self._undeclared_calls = undeclared_calls
 
         self._state: State = _THINK_OPENING if reasoning else _ANSWER
@@ -705,6 +718,9 @@ class QwenToolReader:
         self._first_missing = 0  # of these; those before it were given
         self._given: set[str] = set()
         self._indent: str | None = None  # of its closing tag; None: on any line
+        self._function = ""  # that is called
+        self._json: _Object | None = None  # that the value may be, while it may
+        self._json_tokens = 0  # of the value, that were read into it
         self._opening = ""  # the tag of the value at hand
         self._quotes: list[_Quote] = []  # that are open
         self._object = _Object()  # that a held call is, or holds
@@ -1150,6 +1166,7 @@ class QwenToolReader:
         self._declared = self._parameters_of(name) if is_declared else ()
         self._required = self._required_of(name) if is_declared else ()
         self._first_missing = 0
+        self._function = name if is_declared else ""
         self._given.clear()
         self._emit(EventType.CALL, name)
         return _CALL
@@ -1211,6 +1228,8 @@ class QwenToolReader:
         self._given.add(key)
         self._quotes.clear()
         self._emit(EventType.PARAMETER, key)
+        takes_json = bool(self._function) and self._takes_json(self._function, key)
+        self._json, self._json_tokens = _Object() if takes_json else None, 0
         if not value:
             return self._begin_value(token)
         # The tag's rest is the value's beginning, so no newline is frame.
@@ -1238,11 +1257,37 @@ class QwenToolReader:
             gap = self._peek(self._at).gap
             if not starts_line or not gap or gap.startswith("\n"):
                 return self._begin_value(token)  # given twice
+        behind_json = self._behind_json()
         if starts_line:
             token = token._replace(gap=token.gap[1:])
         else:
             self._indent = None
+        if behind_json >= self._at:
+            return self._literal(token, behind_json)
         return self._value(token, starts_line)
+
+    def _behind_json(self) -> int:
+        """Index behind the JSON that begins with the token at hand; else the token's.
+
+        A tag within one of its strings is text.
+        """
+        at, json = self._at - 1, self._json
+        is_json = json is not None and self._tokens[at].text.startswith(("[", "{"))
+        if not is_json or self._in_held_call():
+            return at
+        assert json is not None
+        while not json.is_whole and json.length <= _MAX_JSON:
+            token = self._peek(at + self._json_tokens)
+            if token.kind == Kind.END or (
+                token.kind != Kind.TEXT and not json.in_string
+            ):
+                return at
+            json.add(token.gap + token.text)
+            self._json_tokens += 1
+        end = at + self._json_tokens
+        text = "".join(token.gap + token.text for token in self._tokens[at:end])
+        is_json = json.is_whole and json.is_alone and _read_json(text) is not None
+        return end if is_json else at
 
     def _value(self, token: Token, starts_line: bool = False) -> State:
         """Text of the value, or a tag that may end it."""

@@ -137,6 +137,11 @@ class ToolSchema:
         """Whether a call must give the parameter, and not as null."""
         return key in self._required
 
+    def takes_json(self, key: str) -> bool:
+        """Whether the parameter is an array or an object, and no string."""
+        types = self.types(self.parameter(key))
+        return "string" not in types and not {"array", "object"}.isdisjoint(types)
+
     def parameter(self, key: str) -> Any:
         """Schema of parameter *key*, declared or not."""
         return self._properties.get(key, self._other)

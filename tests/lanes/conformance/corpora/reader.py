@@ -46,6 +46,7 @@ class Reader:
             reasoning="open" in case.starts,
             required_of=lambda name: tools.get(name, undeclared).required,
             **required,
+            takes_json=lambda name, key: tools[name].takes_json(key),
         )
 
         def events() -> Iterator[tuple[str, str]]:
