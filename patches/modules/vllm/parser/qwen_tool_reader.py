@@ -716,6 +716,7 @@ class QwenToolReader:
         self._declared: Collection[str] = ()
         self._required: Sequence[str] = ()
         self._first_missing = 0  # of these; those before it were given
+        self._in_crlf: bool | None = None  # whether each line of the frame ends so
         self._given: set[str] = set()
         self._indent: str | None = None  # of its closing tag; None: on any line
         self._function = ""  # that is called
@@ -1166,6 +1167,8 @@ class QwenToolReader:
         self._declared = self._parameters_of(name) if is_declared else ()
         self._required = self._required_of(name) if is_declared else ()
         self._first_missing = 0
+        self._in_crlf = None
+        self._read_frame(token.text)
         self._function = name if is_declared else ""
         self._given.clear()
         self._emit(EventType.CALL, name)
@@ -1192,8 +1195,10 @@ class QwenToolReader:
         if (held := self._held_end) is not None:
             self._decide(held, is_right=False)
         elif self._state in (_VALUE, _VALUE_START):
-            starts_line = self._state is _VALUE_START
-            self._emit(EventType.VALUE, split_gap(token.gap)[0][starts_line:])
+            gap = self._split_gap(token.gap)[0]
+            if self._state is _VALUE_START:
+                gap = gap.removeprefix("\r")[1:] if self._in_crlf else gap[1:]
+            self._emit(EventType.VALUE, gap)
         self._emit(EventType.CALL_CUT)
         self._at = len(self._tokens)
         return _AFTER_CALL
@@ -1225,6 +1230,7 @@ class QwenToolReader:
 
     def _begin_parameter(self, token: Token) -> State:
         key, value = self._split_key(token)
+        self._read_frame(token.gap)
         self._given.add(key)
         self._quotes.clear()
         self._emit(EventType.PARAMETER, key)
@@ -1236,6 +1242,18 @@ class QwenToolReader:
         self._emit(EventType.VALUE, value)
         self._indent = None
         return _VALUE
+
+    def _read_frame(self, text: str) -> None:
+        """Look how the frame's lines end."""
+        if ends := text.count("\n"):
+            in_crlf = self._in_crlf is not False and text.count("\r\n") == ends
+            self._in_crlf = in_crlf
+
+    def _split_gap(self, gap: str, starts_line: bool = False) -> tuple[str, str | None]:
+        """As the function does; the frame's newline may be a CRLF."""
+        value, indent = split_gap(gap, starts_line)
+        is_crlf = self._in_crlf and indent is not None
+        return value.removesuffix("\r") if is_crlf else value, indent
 
     def _begin_value(self, token: Token) -> State:
         self._opening = token.text
@@ -1252,14 +1270,16 @@ class QwenToolReader:
 
     def _value_start(self, token: Token) -> State:
         """The value's beginning: the newline behind ``<parameter=KEY>`` is frame."""
-        starts_line = token.gap.startswith("\n")
+        self._in_crlf = self._in_crlf and not token.gap.startswith("\n")
+        newline = "\r\n" if self._in_crlf else "\n"
+        starts_line = token.gap.startswith(newline)
         if token.kind == Kind.PARAMETER and token.text == self._opening:
             gap = self._peek(self._at).gap
-            if not starts_line or not gap or gap.startswith("\n"):
+            if not starts_line or not gap or gap.startswith(newline):
                 return self._begin_value(token)  # given twice
         behind_json = self._behind_json()
         if starts_line:
-            token = token._replace(gap=token.gap[1:])
+            token = token._replace(gap=token.gap[len(newline) :])
         else:
             self._indent = None
         if behind_json >= self._at:
@@ -1301,7 +1321,7 @@ class QwenToolReader:
             return self._quote_calls(self._at - 1)
         if kind == Kind.TOOL_CALL_END and token.text.count("<") > 1:
             return self._split_end(token)
-        self._tag_gap, self._tag_indent = split_gap(token.gap, starts_line)
+        self._tag_gap, self._tag_indent = self._split_gap(token.gap, starts_line)
         if self._held_end is not None and not self._quotes:
             token = self._join_opening(self._at - 1)
             kind = token.kind
