@@ -718,6 +718,8 @@ class QwenToolReader:
         self._first_missing = 0  # of these; those before it were given
         self._in_crlf: bool | None = None  # whether each line of the frame ends so
         self._given: set[str] = set()
+        # What led from a closing sequence to a call in the call's earlier values.
+        self._quoted: set[str] = set()
         self._indent: str | None = None  # of its closing tag; None: on any line
         self._function = ""  # that is called
         self._json: _Object | None = None  # that the value may be, while it may
@@ -1171,6 +1173,7 @@ class QwenToolReader:
         self._read_frame(token.text)
         self._function = name if is_declared else ""
         self._given.clear()
+        self._quoted.clear()
         self._emit(EventType.CALL, name)
         return _CALL
 
@@ -1639,13 +1642,29 @@ class QwenToolReader:
         held = self._held_end
         is_call = token.name in self._tool_names and not self._quotes
         is_weak = held is not None and held.weight < _Weight.SPELLED
-        if held is not None and is_call and not is_weak and not self._waits():
-            lines = held.lines_to(self._tokens, self._at - 1)
-            if lines.position(token.text) is Position.PLAIN:
-                return self._accept_end()
+        if held is not None and is_call and not is_weak:
+            text = self._text_of(held.back, self._at)
+            if self._waits():
+                self._quoted.add(text)
+            elif text and text in self._quoted:
+                self._decide(held, is_right=True)
+            else:
+                lines = held.lines_to(self._tokens, self._at - 1)
+                if lines.position(token.text) is Position.PLAIN:
+                    return self._accept_end()
         in_tool_call = token.in_tool_call
         self._quotes.append(_Quote(token.name, in_tool_call))
         return self._literal(token, self._at)
+
+    def _text_of(self, at: int, end: int) -> str:
+        """The tokens from *at* to *end* as one text; nothing if that is too long."""
+        texts, length = [], 0
+        for token in itertools.islice(self._tokens, at, end):
+            texts.append(token.gap + token.text)
+            length += len(texts[-1])
+            if length > _MAX_TEXT:
+                return ""
+        return "".join(texts)
 
     def _parameter_in_value(self, token: Token) -> State:
         """Decide on a ``<parameter=KEY>`` inside the value, or what looks like it."""
