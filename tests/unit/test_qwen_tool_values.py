@@ -438,3 +438,19 @@ def test_odd_schemas_raise_nothing(schema: dict[str, Any], value: str) -> None:
     assert convert(value, union(schema), **{"$defs": definitions}) == value
     assert convert("x", nested(5_000)) == '"x"'
     assert written({"allOf": [nested(5_000)] * 2}, ("a", "1"))
+
+
+def test_a_tool_with_many_required_keys_takes_bounded_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = [f"p{n}" for n in range(5_000)]
+    asked: list[Any] = []
+    types = ToolSchema.types
+
+    def counted(self: ToolSchema, schema: Any, *depth: int) -> list[str]:
+        asked.append(schema)
+        return types(self, schema, *depth)
+
+    monkeypatch.setattr(ToolSchema, "types", counted)
+    schema = ToolSchema({"properties": dict.fromkeys(keys, STRING), "required": keys})
+    assert len(asked) == len(schema.required) == 256

@@ -24,6 +24,7 @@ import regex as re
 _MAX_DEPTH = 64
 _MAX_REFS = 16  # that lead on to another
 _MAX_REF = 1_024
+_MAX_REQUIRED = 256  # parameters of a tool; more are optional
 _MAX_CHECKS = 20_000  # of one value
 _MAX_SCALAR = 1_000  # longer ones are text where text is admitted
 _MAX_PYTHON_LITERAL = 65_536
@@ -121,8 +122,11 @@ class ToolSchema:
         self._other: Any = None
         for node in self._nodes(self._root):
             own = node.get("properties")
-            for key in own if isinstance(own, Mapping) else ():
-                self._properties.setdefault(key, own[key])
+            if isinstance(own, Mapping) and not self._properties:
+                self._properties.update(own)  # as most have it, and at once
+            elif isinstance(own, Mapping):
+                for key in own:
+                    self._properties.setdefault(key, own[key])
             if self._other is None:
                 self._other = node.get("additionalProperties")
         self.names = self._properties.keys()
@@ -160,7 +164,7 @@ class ToolSchema:
                 todo.extend(reversed(_list(node.get(key))))
 
     def _required_keys(self) -> dict[str, None]:
-        """Declared parameters that every branch of the schema requires."""
+        """Declared parameters that every branch of the schema requires, bounded."""
         keys: dict[str, None] = {}
         todo: list[Any] = [self._root]
         seen: set[int] = set()
@@ -171,6 +175,8 @@ class ToolSchema:
                 for key in _list(node.get("required")):
                     if isinstance(key, str) and key in self._properties:
                         keys[key] = None
+                    if len(keys) == _MAX_REQUIRED:
+                        return keys
                 todo.extend(_list(node.get("allOf")))
         return keys
 
