@@ -437,3 +437,18 @@ def test_evidence_of_the_position_loses_no_text() -> None:
     assert read(f"Now {LINE}</parameter></function>\nfoo", cut=True)[0] == []
     assert read(RUN + "\n<") == (runs("ls"), "<")
     assert read(RUN + "\n</think>", reasoning=True, cut=True) == ([], RUN + "\n")
+
+
+def test_plain_reasoning_is_not_cut_into_tokens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader = QwenToolReader(("write",), reasoning=True)
+    told = reader.feed("Hm,")
+    monkeypatch.setattr(qwen_tool_reader.Lexer, "_add_text", None)
+    for piece in (" what\n", "is a", "\n\n", "a > b?", "\n"):
+        told += reader.feed(piece)
+    monkeypatch.undo()
+    told += reader.feed("</think>Yes.") + reader.finish()
+    kinds = "REASONING", "CONTENT"
+    texts = ["".join(text for kind, text in told if kind == one) for one in kinds]
+    assert texts == ["Hm, what\nis a\n\na > b?\n", "Yes."]

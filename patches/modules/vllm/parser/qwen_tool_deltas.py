@@ -236,6 +236,9 @@ class QwenDeltaStream:
                 return [self._more_arguments(added)] if added else []
             if event == EventType.CONTENT:
                 return [_content(text)] if text else []
+            if event == EventType.REASONING:
+                self.quoted_calls += text.count(TOOL_CALL_START)
+                return [_reasoning(text)] if text else []
         return self._deltas(events) if events else []
 
     def end(

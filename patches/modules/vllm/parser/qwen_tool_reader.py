@@ -753,8 +753,10 @@ class QwenToolReader:
                 if "<" not in text and not self._lexer.rest:
                     self._later.append(text)
                     return []
-            elif (in_value := self._state is _VALUE and self._held_calls is None) or (
-                self._state is _ANSWER and self._answered
+            elif (
+                (in_value := self._state is _VALUE and self._held_calls is None)
+                or (in_reasoning := self._state is _REASONING and not self._space)
+                or (self._state is _ANSWER and self._answered)
             ):
                 plain = self._lexer.plain(text)
                 if not isinstance(plain, str):
@@ -763,7 +765,8 @@ class QwenToolReader:
                 if in_value:
                     return [(EventType.VALUE, plain)] if plain else []
                 self._lines.add(plain)
-                return [(EventType.CONTENT, plain)] if plain else []
+                event = EventType.REASONING if in_reasoning else EventType.CONTENT
+                return [(event, plain)] if plain else []
         self._tokens += self._lexer.feed("".join([*self._later, text]))
         self._later.clear()
         return self._read()
