@@ -11,8 +11,14 @@ from harness import application, raw, script
 PROSE = "some words of an answer " * 40
 
 
+USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+
+
+@pytest.mark.parametrize("fields", [{}, USAGE], ids=["plain", "usage"])
 @pytest.mark.parametrize("reasoning", ["none", "qwen3"])
-def test_no_copies(monkeypatch: pytest.MonkeyPatch, reasoning: str) -> None:
+def test_no_copies(
+    monkeypatch: pytest.MonkeyPatch, reasoning: str, fields: dict[str, Any]
+) -> None:
     asked: list[Sequence[int]] = []  # kept, so that no two have one identity
     service = application(reasoning, "qwen3_coder").state.openai_serving_chat
     before: Any = service.parser_cls
@@ -27,7 +33,7 @@ def test_no_copies(monkeypatch: pytest.MonkeyPatch, reasoning: str) -> None:
         "parser_cls",
         type("Asked", (before,), {"count_reasoning_tokens": count}),
     )
-    status, answer = raw(PROSE, 4, reasoning=reasoning, tools=[])
+    status, answer = raw(PROSE, 4, reasoning=reasoning, tools=[], **fields)
     assert status == 200
     assert b"words" in answer
     assert len({id(ids) for ids in asked}) <= 1
