@@ -130,7 +130,8 @@ def _engine(args: Any) -> Any:
             self, prompt: Any, sampling_params: Any, request_id: str, **_: Any
         ) -> AsyncIterator[Any]:
             script = SCRIPT.get()
-            ids = (
+            # One list for all steps, as the release's own engine has it.
+            prompt_token_ids = list(
                 prompt["prompt_token_ids"]
                 if isinstance(prompt, dict)
                 else prompt.prompt_token_ids
@@ -142,7 +143,7 @@ def _engine(args: Any) -> Any:
                 return RequestOutput(
                     request_id=request_id,
                     prompt=None,
-                    prompt_token_ids=list(ids),
+                    prompt_token_ids=prompt_token_ids,
                     prompt_logprobs=None,
                     finished=last,
                     outputs=[
