@@ -78,7 +78,6 @@ def compare(
                 found.append((where, old, new, why))
             elif _rank(new) > _rank(old):
                 better.add(case.name)
-    reasons = json.loads(REASONS.read_text(encoding="utf-8"))
     worse, counts = [], dict[str, Counter[str]]()
     for name, found in by_case.items():
         count = counts.setdefault(group(name), Counter())
@@ -87,7 +86,7 @@ def compare(
             count["better"] += name in better
             continue
         _, old, new, why = min(found, key=lambda one: _rank(one[2]))
-        reason = next((r for g, r in reasons.items() if _excuses(g, name, new)), "")
+        reason = reason_of(name, new)
         worse.append(Worse(name, old, new, [one[0] for one in found], why, reason))
         count["worse"] += 1
         count["reasoned"] += bool(reason)
@@ -95,9 +94,16 @@ def compare(
     return worse, counts
 
 
-def _excuses(pattern: str, name: str, harm: str) -> bool:
-    """Return whether an entry is for a case; what ran is excused by name alone."""
-    return name == pattern or (harm != "ran" and fnmatch(name, pattern))
+def reason_of(name: str, harm: str) -> str:
+    """Return the anchor that says why a case is worse; empty if none does.
+
+    What ran is excused by name alone.
+    """
+    reasons: dict[str, str] = json.loads(REASONS.read_text(encoding="utf-8"))
+    for pattern, reason in reasons.items():
+        if name == pattern or (harm != "ran" and fnmatch(name, pattern)):
+            return reason
+    return ""
 
 
 def _key(result: dict[str, Any]) -> tuple[str, str, str]:
