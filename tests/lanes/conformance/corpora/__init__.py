@@ -19,6 +19,7 @@ from conformance.corpora import (
     embeddings,
     fixtures,
     fragments,
+    frames,
     holdout,
     ordinary,
     positions,
@@ -44,6 +45,7 @@ CORPORA: dict[str, Callable[[], Iterable[Case]]] = {
         f"fragments-{place}-2": partial(fragments.cases, fragments.SECOND, 8, place)
         for place in fragments.POSITIONS
     },
+    "frames": frames.cases,
     "omitted": sloppy.omitted,
     **{f"spelled: {way.name}": partial(sloppy.spelled, way) for way in spelling.ALL},
     "stutter": sloppy.stutter,
