@@ -25,10 +25,12 @@ THINKING = "enable_thinking is defined and enable_thinking is true"
 THINKING_UNLESS = "enable_thinking is not defined or enable_thinking is true"
 
 
-def install(folder: Path, environments: set[str]) -> None:
-    """Install what is not there yet: ``npm``, or a Python environment of that name."""
+def install(folder: Path, environments: set[str], locks: Path = HERE) -> None:
+    """Install what is not there yet: ``npm``, or a Python environment of that name,
+    by the locks of a lane's folder.
+    """
     for name in sorted(environments):
-        lock = HERE / ("package-lock.json" if name == "npm" else f"{name}.txt")
+        lock = locks / ("package-lock.json" if name == "npm" else f"{name}.txt")
         digest = hashlib.sha256(lock.read_bytes()).hexdigest()
         place = folder / name
         mark = place / "installed"
@@ -43,7 +45,7 @@ def install(folder: Path, environments: set[str]) -> None:
                     "install Node.js 20 or newer, or name only Python clients",
                 )
             for each in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / each, place / each)
+                shutil.copy(locks / each, place / each)
             # `npm ci` refuses a lock without the optional packages of other platforms;
             # `install` keeps to the lock, hashes included.
             command = "npm install --no-save --ignore-scripts --no-audit --no-fund"
