@@ -214,14 +214,15 @@ def rebase(session: nox.Session) -> None:
     run(session, "patchset", "drift" if attempt else "rebase", *words)
 
 
+judge = "tests/lanes/judges/requirements.txt"
 lane("conformance", "Judge tool calls by the suite: [RELEASE… --stock]")
 lane("bench", "Measure the cost of parsing: [RELEASE… --quick]")
 lane("grammars", "Say outputs under a grammar: [RELEASE… --stock]")
 lane("kernels", "Compile and run Triton kernels: [RELEASE…]")
 lane("clients", "Let real agents write files: [NAME… RELEASE --both]")
+lane("peers", "Ask other engines' parsers: [NAME… --frames N]", group=judge)
 lane("prefix-cache", "Test prefix caching with MTP: [RELEASE…]", "prefix_cache")
 lane("upstream-tests", "Run vLLM's own tests: [RELEASE…]", "upstream")
-judge = "tests/lanes/judges/requirements.txt"
 lane("judges", "Ask a judge that is not ours: NAME [RELEASE…]", group=judge)
 lane("results", "Run what results/ lacks", "tables.missing", f"server {judge}")
 cpu = ("server", "v0.32.0", "--target", "cpu")

@@ -11,6 +11,7 @@ import bench
 import clients
 import conformance
 import judges
+import peers
 import prefix_cache
 import results
 from bench import kept
@@ -20,6 +21,7 @@ from conformance import table as conformance_table
 from judges import table as judges_table
 from patchset import console, files, paths, run_command
 from patchset.release import Release, releases
+from peers import table as peers_table
 from prefix_cache import table as prefix_cache_table
 from server import check as receipts
 from tables import picture, series
@@ -31,6 +33,7 @@ SUITES = {
     "bench": bench.SUITE_VERSION,
     "clients": clients.SUITE_VERSION,
     "prefix_cache": prefix_cache.SUITE_VERSION,
+    "peers": peers.SUITE_VERSION,
     **{lane.name: lane.suite for lane in judges.LANES},
 }
 
@@ -110,6 +113,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "Runs on GPUs": partial(receipts.table, target="cuda"),
     "Cached prefixes": prefix_cache_table.table,
     "Rust frontend": judges_table.rust,
+    "Other engines": peers_table.table,
 }
 
 

@@ -77,6 +77,8 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
             ("conformance", "--reader", "--case=corpora", "--sample=0", "--results"),
         )
         yield "rust", "stock", ("judges", "rust", name, "--results")
+        for kind in results.KINDS:
+            yield "peers", kind, ("peers", name, "--results")
     if name == model.RELEASE:
         words = ("--target", "cpu", "--all", "--seconds", "28800", "--results")
         yield "receipts", "cpu", ("server", name, *words)
