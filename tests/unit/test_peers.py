@@ -17,6 +17,7 @@ from peers import SUITE_VERSION, asking, counting, frames, table
 from peers.asking import HERE, PEERS, Peer, question, version
 
 MEANT = '{"command": "ls -la"}'
+THIRD = '{"command": "ls"}'
 OTHER = '{"command": "ls -la\\n</parameter>,"}'
 
 
@@ -109,15 +110,18 @@ def test_a_name_says_what_is_sloppy(
         (read(MEANT, MEANT), [MEANT, MEANT], "ran"),
         # Called, and the client is told that the output was cut.
         (read(MEANT, finish="stop"), [MEANT, MEANT], "lost"),
-        (read(), [OTHER, OTHER], "lost"),
         (read(MEANT), [MEANT, MEANT], None),
+        # What others agree on does more harm than ours, or as much.
+        (read(), [OTHER, OTHER], None),
         (read(MEANT), [OTHER, OTHER], None),
+        (read(THIRD), [OTHER, OTHER], None),
+        # They agree on nothing that a client would run.
         (read(), [MEANT, OTHER], None),
         (read(), ["{}", "{}"], None),
         (read(), [MEANT], None),
     ],
 )
-def test_two_others_must_deliver_what_ours_does_not(
+def test_two_others_must_agree_on_less_harm(
     every: dict[str, Case], ours: Reading, others: list[str], harm: str | None
 ) -> None:
     case = next(iter(every.values()))
@@ -126,8 +130,18 @@ def test_two_others_must_deliver_what_ours_does_not(
     finding = frames.judge(case, ours, by_name)
     assert (finding and finding.harm) == harm
     if finding:
-        assert finding.as_meant == (others[0] == MEANT)
-        assert finding.others == ["0", "1"] and f": {harm}" in str(finding)
+        assert finding.others == (["0", "1"], "")
+        assert f": right -> {harm}" in str(finding)
+
+
+def test_an_engine_with_the_parser_of_another_is_no_second_one(
+    every: dict[str, Case],
+) -> None:
+    case = next(iter(every.values()))
+    others = {name: {"full": read(MEANT)} for name in ("mlx-lm", "mlx-vlm")}
+    assert frames.judge(case, read(), others) is None
+    others["sglang"] = {"full": read(MEANT)}
+    assert frames.judge(case, read(), others)
 
 
 def test_a_finding_has_the_reason_that_its_name_is_given(

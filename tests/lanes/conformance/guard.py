@@ -73,10 +73,10 @@ def compare(
         case = known[result["case"]]
         found = by_case.setdefault(case.name, [])
         for schedule, old, new, why in _pairs(case, other, result):
-            if _rank(new) < _rank(old):
+            if rank(new) < rank(old):
                 where = f"{result['surface']} {result['start']} {schedule}"
                 found.append((where, old, new, why))
-            elif _rank(new) > _rank(old):
+            elif rank(new) > rank(old):
                 better.add(case.name)
     worse, counts = [], dict[str, Counter[str]]()
     for name, found in by_case.items():
@@ -85,12 +85,12 @@ def compare(
         if not found:
             count["better"] += name in better
             continue
-        _, old, new, why = min(found, key=lambda one: _rank(one[2]))
+        _, old, new, why = min(found, key=lambda one: rank(one[2]))
         reason = reason_of(name, new)
         worse.append(Worse(name, old, new, [one[0] for one in found], why, reason))
         count["worse"] += 1
         count["reasoned"] += bool(reason)
-    worse.sort(key=lambda one: (bool(one.reason), _rank(one.patched), one.case))
+    worse.sort(key=lambda one: (bool(one.reason), rank(one.patched), one.case))
     return worse, counts
 
 
@@ -110,7 +110,8 @@ def _key(result: dict[str, Any]) -> tuple[str, str, str]:
     return result["case"], result["surface"], result["start"]
 
 
-def _rank(harm: str) -> int:
+def rank(harm: str) -> int:
+    """Return a number that is lower the worse a harm is."""
     return HARMS.index(harm) if harm else len(HARMS)
 
 
@@ -130,7 +131,7 @@ def _pairs(
             )
             if not case.expected.calls or case.expected.calls[-1].cut:
                 was, now = "", _unknown(case, ours, theirs)
-            old, new = (min(two, key=_rank) for two in ((old, was), (new, now)))
+            old, new = (min(two, key=rank) for two in ((old, was), (new, now)))
             why = [*why, f"stock: {ours}", f"patched: {theirs}"]
         yield schedule, old, new, why
 

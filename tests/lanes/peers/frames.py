@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judges sloppy frames by what other engines deliver of them."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from conformance import check
-from conformance.case import Call, Case
-from conformance.guard import reason_of
+from conformance.case import Case
+from conformance.guard import rank, reason_of
 from conformance.reading import Reading
 from peers.asking import Readings
 
 #: Not streamed, and at one token a step.
 SCHEDULES = ["full", "w1"]
-#: How many engines must agree.
-LEAST = 2
+#: How many engines must agree; one whose parser is another's is the same engine.
+LEAST, SAME = 2, {"mlx-vlm": "mlx-lm"}
 
 #: A call's name, and its arguments as canonical JSON.
 Delivered = tuple[tuple[str, str], ...]
@@ -22,34 +21,32 @@ Delivered = tuple[tuple[str, str], ...]
 
 @dataclass
 class Finding:
-    """A frame of which others deliver calls, and ours does worse.
+    """A frame of which others agree on calls, and ours does more harm.
 
     Attributes:
-        harm: What it does to a client that expects what the others deliver.
-        others: The engines that agree.
+        harm: That of ours, by what the model meant.
+        others: The engines that agree, and their harm; empty for none.
         calls: What they deliver.
-        as_meant: Whether that is what the model meant.
         reason: The anchor of docs/format.md that says why; empty if none does.
 
     """
 
     case: Case
-    harm: str
-    others: list[str]
-    calls: Delivered
-    as_meant: bool
     ours: Reading
+    harm: str
+    others: tuple[list[str], str]
+    calls: Delivered
     reason: str
 
     def __str__(self) -> str:
-        meant = "as meant" if self.as_meant else "not as meant"
+        names, harm = self.others
         said = f" ({self.reason})" if self.reason else ""
-        ours = [f"{call.name} {call.text}" for call in self.ours.calls]
+        calls = [f"{call.name} {call.text}" for call in self.ours.calls]
         lines = [
-            f"{self.case.name}: {self.harm}{said}",
-            f"  {', '.join(self.others)}, {meant}: "
+            f"{self.case.name}: {harm or 'right'} -> {self.harm}{said}",
+            f"  {', '.join(names)}: "
             + "; ".join(" ".join(call) for call in self.calls),
-            f"  ours: {'; '.join(ours) or repr(self.ours.content)}",
+            f"  ours: {'; '.join(calls) or repr(self.ours.content)}",
         ]
         return "\n".join(lines)
 
@@ -66,25 +63,21 @@ def delivered(case: Case, reading: Reading) -> Delivered:
 
 def judge(case: Case, ours: Reading, others: Mapping[str, Readings]) -> Finding | None:
     """Return what is wrong with ours: others agree on calls that satisfy the schemas,
-    and ours are neither theirs nor what the model meant.
+    and ours does a client that is to run what the model meant more harm.
     """
-    engines: dict[Delivered, list[str]] = {}
+    want = case.run(case.starts[0]).expected
+    agreed: dict[Delivered, dict[str, Reading]] = {}
     for name, readings in others.items():
-        for calls in {delivered(case, reading) for reading in readings.values()}:
-            engines.setdefault(calls, []).append(name)
-    agreed = {c: names for c, names in engines.items() if c and len(names) >= LEAST}
-    meant = tuple((c.name, check.canonical(c.arguments)) for c in case.expected.calls)
-    mine = delivered(case, ours)
-    if not agreed or mine in (meant, *agreed):
+        for reading in readings.values():
+            agreed.setdefault(delivered(case, reading), {})[name] = reading
+    groups = [
+        (check.worst(check.differences(next(iter(by_name.values())), want)), calls)
+        for calls, by_name in agreed.items()
+        if calls and len({SAME.get(name, name) for name in by_name}) >= LEAST
+    ]
+    harm = check.worst(check.differences(ours, want))
+    theirs, calls = max(groups, key=lambda group: rank(group[0]), default=("ran", ()))
+    if rank(harm) >= rank(theirs):
         return None
-    # What the model meant before what most deliver.
-    calls = max(agreed, key=lambda calls: (calls == meant, len(agreed[calls])))
-    want = case.expected.model_copy(
-        update={
-            "calls": [Call(name, json.loads(text)) for name, text in calls],
-            "tools": case.tools,
-        }
-    )
-    harm = check.worst(check.of_calls(ours, want)) or "lost"  # by its end alone
-    reason = reason_of(case.name, harm)
-    return Finding(case, harm, agreed[calls], calls, calls == meant, ours, reason)
+    others = [*agreed[calls]], theirs
+    return Finding(case, ours, harm, others, calls, reason_of(case.name, harm))

@@ -225,6 +225,7 @@ class Frame:
         form, word = EDITS[kind in ("function", "parameter")][edit], kind.strip("/")
         for part in {"first": some[:1], "last": some[-1:], "all": some}[which]:
             part[2] = form.format(n=kind, N=kind.upper(), m=word, v=part[3])
+            part[0] = part[0] if form else ""  # with its line
 
     def space(self, gap: str) -> None:
         """Write all white space between tags otherwise; beside a value, its newline
