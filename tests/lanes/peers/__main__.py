@@ -22,6 +22,8 @@ from peers import SUITE_VERSION, counting, frames, table
 from peers.asking import PEERS, Peer, Readings, tree, version
 
 TREES = ("patched", "stock")
+RUST = "vllm-rs"
+ENGINES = (*TREES, *PEERS, RUST)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,14 +47,14 @@ def command(
     keep: bool,
 ) -> int:
     """Ask the engines of NAME, or all, what they read."""
-    engines = [word for word in words if word in (*PEERS, *TREES)]
+    engines = [word for word in words if word in ENGINES]
     other = [word for word in words if word not in engines]
     if len(other) > 1:
-        raise click.UsageError(f"{other[0]} is none of {', '.join((*PEERS, *TREES))}")
+        raise click.UsageError(f"{other[0]} is none of {', '.join(ENGINES)}")
     if keep and patterns:
         raise click.UsageError("--results are those of all cases; leave --case away")
     pinned = release.load(*other).name
-    engines = engines or [*TREES, *PEERS]
+    engines = engines or [*ENGINES]
     if most is not None:
         return _frames(pinned, engines, most, reader, jobs)
     asked = counting.chosen(patterns)
@@ -63,6 +65,9 @@ def command(
             found = counting.count(asked, tree(folder, asked, counting.SCHEDULES, jobs))
             log = paths.build_dir() / "peers" / f"{engine}.log"
             return found | {"cost": counting.tree_cost(folder, log)}
+        if engine == RUST:
+            read = counting.rust(release.load(pinned), asked)
+            return counting.count(asked, read) | {"cost": []}
         peer = Peer(engine)
         try:
             found = counting.count(asked, counting.readings(peer, asked))
@@ -72,7 +77,7 @@ def command(
 
     for engine in engines:
         row = figures(engine)
-        number = pinned if engine in TREES else version(engine)
+        number = version(engine) if engine in PEERS else pinned
         print(f"{engine} {number}: {row}", flush=True)
         if keep:
             # The release has no say in a peer's row: as those of stock, it stays.

@@ -12,6 +12,8 @@ from bench.runner import Worker
 from conformance import case as cases
 from conformance import check, corpora
 from conformance.case import Case
+from judges import rust as judges_rust
+from patchset.release import Release
 from peers.asking import Peer, Readings
 
 SCHEDULES = ["full", "w1", "w3", "w5", "whole"]
@@ -86,6 +88,12 @@ def readings(peer: Peer, asked: list[Case]) -> Iterator[tuple[str, Readings]]:
     """Yield what a peer reads of each case, by its name."""
     for case in asked:
         yield case.name, peer.readings(case, SCHEDULES)
+
+
+def rust(release: Release, asked: list[Case]) -> Iterator[tuple[str, Readings]]:
+    """Yield the same of vLLM's Rust frontend, which the judge of that name drives."""
+    for case, read in judges_rust.readings(release, asked):
+        yield case.name, {name: read[name] for name in SCHEDULES}
 
 
 def cost(peer: Peer) -> list[float | None]:

@@ -79,5 +79,5 @@ def judge(case: Case, ours: Reading, others: Mapping[str, Readings]) -> Finding 
     theirs, calls = max(groups, key=lambda group: rank(group[0]), default=("ran", ()))
     if rank(harm) >= rank(theirs):
         return None
-    others = [*agreed[calls]], theirs
-    return Finding(case, ours, harm, others, calls, reason_of(case.name, harm))
+    agree = [*agreed[calls]], theirs
+    return Finding(case, ours, harm, agree, calls, reason_of(case.name, harm))

@@ -30,7 +30,7 @@ def cells(figures: results.Cell) -> list[str]:
         *(str(core.get(harm, 0)) for harm in SHOWN),
         *(_right(figures.get(group, {})) for group in ("view", "real")),
         str(core.get("burst_dependent", 0)),
-        "; ".join(costs),
+        "; ".join(costs) or "–",
     ]
 
 
