@@ -23,7 +23,7 @@ _TIME = re.compile(rb'"(?:created|created_at|completed_at)":\d+')
 def models_made(
     monkeypatch: pytest.MonkeyPatch, module: str, name: str, surface: str
 ) -> int:
-    """How often a module makes a model while a stream of 100 deltas and more is sent."""
+    """How often a module makes a model while it sends a stream of 100 deltas."""
     namespace = import_module(module)
     model, made = getattr(namespace, name), [0]
 

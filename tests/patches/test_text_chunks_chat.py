@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of text-chunks-chat: a chat stream makes few models, and its bytes are theirs."""
+"""Proof of text-chunks-chat: a chat stream makes few models, and its bytes are
+theirs.
+"""
 
 from typing import Any
 
