@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stream costs in models, and whether its text chunks are as models write them."""
+"""What a stream costs in models, and whether its text chunks are what these write."""
 
 import re
 from importlib import import_module
