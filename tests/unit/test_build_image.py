@@ -147,6 +147,7 @@ def test_a_whole_image_of_the_same_files_is_left_and_another_is_tried_first(
     monkeypatch.setattr(files, "need_space", lambda _: None)  # of a real image
     patched = PatchedRelease(load("v1.2.0"), "cuda")
     lock_file = lock.lock_file(patched.pin, "cuda", this_machine())
+    lock_file.parent.mkdir(parents=True)
     lock_file.touch()
     said = labels.labels(patched, build_wheel(packaged)) | {
         labels.ROOTFS_SHA256: files.sha256_file(packaged.folder / "series"),
@@ -173,6 +174,7 @@ def test_a_whole_image_of_the_same_files_is_left_and_another_is_tried_first(
         debian.build(patched)
 
 
+@pytest.mark.skipif(shutil.which("skopeo") is None, reason=f"{APT}skopeo")
 def test_what_is_begun_instead_is_said_first(
     released: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,7 +64,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     changed = (*CHANGED, "tests/test_parser.py")
     diffs = [diff_line(5, "five", path) for path in changed] + [DELETED]
     diffs += [NEW_FILE.replace("vllm/reader.py", path) for path in NEW]
-    project.add_patch("first.diff", "".join(diffs))
+    project.add_patch("first", "".join(diffs))
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PATCHSET_ROOT", str(project.root))
         environment.setenv("PATCHSET_DOWNLOADS", str(root))
@@ -468,7 +468,7 @@ def test_the_dockerfile_needs_no_network(
 
 
 def test_a_folder_for_each_release(packaged: Project) -> None:
-    packaged.pin_next("1.3.0\n", paths=("vllm/parser.py",))
+    packaged.pin_next(PARSER, paths=("vllm/parser.py", "tests/test_parser.py"))
     exported = [
         Path(packaged.run("export", release).stdout.strip())
         for release in ("v1.2.0", "v1.3.0", "v1.2.0")

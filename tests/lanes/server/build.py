@@ -23,6 +23,7 @@ _LANES = (
     "conformance/case.py",
     "conformance/check.py",
     "conformance/reading.py",
+    "conformance/tokens.py",
     "conformance/cases/*.json",
     "conformance/surfaces/*.py",
     "kernels/*.py",
