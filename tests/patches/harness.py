@@ -28,7 +28,7 @@ SURFACES = surfaces()
 #: Starts of the suite whose prompts end so.
 _STARTS = {"none": "plain", "open": "open", "closed": "sealed"}
 #: A server whose model thinks first.
-THINKING = {"reasoning": "qwen3", "prompt": "open"}
+THINKING: dict[str, Any] = {"reasoning": "qwen3", "prompt": "open"}
 #: Tokens a step delivers: one, few, all.
 WIDTHS = (1, 2, 3, 5, 9, 100_000)
 

@@ -12,6 +12,6 @@ JSON = {"response_format": {"type": "json_object"}}
 @pytest.mark.parametrize("k", [0, 1, 3, 5])
 @pytest.mark.parametrize("tools", [[], TOOLS], ids=["no tools", "tools"])
 def test_it_is_masked_while_the_model_reasons(k: int, tools: list[object]) -> None:
-    options = {**JSON, **THINKING, "tools": tools}
+    options: dict[str, Any] = {**JSON, **THINKING, "tools": tools}
     assert said("I call\n<tool_call>\n<function=", k, **options) == "I call\n"
     assert stop('I call it.</think>{"a": 1}', k, **options) is None

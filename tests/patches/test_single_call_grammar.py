@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of single-call-grammar: the first call alone needs no grammar."""
 
+from typing import Any
+
 import pytest
 
 import harness
 from grammar import said
 from harness import arguments, call, tool
 
-ONE = {"parallel_tool_calls": False}
+ONE: dict[str, Any] = {"parallel_tool_calls": False}
 REMOVE = {"command": "rm -rf build"}
 QUOTED = call("bash", ("command", REMOVE["command"]))
 TOOLS = [*harness.TOOLS, tool("bash", harness.strings("command"))]

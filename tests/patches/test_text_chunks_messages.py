@@ -24,7 +24,7 @@ def test_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     def chunk(self: Any, index: int, delta: Any) -> None:
         return None
 
-    class Slow(serving.Frame):
+    class Slow(serving.Frame):  # type: ignore[misc]
         def write(self, text: str) -> str:
             event = self.head.partition("data: ")[2] + f'"{MARK}"' + self.tail
             made = protocol.AnthropicStreamEvent.model_validate_json(event)
@@ -32,7 +32,8 @@ def test_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
                 if getattr(made.delta, field) == MARK:
                     setattr(made.delta, field, text)
             data = made.model_dump_json(exclude_unset=True)
-            return serving.wrap_data_with_event(data, "content_block_delta")
+            frame: str = serving.wrap_data_with_event(data, "content_block_delta")
+            return frame
 
     def frame_of(example: str) -> Any:
         return Slow(*example.split(f'"{MARK}"'))

@@ -141,7 +141,7 @@ def test_a_whole_image_of_the_same_files_is_left_and_another_is_tried_first(
     """Nothing is downloaded before a small build has shown that buildah can."""
     stand_in("buildah", f"case $1 in info) echo {tmp_path};; bud) exit 9;; esac")
     monkeypatch.setenv("PATCHSET_ROOT", str(packaged.root))
-    monkeypatch.setattr(debian, "rootfs", lambda *_: packaged.folder / "series")
+    monkeypatch.setattr(debian, "rootfs", lambda *_: packaged.series)
     monkeypatch.setattr(lock, "read", lambda *_: [])
     monkeypatch.setattr(lock, "gather", lambda *_: pytest.fail("a download"))
     monkeypatch.setattr(files, "need_space", lambda _: None)  # of a real image
@@ -150,7 +150,7 @@ def test_a_whole_image_of_the_same_files_is_left_and_another_is_tried_first(
     lock_file.parent.mkdir(parents=True)
     lock_file.touch()
     said = labels.labels(patched, build_wheel(packaged)) | {
-        labels.ROOTFS_SHA256: files.sha256_file(packaged.folder / "series"),
+        labels.ROOTFS_SHA256: files.sha256_file(packaged.series),
         labels.LOCK_SHA256: files.sha256_file(lock_file),
     }
     with pytest.raises(process.ProgramError, match="status 9"):

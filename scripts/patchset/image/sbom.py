@@ -24,7 +24,7 @@ from patchset.image import labels
 from patchset.inputs.lock import Locked
 from patchset.release import Arch
 from patchset.series.apply import PatchedRelease
-from patchset.series.read import read_series
+from patchset.series.read import REASON, read_series
 
 #: The file's name, beside the layout.
 FILE = "sbom.cdx.json"
@@ -109,6 +109,7 @@ def _vllm(patched: PatchedRelease, arch: Arch, wheel: Path) -> Component:
             diff=Diff(url=XsUri(f"{root.name}/{name}")),
         )
         for name in read_series(release).inputs
+        if not name.endswith(REASON)
     ]
     return Component(
         name="vllm",

@@ -60,7 +60,7 @@ def summary(found: Any) -> results.Cell:
     def total(rows: Any, name: str) -> int:
         return sum(row.get(name, 0) for row in rows)
 
-    row = {
+    row: dict[str, Any] = {
         name: total(requests, name)
         for name in (
             "outputs",

@@ -93,7 +93,10 @@ def _keeps(case: Case, call: Any) -> bool:
 
 
 def _faults(arguments: Any, schema: dict[str, Any]) -> Iterator[Any]:
-    return jsonschema.Draft202012Validator(schema).iter_errors(arguments)
+    faults: Iterator[Any] = jsonschema.Draft202012Validator(schema).iter_errors(
+        arguments
+    )
+    return faults
 
 
 def valid(arguments: Any, schema: dict[str, Any]) -> bool:

@@ -140,8 +140,8 @@ def admitted(server: Server, kind: str, cases: list[Case], found: Counter[str]) 
                 stops[k, draft is None] = opened and manager.walk(opened, ids, draft)
         found["admitted"] += stops[0, True] is None
         found["other at another k"] += len(set(stops.values())) > 1
-        if stops[0, True] and len(sys.argv) > 1:
-            at = stops[0, True].at
+        if (stop := stops[0, True]) and len(sys.argv) > 1:
+            at = stop.at
             said = tokens.load().decode(ids[:at], skip_special_tokens=False)[-60:]
             print(f"{kind} {surface} {start} {case.name}: {said!r}", file=sys.stderr)
 
