@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of masked-openings: a tag at which no answer can begin is not said."""
 
+from typing import Any
+
 import pytest
 
 from grammar import said, stop
