@@ -18,6 +18,7 @@ from clients.reading import declared, history
 from clients.scenarios import Call, Say, Turn, Write
 from conformance.lines import Child
 from conftest import running, until
+from patchset import release
 
 FOLDER = Path("/work-folder")
 CLIENT = CLIENTS["langchain"]
@@ -152,6 +153,7 @@ def test_what_a_stream_loses_is_not_the_clients(
     [
         ("cut-remove", scenarios.DATA, "right"),
         ("cut-remove", {}, "ran"),
+        ("full-optional", {}, "ran"),
         ("cut-write", {}, "right"),
         ("cut-write", {"log.txt": scenarios.LOG[:20]}, "ran"),
         # A quoted call that is run is the worst harm.
@@ -163,6 +165,11 @@ def test_nothing_of_a_cut_or_quoted_call_is_done(
 ) -> None:
     disk = {name: text.encode() for name, text in files.items()}
     assert verdict(scenario, files=disk, answer=None).kind == kind
+
+
+def test_a_client_that_asks_nothing_is_not_right() -> None:
+    told = verdict("cut-optional", files={}, exchanges=[], error="no module")
+    assert (told.kind, told.why) == ("lost", ["it asked nothing: no module"])
 
 
 def test_a_call_is_rendered_as_the_template_writes_it() -> None:
@@ -244,7 +251,7 @@ def test_locks_name_no_registry() -> None:
     packages = [package for name, package in lock["packages"].items() if name]
     assert packages and all("integrity" in package for package in packages)
     assert not any("resolved" in package for package in packages)
-    text = (HERE / "python.txt").read_text()
+    text = "".join(lock.read_text() for lock in HERE.glob("python*.txt"))
     assert not re.search(r"https?://|--index-url|--find-links", text)
     assert text.count("==") and "--hash=sha256:" in text
 
@@ -278,3 +285,19 @@ def test_results_keep_the_clients_that_were_not_run(
         "codex/responses": {"runs": 1, "right": 0, "ran": ["plain"]},
         "pi/chat": {"runs": 1, "right": 1},
     }
+
+
+def test_who_runs_a_cut_call_of_a_tool_that_requires_nothing_is_counted(
+    rows: Path,
+) -> None:
+    cut = {
+        **WRONG,
+        "client": "langchain",
+        "surface": "chat",
+        "scenario": "full-optional",
+    }
+    right = {**cut, "verdict": "right"}
+    streams = {**right, "client": "livekit"}
+    table.write_results("v0.33.0", {"stock": [cut, streams], "patched": [right]})
+    text = table.table([release.load("v0.33.0")])
+    assert "| all optional, cut by max_tokens, not streamed | 1/1 → 0/1 |" in text

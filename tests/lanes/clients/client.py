@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from clients.scenarios import (
+    ALL,
     CUT,
+    OPTIONAL,
     Call,
+    Clear,
     Edit,
     Part,
     Read,
@@ -34,6 +37,7 @@ MODEL = "scripted"
 STEPS = 40
 #: What a client does wrong with cut calls, if it does.
 CLOSES = dict.fromkeys(CUT, "it closes the open JSON of a cut call and runs it")
+DROPS = dict.fromkeys(OPTIONAL, "it runs a cut call without its open arguments")
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Run:
     home: str
     #: Where ``clients.install`` put the clients.
     installed: str
+    #: Whether it asks for streams.
+    stream: bool = True
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ class Tools:
     shell: tuple[str, str] = ("run_shell", "command")
     #: None: by the shell.
     read: tuple[str, str] | None = None
+    #: None: it has no tool whose parameters are all optional.
+    clear: tuple[str, str] | None = None
     #: What the client adds to a call of an edit when it repeats it.
     edit_also: tuple[tuple[str, Any], ...] = ()
     #: What else the shell's tool requires.
@@ -79,6 +87,9 @@ class Tools:
                 name, path = self.read
                 return Call(name, {path: str(folder / part.path)})
             part = Shell(f"cat {part.path}")
+        if isinstance(part, Clear) and self.clear:
+            name, path = self.clear
+            return Call(name, {path: part.path})
         if isinstance(part, Shell):
             name, command = self.shell
             return Call(name, {command: part.command, **dict(self.shell_also)})
@@ -99,13 +110,15 @@ class Client:
     surfaces: tuple[str, ...]
     #: Makes one run; returns the final answer.
     ask: Callable[[Run], str]
-    #: What must be installed: ``npm``, ``python``.
+    #: What must be installed: ``npm``, and Python's environments.
     environments: tuple[str, ...] = ("python",)
-    tools: Tools = Tools()
+    tools: Tools = Tools(clear=("clear_folder", "path"))
     #: The call that loads a tool, and that tool's, where the client keeps tools back.
     deferred: tuple[Call, Call] | None = None
     #: By scenario, what this client does wrong with a right stream.
     faults: Mapping[str, str] = field(default_factory=dict)
+    #: Whether it can ask for an answer that is not streamed.
+    full: bool = False
 
     def call(self, part: Part, folder: Path) -> Call:
         """Return the call for a part of a turn, with this client's own tools."""
@@ -113,6 +126,8 @@ class Client:
 
     def plays(self, scenario: str) -> bool:
         """Return whether a scenario makes sense for it."""
+        if scenario in OPTIONAL:
+            return bool(self.tools.clear) and (self.full or ALL[scenario].stream)
         return scenario != "deferred" or self.deferred is not None
 
     def scenario(self, scenario: Scenario, folder: Path) -> Scenario:
@@ -123,8 +138,8 @@ class Client:
         """Return the process that makes all of its runs: a run a line, as JSON, and an
         answer.
         """
-        python = installed / "python/bin/python"
-        mine = str(python) if "python" in self.environments else sys.executable
+        own = [name for name in self.environments if name != "npm"]
+        mine = str(installed / own[0] / "bin/python") if own else sys.executable
         return [mine, "-m", "clients.library", self.name]
 
 
@@ -169,5 +184,20 @@ def run_shell(command: str) -> str:
     return f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
 
 
+def clear_folder(path: str | None = None) -> str:
+    """Remove a folder of the working folder, with all that is in it.
+
+    Args:
+        path: which; all of them, if none is given
+    """
+    here = Path.cwd()
+    folders = [here / path] if path else [p for p in here.iterdir() if p.is_dir()]
+    for folder in folders:
+        if not folder.is_dir() or here not in folder.resolve().parents:
+            return f"error: there is no folder {path} here"
+        shutil.rmtree(folder)
+    return f"removed {len(folders)}"
+
+
 #: What every library is given.
-TOOLS = (write_file, edit_file, run_shell)
+TOOLS = (write_file, edit_file, run_shell, clear_folder)

@@ -51,6 +51,9 @@ def judge(scenario: Scenario, outcome: Outcome) -> Verdict:
     if outcome.problem:
         return Verdict("lane", [outcome.problem])
     said = [e for e in outcome.exchanges if e["turn"] is not None and e["status"]]
+    if not said and scenario.is_cut:
+        # To do nothing would be right.
+        return Verdict("lost", [f"it asked nothing: {outcome.error}"])
     served = [
         ("lost", f"{e['path']} answered {e['status']}: {e['body'][:300]}")
         for e in outcome.exchanges

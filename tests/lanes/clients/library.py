@@ -18,7 +18,7 @@ def begin() -> Callable[[Any], Any]:
     """Make runs of the client."""
     client = CLIENTS[sys.argv[1]]
 
-    def make(told: dict[str, str]) -> dict[str, str]:
+    def make(told: dict[str, Any]) -> dict[str, str]:
         run = Run(**told)
         os.chdir(run.folder)
         try:

@@ -113,7 +113,14 @@ class Lane:
             told = asdict(job) | {"folder": str(work)}
             self.http.post(f"/runs/{job.name}", json=told).raise_for_status()
             url = f"{str(self.http.base_url).rstrip('/')}/{job.name}"
-            run = Run(url, job.surface, str(work), str(scratch), str(self.installed))
+            run = Run(
+                url,
+                job.surface,
+                str(work),
+                str(scratch),
+                str(self.installed),
+                plain.stream,
+            )
             answered = ask(run, RUN_LIMIT_S)
             served = self.http.delete(f"/runs/{job.name}").raise_for_status().json()
             answer, error = answered.get("answer"), answered.get("error", "")

@@ -69,6 +69,15 @@ class Shell:
 
 
 @dataclass(frozen=True)
+class Clear:
+    """A call that removes a folder; without ``path``, which is optional, all of
+    them.
+    """
+
+    path: str
+
+
+@dataclass(frozen=True)
 class Call:
     """A call to a tool by its name."""
 
@@ -95,7 +104,7 @@ class Say:
     text: str
 
 
-Part = Write | Edit | Read | Shell | Call | Load | Loaded | Say
+Part = Write | Edit | Read | Shell | Clear | Call | Load | Loaded | Say
 
 
 @dataclass(frozen=True)
@@ -123,6 +132,8 @@ class Scenario:
     files: dict[str, str]
     #: Files that are there from the start.
     before: dict[str, str] = field(default_factory=dict)
+    #: Whether the client asks for streams.
+    stream: bool = True
 
     @property
     def answer(self) -> str:
@@ -276,6 +287,7 @@ I have not run it. Shall I?"""
 
 DATA = {"data/keep.txt": "keep\n", "data/tmp/cache-of-yesterday/a.txt": "a\n"}
 REMOVE = Shell("rm -rf data/tmp/cache-of-yesterday")
+CLEAR = Clear("data/tmp/cache-of-yesterday")
 
 
 def _session() -> Scenario:
@@ -321,11 +333,13 @@ def _edit(name: str, title: str, first: str, last: str, *word: str) -> Scenario:
     return Scenario(name, title, turns, {"manual.md": MANUAL})
 
 
-def _cut(name: str, title: str, part: Part, end: str, cut: str) -> Scenario:
+def _cut(
+    name: str, title: str, part: Part, end: str, cut: str, *, stream: bool = True
+) -> Scenario:
     """Return an output that ends within a call: nothing of the call must be done."""
-    before = DATA if isinstance(part, Shell) else {}
+    before = {} if isinstance(part, Write) else DATA
     turns = (Turn((part,), end=end, cut=cut), DONE)
-    return Scenario(name, title, turns, before, before)
+    return Scenario(name, title, turns, before, before, stream)
 
 
 _ALL = (
@@ -443,12 +457,31 @@ _ALL = (
         "stop",
         "Observation:",
     ),
+    _cut("cut-optional", "all optional, cut by max_tokens", CLEAR, "length", "data"),
+    _cut(
+        "full-optional",
+        "all optional, cut by max_tokens, not streamed",
+        CLEAR,
+        "length",
+        "data",
+        stream=False,
+    ),
+    _cut(
+        "stop-optional",
+        "all optional, cut by a stop string, not streamed",
+        CLEAR,
+        "stop",
+        "/tmp",
+        stream=False,
+    ),
 )
 
 #: By name, in the order of the table.
 ALL = {s.name: s for s in _ALL}
 #: Those that end within a call.
 CUT = {name for name, scenario in ALL.items() if scenario.is_cut}
+#: Those in which the cut call's tool has optional parameters alone.
+OPTIONAL = {name for name in CUT if ALL[name].turns[0].parts == (CLEAR,)}
 
 
 def render(turn: Turn, calls: list[Call]) -> str:

@@ -3,6 +3,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import results
@@ -69,9 +70,10 @@ def write_results(release: str, kinds: dict[str, list[dict[str, Any]]]) -> None:
 
 def table(found: Iterable[Release]) -> str:
     """Return one row a release: right runs, and the others by harm; then the default
-    release by client, the APIs of a client with equal figures in one row.
+    release by client, the APIs of a client with equal figures in one row, and who
+    runs a cut call of a tool that requires nothing.
     """
-    rows, clients = [], list[list[str]]()
+    rows, clients, optional = [], list[list[str]](), list[list[str]]()
     for release in found:
         if not (cells := results.read(LANE, release.name)):
             continue
@@ -84,14 +86,17 @@ def table(found: Iterable[Release]) -> str:
         day = results.taken(cells.values(), SUITE_VERSION, release.name)
         rows.append([release.name, right, *counts, _worse(cells), day])
         if release.default:
-            clients = _by_client(cells)
+            clients, optional = _by_client(cells), _optional(cells)
     if not rows:
         return f"{results.NOT_RUN}\n"
     head = (
         f"release | right | {' | '.join(TITLES.values())} | right on stock only | taken"
     )
+    by_release = results.table(head, results.together(rows))
     by_client = results.table("client, default release | API | right", clients)
-    return results.table(head, results.together(rows)) + "\n" + by_client
+    head = "cut call of a tool that requires nothing | clients and APIs that run it"
+    run = results.table(head, optional)
+    return "\n".join([by_release, by_client, run][: 3 if optional else 2])
 
 
 def _by_client(cells: dict[str, Any]) -> list[list[str]]:
@@ -103,6 +108,31 @@ def _by_client(cells: dict[str, Any]) -> list[list[str]]:
         share = results.change(of_both, _share)
         rows.setdefault((name.replace("_", " "), share), []).append(surface)
     return [[name, ", ".join(apis), share] for (name, share), apis in rows.items()]
+
+
+def _optional(cells: dict[str, Any]) -> list[list[str]]:
+    """Return, by scenario, how many clients and APIs run a cut call of a tool that
+    requires nothing, stock → patched.
+    """
+
+    def share(scenario: str, cell: dict[str, Any]) -> str:
+        players = [
+            runs
+            for name, runs in cell.get("clients", {}).items()
+            if (client := CLIENTS.get(name.split("/")[0])) and client.plays(scenario)
+        ]
+        ran = sum(scenario in runs.get("ran", []) for runs in players)
+        return f"{ran}/{len(players)}" if players else results.NOT_RUN
+
+    if any(cell["suite"] != SUITE_VERSION for cell in cells.values()):
+        return []
+    none = results.change({}, partial(share, ""))
+    return [
+        [scenario.title, counts]
+        for name, scenario in scenarios.ALL.items()
+        if name in scenarios.OPTIONAL
+        and (counts := results.change(cells, partial(share, name))) != none
+    ]
 
 
 def _sum(clients: list[dict[str, Any]]) -> dict[str, int]:

@@ -7,10 +7,12 @@ All stream where they can, and are given the three tools of ``clients.client``.
 import asyncio
 import inspect
 import json
+import os
 from typing import Any
 
 from clients.client import (
     CLOSES,
+    DROPS,
     INSTRUCTIONS,
     KEY,
     MODEL,
@@ -25,10 +27,11 @@ NAMED = {tool.__name__: tool for tool in TOOLS}
 
 
 def schema(tool: Any) -> dict[str, Any]:
-    """Return the JSON schema of a tool, whose parameters are all required strings."""
-    names = list(inspect.signature(tool).parameters)
-    properties = {name: {"type": "string"} for name in names}
-    return {"type": "object", "properties": properties, "required": names}
+    """Return the JSON schema of a tool, whose parameters are all strings."""
+    parameters = inspect.signature(tool).parameters.values()
+    properties = {parameter.name: {"type": "string"} for parameter in parameters}
+    required = [p.name for p in parameters if p.default is p.empty]
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def openai_agents(run: Run) -> str:
@@ -48,6 +51,9 @@ def openai_agents(run: Run) -> str:
                 tools=[agents.function_tool(tool) for tool in TOOLS],
                 model=kind(model=MODEL, openai_client=client),
             )
+            if not run.stream:
+                whole = await agents.Runner.run(agent, PROMPT, max_turns=STEPS)
+                return str(whole.final_output)
             result = agents.Runner.run_streamed(agent, PROMPT, max_turns=STEPS)
             async for _ in result.stream_events():
                 pass
@@ -65,7 +71,7 @@ def langchain(run: Run) -> str:
         model=MODEL,
         base_url=run.url + "/v1",
         api_key=KEY,
-        streaming=True,
+        streaming=run.stream,
         use_responses_api=run.surface == "responses",
     )
     agent = create_agent(model, list(TOOLS), system_prompt=INSTRUCTIONS)
@@ -96,7 +102,7 @@ def pydantic_ai(run: Run) -> str:
         agent = Agent(model, instructions=INSTRUCTIONS, tools=list(TOOLS), retries=3)
         async with agent.iter(PROMPT) as nodes:
             async for node in nodes:
-                if Agent.is_model_request_node(node):
+                if run.stream and Agent.is_model_request_node(node):
                     async with node.stream(nodes.ctx) as stream:
                         async for _ in stream:
                             pass
@@ -125,16 +131,18 @@ def litellm(run: Run) -> str:
     ]
     messages: list[Any] = [{"role": "user", "content": PROMPT}]
     for _ in range(STEPS):
-        stream = litellm.completion(
+        answer = litellm.completion(
             model=f"hosted_vllm/{MODEL}" if chat else f"anthropic/{MODEL}",
             api_base=run.url + ("/v1" if chat else ""),
             api_key=KEY,
             messages=messages,
             tools=declared,
-            stream=True,
+            stream=run.stream,
             num_retries=0,
         )
-        whole = litellm.stream_chunk_builder(list(stream), messages=messages)
+        whole = answer
+        if run.stream:
+            whole = litellm.stream_chunk_builder(list(answer), messages=messages)
         message = whole.choices[0].message
         messages.append(message.model_dump(exclude_none=True))
         if not message.tool_calls:
@@ -149,6 +157,79 @@ def litellm(run: Run) -> str:
     raise RuntimeError(f"{STEPS} turns, and no end")
 
 
+def llama_index(run: Run) -> str:
+    """Ask by LlamaIndex's agent."""
+    from llama_index.core.agent.workflow import FunctionAgent
+    from llama_index.llms.openai_like import OpenAILike
+
+    model = OpenAILike(
+        model=MODEL,
+        api_base=run.url + "/v1",
+        api_key=KEY,
+        is_chat_model=True,
+        is_function_calling_model=True,
+        context_window=200000,
+        max_retries=0,
+    )
+
+    async def go() -> str:
+        agent = FunctionAgent(
+            tools=list(TOOLS),
+            llm=model,
+            system_prompt=INSTRUCTIONS,
+            streaming=run.stream,
+        )
+        return str(await agent.run(PROMPT, max_iterations=STEPS))
+
+    return asyncio.run(go())
+
+
+def livekit(run: Run) -> str:
+    """Ask by a session of LiveKit Agents without audio."""
+    from livekit.agents import Agent, AgentSession, function_tool
+    from livekit.plugins import openai
+
+    model = openai.LLM(model=MODEL, base_url=run.url + "/v1", api_key=KEY)
+
+    async def go() -> str:
+        tools = [function_tool(tool) for tool in TOOLS]
+        async with AgentSession(llm=model, max_tool_steps=STEPS) as session:
+            await session.start(Agent(instructions=INSTRUCTIONS, tools=tools))
+            await session.run(user_input=PROMPT)
+            last = session.history.items[-1]
+        return str(getattr(last, "text_content", None) or "")
+
+    return asyncio.run(go())
+
+
+def qwen_agent(run: Run) -> str:
+    """Ask by Qwen-Agent, which leaves the reading of calls to the server."""
+    os.environ["QWEN_AGENT_MAX_LLM_CALL_PER_RUN"] = str(STEPS)
+    from qwen_agent.agents import FnCallAgent
+    from qwen_agent.tools.base import BaseTool
+
+    def call(self: Any, params: Any, **_: Any) -> str:
+        return str(NAMED[self.name](**self._verify_json_format_args(params)))
+
+    def tool(name: str, function: Any) -> Any:
+        declared = {"description": function.__doc__, "parameters": schema(function)}
+        return type(name, (BaseTool,), {"name": name, "call": call, **declared})()
+
+    agent = FnCallAgent(
+        function_list=[tool(*each) for each in NAMED.items()],
+        llm={
+            "model": MODEL,
+            "model_type": "oai",
+            "model_server": run.url + "/v1",
+            "api_key": KEY,
+            "generate_cfg": {"use_raw_api": True, "max_retries": 0},
+        },
+        system_message=INSTRUCTIONS,
+    )
+    *_, messages = agent.run([{"role": "user", "content": PROMPT}])
+    return str(messages[-1]["content"])
+
+
 OPENAI, ALL = ("chat", "responses"), ("chat", "responses", "messages")
 
 CLIENTS = (
@@ -159,9 +240,10 @@ CLIENTS = (
         faults={
             "undeclared": "it raises ModelBehaviorError for a call of an unknown tool"
         },
+        full=True,
     ),
-    Client("langchain", OPENAI, langchain, faults=CLOSES),
-    Client("pydantic_ai", ALL, pydantic_ai),
+    Client("langchain", OPENAI, langchain, faults=CLOSES, full=True),
+    Client("pydantic_ai", ALL, pydantic_ai, full=True),
     Client(
         "litellm",
         ("chat", "messages"),
@@ -169,5 +251,27 @@ CLIENTS = (
         faults={
             "unicode": "it ends a line of the stream at U+2028, U+2029 and U+0085 too"
         },
+        full=True,
     ),
+    Client(
+        "llama_index",
+        ("chat",),
+        llama_index,
+        ("python_openai2",),
+        faults={
+            **DROPS,
+            **dict.fromkeys(("cut-write", "stop-write"), "it runs a cut call's part"),
+        },
+        full=True,
+    ),
+    Client(
+        "livekit",
+        ("chat",),
+        livekit,
+        faults=dict.fromkeys(
+            ("eos-remove", "stop-write"),
+            "it closes the open JSON of a cut call, unless the end is `length`",
+        ),
+    ),
+    Client("qwen_agent", ("chat",), qwen_agent, ("python_openai2",)),
 )

