@@ -17,7 +17,7 @@ from packaging.version import Version
 from patchset import files, git, paths
 from patchset.errors import PatchsetError
 from patchset.release import VERSION, Release
-from patchset.series.mail import PATH, Patch, PatchFormatError, stored
+from patchset.series.mail import PATH, PROOF, Patch, PatchFormatError, stored
 
 #: The file that lists the entries.
 SERIES = "series"
@@ -207,8 +207,17 @@ def taken_proofs(release: Release) -> list[str]:
     taken = {line.entry for line in lines() if line.takes(release.name)}
     found: set[str] = set()
     for folder in sorted(paths.patches_dir().iterdir()):
-        merged = [version(name) for name in in_order(folder, MERGED)]
-        if folder.name in taken or not any(v <= version(release.name) for v in merged):
+        marks = [
+            mark
+            for name, mark in in_order(folder, MERGED).items()
+            if version(name) <= version(release.name)
+        ]
+        if folder.name in taken or not marks:
+            continue
+        # Where upstream has a part alone, the mark names its proofs.
+        named = re.findall(rf"^Proof: ({PROOF})$", content_of(marks[-1]).decode(), re.M)
+        if named:
+            found.update(named)
             continue
         file = folder / REASON
         (diff, *_) = in_order(folder, ".diff").values()
