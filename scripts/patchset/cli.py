@@ -132,15 +132,24 @@ def _refreshed(outcome: Outcome, release: str) -> None:
 
 @cli.command("export")
 @release_argument
-def export_command(release: str | None) -> None:
+@click.option(
+    "--mails",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write numbered mails for git am and quilt into DIR instead.",
+)
+def export_command(release: str | None, mails: Path | None) -> None:
     """Write one patch of RELEASE's whole series, for an installed vLLM or an image.
 
     build/export/RELEASE has the patch, the sums of the files before and after,
     patch-vllm.sh, which applies and undoes it, and a Dockerfile.
     """
-    from patchset.series.export import export
+    from patchset.series import export
 
-    console.result(export(load(release)))
+    if mails:
+        console.result(*export.mails(load(release), mails))
+    else:
+        console.result(export.export(load(release)))
 
 
 @cli.command("rebase")

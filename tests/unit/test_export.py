@@ -22,6 +22,7 @@ from conftest import (
     Project,
     StandIn,
     diff_line,
+    git,
     lay,
     make_sdist,
     release_toml,
@@ -484,3 +485,17 @@ def test_a_folder_for_each_release(packaged: Project) -> None:
         "vllm-1.2.0-mtp.2.before.sha256",
         "vllm-1.2.0-mtp.2.patch",
     ]
+
+
+def test_git_takes_the_mails(own: Project, tmp_path: Path) -> None:
+    mails = own.run("export", "--mails", str(tmp_path / "mails")).stdout.split()
+    assert [Path(mail).name[:4] for mail in mails] == ["0001", "0002", "0003"]
+    own.run("apply")
+    stock = own.patched.with_name("stock")
+    git(tmp_path, "clone", "--quiet", str(stock), "clone")
+    git(tmp_path / "clone", "am", "--quiet", *mails)
+    text = (tmp_path / "clone/pkg/parser.py").read_text()
+    assert text == (own.patched / "pkg/parser.py").read_text()
+    assert "is not empty" in (
+        own.run("export", "--mails", str(tmp_path / "mails"), status=2).stderr
+    )

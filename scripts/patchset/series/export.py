@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchset import files, git, paths
+from patchset.errors import UsageError
 from patchset.release import Release
 from patchset.series import patched_files
 from patchset.series.apply import changes, replayed
@@ -43,3 +44,17 @@ def export(release: Release) -> Path:
             file = new / f"vllm-{release.version}-mtp.{release.revision}.{kind}"
             file.write_text(text, encoding="utf-8")
     return folder
+
+
+def mails(release: Release, folder: Path) -> list[Path]:
+    """Write a numbered mail for our modules and one for each patch; their files.
+
+    ``git am`` and quilt take them. The folder must be empty, or not there.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty", "name a new folder for the mails")
+    options = ("--zero-commit", "--no-signature", "--no-stat", "--no-numbered")
+    with replayed(read_series(release)) as tree:
+        out = ("--output-directory", str(folder.resolve()))
+        git.run(tree, "format-patch", "--quiet", *options, *DIFF, *out, STOCK_REF)
+    return sorted(folder.iterdir())
