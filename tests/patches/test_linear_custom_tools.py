@@ -44,7 +44,7 @@ def _cut(text: str, width: int) -> list[str]:
 def _inputs(events: list[Any]) -> tuple[str, str]:
     """The deltas of the input together, and the input of the item at the end."""
     deltas = [
-        json.loads(event.model_dump_json())["delta"]
+        event.delta
         for event in events
         if event.type == "response.custom_tool_call_input.delta"
     ]

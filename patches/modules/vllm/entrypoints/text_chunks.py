@@ -149,19 +149,19 @@ def _is_written_as_delta_message(cls: type[DeltaMessage]) -> bool:
 class TextEvent:
     """Stands for an event of a piece of text."""
 
-    __slots__ = ("_frame", "_text", "sequence_number", "type")
+    __slots__ = ("_frame", "delta", "sequence_number", "type")
 
     def __init__(self, type_: str, frame: Frame, text: str) -> None:
         self.type = type_
         self.sequence_number = -1
         self._frame = frame
-        self._text = text
+        self.delta = text
 
     def model_dump_json(self, **_: Any) -> str:
         head, tail = self._frame
         number = f'"sequence_number":{self.sequence_number}'
         tail = tail.replace(_NO_NUMBER, number, 1)
-        return f"{head}{to_json(self._text).decode()}{tail}"
+        return f"{head}{to_json(self.delta).decode()}{tail}"
 
 
 _NO_NUMBER = '"sequence_number":-1'
