@@ -43,28 +43,46 @@ from prefix_cache.runners import source
 ATTENTION, MAMBA, DRAFTER = 0, 1, 2
 #: Few words, so that histories meet again after they have parted.
 VOCABULARY = 3
+
+
+def has(text: str, *forms: str) -> bool:
+    """Return whether a release's source has the first form of a fact, not another.
+
+    Raises:
+        LookupError: It has none, so that the fact must be looked up again.
+    """
+    for form in forms:
+        if form in text:
+            return form == forms[0]
+    raise LookupError(f"the release's source has none of {', '.join(forms)}")
+
+
 #: Where a release's worker keeps the running state: in the block of the step's last
 #: token, or (v0.16.0) in the last of the table before those for drafts.
-STATE_FOLLOWS_TOKENS = "req_state.num_computed_tokens + num_scheduled_tokens" in source(
-    "v1/worker/mamba_utils.py"
+STATE_FOLLOWS_TOKENS = has(
+    source("v1/worker/mamba_utils.py"),
+    "req_state.num_computed_tokens + num_scheduled_tokens",
+    "curr_state_idx = num_blocks - 1 - num_speculative_blocks",
 )
 #: v0.16.0 does not start with prefix caching of these models beside MTP, and switches
 #: async scheduling off.
-NO_DRAFTS = "assert not vllm_config.speculative_config" in source(
-    "model_executor/models/config.py"
-)
-NOT_AHEAD = "prefix caching for Mamba models and will be disabled" in source(
-    "config/vllm.py"
+NO_DRAFTS = has(
+    source("model_executor/models/config.py"),
+    "assert not vllm_config.speculative_config",
+    "Chunked prefill is required",
 )
 #: Where a scheduler is told that another data parallel rank decodes.
 GATES = "throttle_prefills" in inspect.signature(Scheduler.schedule).parameters
 #: How a release plans several block sizes.
-PLANS = "def resolve_kv_cache_block_sizes" in source("v1/core/kv_cache_utils.py")
+PLANS = has(
+    source("v1/engine/core.py"),
+    "resolve_kv_cache_block_sizes",
+    "scheduler_block_size = (",
+)
+_GROUPS = source("v1/core/kv_cache_utils.py") + source("v1/core/kv_cache_planning.py")
 #: It tells which group holds MTP's layer; others take every group for one.
-KNOWS_MTP = any(
-    word in source(f"v1/core/{name}.py")
-    for word in ("use_trailing_layer_fallback", "draft_layer_names")
-    for name in ("kv_cache_utils", "kv_cache_planning")
+KNOWS_MTP = "use_trailing_layer_fallback" in _GROUPS or (
+    PLANS and has(_GROUPS, "draft_layer_names", "_annotate_eagle_groups")
 )
 
 
@@ -120,7 +138,7 @@ class Setting:
             and "prefix_match_unit" not in settings.CacheConfig.__annotations__
         ):
             return False
-        if (NO_DRAFTS and self.mtp) or (NOT_AHEAD and self.ahead):
+        if NO_DRAFTS and (self.mtp or self.ahead):
             return False
         try:
             _scheduler(self)
