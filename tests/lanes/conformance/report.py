@@ -27,6 +27,7 @@ class Report:
 
     label: str
     kind: str
+    #: The command that asks again.
     repeat: str
     release: str = ""
     seconds: float = 0.0
@@ -63,10 +64,10 @@ class Report:
             if wrong := result["wrong"]:
                 name = min(wrong, key=lambda each: HARMS.index(wrong[each][0]))
                 where = {each: result[each] for each in ("case", "surface", "start")}
-                words = " ".join(f"--{name} {value}" for name, value in where.items())
-                words += f" --schedule '{name}'"
-                if self.kind == "reader":
-                    words = f"--reader --case '{result['case']}'"
+                chosen = {"case": result["case"]}
+                if self.kind != "reader":
+                    chosen = {**where, "schedule": name}
+                words = " ".join(f"--{key} '{value}'" for key, value in chosen.items())
                 harm, *problems = wrong[name]
                 out.append(
                     {

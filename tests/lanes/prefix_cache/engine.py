@@ -715,7 +715,8 @@ def _defaults(kind: Any) -> dict[str, Any]:
     found = {}
     for entry in dataclasses.fields(kind):
         # pydantic's own Field stands where the default does.
-        field = entry.default if hasattr(entry.default, "default_factory") else entry
+        default: Any = entry.default
+        field = default if hasattr(default, "default_factory") else entry
         found[entry.name] = field.default
         if callable(field.default_factory):
             try:
