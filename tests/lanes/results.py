@@ -42,24 +42,24 @@ def file(lane: str, release: str) -> Path:
 
 def read(lane: str, release: str) -> dict[str, Cell]:
     """Return the rows of a lane by name; none if it was not run."""
-    place = file(lane, release)
+    path = file(lane, release)
     try:
-        found = json.loads(place.read_text(encoding="utf-8"))
+        rows = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise PatchsetError(
-            f"{place} cannot be read: {error}", "restore it with git checkout"
+            f"{path} cannot be read: {error}", "restore it with git checkout"
         ) from error
-    if not isinstance(found, dict) or not all(
+    if not isinstance(rows, dict) or not all(
         isinstance(row, dict) and all(name in row for name in _RECORDED)
-        for row in found.values()
+        for row in rows.values()
     ):
         raise PatchsetError(
-            f"{place} has a row without {', '.join(_RECORDED)}",
+            f"{path} has a row without {', '.join(_RECORDED)}",
             "run the lane again with --results",
         )
-    return found
+    return rows
 
 
 def keep(lane: str, suite: int, release: str, name: str, figures: Cell) -> Path:
@@ -75,9 +75,9 @@ def keep(lane: str, suite: int, release: str, name: str, figures: Cell) -> Path:
         f" {json.dumps(each)}: {json.dumps(rows[each], ensure_ascii=False)}"
         for each in sorted(rows)
     ]
-    place = file(lane, release)
-    files.write_text(place, "{\n" + ",\n".join(lines) + "\n}\n")
-    return place
+    path = file(lane, release)
+    files.write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+    return path
 
 
 def record(suite: int, release: str, kind: str, engine: bool = False) -> Cell:
@@ -91,8 +91,8 @@ def record(suite: int, release: str, kind: str, engine: bool = False) -> Cell:
 
 def patched(release: str, engine: bool = False) -> str:
     """Return a digest of the release's patched files in the engine, or outside it."""
-    place = paths.releases_dir() / release / "patched-files.sha256"
-    lines = place.read_text(encoding="utf-8").splitlines(keepends=True)
+    path = paths.releases_dir() / release / "patched-files.sha256"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     run = [line for line in lines if line.split()[-1].startswith(_ENGINE) == engine]
     return hashlib.sha256("".join(run).encode()).hexdigest()[:DIGITS]
 
@@ -141,7 +141,7 @@ def taken(rows: Iterable[Cell], suite: int, release: str) -> str:
 
 def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
     """Return one line for each release whose rows of a lane are out of date."""
-    found = []
+    lines = []
     for release in releases:
         old = {
             name: changed
@@ -150,10 +150,10 @@ def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
         }
         if old:
             what = " and ".join(dict.fromkeys(w for each in old.values() for w in each))
-            found.append(
+            lines.append(
                 f"{release.name}, {lane}: {what} changed since {', '.join(old)}"
             )
-    return found
+    return lines
 
 
 def change(by_kind: Mapping[str, Cell], words: Callable[[Cell], str]) -> str:

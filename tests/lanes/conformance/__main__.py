@@ -49,13 +49,13 @@ def repeat(
     patterns: tuple[str, ...],
 ) -> str:
     """Return the command that asks a tree again, to be given in the project's root."""
-    words = ["--reader"] * (kind == "reader") + [str(tree)]
-    words += ["--plugin", str(plugin)] if plugin else []
-    words += ["--pair", pair] if pair else []
+    arguments = ["--reader"] * (kind == "reader") + [str(tree)]
+    arguments += ["--plugin", str(plugin)] if plugin else []
+    arguments += ["--pair", pair] if pair else []
     for file in cases.files(patterns):
-        words += ["--case", file]
+        arguments += ["--case", file]
     module = f"PYTHONPATH=tests/lanes {sys.executable} -m conformance"
-    return f"{module} {shlex.join(words)}"
+    return f"{module} {shlex.join(arguments)}"
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -227,8 +227,8 @@ def _compare(
 ) -> int:
     """Print what is worse than stock."""
     worse, counts = compare(chosen, *(report.results for report in reports))
-    for one in worse[: most or None]:
-        print(one)
+    for case in worse[: most or None]:
+        print(case)
     for name, count in counts.items():
         print(
             f"{name}: {count['worse']} of {count['cases']} cases worse than stock, "
@@ -236,7 +236,7 @@ def _compare(
         )
     if keep:
         table.keep_guard(load(reports[-1].release).name, counts)
-    return 0 if keep or all(one.reason for one in worse) else 1
+    return 0 if keep or all(case.reason for case in worse) else 1
 
 
 if __name__ == "__main__":

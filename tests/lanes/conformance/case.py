@@ -331,12 +331,12 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; ValueError if it has a key twice, as a case copied for
     another.
     """
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [key for key, _ in pairs]
         twice = next(key for key in names if names.count(key) > 1)
         raise ValueError(f"{twice!r} is given twice")
-    return found
+    return members
 
 
 def read(path: Path) -> Iterator[Case]:

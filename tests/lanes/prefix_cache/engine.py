@@ -174,10 +174,10 @@ class Past:
 
     def of(self, tokens: Sequence[int]) -> list[int]:
         """The prefixes of a text: of no token, of the first, and so on."""
-        found = [0]
+        lengths = [0]
         for token in tokens:
-            found.append(self.after(found[-1], token))
-        return found
+            lengths.append(self.after(lengths[-1], token))
+        return lengths
 
 
 def next_token(past: int) -> int:
@@ -294,14 +294,14 @@ class Engine:
             WrongCache: they differ, or there are fewer or more than were asked for.
         """
         request = self.requests[name]
-        said = list(request.output_token_ids)
+        answer = list(request.output_token_ids)
         past = self.past.of(request.all_token_ids)[request.num_prompt_tokens :]
-        for number, (before, token) in enumerate(zip(past, said, strict=False)):
+        for number, (before, token) in enumerate(zip(past, answer, strict=False)):
             if token != next_token(before):
                 raise WrongCache(f"{name}: token {number} is not that of k = 0")
-        if len(said) != request.max_tokens:
+        if len(answer) != request.max_tokens:
             raise WrongCache(
-                f"{name}: {len(said)} tokens, {request.max_tokens} were asked for"
+                f"{name}: {len(answer)} tokens, {request.max_tokens} were asked for"
             )
 
     def step(self, accepted: int) -> None:
@@ -490,8 +490,8 @@ class Engine:
                 end = min(start + size, own.computed)
                 held = self.attention.get(own.blocks[group][start // size], [])
                 first = max(start, begin)
-                found = held[first - start : end - start]
-                if found != own.past[first + 1 : end + 1]:
+                tokens = held[first - start : end - start]
+                if tokens != own.past[first + 1 : end + 1]:
                     whose = "the drafter's attention" if group else "attention"
                     raise WrongCache(
                         f"{name}: {whose} at {first} to {end} of {own.computed} "
@@ -712,15 +712,15 @@ def _scheduler(setting: Setting) -> Scheduler:
 
 
 def _defaults(kind: Any) -> dict[str, Any]:
-    found = {}
+    values = {}
     for entry in dataclasses.fields(kind):
         # pydantic's own Field stands where the default does.
         default: Any = entry.default
         field = default if hasattr(default, "default_factory") else entry
-        found[entry.name] = field.default
+        values[entry.name] = field.default
         if callable(field.default_factory):
             try:
-                found[entry.name] = field.default_factory()
+                values[entry.name] = field.default_factory()
             except RuntimeError:  # the device, where there is none
-                found[entry.name] = None
-    return found
+                values[entry.name] = None
+    return values
