@@ -83,11 +83,10 @@ def _taken(runs: list[tuple[str, list[str]]]) -> str:
     """
     day = min((day for day, _ in runs), default=results.NOT_RUN)
     old = [changed for _, changed in runs if changed]
-    changes = " or the ".join(sorted({what for changed in old for what in changed}))
-    earlier = (
-        f"; {len(old)} of {len(runs)} runs are older than the {changes}" if old else ""
-    )
-    return f"The oldest of these runs is of {day}{earlier}."
+    names = {"series": "the patches", "suite": "the suite"}
+    what = " or ".join(sorted({names[name] for changed in old for name in changed}))
+    earlier = f"; {len(old)} were made before the latest change of {what}"
+    return f"The oldest of these {len(runs)} runs is of {day}{earlier if old else ''}."
 
 
 def _ordinary(run: results.Cell) -> str:
