@@ -260,13 +260,13 @@ class Output:
         self._delivered.clear()
         return events
 
-    def hold(self, held: HeldCalls | HeldEnd) -> None:
-        """Hold the events that follow."""
-        if isinstance(held, HeldEnd):
-            self.end = held
-        else:
-            self.calls = held
-        self._events = held.events
+    def hold_calls(self, held: HeldCalls) -> None:
+        """Hold the events that follow, of calls"""
+        self.calls, self._events = held, held.events
+
+    def hold_end(self, held: HeldEnd) -> None:
+        """or of a value that goes on."""
+        self.end, self._events = held, held.events
 
     def decide(self, held: HeldCalls | HeldEnd | None, *, is_right: bool) -> None:
         """Deliver what the held reading, if any, says if it is right, else drop it."""

@@ -194,7 +194,7 @@ class Calls:
         at, lines = self.tokens.at, self._output.lines.copy()
         in_reasoning = self.tokens.in_reasoning
         held = HeldCalls(lines, at - 1, at, at - 1, at, in_reasoning, position)
-        self._output.hold(held)
+        self._output.hold_calls(held)
         return self.open(token)
 
     def may_be_held(self, token: Token) -> bool:

@@ -271,67 +271,60 @@ class QwenToolReader:
         """A call, if the token opens one, or text."""
         if token.kind not in OPENINGS or not self._tools.names:
             return self._output.deliver(token.gap, token.text)
-        is_declared = token.name in self._tools.names
-        lines, position = self._output.lines, Position.OTHER
-        if token.kind == Kind.GARBLED_OPENING:
-            position = lines.position(token.text)
-        elif token.kind == Kind.OPENING and not self._tokens.in_reasoning:
-            position = lines.position(token.text if is_declared else "")
-        may_be_held = self._calls.may_be_held(token)
-        opening = _Opening(token, position, is_declared, may_be_held)
+        opening = _Opening(token, self._position(token), self._calls)
         return rule_of(_BEGINNING, opening)(self, opening)
+
+    def _position(self, token: Token) -> Position | None:
+        """Where the token opens a call; None if a garbled one is none there."""
+        is_declared = token.name in self._tools.names
+        position = self._output.lines.position
+        if token.kind == Kind.GARBLED_OPENING:
+            is_plain = position(token.text) is Position.PLAIN
+            return Position.PLAIN if is_plain else None
+        if token.kind != Kind.OPENING or self._tokens.in_reasoning:
+            return Position.OTHER
+        where = position(token.text if is_declared else "")
+        if where is Position.PLAIN and is_declared and not token.in_tool_call:
+            return Position.BARE
+        is_example = where is Position.PROSE and not is_declared
+        return Position.OTHER if is_example else where
 
     def _count(self, opening: _Opening) -> str:
         """The call counts at once."""
         self._output.close_gap(opening.token.gap)
         return self._calls.open(opening.token)
 
+    def _hold(self, opening: _Opening) -> str:
+        assert opening.position is not None
+        return self._calls.hold(opening.token, opening.position)
+
     def _quote(self, opening: _Opening) -> str:
         return self._output.deliver(opening.token.gap, opening.token.text)
-
-    def _hold(self, opening: _Opening, position: Position | None = None) -> str:
-        if position is None:
-            in_prose = opening.position is Position.PROSE and not opening.is_declared
-            position = Position.OTHER if in_prose else opening.position
-        return self._calls.hold(opening.token, position)
 
 
 class _Opening(NamedTuple):
     """An opening in the answer or the reasoning, and what decides on it."""
 
     token: Token
-    position: Position
-    is_declared: bool
-    may_be_held: bool
+    position: Position | None
+    calls: Calls
 
-    def is_plain(self) -> bool:
-        """Whether it is a declared tool's, in a plain position,"""
-        is_own = self.token.kind == Kind.OPENING and self.is_declared
-        return is_own and self.position is Position.PLAIN
-
-    def is_counted(self) -> bool:
-        """And has ``<tool_call>``."""
-        return self.is_plain() and self.token.in_tool_call
-
-    def is_in_prose(self) -> bool:
-        """Whether it is a declared tool's, behind its line's prose."""
-        is_own = self.token.kind == Kind.OPENING and self.is_declared
-        return is_own and self.position is Position.PROSE
+    def counts(self) -> bool:
+        is_declared = self.token.name in self.calls.tools.names
+        is_plain = self.position is Position.PLAIN
+        return is_plain and is_declared and self.token.kind == Kind.OPENING
 
     def is_held(self) -> bool:
-        """Whether it opens a call in any other position; not a garbled one."""
-        is_garbled = self.token.kind == Kind.GARBLED_OPENING
-        is_plain = self.position is Position.PLAIN
-        return self.may_be_held and (is_plain or not is_garbled)
+        if self.position in (Position.BARE, Position.PROSE):
+            return True
+        return self.position is not None and self.calls.may_be_held(self.token)
 
 
 # Where a call begins, in the order of docs/format.md; the first that applies decides.
 _BEGINNING: Rules = (
     # Plain position.
-    (_Opening.is_counted, QwenToolReader._count),
-    (_Opening.is_plain, lambda reader, opening: reader._hold(opening, Position.BARE)),
-    (_Opening.is_in_prose, QwenToolReader._hold),
-    # Any other position.
+    (_Opening.counts, QwenToolReader._count),
+    # Bare, behind its line's prose, or in any other position.
     (_Opening.is_held, QwenToolReader._hold),
     # Else it is text.
     (always, QwenToolReader._quote),

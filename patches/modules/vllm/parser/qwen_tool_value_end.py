@@ -496,7 +496,7 @@ class Value:
         held = HeldEnd(self._lines_at(end), end, end, weight)
         output.decide(output.end, is_right=True)
         output.emit(EventType.VALUE, gap)
-        output.hold(held)
+        output.hold_end(held)
         return self._literal(token._replace(gap=token.gap[len(gap) :]), end)
 
     def _lines_at(self, end: int) -> Lines:
