@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
-import qwen_tool_reader
-from qwen_tool_reader import QwenToolReader
+from vllm.parser import qwen_tool_reader, qwen_tool_tokens
+from vllm.parser.qwen_tool_reader import QwenToolReader
 
 from harness import call
 
@@ -189,7 +189,7 @@ def test_a_reader_and_its_text_are_freed_with_the_request() -> None:
     kept = weakref.ref(reader)
     del reader
     assert kept() is None
-    for value in vars(qwen_tool_reader).values():
+    for value in [*vars(qwen_tool_reader).values(), *vars(qwen_tool_tokens).values()]:
         assert not isinstance(value, BaseException), "it would be raised again"
 
 
@@ -444,7 +444,7 @@ def test_plain_reasoning_is_not_cut_into_tokens(
 ) -> None:
     reader = QwenToolReader(("write",), reasoning=True)
     told = reader.feed("Hm,")
-    monkeypatch.setattr(qwen_tool_reader.Lexer, "_add_text", None)
+    monkeypatch.setattr(qwen_tool_tokens.Lexer, "_add_text", None)
     for piece in (" what\n", "is a", "\n\n", "a > b?", "\n"):
         told += reader.feed(piece)
     monkeypatch.undo()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from qwen_tool_values import ArgumentsWriter, ToolSchema
+from vllm.parser.qwen_tool_values import ArgumentsWriter, ToolSchema
 
 #: Seconds; without a bound each of these takes minutes.
 LIMIT = 5.0

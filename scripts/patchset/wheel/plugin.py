@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plugin wheel: our parser for a stock vLLM that nobody may change.
 
-It is ``patches/plugin`` and seven modules of ``patches/modules``, which import each
-other from the plugin's package. Its bytes depend on those files and the default pin
-alone.
+It is ``patches/plugin`` and the modules ``qwen_tool_*.py`` of ``patches/modules``,
+which import each other from the plugin's package. Its bytes depend on those files and
+the default pin alone.
 """
 
 import hashlib
@@ -11,7 +11,6 @@ import re
 from pathlib import Path
 
 from patchset import console, files, paths
-from patchset.errors import PatchsetError
 from patchset.release import load
 from patchset.series.read import content_of
 from patchset.wheel import archive, record
@@ -21,8 +20,7 @@ PACKAGE = "vllm_qwen_tools"
 #: In ``patches/plugin``: the number of the last build, and the digest of its files.
 LAST = "version"
 
-_MODULES = ("compat", "deltas", "outcomes", "pairs", "parser", "reader", "values")
-_IMPORT = re.compile(rf"\bvllm\.parser\.(qwen_tool_({'|'.join(_MODULES)}))\b")
+_IMPORT = re.compile(r"\bvllm\.parser(?=\.qwen_tool_)")
 _METADATA = """\
 Metadata-Version: 2.1
 Name: vllm-qwen-tools
@@ -85,14 +83,7 @@ def package() -> dict[str, bytes]:
         for file in own.iterdir()
         if file.suffix in (".py", ".sha256")
     }
-    for module in _MODULES:
-        name = f"qwen_tool_{module}.py"
-        file = paths.patches_dir() / "modules/vllm/parser" / name
-        text = _IMPORT.sub(rf"{PACKAGE}.\1", content_of(file).decode())
-        if "vllm.parser.qwen_tool_" in text:
-            raise PatchsetError(
-                f"{name} imports a module that the plugin does not have",
-                f"add that module to _MODULES in {Path(__file__).name}",
-            )
-        contents[f"{PACKAGE}/{name}"] = text.encode()
+    for file in (paths.patches_dir() / "modules/vllm/parser").glob("qwen_tool_*.py"):
+        text = _IMPORT.sub(PACKAGE, content_of(file).decode())
+        contents[f"{PACKAGE}/{file.name}"] = text.encode()
     return dict(sorted(contents.items()))

@@ -19,7 +19,7 @@ from vllm.parser.qwen_tool_deltas import (
     takes_undeclared_calls,
 )
 from vllm.parser.qwen_tool_pairs import QwenParser, reads_pair
-from vllm.parser.qwen_tool_reader import THINK_START
+from vllm.parser.qwen_tool_tokens import THINK_START
 from vllm.reasoning.qwen3_reasoning_parser import Qwen3ReasoningParser
 
 if TYPE_CHECKING:

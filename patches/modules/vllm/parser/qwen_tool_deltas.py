@@ -11,14 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, model_validator
 
 from vllm.logger import init_logger
-from vllm.parser.qwen_tool_reader import (
-    FUNCTION_END,
-    TOOL_CALL_END,
-    TOOL_CALL_START,
-    Event,
-    EventType,
-    QwenToolReader,
-)
+from vllm.parser.qwen_tool_answer import Event, EventType
+from vllm.parser.qwen_tool_reader import QwenToolReader
+from vllm.parser.qwen_tool_tokens import FUNCTION_END, TOOL_CALL_END, TOOL_CALL_START
 from vllm.parser.qwen_tool_values import ArgumentsWriter, ToolSchema
 
 try:

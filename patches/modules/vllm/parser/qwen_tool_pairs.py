@@ -27,7 +27,7 @@ from vllm.parser.qwen_tool_deltas import (
     log_reader,
     merge_deltas,
 )
-from vllm.parser.qwen_tool_reader import THINK_END, THINK_START, TOOL_CALL_START
+from vllm.parser.qwen_tool_tokens import THINK_END, THINK_START, TOOL_CALL_START
 from vllm.reasoning import _REASONING_PARSERS_TO_REGISTER
 from vllm.tool_parsers import _TOOL_PARSERS_TO_REGISTER
 

@@ -23,7 +23,7 @@ from vllm.parser.qwen_tool_deltas import (
 )
 from vllm.parser.qwen_tool_outcomes import record, register
 from vllm.parser.qwen_tool_pairs import QwenParser, reads_pair
-from vllm.parser.qwen_tool_reader import THINK_END, THINK_START, TOOL_CALL_START
+from vllm.parser.qwen_tool_tokens import THINK_END, THINK_START, TOOL_CALL_START
 from vllm.tool_parsers.abstract_tool_parser import ToolParser
 
 if TYPE_CHECKING:

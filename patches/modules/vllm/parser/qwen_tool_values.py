@@ -20,14 +20,15 @@ from typing import Any
 
 import regex as re
 
-# Bounds on what a request's schema or a model's output can make us do.
-_MAX_DEPTH = 64
-_MAX_REFS = 16  # that lead on to another
-_MAX_REF = 1_024
-_MAX_REQUIRED = 256  # parameters of a tool; more are optional
-_MAX_CHECKS = 20_000  # of one value
-_MAX_SCALAR = 1_000  # longer ones are text where text is admitted
-_MAX_PYTHON_LITERAL = 65_536
+from .qwen_tool_bounds import (
+    MAX_CHECKS,
+    MAX_DEPTH,
+    MAX_PYTHON,
+    MAX_REF,
+    MAX_REFS,
+    MAX_REQUIRED,
+    MAX_SCALAR,
+)
 
 _TYPE_OF = {
     type(None): "null",
@@ -117,7 +118,7 @@ class ToolSchema:
         self._types: dict[int, list[str]] = {}
         self._resolved: dict[int, Any] = {}
         self._listed: dict[int, bool] = {}
-        self.checks_left = _MAX_CHECKS
+        self.checks_left = MAX_CHECKS
         self._properties: dict[str, Any] = {}
         self._other: Any = None
         for node in self._nodes(self._root):
@@ -175,7 +176,7 @@ class ToolSchema:
                 for key in _list(node.get("required")):
                     if isinstance(key, str) and key in self._properties:
                         keys[key] = None
-                    if len(keys) == _MAX_REQUIRED:
+                    if len(keys) == MAX_REQUIRED:
                         return keys
                 todo.extend(_list(node.get("allOf")))
         return keys
@@ -189,11 +190,11 @@ class ToolSchema:
         return self._resolved[id(schema)]
 
     def _find_target(self, schema: Any) -> Any:
-        for _ in range(_MAX_REFS):
+        for _ in range(MAX_REFS):
             ref = schema.get("$ref") if isinstance(schema, Mapping) else None
             if not isinstance(ref, str):
                 return schema
-            if not ref.startswith("#") or len(ref) > _MAX_REF:
+            if not ref.startswith("#") or len(ref) > MAX_REF:
                 return None
             schema = self._root
             for part in ref[1:].split("/")[1:]:
@@ -207,7 +208,7 @@ class ToolSchema:
                     return None
         return None
 
-    def types(self, schema: Any, depth: int = _MAX_DEPTH) -> list[str]:
+    def types(self, schema: Any, depth: int = MAX_DEPTH) -> list[str]:
         """Types that *schema* admits, in its order; none if it does not say."""
         schema = self._resolve(schema)
         if depth == 0 or not isinstance(schema, Mapping):
@@ -238,7 +239,7 @@ class ToolSchema:
                 return [name]
         return []
 
-    def admits(self, schema: Any, value: Any, depth: int = _MAX_DEPTH) -> bool:
+    def admits(self, schema: Any, value: Any, depth: int = MAX_DEPTH) -> bool:
         """Whether *schema* admits *value*, as far as simple keywords say.
 
         What takes too long to check is admitted.
@@ -428,27 +429,30 @@ def _read(text: str) -> tuple[Any, str]:
 
 
 def _mend_escape(match: re.Match[str]) -> str:
+    text: str = match[0]
     if match["kept"]:
-        return match[0]
-    return "'" if match[0] == "\\'" else encode_basestring(match[0])[1:-1]
+        return text
+    return "'" if text == "\\'" else encode_basestring(text)[1:-1]
 
 
 def _mend_string(string: str, escapes: re.Pattern[str]) -> str:
     if "\\" not in string and string.isprintable():  # as most are
         return string
-    return escapes.sub(_mend_escape, string)
+    mended: str = escapes.sub(_mend_escape, string)
+    return mended
 
 
 def _mend(text: str) -> str:
     """JSON of text that is nearly JSON, as far as it is."""
 
     def mend(match: re.Match[str]) -> str:
-        token = match[0]
+        token: str = match[0]
         if token[0] == '"':
             return _mend_string(token, _JSON_ESCAPE)
         return _JSON_WORDS.get(token, "")
 
-    return _NEARLY_JSON.sub(mend, text)
+    mended: str = _NEARLY_JSON.sub(mend, text)
+    return mended
 
 
 def _literal(text: str) -> Any:
@@ -467,7 +471,7 @@ def _literal(text: str) -> Any:
                 return ast.literal_eval(text)
 
     def mend(match: re.Match[str]) -> str:
-        token = match[0]
+        token: str = match[0]
         if match["quote"] is None:
             return _PYTHON_WORDS[token]
         return token if match["raw"] else _mend_string(token, escapes)
@@ -482,7 +486,7 @@ def _read_python(text: str) -> tuple[Any, str]:
         ValueError: It is none of these, too long, or has no JSON text.
 
     """
-    if text[:1] not in ("[", "{", "(") or len(text) > _MAX_PYTHON_LITERAL:
+    if text[:1] not in ("[", "{", "(") or len(text) > MAX_PYTHON:
         raise ValueError("no Python literal that is accepted")
     try:
         value = _literal(text)
@@ -594,28 +598,28 @@ class _ListedValue:
         if self._is_open:
             self._held += text
             text = "" if self._held[0].isspace() else self._held.rstrip()
-            self._is_open = len(self._written) + len(self._held) <= _MAX_SCALAR
+            self._is_open = len(self._written) + len(self._held) <= MAX_SCALAR
             text = text if self._is_open else self._held
             self._written += text
             self._held = self._held[len(text) :]
         return encode_basestring(text)[1:-1]
 
     def end(self) -> str:
-        self._tool.checks_left = _MAX_CHECKS
+        self._tool.checks_left = MAX_CHECKS
         text = self._tool.listed(self._schema, self._written + self._held)
         return encode_basestring(text[len(self._written) :])[1:]
 
 
 def _may_be_other(start: str, types: set[str]) -> bool:
     """Whether a value that begins so may be something else than a string."""
-    trimmed = start[: _MAX_SCALAR + 1].strip()
+    trimmed = start[: MAX_SCALAR + 1].strip()
     if not trimmed:
-        return len(start) <= _MAX_SCALAR
+        return len(start) <= MAX_SCALAR
     if trimmed[0] == "[":
         return "array" in types
     if trimmed[0] == "{":
         return "object" in types
-    if len(start) > _MAX_SCALAR:
+    if len(start) > MAX_SCALAR:
         return False
     if "boolean" in types and any(name.startswith(trimmed) for name in _BOOLEANS):
         return True
@@ -669,7 +673,7 @@ class _LateValue:
             return '"'
         text = "".join(self._held)
         if "string" in self._types:
-            self._tool.checks_left = _MAX_CHECKS
+            self._tool.checks_left = MAX_CHECKS
             return self._key + _convert_union(text, self._schema, self._tool)
         if not text.strip():
             if "null" in self._types:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads outputs with a reader's module alone, without vLLM around it."""
 
-import importlib.util
+import importlib
 import random
 import sys
+import types
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,11 @@ _TEXTS = ("REASONING", "CONTENT", "VALUE")
 
 
 def _module(file: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(f"corpora_{file.stem}", file)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{file} is no Python module")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    """Import a module of a folder, and what it imports of those beside it."""
+    package = types.ModuleType("corpora_modules")
+    package.__path__ = [str(file.parent)]
+    sys.modules[package.__name__] = package
+    return importlib.import_module(f".{file.stem}", package.__name__)
 
 
 class Reader:
