@@ -174,7 +174,7 @@ def _tell(prefix: str, output: _Output, ended: threading.Event) -> None:
     start = time.monotonic()
     while not ended.wait(HEARTBEAT):
         past = console.duration(time.monotonic() - start)
-        shown = output.bar.strip() or output.last
+        shown = (output.bar.strip() or output.last)[:160]
         console.note(f"  {prefix}: at work for {past}{shown and f': {shown}'}")
 
 

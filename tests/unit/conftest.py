@@ -135,10 +135,16 @@ class Project:
 def git(folder: Path, *arguments: str) -> str:
     """Run git as a user would, who has an editor that changes nothing."""
     identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"]
+    if (folder / ".git/patchset.json").exists():
+        identity = []  # the tool's trees have one
     return subprocess.check_output(
         ["git", *identity, "-c", "core.editor=true", *arguments],
         cwd=folder,
-        env={**os.environ, "GIT_SEQUENCE_EDITOR": "true"},
+        env={
+            **os.environ,
+            "GIT_SEQUENCE_EDITOR": "true",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+        },
         stderr=subprocess.PIPE,
         text=True,
     )

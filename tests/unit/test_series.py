@@ -278,8 +278,6 @@ def test_apply_deletes_no_work_that_its_stamp_does_not_explain(
 def test_a_stock_tree_is_not_made_again_over_work(own: Project, act: str) -> None:
     own.run("apply")
     tree = own.patched.with_name("stock")
-    for name in ("user.name", "user.email"):
-        git(tree, "config", name, "a@b")
     subprocess.run(ACTS[act], shell=True, cwd=tree, check=True)
     replaced(own.folder / "release.toml", "revision = 1", "revision = 2")
     said = own.run("apply", status=1).stderr

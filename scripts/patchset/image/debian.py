@@ -80,6 +80,7 @@ def build(patched: PatchedRelease) -> Path:
         before = (out / "image").is_dir()
         if not before:
             files.need_space(needed)
+            buildah.probe(images)
         wheel = overlay.build(patched, arch)
         base = rootfs(target, arch, epoch)
         base_sum = files.sha256_file(base)
@@ -94,7 +95,7 @@ def build(patched: PatchedRelease) -> Path:
                 console.note(f"{name} has been built of the same files")
                 return out
             files.need_space(needed)
-        buildah.probe(images)
+            buildah.probe(images)
         gathered = locks.gather(locked)
         options = [f"--label={key}={value}" for key, value in said.items()]
         options += [f"--build-arg=TARGET={target}", f"--target={target}"]

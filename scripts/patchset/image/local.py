@@ -2,15 +2,12 @@
 """An image built for this machine, where an engine here can run it.
 
 podman and buildah share a store, which gets the very manifest and layer that
-``publish`` pushes. Docker takes no layer from outside: it gets a folder with a
-Dockerfile.
+``publish`` pushes. Docker takes no layer from outside: it builds what ``export`` wrote.
 """
 
-import json
 import os
 import shutil
-import tarfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from patchset import console, files, paths, process
 from patchset.errors import MissingToolError, UnavailableError, UsageError
@@ -20,12 +17,11 @@ from patchset.image.base import Base
 from patchset.image.layout import Part
 from patchset.image.skopeo import Reference
 from patchset.release import GOARCH, Target, this_machine
-from patchset.series import patched_files
+from patchset.series import export
 from patchset.series.apply import PatchedRelease
 
 #: What a base takes in a store, in bytes for each byte of its packed layers.
 _UNPACKED = 2.5
-_SUMS = "opt/vllm-mtp/base.sha256"
 _PLACE: dict[str, str] = {
     "podman": "podman run --rm --device nvidia.com/gpu=all",
     "docker": "docker run --rm --gpus all",
@@ -110,12 +106,10 @@ def _thin(patched: PatchedRelease, base: Base, part: Part) -> Path:
         files.need_space({buildah.storage(): size * _UNPACKED, images: size})
     with files.scratch(images) as scratch:
         blobs = None
-        # Docker fetches the base itself; its Dockerfile checks it.
+        # Docker fetches the base itself; the exported program checks it.
         if here != ["docker"]:
             blobs = bases.check(base, part, patched, scratch)
         thin.build(patched, [part], str(base.name), out)
-        if "docker" in here:
-            dockerfile(patched, base, part, out)
         if stored:
             try:
                 _store(out, name, blobs)
@@ -142,52 +136,17 @@ def _store(folder: Path, name: str, blobs: Path | None) -> None:
         raise process.ProgramError(f"{name} is {stored} in the store", "")
 
 
-def dockerfile(patched: PatchedRelease, base: Base, part: Part, out: Path) -> Path:
-    """Write what Docker builds the image of: ``docker/Dockerfile`` and its files.
-
-    It refuses a base whose files are not the release's.
-    """
-    image = layout.load(out / "image")
-    (made,) = (one for one in image.parts if one.arch == part.arch)
-    layer = made.manifest["layers"][-1]["digest"].removeprefix("sha256:")
-    said = {key: value for key, value in made.labels.items() if key not in part.labels}
-    with files.atomic_folder(out / "docker") as folder:
-        gone = []
-        with tarfile.open(out / "image/blobs/sha256" / layer) as tar:
-            for member in tar:
-                path = PurePosixPath(member.name)
-                if path.name.startswith(".wh."):
-                    gone.append(f"/{path.with_name(path.name.removeprefix('.wh.'))}")
-                else:
-                    tar.extract(member, folder / "files", filter="data")
-        sums = {f"/{path}": sha for path, sha in bases.stock_sums(patched).items()}
-        (folder / "base.sha256").write_text(patched_files.text(sums))
-        lines = [
-            f"FROM {base.name.at(part.digest)}",
-            "USER root",
-            f"COPY base.sha256 /{_SUMS}",
-            f"RUN sha256sum --check --strict --quiet /{_SUMS} && rm -rf \\",
-            " \\\n".join(f"    {path}" for path in sorted(gone)),
-            "COPY files/ /",
-            *(f"LABEL {key}={json.dumps(value)}" for key, value in said.items()),
-            f"USER {part.config.get('config', {}).get('User') or 'root'}",
-        ]
-        (folder / "Dockerfile").write_text("\n".join(lines) + "\n")
-    return out / "docker"
-
-
 def how_to_serve(patched: PatchedRelease, folder: Path) -> list[str]:
     """Return the lines that say how to run an image that was built here; a command is
     last.
     """
     here, name = engines(), labels.local(patched)
-    whole = not (folder / "docker").is_dir() and labels.BASE_DIGEST not in (
-        layout.load(folder / "image").parts[0].labels
-    )
     if "docker" in here and "podman" not in here:
+        said = layout.load(folder / "image").parts[0].labels
         place = f"buildah push {name} docker-daemon:{name}"
-        if not whole:
-            place = f"docker build --tag {name} {folder / 'docker'}"
+        if base := said.get(labels.BASE_NAME):
+            place = f"docker build --build-arg BASE={base} --tag {name} "
+            place += str(export.export(patched.pin))
         lines = ["Docker has it after:", f"  {place}"]
     elif not here:
         return [
