@@ -106,7 +106,9 @@ def run(
         for line in output.lines():
             if line.strip():
                 tail.append(line)
-                output.last = line
+                # Of buildah's, the steps say more than what each prints.
+                if line.startswith("STEP ") or not output.last.startswith("STEP "):
+                    output.last = line
                 if not wordy:
                     console.note(f"  {prefix}: {line}")
     if status := child.wait():

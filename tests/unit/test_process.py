@@ -178,6 +178,9 @@ def test_of_a_wordy_program_the_last_line_and_the_end_of_a_failure_are_shown(
     shown = [line for line in said if "at work" not in line]
     wanted = ["  pip: Collecting a", "  pip: Downloading torch (527 MB)"]
     assert shown == (wanted if status else [])
+    steps = "echo 'STEP 2/9: RUN x'; echo ' + torch'; sleep 1"
+    process.run([*SHELL, steps], prefix="buildah", wordy=True)
+    assert "at work for 0 s: STEP 2/9: RUN x\n" in capsys.readouterr().err
 
 
 #: What each command writes, below the checkout.

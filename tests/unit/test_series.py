@@ -18,7 +18,6 @@ from conftest import (
     REASON,
     Project,
     diff_line,
-    git,
     lay,
     replaced,
     saved_meanwhile,
