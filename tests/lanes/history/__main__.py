@@ -74,7 +74,7 @@ def replies(sample: int) -> tuple[list[Case], list[Case]]:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, metavar="[RELEASE]...")
 @click.option("--both", is_flag=True, help="The stock tree as well.")
-@click.option("--sample", default=5, help="Each so many-th of BFCL's entries.")
+@click.option("--sample", default=20, help="Each so many-th of BFCL's entries.")
 @click.option("--results", "keep", is_flag=True, help="Keep totals in results/history.")
 def command(names: tuple[str, ...], both: bool, sample: int, keep: bool) -> None:
     """Send replies through the serving code of each RELEASE, and back as history."""

@@ -29,7 +29,7 @@ def _arguments(text: str, client: str) -> str:
     """Return a call's argument text; what is no JSON is sent as it came."""
     try:
         arguments = json.loads(text)
-    except ValueError:
+    except (TypeError, ValueError):
         return text
     if client == "JavaScript":
         text = json.dumps(_numbers(arguments), ensure_ascii=False)

@@ -163,45 +163,56 @@ def what(prompt: str, written: str, shown: str) -> str:
     return "text"
 
 
+def causes(server: Server, surface: str, case: Case, start: str) -> dict[str, str]:
+    """Return, by client, whose doing it is that a reply is shown otherwise, and what
+    is; empty if it is shown as it was written.
+    """
+    run, body = case.run(start), server.body(surface, case, start)
+    try:
+        reply, ids = server.ask(surface, body, run.output)
+    except Refused:
+        return dict.fromkeys(CLIENTS, "server: the reply is refused")
+    prompt = _text(ids)
+    written = prompt + run.output + tokens.EOS
+    found: dict[str, str] = {}
+    asked, reached = dict[str, Body](), dict[str, int]()
+    for client in CLIENTS:
+        follows = again(surface, body, reply, client)
+        if same := [one for one, other in asked.items() if other == follows]:
+            found[client] = found[same[0]]
+            continue
+        asked[client] = follows
+        try:
+            _, after = server.ask(surface, follows, "yes")
+        except Refused:
+            found[client] = "server: the history is refused"
+            continue
+        shown = _text(after)
+        reached[client] = at = _common(written, shown)
+        if at == len(written):
+            found[client] = ""
+            continue
+        who = "client" if reached.get(CLIENTS[0], at) > at else "server"
+        if _common(written, server.ideal(case, run)) <= at:
+            who = "template"
+        found[client] = f"{who}: {what(prompt, written, shown)}"
+    return found
+
+
 def replies(server: Server, every: list[Case], surface: str) -> dict[str, Body]:
     """Return, by client, how many replies are shown otherwise, by cause."""
-    counts = {client: Counter[str]() for client in CLIENTS}
     names = {client: defaultdict[str, list[str]](list) for client in CLIENTS}
-    asked = 0
-    for case, start in ((c, start) for c in every for start in server.starts(c)):
-        run, body = case.run(start), server.body(surface, case, start)
-        asked += 1
-        reached, reply, ids = -1, Body(), list[int]()
-        for client in CLIENTS:
-            try:
-                if not reply:
-                    reply, ids = server.ask(surface, body, run.output)
-                follows = again(surface, body, reply, client)
-                _, after = server.ask(surface, follows, "yes")
-            except (Refused, KeyError, TypeError, ValueError) as error:
-                cause = f"server: refused ({type(error).__name__})"
-            else:
-                prompt, shown = _text(ids), _text(after)
-                written = prompt + run.output + tokens.EOS
-                at = _common(written, shown)
-                first = client == CLIENTS[0]
-                reached = at if first else reached
-                if at == len(written):
-                    continue
-                cause = what(prompt, written, shown)
-                who = "server" if first or reached <= at else "client"
-                if _common(written, server.ideal(case, run)) <= at:
-                    who = "template"
-                cause = f"{who}: {cause}"
-            counts[client][cause] += 1
+    asked = [(case, start) for case in every for start in server.starts(case)]
+    for case, start in asked:
+        for client, cause in causes(server, surface, case, start).items():
             names[client][cause].append(f"{case.name}/{start}")
     return {
         client: {
-            "replies": asked,
-            "causes": dict(counts[client].most_common()),
-            "examples": {c: each[:EXAMPLES] for c, each in names[client].items()},
+            "replies": len(asked),
+            "causes": {cause: len(each) for cause, each in mine.items() if cause},
+            "examples": {cause: each[:EXAMPLES] for cause, each in mine.items()},
         }
-        for client in CLIENTS
+        for client, mine in names.items()
     }
 
 
