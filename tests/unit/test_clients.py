@@ -298,6 +298,21 @@ def test_who_runs_a_cut_call_of_a_tool_that_requires_nothing_is_counted(
     }
     right = {**cut, "verdict": "right"}
     streams = {**right, "client": "livekit"}
-    table.write_results("v0.33.0", {"stock": [cut, streams], "patched": [right]})
+    drop = "patched drop"
+    kinds = {"stock": [cut, streams], "patched": [cut], drop: [right]}
+    table.write_results("v0.33.0", kinds)
     text = table.table([release.load("v0.33.0")])
-    assert "| all optional, cut by max_tokens, not streamed | 1/1 → 0/1 |" in text
+    assert "| all optional, cut by max_tokens, not streamed | 1/1 → 1/1 → 0/1 |" in text
+
+
+def test_what_a_proxy_changes_is_a_row(rows: Path) -> None:
+    other = {**WRONG, "scenario": "long", "verdict": "bytes"}
+    kinds = {
+        "patched": [WRONG, {**RUN, "scenario": "long"}],
+        "patched litellm": [WRONG],
+    }
+    kinds["patched litellm"] += [other]
+    table.write_results("v0.33.0", kinds)
+    text = table.table([release.load("v0.33.0")])
+    changed = "a call or a file with other bytes: long"
+    assert f"| litellm | codex | responses | 0/2 | {changed} |" in text

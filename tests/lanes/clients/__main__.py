@@ -21,6 +21,7 @@ import results
 from clients import SUITE_VERSION, scenarios, table
 from clients.agents import CLIENTS
 from clients.install import install, template
+from clients.proxies import PROXIES
 from clients.runs import Job, Lane, LaneError
 from patchset import paths, release, run_command
 
@@ -34,6 +35,10 @@ INSIDE = "CLIENTS_NAMESPACE"
 @click.argument("words", nargs=-1, metavar="[NAME]... [RELEASE]")
 @click.option("--stock", is_flag=True, help="The stock tree instead.")
 @click.option("--both", is_flag=True, help="The stock tree as well.")
+@click.option("--drop", is_flag=True, help=f"Cut calls alone, with {table.DROP}=drop.")
+@click.option(
+    "--proxy", type=click.Choice([*PROXIES]), help="Between clients and server."
+)
 @click.option("--k", default=3, show_default=True, help="Up to k+1 tokens a step.")
 @click.option(
     "--scenario",
@@ -49,6 +54,8 @@ def command(
     words: tuple[str, ...],
     stock: bool,
     both: bool,
+    drop: bool,
+    proxy: str | None,
     k: int,
     chosen: tuple[str, ...],
     jobs: int,
@@ -62,22 +69,26 @@ def command(
         raise click.UsageError(f"{other[0]} is none of {', '.join(CLIENTS)}")
     pinned = release.load(*other).name
     if INSIDE not in os.environ:
-        return _outside(clients)
+        return _outside(clients, proxy)
     if os.environ[INSIDE]:
         _loopback_up()
     wanted = [
         Job(client, surface, scenario, k)
         for client in clients
         for surface in CLIENTS[client].surfaces
-        for scenario in chosen or scenarios.ALL
+        if not proxy or surface in PROXIES[proxy].surfaces
+        for scenario in chosen or (scenarios.CUT if drop else scenarios.ALL)
         if CLIENTS[client].plays(scenario)
     ]
-    kinds = results.KINDS if both else ["stock"] if stock else ["patched"]
+    kinds = list(results.KINDS if both else ["stock"] if stock else ["patched"])
+    if drop or proxy:
+        kinds = [f"{kind} {proxy or 'drop'}" for kind in kinds]
+    jobs = 1 if proxy else jobs  # whose request it is, no proxy tells
     found = {kind: _runs(pinned, kind, wanted, jobs, again) for kind in kinds}
     print(table.summary(pinned, found))
     if keep:
         table.write_results(pinned, found)
-    runs = found.get("patched", [])
+    runs = [run for kind, runs in found.items() if "stock" not in kind for run in runs]
     wrong = [r for r in runs if r["verdict"] != "right" and not table.own_fault(r)]
     if wrong:
         left = paths.build_dir() / "clients" / f"{pinned}-patched" / "runs"
@@ -85,10 +96,11 @@ def command(
     return bool(wrong)
 
 
-def _outside(clients: tuple[str, ...]) -> int:
+def _outside(clients: tuple[str, ...], proxy: str | None) -> int:
     """Do everything that needs a network; then run this command again, without one."""
     build = paths.build_dir() / "clients"
-    install(build, {each for one in clients for each in CLIENTS[one].environments})
+    needs = {each for one in clients for each in CLIENTS[one].environments}
+    install(build, needs | ({PROXIES[proxy].environment} if proxy else set()))
     template(build / "qwen3.5.jinja")
     prefix: list[str] = []
     if shutil.which(NAMESPACE[0]):
@@ -112,13 +124,14 @@ def _runs(
     name: str, kind: str, wanted: list[Job], width: int, again: bool
 ) -> list[dict[str, Any]]:
     """Return the results of one tree; those of an earlier run are taken up."""
-    tree = paths.trees_dir(name) / kind
+    side, _, proxy = kind.partition(" ")
+    tree = paths.trees_dir(name) / side
     if not (tree / "vllm/__init__.py").is_file():
         raise LaneError(f"there is no tree {tree}: run `nox -s apply -- {name}`")
     build = paths.build_dir() / "clients"
-    folder = build / f"{name}-{kind}"
+    folder = build / f"{name}-{kind.replace(' ', '-')}"
     folder.mkdir(parents=True, exist_ok=True)
-    files = results.patched(name) if kind == "patched" else "stock"
+    files = results.patched(name) if side == "patched" else "stock"
     place = folder / f"results-{SUITE_VERSION}-{files}.jsonl"
     if again:
         place.unlink(missing_ok=True)
@@ -139,7 +152,8 @@ def _runs(
                 print(table.line(result), flush=True)
 
         try:
-            lane.begin(tree)
+            variables = {table.DROP: "drop"} if proxy == "drop" else {}
+            lane.begin(tree, PROXIES.get(proxy), **variables)
             # The long ones first, so that no processor waits for the last.
             list(pool.map(work, sorted(groups.values(), key=len, reverse=True)))
         finally:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes runs of clients against one server, and judges each run as it ends."""
 
+import contextlib
 import json
 import shutil
+import socket
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,6 +17,7 @@ import httpx
 from clients import scenarios
 from clients.client import Client, Run
 from clients.judge import Outcome, judge
+from clients.proxies import Proxy
 from conformance.lines import LANES, Child, tree_environment
 
 START_LIMIT_S = 900.0
@@ -54,19 +58,28 @@ class Lane:
     folder: Path
     live: set[Child] = field(default_factory=set)
     http: httpx.Client = field(init=False)
+    #: A proxy's address, if there is one.
+    proxy: str = ""
 
-    def begin(self, tree: Path) -> None:
-        """Start the server of a tree."""
+    def begin(self, tree: Path, proxy: Proxy | None, **variables: str) -> None:
+        """Start the server of a tree, and a proxy before it."""
         log = self.folder / "server.log"
         log.unlink(missing_ok=True)
         template = str(self.installed / "qwen3.5.jinja")
         server = Child(
-            [sys.executable, "-m", "clients.server", template],
+            [
+                sys.executable,
+                "-m",
+                "clients.server",
+                template,
+                *["proxied"][: bool(proxy)],
+            ],
             tree_environment(
                 tree,
                 # The tree stays as it was unpacked, and the next start is quicker.
                 PYTHONPYCACHEPREFIX=str(self.installed / "pycache"),
                 PYTHONDONTWRITEBYTECODE="",
+                **variables,
             ),
             log,
         )
@@ -74,6 +87,27 @@ class Lane:
         if not (url := server.line(START_LIMIT_S).strip()):
             raise LaneError(f"the server of {tree} did not start; {log} says why")
         self.http = httpx.Client(base_url=url, timeout=60, trust_env=False)
+        if proxy:
+            self._put_before(proxy)
+
+    def _put_before(self, proxy: Proxy) -> None:
+        place = self.folder / "proxy"
+        place.mkdir(exist_ok=True)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        upstream = str(self.http.base_url).rstrip("/")
+        argv, variables = proxy.start(self.installed, place, upstream, port)
+        environment = {**self.environment(place), "PYTHONPATH": "", **variables}
+        log = place / "log"
+        self.live.add(Child(argv, environment, log))
+        self.proxy = f"http://127.0.0.1:{port}"
+        end = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < end:
+            with contextlib.suppress(httpx.TransportError):
+                httpx.get(self.proxy + proxy.path, timeout=60, trust_env=False)
+                return
+            time.sleep(1)
+        raise LaneError(f"the proxy did not start; {log} says why")
 
     def end(self) -> None:
         """End everything."""
@@ -112,7 +146,8 @@ class Lane:
             work.mkdir(exist_ok=True)
             told = asdict(job) | {"folder": str(work)}
             self.http.post(f"/runs/{job.name}", json=told).raise_for_status()
-            url = f"{str(self.http.base_url).rstrip('/')}/{job.name}"
+            own = f"{str(self.http.base_url).rstrip('/')}/{job.name}"
+            url = self.proxy or own
             run = Run(
                 url,
                 job.surface,

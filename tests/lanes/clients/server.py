@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m clients.server TEMPLATE``: a release's own serving code on a socket.
+"""``python -m clients.server TEMPLATE [proxied]``: a release's own serving code on a
+socket.
 
 It answers with the scenarios' turns. Each run has a prefix of its own: ``POST
 /runs/NAME`` begins one, the client then asks below ``/NAME/v1``, and ``DELETE
@@ -135,7 +136,9 @@ class ScenarioError(Exception):
 class Scripted:
     """ASGI application: finds a request's run, and sets the engine's script."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, proxied: bool) -> None:
+        #: A proxy asks, at the server's own address: for one run at a time.
+        self.proxied = proxied
         self.app, self.json_calls = app, constrains_to_json()
         self.runs: dict[str, Run] = {}
         self.tokenizer = tokens.load()
@@ -150,7 +153,13 @@ class Scripted:
             told = self._control(scope["method"], rest[0], await request.body())
             await JSONResponse(told)(scope, receive, send)
             return
-        if (run := self.runs.get(name)) is None:
+        run = self.runs.get(name)
+        if self.proxied:
+            if scope["method"] == "GET":
+                await self.app(scope, receive, send)
+                return
+            run, rest = next(iter(self.runs.values()), None), [name, *rest]
+        if run is None:
             told = {"error": f"no run {name!r}: the client asks beside its own address"}
             await JSONResponse(told, 404)(scope, receive, send)
             return
@@ -214,10 +223,11 @@ class Scripted:
         SCRIPT.set(script(ids, texts, widths, end, stop or ""))
 
 
-async def serve(template: str) -> None:
+async def serve(template: str, *proxied: str) -> None:
     """Serve until killed; says where on standard output."""
     folder = str(tokens.model_folder())
-    scripted = Scripted(await build(folder, "qwen3", ["--chat-template", template]))
+    app = await build(folder, "qwen3", ["--chat-template", template])
+    scripted = Scripted(app, bool(proxied))
     gc.collect()
     gc.freeze()
     listening = socket.create_server(("127.0.0.1", 0))
@@ -229,4 +239,4 @@ async def serve(template: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1]))
+    asyncio.run(serve(*sys.argv[1:]))

@@ -2,17 +2,19 @@
 """Results in words and as tables: of one run, and what is kept of releases."""
 
 from collections import Counter
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import results
 from clients import SUITE_VERSION, scenarios
 from clients.agents import CLIENTS
 from clients.judge import HARMS
+from clients.proxies import PROXIES
 from patchset.release import Release
 
 LANE = "clients"
+#: Lets a server leave out calls that were cut.
+DROP = "VLLM_QWEN_CUT_CALLS"
 #: The rows of harms in the table.
 TITLES = {
     "ran": "ran something unasked",
@@ -70,12 +72,15 @@ def write_results(release: str, kinds: dict[str, list[dict[str, Any]]]) -> None:
 
 def table(found: Iterable[Release]) -> str:
     """Return one row a release: right runs, and the others by harm; then the default
-    release by client, the APIs of a client with equal figures in one row, and who
-    runs a cut call of a tool that requires nothing.
+    release by client, the APIs of a client with equal figures in one row, who runs a
+    cut call of a tool that requires nothing, and what proxies change.
     """
-    rows, clients, optional = [], list[list[str]](), list[list[str]]()
+    rows, clients = [], list[list[str]]()
+    optional, proxied = list[list[str]](), list[list[str]]()
     for release in found:
-        if not (cells := results.read(LANE, release.name)):
+        every = results.read(LANE, release.name)
+        cells = {kind: every[kind] for kind in results.KINDS if kind in every}
+        if not cells:
             continue
         both = _in_both(cells)
         counts = [
@@ -86,7 +91,8 @@ def table(found: Iterable[Release]) -> str:
         day = results.taken(cells.values(), SUITE_VERSION, release.name)
         rows.append([release.name, right, *counts, _worse(cells), day])
         if release.default:
-            clients, optional = _by_client(cells), _optional(cells)
+            clients, optional = _by_client(cells), _optional(every)
+            proxied = [*_proxied(every)]
     if not rows:
         return f"{results.NOT_RUN}\n"
     head = (
@@ -94,9 +100,17 @@ def table(found: Iterable[Release]) -> str:
     )
     by_release = results.table(head, results.together(rows))
     by_client = results.table("client, default release | API | right", clients)
-    head = "cut call of a tool that requires nothing | clients and APIs that run it"
-    run = results.table(head, optional)
-    return "\n".join([by_release, by_client, run][: 3 if optional else 2])
+    head = "cut call of a tool that requires nothing | clients and APIs that run it, "
+    run = results.table(f"{head}stock → patched → `{DROP}=drop`", optional)
+    head = "proxy, patched | client | API | right | right only without it"
+    by_proxy = results.table(head, proxied)
+    shown = [
+        by_release,
+        by_client,
+        *[run] * bool(optional),
+        *[by_proxy] * bool(proxied),
+    ]
+    return "\n".join(shown)
 
 
 def _by_client(cells: dict[str, Any]) -> list[list[str]]:
@@ -112,8 +126,9 @@ def _by_client(cells: dict[str, Any]) -> list[list[str]]:
 
 def _optional(cells: dict[str, Any]) -> list[list[str]]:
     """Return, by scenario, how many clients and APIs run a cut call of a tool that
-    requires nothing, stock → patched.
+    requires nothing: stock, patched, and without cut calls.
     """
+    kinds = (*results.KINDS, "patched drop")
 
     def share(scenario: str, cell: dict[str, Any]) -> str:
         players = [
@@ -124,15 +139,35 @@ def _optional(cells: dict[str, Any]) -> list[list[str]]:
         ran = sum(scenario in runs.get("ran", []) for runs in players)
         return f"{ran}/{len(players)}" if players else results.NOT_RUN
 
-    if any(cell["suite"] != SUITE_VERSION for cell in cells.values()):
+    known = {
+        kind: cell for kind, cell in cells.items() if cell["suite"] == SUITE_VERSION
+    }
+    if not known:
         return []
-    none = results.change({}, partial(share, ""))
     return [
-        [scenario.title, counts]
+        [scenario.title, " → ".join(share(name, known.get(kind, {})) for kind in kinds)]
         for name, scenario in scenarios.ALL.items()
         if name in scenarios.OPTIONAL
-        and (counts := results.change(cells, partial(share, name))) != none
     ]
+
+
+def _proxied(cells: dict[str, Any]) -> Iterator[list[str]]:
+    """Yield proxy, client, API, right runs, and by harm the scenarios that are right
+    without the proxy.
+    """
+    direct = cells.get("patched", {}).get("clients", {})
+    for kind, cell in cells.items():
+        proxy = kind.removeprefix("patched ")
+        for each, runs in cell["clients"].items() if proxy in PROXIES else ():
+            name, surface = each.split("/")
+            without = _wrong(direct.get(each, {}))
+            changed = [
+                f"{TITLES[harm]}: {', '.join(mine)}"
+                for harm in TITLES
+                if (mine := [s for s in runs.get(harm, []) if s not in without])
+            ]
+            words = [proxy.replace("_", " "), name.replace("_", " "), surface]
+            yield [*words, _share(runs), "; ".join(changed) or "–"]
 
 
 def _sum(clients: list[dict[str, Any]]) -> dict[str, int]:

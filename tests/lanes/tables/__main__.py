@@ -10,6 +10,7 @@ import click
 import bench
 import clients
 import conformance
+import history
 import judges
 import peers
 import prefix_cache
@@ -18,6 +19,7 @@ from bench import kept
 from clients import table as clients_table
 from conformance import corpora
 from conformance import table as conformance_table
+from history import table as history_table
 from judges import table as judges_table
 from patchset import console, files, paths, run_command
 from patchset.release import Release, releases
@@ -33,6 +35,7 @@ SUITES = {
     "bench": bench.SUITE_VERSION,
     "clients": clients.SUITE_VERSION,
     "prefix_cache": prefix_cache.SUITE_VERSION,
+    history.LANE: history.SUITE_VERSION,
     "peers": peers.SUITE_VERSION,
     **{lane.name: lane.suite for lane in judges.LANES},
 }
@@ -111,6 +114,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "Servers": partial(receipts.table, target="cpu"),
     "Runs on GPUs": partial(receipts.table, target="cuda"),
     "Cached prefixes": prefix_cache_table.table,
+    "History": history_table.table,
     "Rust frontend": judges_table.rust,
     "Other engines": peers_table.table,
 }

@@ -78,6 +78,8 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
         )
         yield "rust", "stock", ("judges", "rust", name, "--results")
         for kind in results.KINDS:
+            yield "history", kind, ("history", name, "--both", "--results")
+        for kind in results.KINDS:
             yield "peers", kind, ("peers", name, "--results")
     if name == model.RELEASE:
         arguments = ("--target", "cpu", "--all", "--seconds", "28800", "--results")

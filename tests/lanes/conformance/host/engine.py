@@ -30,6 +30,8 @@ class Script:
     end: str
     #: The stop string, or the id of the request's stop token, that ended it.
     stop: str | int | None = None
+    #: The token ids of the prompt that it was said to.
+    prompt: list[int] | None = None
 
 
 SCRIPT: contextvars.ContextVar[Script] = contextvars.ContextVar("script")
@@ -131,7 +133,7 @@ def _engine(args: Any) -> Any:
         ) -> AsyncIterator[Any]:
             script = SCRIPT.get()
             # One list for all steps, as the release's own engine has it.
-            prompt_token_ids = list(
+            script.prompt = prompt_token_ids = list(
                 prompt["prompt_token_ids"]
                 if isinstance(prompt, dict)
                 else prompt.prompt_token_ids

