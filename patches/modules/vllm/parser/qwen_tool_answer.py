@@ -79,6 +79,7 @@ class Lines:
 
     Attributes:
         ended: How many lines ended.
+        wordless: Whether no letter or digit stands behind the last call, if any.
         fence: What opened the code fence that is open.
         closed: How many code fences were closed.
 
@@ -90,8 +91,13 @@ class Lines:
         self._behind_call = True  # or at the beginning
         self._quoted = False  # the fence was opened in a block quote
         self.ended = 0
+        self._wordless = True  # the lines that ended behind the last call
         self.fence = ""
         self.closed = 0
+
+    @property
+    def wordless(self) -> bool:
+        return self._wordless and not any(map(str.isalnum, self.read()._line))
 
     @property
     def begins(self) -> bool:
@@ -112,7 +118,7 @@ class Lines:
     def end_call(self) -> None:
         """A call ended: what follows is on a line of its own."""
         self._end_line(self.read()._line)
-        self._line, self._behind_call = "", True
+        self._line, self._behind_call, self._wordless = "", True, True
 
     def position(self, opening: str = "") -> Position:
         """Where a call begins; of several lines it is plain behind prose as well."""
@@ -144,6 +150,7 @@ class Lines:
     def _end_line(self, line: str) -> None:
         self.ended += 1
         self._behind_call = False
+        self._wordless = self._wordless and not any(map(str.isalnum, line))
         self._leave_quote(line)
         if "```" not in line and "~~~" not in line:
             return
@@ -193,6 +200,8 @@ class HeldCalls(Held):
         opening: Index of the token behind the last call's opening.
         in_reasoning: Whether they begin in the reasoning,
         reasoning_ended: and it ended behind them.
+        in_frame: Whether only white space and marks stand before them, behind another
+            call or at the beginning of the answer.
         position: Where they begin; behind prose only their line must end, and bare
             ones are read as if they counted.
 
@@ -202,6 +211,7 @@ class HeldCalls(Held):
     opening: int
     in_reasoning: bool
     position: Position
+    in_frame: bool
     reasoning_ended: bool = False
 
 

@@ -137,7 +137,8 @@ class _Behind(NamedTuple):
 
     def counts(self) -> bool:
         """Whether the call that follows makes the held one a call."""
-        if self.held.in_reasoning or self.held.position is Position.OTHER:
+        is_other = self.held.position is Position.OTHER and not self.held.in_frame
+        if self.held.in_reasoning or is_other:
             return False
         is_opened = self.token.in_tool_call or not self.is_bare()
         return self.is_next() and is_opened
@@ -191,9 +192,11 @@ class Calls:
 
     def hold(self, token: Token, position: Position) -> str:
         """Hold the call that the token opens."""
-        at, lines = self.tokens.at, self._output.lines.copy()
+        at, lines = self.tokens.at, self._output.lines
         in_reasoning = self.tokens.in_reasoning
-        held = HeldCalls(lines, at - 1, at, at - 1, at, in_reasoning, position)
+        in_frame = lines.wordless and not (lines.fence or in_reasoning)
+        where = at - 1, at, in_reasoning, position, in_frame
+        held = HeldCalls(lines.copy(), at - 1, at, *where)
         self._output.hold_calls(held)
         return self.open(token)
 

@@ -16,6 +16,7 @@ from .qwen_tool_calls import Call, Calls
 from .qwen_tool_objects import JsonEnd, read_json
 from .qwen_tool_tokens import (
     CLOSING,
+    OPENINGS,
     TEXTS,
     TOOL_CALL_END,
     TOOL_CALL_ENDS,
@@ -25,6 +26,7 @@ from .qwen_tool_tokens import (
     Tokens,
     always,
     begins_with_word,
+    is_beside,
     rule_of,
     split_gap,
     starts_line,
@@ -157,9 +159,17 @@ class _ParameterEnd(_Tag):
     def look_behind(self) -> None:
         self.is_last = self.is_call = False
         if self.end:
-            following = self.value.tokens.following(self.end)[0]
+            tokens = self.value.tokens
+            following = tokens.following(self.end)[0]
             self.is_last = following == Kind.END
-            self.is_call = following == Kind.OPENING and not self.value.calls.wait()
+            # Of a call that a tag of it misspells, <tool_call> is enough.
+            is_call = following == Kind.OPENING or (
+                following in (Kind.TOOL_CALL_START, *OPENINGS)
+                and self.mirrors
+                and tokens[self.end - 1].kind == Kind.TOOL_CALL_END
+                and is_beside(tokens[self.end].gap)
+            )
+            self.is_call = is_call and not self.value.calls.wait()
         self.weight = Weight.MIRRORED if self.mirrors else Weight.SPELLED
         if self.claims and not self.is_last:
             self.weight = Weight.CLAIMED
