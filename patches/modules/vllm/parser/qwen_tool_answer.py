@@ -62,6 +62,8 @@ _QUOTING = "`'\"([{<«»“”„‘’‹›「『（【*_|\\"
 # What opens a code fence, in a quote or a list as well.
 _FENCE = re.compile(r"((?:[\s>]|(?:[-*+]|\d{1,9}[.)])(?=\s))*)(`{3,}|~{3,})(.*)")
 
+_LIST_MARK = re.compile(r"\s*+(?:>|[-*+]\s)")
+
 
 def _shorten(line: str) -> str:
     """The two ends of a long line, and one character of each kind between them."""
@@ -79,7 +81,6 @@ class Lines:
 
     Attributes:
         ended: How many lines ended.
-        wordless: Whether no letter or digit stands behind the last call, if any.
         fence: What opened the code fence that is open.
         closed: How many code fences were closed.
 
@@ -95,14 +96,23 @@ class Lines:
         self.fence = ""
         self.closed = 0
 
-    @property
-    def wordless(self) -> bool:
-        return self._wordless and not any(map(str.isalnum, self.read()._line))
+    def in_frame(self) -> bool:
+        """Whether only white space and marks, but no list's or quote's, stand behind
+        the call before, or at the beginning of the answer.
+        """
+        line = self.read()._line
+        is_listed = _LIST_MARK.match(line) is not None
+        is_wordless = self._wordless and not any(map(str.isalnum, line))
+        return is_wordless and not is_listed and not self.fence
 
     @property
     def begins(self) -> bool:
         """Whether a line begins, in a code fence or not."""
         return not self.read()._line
+
+    def ends_fence(self, text: str) -> bool:
+        """Whether a text may end the code fence that is open."""
+        return bool(self.fence) and self.fence in text
 
     def add(self, text: str) -> None:
         self._pieces.append(text)
@@ -200,8 +210,7 @@ class HeldCalls(Held):
         opening: Index of the token behind the last call's opening.
         in_reasoning: Whether they begin in the reasoning,
         reasoning_ended: and it ended behind them.
-        in_frame: Whether only white space and marks stand before them, behind another
-            call or at the beginning of the answer.
+        in_frame: Whether they follow another call; see :meth:`Lines.in_frame`.
         position: Where they begin; behind prose only their line must end, and bare
             ones are read as if they counted.
 

@@ -92,7 +92,7 @@ class _ParameterEnd(_Tag):
     Attributes:
         yields: A second one follows, which alone is spelled as the opening tag.
         claims: A quoted parameter claims the tag.
-        key: That of the parameter that follows.
+        key: That of the parameter that follows, if one does.
         takes: A quoted block may have it.
         weight: What speaks for the closing sequence.
         is_last: The end follows the sequence.
@@ -119,7 +119,7 @@ class _ParameterEnd(_Tag):
             kind, end = tokens.following(end)
         if kind in TEXTS and self.quote is None:
             kind, end = self._look_behind_text()
-        self.following, self.key, self.takes = kind, None, False
+        self.following, self.key, self.takes = kind, "", False
         self.end = end if kind == Kind.FUNCTION_END else 0
         if kind == Kind.PARAMETER or self.call.lacks(tokens[self.behind]):
             self._look_at(self.behind)
@@ -129,7 +129,7 @@ class _ParameterEnd(_Tag):
         calls, tokens, at = self.value.calls, self.value.tokens, self.behind
         may_be_due = len(self.call.given) < len(self.call.declared)
         tag = tokens.behind_text(at, in_prose=self.mirrors or may_be_due)
-        if tag == at:
+        if tag == at or self.value.output.lines.ends_fence(tokens.text(at, tag)):
             return Kind.TEXT, at
         kind, end = tokens.following(tag)
         begins_line = starts_line(tokens[tag].gap)
@@ -183,7 +183,7 @@ class _ParameterEnd(_Tag):
 
     def is_due(self) -> bool:
         """Whether the call still lacks the parameter that follows."""
-        is_due = self.key is not None and self.call.is_due(self.key)
+        is_due = bool(self.key) and self.call.is_due(self.key)
         return is_due and not (self.claims and self.takes)
 
     def is_free(self) -> bool:
@@ -220,7 +220,7 @@ class _ParameterEnd(_Tag):
     def closes_parameter(self) -> bool:
         """Whether it mirrors its opener before a parameter of the outer call."""
         is_outer = self.held is None or self.held.weight is Weight.PART
-        return self.key is not None and self.mirrors and not self.takes and is_outer
+        return bool(self.key) and self.mirrors and not self.takes and is_outer
 
     def is_forgiven(self) -> bool:
         """Whether what follows forgives the call's missing closing tags."""
