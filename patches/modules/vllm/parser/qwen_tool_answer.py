@@ -62,6 +62,8 @@ _QUOTING = "`'\"([{<«»“”„‘’‹›「『（【*_|\\"
 # What opens a code fence, in a quote or a list as well.
 _FENCE = re.compile(r"((?:[\s>]|(?:[-*+]|\d{1,9}[.)])(?=\s))*)(`{3,}|~{3,})(.*)")
 
+_LIST_MARK = re.compile(r"\s*+(?:>|[-*+]\s)")
+
 
 def _shorten(line: str) -> str:
     """The two ends of a long line, and one character of each kind between them."""
@@ -90,13 +92,27 @@ class Lines:
         self._behind_call = True  # or at the beginning
         self._quoted = False  # the fence was opened in a block quote
         self.ended = 0
+        self._wordless = True  # the lines that ended behind the last call
         self.fence = ""
         self.closed = 0
+
+    def in_frame(self) -> bool:
+        """Whether only white space and marks, but no list's or quote's, stand behind
+        the call before, or at the beginning of the answer.
+        """
+        line = self.read()._line
+        is_listed = _LIST_MARK.match(line) is not None
+        is_wordless = self._wordless and not any(map(str.isalnum, line))
+        return is_wordless and not is_listed and not self.fence
 
     @property
     def begins(self) -> bool:
         """Whether a line begins, in a code fence or not."""
         return not self.read()._line
+
+    def ends_fence(self, text: str) -> bool:
+        """Whether a text may end the code fence that is open."""
+        return bool(self.fence) and self.fence in text
 
     def add(self, text: str) -> None:
         self._pieces.append(text)
@@ -112,7 +128,7 @@ class Lines:
     def end_call(self) -> None:
         """A call ended: what follows is on a line of its own."""
         self._end_line(self.read()._line)
-        self._line, self._behind_call = "", True
+        self._line, self._behind_call, self._wordless = "", True, True
 
     def position(self, opening: str = "") -> Position:
         """Where a call begins; of several lines it is plain behind prose as well."""
@@ -144,6 +160,7 @@ class Lines:
     def _end_line(self, line: str) -> None:
         self.ended += 1
         self._behind_call = False
+        self._wordless = self._wordless and not any(map(str.isalnum, line))
         self._leave_quote(line)
         if "```" not in line and "~~~" not in line:
             return
@@ -193,6 +210,7 @@ class HeldCalls(Held):
         opening: Index of the token behind the last call's opening.
         in_reasoning: Whether they begin in the reasoning,
         reasoning_ended: and it ended behind them.
+        in_frame: Whether they follow another call; see :meth:`Lines.in_frame`.
         position: Where they begin; behind prose only their line must end, and bare
             ones are read as if they counted.
 
@@ -202,6 +220,7 @@ class HeldCalls(Held):
     opening: int
     in_reasoning: bool
     position: Position
+    in_frame: bool
     reasoning_ended: bool = False
 
 

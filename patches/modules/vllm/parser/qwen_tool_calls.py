@@ -21,6 +21,7 @@ from .qwen_tool_tokens import (
     Tokens,
     Tools,
     always,
+    declared_name,
     is_beside,
     rule_of,
     split_gap,
@@ -74,7 +75,7 @@ class Call:
             head, _, value = token.text[:-1].partition("=")[2].partition("=")
             if (key := trim_name(head)) in self.declared:
                 return key, value
-        return token.name, ""
+        return declared_name(token.name, self.declared), ""
 
     def key_of(self, token: Token) -> str:
         return self.split_key(token)[0]
@@ -82,6 +83,11 @@ class Call:
     def is_due(self, key: str) -> bool:
         """Whether the call's tool declares the key, and it was not given."""
         return key in self.declared and key not in self.given
+
+    def lacks(self, token: Token) -> bool:
+        """Whether the token opens a parameter that is due."""
+        is_tag = token.kind in (Kind.PARAMETER, Kind.OTHER_PARAMETER)
+        return is_tag and self.is_due(self.key_of(token))
 
     def is_missing(self) -> bool:
         """Whether a required key was not given."""
@@ -137,7 +143,8 @@ class _Behind(NamedTuple):
 
     def counts(self) -> bool:
         """Whether the call that follows makes the held one a call."""
-        if self.held.in_reasoning or self.held.position is Position.OTHER:
+        is_other = self.held.position is Position.OTHER and not self.held.in_frame
+        if self.held.in_reasoning or is_other:
             return False
         is_opened = self.token.in_tool_call or not self.is_bare()
         return self.is_next() and is_opened
@@ -191,9 +198,12 @@ class Calls:
 
     def hold(self, token: Token, position: Position) -> str:
         """Hold the call that the token opens."""
-        at, lines = self.tokens.at, self._output.lines.copy()
+        at, lines = self.tokens.at, self._output.lines
         in_reasoning = self.tokens.in_reasoning
-        held = HeldCalls(lines, at - 1, at, at - 1, at, in_reasoning, position)
+        is_declared = token.name in self.tools.names and token.kind == Kind.OPENING
+        in_frame = is_declared and not in_reasoning and lines.in_frame()
+        where = at - 1, at, in_reasoning, position, in_frame
+        held = HeldCalls(lines.copy(), at - 1, at, *where)
         self._output.hold_calls(held)
         return self.open(token)
 
@@ -332,6 +342,8 @@ class Calls:
 
     def json_call(self, token: Token) -> str:
         """A call that is written as a JSON object."""
+        if token.kind == Kind.FUNCTION and not self._json.in_string:
+            token = self.tokens.opening(self.tokens.at - 1)
         if (state := self._leave(token)) is not None:
             return state
         if token.kind != Kind.TOOL_CALL_END or self._json.in_string:
@@ -374,9 +386,34 @@ class Calls:
         in_string = self._json.in_string and not starts_line(token.gap)
         is_quoted = self._in_garbled or in_string
         is_opening = token.kind in OPENINGS and not is_quoted
+        if is_opening and self._is_frame(token):
+            return self._join(token)
         if is_opening or self.is_over(token):
             return self.quote(self.tokens.at - 1)
         return None
+
+    def _is_frame(self, token: Token) -> bool:
+        """Whether the text between ``<tool_call>`` and an opening is the frame's."""
+        held, tokens = self._held, self.tokens
+        is_first = tokens[held.start].kind == Kind.JSON_OPENING
+        is_first = is_first and held.opening == held.start + 1
+        is_own = token.kind == Kind.OPENING and token.name in self.tools.names
+        is_own = is_own and not (token.in_tool_call or self._json.in_string)
+        if not (is_first and is_own) or held.in_reasoning:
+            return False
+        text = tokens.short_text(held.opening, tokens.at - 1)
+        is_plain = self._output.lines.position() is Position.PLAIN
+        return text is not None and is_plain
+
+    def _join(self, token: Token) -> str:
+        """The call counts, from the ``<tool_call>`` that seemed to open another."""
+        held, tokens = self._held, self.tokens
+        self._output.decide(held, is_right=False)
+        fields = {"kind": Kind.OPENING, "name": token.name}
+        token = tokens.join(held.start, tokens.at, **fields)
+        tokens.at = held.start + 1
+        self._output.close_gap(token.gap)
+        return self.open(token)
 
     def _body(self, held: HeldCalls) -> str:
         """The text of the held call so far."""

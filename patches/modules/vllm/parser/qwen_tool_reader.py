@@ -94,7 +94,7 @@ class QwenToolReader:
         )
         self._constrained = constrained
         self._state = State.THINK_OPENING if reasoning else State.ANSWER
-        self._lexer = Lexer(think_tags)
+        self._lexer = Lexer(think_tags, tool_names)
         self._later: list[str] = []  # pieces that were not cut into tokens yet
         self._tokens = tokens = Tokens(tools, reasoning)
         self._output = output = Output(tokens, prefix)

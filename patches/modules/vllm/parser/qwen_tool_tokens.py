@@ -90,7 +90,7 @@ _TAG = (
     rf"(?:{_GAP}</tool_call>|(?P<closer>))"
     rf"|<{_SPACE}parameter{_SPACE}=(?P<parameter>{_NAME}){_SPACE}>"
     rf"|<{_SPACE}/{_SPACE}(?P<spaced>parameter|function|tool_call){_SPACE}>"
-    rf"|<parameter(?P<other>)(?:[ \t][^<>\n]{{0,{MAX_NAME}}}(?<!/))?>"
+    rf"|<parameter(?P<other>(?:[ \t][^<>\n]{{0,{MAX_NAME}}}(?<!/))?)>"
     rf"|(?:{_START}{_GAP})?<{_SPACE}function{_SPACE}=(?P<opening>{_NAME}){_SPACE}>"
     rf"(?={_GAP}(?:<parameter={_NAME}>|</function>|</tool_call>))"
     rf"|<tool_call>{_GAP}(?P<json>)(?=\{{)"
@@ -101,6 +101,11 @@ _GARBLED_NAME = rf"[^\s<>(]{{1,{MAX_NAME}}}"
 _GARBLED = re.compile(
     rf"{_START}{_GAP}<{_SPACE}function{_SPACE}=(?P<garbled>{_GARBLED_NAME})>?"
     rf"|<function=(?P<function>{_GARBLED_NAME})>?|<tool_call>(?P<start>)"
+)
+_NAMED = re.compile(r"name[ \t]*+=[ \t]*+[\"']?+([^\s\"']++)")
+_NAMING = ("opening", "garbled", "function")
+_ATTRIBUTES = re.compile(
+    r"([^\s/\"']++)[\"']?+(?:\s++[\w-]++=(?:\"[^\"]*+\"?|'[^']*+'?|[\w-]++))*+\s*+/?"
 )
 # A closing tag, or what a tag may begin with: the standard library's search is the
 # faster one.
@@ -128,8 +133,9 @@ class _Tag(NamedTuple):
 class Lexer:
     """Cuts the output into tokens; its *rest* may be the beginning of a tag."""
 
-    def __init__(self, think_tags: bool) -> None:
+    def __init__(self, think_tags: bool, names: Collection[str]) -> None:
         self.rest = ""
+        self._names = names  # of tools
         self._pattern = _TAGS[think_tags]
         self._gap: list[str] = []  # white space that was read
 
@@ -170,6 +176,10 @@ class Lexer:
             if match is not None and not is_cut:
                 tag, named = match.group(), match.lastgroup
                 name = trim_name(match[named]) if named else ""
+                if named == "other":
+                    name = given[1] if (given := _NAMED.match(name)) else ""
+                elif named in _NAMING:
+                    name = declared_name(name, self._names)
                 kind = named or tag[max(tag.rfind("</"), 0) :]
                 kind = f"</{name}>" if named == "spaced" else kind
                 return _Tag(at, match.end(), kind, name)
@@ -213,6 +223,13 @@ class Lexer:
 def trim_name(name: str) -> str:
     """The name in a tag, without the white space and quotes around it."""
     return name.strip(" \t\r\"'")
+
+
+def declared_name(name: str, declared: Collection[str]) -> str:
+    """The name without attributes or a slash behind it, if that is declared."""
+    if name not in declared and (match := _ATTRIBUTES.fullmatch(name)) is not None:
+        return match[1] if match[1] in declared else name
+    return name
 
 
 def split_gap(gap: str, starts_line: bool = False) -> tuple[str, str | None]:
@@ -359,8 +376,9 @@ class Tokens(list[Token]):
         for _ in range(MAX_FUNCTIONS + 1 if first.kind in LOOSE else 0):
             before, end = end, self.behind_text(end)
             token = self.peek(end)
-            if name and token.kind == Kind.PARAMETER:
-                if token.name not in self._tools.parameters_of(name):
+            if name and token.kind in (Kind.PARAMETER, Kind.OTHER_PARAMETER):
+                declared = self._tools.parameters_of(name)
+                if declared_name(token.name, declared) not in declared:
                     break
                 return self.join(at, end, kind=Kind.OPENING, name=name)
             is_opening = token.kind in (*OPENINGS, Kind.FUNCTION)

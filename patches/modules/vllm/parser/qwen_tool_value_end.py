@@ -11,11 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .qwen_tool_answer import EventType, HeldEnd, Lines, Output, Position, State, Weight
-from .qwen_tool_bounds import MAX_JSON, MAX_PARAMETER_ENDS
+from .qwen_tool_bounds import MAX_GAP, MAX_JSON, MAX_PARAMETER_ENDS
 from .qwen_tool_calls import Call, Calls
 from .qwen_tool_objects import JsonEnd, read_json
 from .qwen_tool_tokens import (
+    CALL_ENDS,
     CLOSING,
+    OPENINGS,
     TEXTS,
     TOOL_CALL_END,
     TOOL_CALL_ENDS,
@@ -25,6 +27,7 @@ from .qwen_tool_tokens import (
     Tokens,
     always,
     begins_with_word,
+    is_beside,
     rule_of,
     split_gap,
     starts_line,
@@ -89,7 +92,7 @@ class _ParameterEnd(_Tag):
     Attributes:
         yields: A second one follows, which alone is spelled as the opening tag.
         claims: A quoted parameter claims the tag.
-        key: That of the parameter that follows.
+        key: That of the parameter that follows, if one does.
         takes: A quoted block may have it.
         weight: What speaks for the closing sequence.
         is_last: The end follows the sequence.
@@ -114,29 +117,26 @@ class _ParameterEnd(_Tag):
                 break
             self.behind = end
             kind, end = tokens.following(end)
-        if kind in TEXTS and self.quote is None and not value.output.lines.fence:
+        if kind in TEXTS and self.quote is None:
             kind, end = self._look_behind_text()
-        self.following = kind
+        self.following, self.key, self.takes = kind, "", False
         self.end = end if kind == Kind.FUNCTION_END else 0
-        self.key, self.takes = None, False
-        if kind == Kind.PARAMETER:
-            self.key = self.call.key_of(tokens[self.behind])
-            self.takes = self._takes(self.key)
+        if kind == Kind.PARAMETER or self.call.lacks(tokens[self.behind]):
+            self._look_at(self.behind)
 
     def _look_behind_text(self) -> tuple[str, int]:
         """What follows the text behind the tag, if that is the frame's; the end."""
         calls, tokens, at = self.value.calls, self.value.tokens, self.behind
         may_be_due = len(self.call.given) < len(self.call.declared)
         tag = tokens.behind_text(at, in_prose=self.mirrors or may_be_due)
-        if tag == at:
+        if tag == at or self.value.output.lines.ends_fence(tokens.text(at, tag)):
             return Kind.TEXT, at
         kind, end = tokens.following(tag)
         begins_line = starts_line(tokens[tag].gap)
         in_prose = not self.mirrors and begins_with_word(tokens[at])
         is_frame = False
-        if kind == Kind.PARAMETER:
-            is_due = self.call.is_due(self.call.key_of(tokens[tag]))
-            is_frame = is_due and (begins_line or not in_prose)
+        if self.call.lacks(tokens[tag]):
+            is_frame = begins_line or not in_prose
         elif kind == Kind.FUNCTION_END and not in_prose:
             behind = tokens.following(end)[0]
             is_whole = tokens[end - 1].kind in TOOL_CALL_ENDS
@@ -148,6 +148,12 @@ class _ParameterEnd(_Tag):
         self.behind = tag
         return kind, end
 
+    def _look_at(self, behind: int) -> None:
+        """The tag is followed by the parameter that this token opens."""
+        self.behind, self.end, self.following = behind, 0, Kind.PARAMETER
+        self.key = self.call.key_of(self.value.tokens[behind])
+        self.takes = self._takes(self.key)
+
     def _takes(self, key: str) -> bool:
         if self.quote is None or (name := self.quote.name) is None:
             return False
@@ -155,18 +161,29 @@ class _ParameterEnd(_Tag):
         return name not in tools.names or key in tools.parameters_of(name)
 
     def look_behind(self) -> None:
+        self.weight = Weight.MIRRORED if self.mirrors else Weight.SPELLED
         self.is_last = self.is_call = False
         if self.end:
-            following = self.value.tokens.following(self.end)[0]
+            tokens = self.value.tokens
+            following = tokens.following(self.end)[0]
+            if self.quote is None and self.call.lacks(tokens[self.end]):
+                self._look_at(self.end)
+                return
             self.is_last = following == Kind.END
-            self.is_call = following == Kind.OPENING and not self.value.calls.wait()
-        self.weight = Weight.MIRRORED if self.mirrors else Weight.SPELLED
+            # Of a call that a tag of it misspells, <tool_call> is enough.
+            is_call = following == Kind.OPENING or (
+                following in (Kind.TOOL_CALL_START, *OPENINGS)
+                and self.mirrors
+                and tokens[self.end - 1].kind == Kind.TOOL_CALL_END
+                and is_beside(tokens[self.end].gap)
+            )
+            self.is_call = is_call and not self.value.calls.wait()
         if self.claims and not self.is_last:
             self.weight = Weight.CLAIMED
 
     def is_due(self) -> bool:
         """Whether the call still lacks the parameter that follows."""
-        is_due = self.key is not None and self.call.is_due(self.key)
+        is_due = bool(self.key) and self.call.is_due(self.key)
         return is_due and not (self.claims and self.takes)
 
     def is_free(self) -> bool:
@@ -203,7 +220,7 @@ class _ParameterEnd(_Tag):
     def closes_parameter(self) -> bool:
         """Whether it mirrors its opener before a parameter of the outer call."""
         is_outer = self.held is None or self.held.weight is Weight.PART
-        return self.key is not None and self.mirrors and not self.takes and is_outer
+        return bool(self.key) and self.mirrors and not self.takes and is_outer
 
     def is_forgiven(self) -> bool:
         """Whether what follows forgives the call's missing closing tags."""
@@ -305,7 +322,7 @@ class _Parameter(_Tag):
     def is_due(self) -> bool:
         """Whether it is first on its line, and the call still lacks its key."""
         is_own = self.indent is not None and self.token.kind == Kind.PARAMETER
-        return is_own and self.call.is_due(self.call.key_of(self.token))
+        return is_own and self.call.lacks(self.token)
 
     def is_behind_held(self) -> bool:
         """Whether only text of the frame stands between it and what is held."""
@@ -359,15 +376,25 @@ class Value:
     def between(self, token: Token) -> str:
         """Between two tags of the frame."""
         kind, tokens = token.kind, self.tokens
-        if kind == Kind.PARAMETER:
+        if kind == Kind.PARAMETER or self.call.lacks(token):
             return self._begin_parameter(token)
-        if kind == Kind.PARAMETER_END:
+        if kind == Kind.PARAMETER_END or self._is_stray(token):
             return State.CALL
         if kind == Kind.END:
             return self._end_of_output(token, State.CALL)
         at = tokens.at - 1
         tokens.at = tokens.sequence_end(at) if kind in CLOSING else at
         return self.calls.end_call()
+
+    def _is_stray(self, token: Token) -> bool:
+        """Whether a call's closing tag stands before a parameter that is missing."""
+        tokens, calls = self.tokens, self.calls
+        if token.kind not in CALL_ENDS or calls.end_at_once or not calls.wait():
+            return False
+        end = tokens.sequence_end(tokens.at - 1)
+        is_stray = len(tokens.peek(end).gap) <= MAX_GAP and self.call.lacks(tokens[end])
+        tokens.at = end if is_stray else tokens.at
+        return is_stray
 
     def _begin_parameter(self, token: Token) -> str:
         key, value = self.call.give(token)
