@@ -2,8 +2,8 @@
 """Results of lanes: ``results/<lane>/<release>.json``, one row a line.
 
 A row records the day, the project's commit, the suite's version and, of a patched
-release, the first digits of the sha256 of ``patched-files.sha256``. An old row is
-shown with its day until the lane runs again.
+release, a digest of the sums of the files that the lane runs. An old row is shown with
+its day until the lane runs again.
 """
 
 import datetime
@@ -22,6 +22,10 @@ from patchset.release import Release
 Cell = dict[str, Any]
 
 KINDS = ("stock", "patched")
+#: Lanes that run the scheduler, the workers and their caches, and nothing of the API
+#: process. In the others' API process, a script stands in the place of ``_ENGINE``.
+_ENGINE_LANES = ("prefix_cache",)
+_ENGINE = ("vllm/v1/core/", "vllm/v1/worker/", "vllm/v1/attention/")
 NOT_RUN = "*not run*"
 #: Digits of sha256 in a row.
 DIGITS = 12
@@ -38,24 +42,24 @@ def file(lane: str, release: str) -> Path:
 
 def read(lane: str, release: str) -> dict[str, Cell]:
     """Return the rows of a lane by name; none if it was not run."""
-    place = file(lane, release)
+    path = file(lane, release)
     try:
-        found = json.loads(place.read_text(encoding="utf-8"))
+        rows = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise PatchsetError(
-            f"{place} cannot be read: {error}", "restore it with git checkout"
+            f"{path} cannot be read: {error}", "restore it with git checkout"
         ) from error
-    if not isinstance(found, dict) or not all(
+    if not isinstance(rows, dict) or not all(
         isinstance(row, dict) and all(name in row for name in _RECORDED)
-        for row in found.values()
+        for row in rows.values()
     ):
         raise PatchsetError(
-            f"{place} has a row without {', '.join(_RECORDED)}",
+            f"{path} has a row without {', '.join(_RECORDED)}",
             "run the lane again with --results",
         )
-    return found
+    return rows
 
 
 def keep(lane: str, suite: int, release: str, name: str, figures: Cell) -> Path:
@@ -65,29 +69,32 @@ def keep(lane: str, suite: int, release: str, name: str, figures: Cell) -> Path:
         name: Begins with ``stock``, ``patched`` or ``plugin``.
     """
     rows = read(lane, release)
-    rows[name] = record(suite, release, name.partition(" ")[0]) | figures
+    engine = lane in _ENGINE_LANES
+    rows[name] = record(suite, release, name.partition(" ")[0], engine) | figures
     lines = [
         f" {json.dumps(each)}: {json.dumps(rows[each], ensure_ascii=False)}"
         for each in sorted(rows)
     ]
-    place = file(lane, release)
-    files.write_text(place, "{\n" + ",\n".join(lines) + "\n}\n")
-    return place
+    path = file(lane, release)
+    files.write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+    return path
 
 
-def record(suite: int, release: str, kind: str) -> Cell:
+def record(suite: int, release: str, kind: str, engine: bool = False) -> Cell:
     """Return the fields that say when, by what and of what figures were taken."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     row: Cell = {"date": today, "commit": _commit(), "suite": suite}
     if kind != "stock":  # made of the series or, the plugin, of its modules
-        row["files"] = patched(release)
+        row["engine" if engine else "files"] = patched(release, engine)
     return row
 
 
-def patched(release: str) -> str:
-    """Return the first digits of the sha256 of ``patched-files.sha256``."""
-    place = paths.releases_dir() / release / "patched-files.sha256"
-    return hashlib.sha256(place.read_bytes()).hexdigest()[:DIGITS]
+def patched(release: str, engine: bool = False) -> str:
+    """Return a digest of the release's patched files in the engine, or outside it."""
+    path = paths.releases_dir() / release / "patched-files.sha256"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    run = [line for line in lines if line.split()[-1].startswith(_ENGINE) == engine]
+    return hashlib.sha256("".join(run).encode()).hexdigest()[:DIGITS]
 
 
 def _commit() -> str:
@@ -109,8 +116,9 @@ def _commit() -> str:
 def outdated(row: Cell, suite: int, release: str) -> list[str]:
     """Return what has changed since a row was taken: ``suite``, ``series``."""
     changed = ["suite"] if row["suite"] != suite else []
-    if "files" in row and row["files"] != patched(release):
-        changed.append("series")
+    for part in {"files", "engine"} & row.keys():
+        if row[part] != patched(release, part == "engine"):
+            changed.append("series")
     return changed
 
 
@@ -133,7 +141,7 @@ def taken(rows: Iterable[Cell], suite: int, release: str) -> str:
 
 def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
     """Return one line for each release whose rows of a lane are out of date."""
-    found = []
+    lines = []
     for release in releases:
         old = {
             name: changed
@@ -142,10 +150,10 @@ def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
         }
         if old:
             what = " and ".join(dict.fromkeys(w for each in old.values() for w in each))
-            found.append(
+            lines.append(
                 f"{release.name}, {lane}: {what} changed since {', '.join(old)}"
             )
-    return found
+    return lines
 
 
 def change(by_kind: Mapping[str, Cell], words: Callable[[Cell], str]) -> str:

@@ -57,6 +57,7 @@ def output() -> str:
     run = subprocess.run(
         [sys.executable, "-c", REPORT.replace(" plugin", "-plugin")],
         cwd=os.environ["VLLM_TREE"],
+        env={**os.environ, "VLLM_LOGGING_LEVEL": "WARNING"},
         capture_output=True,
         text=True,
         timeout=300,

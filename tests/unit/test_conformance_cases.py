@@ -2,7 +2,11 @@
 """The conformance suite's cases and the schedules that cut them."""
 
 import json
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,8 @@ from pydantic import ValidationError
 
 from conformance import case as cases
 from conformance import schedule
+from patchset import paths
+from patchset.errors import PatchsetError
 
 ALL = list(cases.load())
 GOOD = {
@@ -148,3 +154,35 @@ def test_a_name_means_the_same_widths_again(name: str) -> None:
 def test_an_impossible_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError):  # every impossible name is a plain ValueError
         schedule.named(name, 10)
+
+
+def test_a_failed_case_of_a_file_is_repeated_by_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    case = json.dumps({**GOOD, "output": "y"})
+    file.write_text(f'{{"cases": {{"one": {case}, "two": {case}}}}}')
+    command = [sys.executable, "-m", "conformance", "--reader", "--case", str(file)]
+    environment = {**os.environ, "PYTHONPATH": "tests/lanes:scripts"}
+    told = run(command, environment)
+    assert "mine/one" in told and "mine/two" in told
+    (line, _) = [each.strip() for each in told.splitlines() if "PYTHONPATH=" in each]
+    again = run(shlex.split(line.partition(" ")[2]), environment)
+    assert "mine/one" in again and "mine/two" not in again
+
+
+def run(command: list[str], environment: dict[str, str]) -> str:
+    """Return what a command prints that is run in the project's root."""
+    root = paths.project_root()
+    told = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True
+    )
+    assert told.returncode == 1, told.stderr
+    return told.stdout
+
+
+def test_a_file_with_a_wrong_case_is_refused_in_words(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"cases": {"one": {"source": "format.md#calls"}}}')
+    with pytest.raises(
+        PatchsetError, match=r"mine\.json.*mine/one.*description: Field"
+    ):
+        list(cases.load([str(file)]))

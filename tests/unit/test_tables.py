@@ -18,6 +18,7 @@ from conformance import table as conformance
 from conftest import REASON, Project, diff_line, git
 from judges import CANITOOLCALL, RUST
 from judges import table as judges
+from patchset import paths
 from patchset.errors import PatchsetError
 from patchset.release import load, releases
 from tables import missing, series
@@ -84,6 +85,23 @@ def test_a_reason_changes_no_result(five: Project) -> None:
     five.run("apply")
     five.run("refresh")
     assert results.patched("v1.2.0") == before
+
+
+def test_a_row_goes_by_the_files_that_its_lane_runs(five: Project) -> None:
+    sums = paths.releases_dir() / "v1.2.0" / "patched-files.sha256"
+    sums.write_text("0 vllm/parser/reader.py\n1 vllm/v1/core/sched/scheduler.py\n")
+    for lane in ("bfcl", "prefix_cache"):
+        results.keep(lane, 1, "v1.2.0", "patched", {})
+
+    def late() -> list[str]:
+        lanes = ("bfcl", "prefix_cache")
+        return [lane for lane in lanes if results.warnings(lane, 1, releases())]
+
+    assert late() == []
+    sums.write_text("2 vllm/parser/reader.py\n1 vllm/v1/core/sched/scheduler.py\n")
+    assert late() == ["bfcl"]
+    sums.write_text("0 vllm/parser/reader.py\n3 vllm/v1/core/sched/scheduler.py\n")
+    assert late() == ["prefix_cache"]
 
 
 @pytest.mark.parametrize("text", ["", "no json", "[]", '{"stock": {"right": 1}}'])

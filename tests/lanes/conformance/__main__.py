@@ -41,6 +41,23 @@ def resolve(name: str, kind: str) -> Path:
     )
 
 
+def repeat(
+    tree: Path,
+    kind: str,
+    plugin: Path | None,
+    pair: str | None,
+    patterns: tuple[str, ...],
+) -> str:
+    """Return the command that asks a tree again, to be given in the project's root."""
+    arguments = ["--reader"] * (kind == "reader") + [str(tree)]
+    arguments += ["--plugin", str(plugin)] if plugin else []
+    arguments += ["--pair", pair] if pair else []
+    for file in cases.files(patterns):
+        arguments += ["--case", file]
+    module = f"PYTHONPATH=tests/lanes {sys.executable} -m conformance"
+    return f"{module} {shlex.join(arguments)}"
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("targets", nargs=-1, metavar="[TREE]...")
 @click.option("--stock", is_flag=True, help="The stock tree instead.")
@@ -177,7 +194,7 @@ def command(
     for name, kind in wanted:
         began = time.monotonic()
         tree = Path(name) if reader else resolve(name, kind)
-        report = Report(str(tree), kind, f"{Path(sys.executable).name} -m conformance")
+        report = Report(str(tree), kind, repeat(tree, kind, plugin, pair, patterns))
         if reader:
             documents = alone(Reader(tree), chosen, cuts)
             report.release = load().name
@@ -186,8 +203,6 @@ def command(
                 tree, workers=jobs, log=log, plugin=plugin, parsers=parsers
             )
             documents = adapter.run(asked)
-            report.repeat += f" {shlex.quote(str(tree))}"
-            report.repeat += f" --plugin {shlex.quote(str(plugin))}" if plugin else ""
         for count, document in enumerate(documents, 1):
             report.add(document)
             if sys.stderr.isatty():
@@ -212,8 +227,8 @@ def _compare(
 ) -> int:
     """Print what is worse than stock."""
     worse, counts = compare(chosen, *(report.results for report in reports))
-    for one in worse[: most or None]:
-        print(one)
+    for case in worse[: most or None]:
+        print(case)
     for name, count in counts.items():
         print(
             f"{name}: {count['worse']} of {count['cases']} cases worse than stock, "
@@ -221,7 +236,7 @@ def _compare(
         )
     if keep:
         table.keep_guard(load(reports[-1].release).name, counts)
-    return 0 if keep or all(one.reason for one in worse) else 1
+    return 0 if keep or all(case.reason for case in worse) else 1
 
 
 if __name__ == "__main__":

@@ -39,10 +39,10 @@ def answer(tree: Path) -> dict[str, Any]:
         "schedules": [SCHEDULE],
         "readings": True,
     }
-    (found,) = TreeAdapter(tree, workers=1).run([job])
-    if "readings" not in found:
+    (document,) = TreeAdapter(tree, workers=1).run([job])
+    if "readings" not in document:
         raise AdapterError(f"{tree} gave no answer")
-    read: dict[str, Any] = found["readings"][SCHEDULE]
+    read: dict[str, Any] = document["readings"][SCHEDULE]
     return read
 
 

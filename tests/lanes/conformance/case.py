@@ -14,7 +14,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from patchset.errors import PatchsetError
 
 CASES = Path(__file__).with_name("cases")
 
@@ -329,26 +331,41 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; ValueError if it has a key twice, as a case copied for
     another.
     """
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [key for key, _ in pairs]
         twice = next(key for key in names if names.count(key) > 1)
         raise ValueError(f"{twice!r} is given twice")
-    return found
+    return members
 
 
 def read(path: Path) -> Iterator[Case]:
     """Yield the cases of a group's file; a file of another kind is one case."""
-    text = path.read_text(encoding="utf-8")
-    found = json.loads(text, object_pairs_hook=unique)
-    if "cases" not in found:
-        yield parse(found, path.stem)
-        return
-    for name, case in found["cases"].items():
-        tools = case.get("tools", [])
-        if isinstance(tools, str):
-            case = {**case, "tools": found["tools"][tools]}
-        yield parse(case, f"{path.stem}/{name}")
+    name = path.stem
+    try:
+        text = path.read_text(encoding="utf-8")
+        group = json.loads(text, object_pairs_hook=unique)
+        if "cases" not in group:
+            yield parse(group, name)
+            return
+        for key, case in group["cases"].items():
+            name = f"{path.stem}/{key}"
+            if isinstance(tools := case.get("tools"), str):
+                case = {**case, "tools": group["tools"][tools]}
+            yield parse(case, name)
+    except ValidationError as error:
+        faults = (
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
+            for each in error.errors()
+        )
+        raise PatchsetError(
+            f"{path}: the case {name} is none: {'; '.join(faults)}",
+            "write it as the conformance lane's README says",
+        ) from error
+    except (OSError, ValueError, KeyError) as error:
+        raise PatchsetError(
+            f"{path} cannot be read as cases: {error}", "mend the file"
+        ) from error
 
 
 def named(case: Case, globs: Iterable[str]) -> bool:
@@ -359,20 +376,23 @@ def named(case: Case, globs: Iterable[str]) -> bool:
     )
 
 
+def files(patterns: Iterable[str]) -> list[str]:
+    """Return the patterns that are case files."""
+    return [
+        each for each in patterns if each.endswith(".json") and Path(each).is_file()
+    ]
+
+
 def load(patterns: Iterable[str] = (), root: Path = CASES) -> Iterator[Case]:
     """Yield all cases in the order of their names, or those chosen.
 
     Args:
-        patterns: Names, groups, globs of names, or files.
+        patterns: Names, groups, globs of names; and files to look in instead.
     """
-    wanted = list(patterns)
-    files = [p for p in wanted if p.endswith(".json") and Path(p).is_file()]
-    for file in files:
-        yield from read(Path(file))
-    globs = [p for p in wanted if p not in files]
-    if wanted and not globs:
-        return
-    for path in sorted(root.glob("*.json")):
+    patterns = list(patterns)
+    given = files(patterns)
+    globs = [each for each in patterns if each not in given]
+    for path in [*map(Path, given)] or sorted(root.glob("*.json")):
         for case in read(path):
             if not globs or named(case, globs):
                 yield case

@@ -26,13 +26,13 @@ Found = tuple[str, str]
 Act = list[str]
 
 
-def diverge(what: str, got: str, want: str) -> str:
+def diverge(label: str, got: str, want: str) -> str:
     """Return where two texts part: what matched, what came next, what was expected."""
     pairs = enumerate(zip(got, want, strict=False))
     at = next((i for i, (a, b) in pairs if a != b), min(len(got), len(want)))
     before = want[max(0, at - 40) : at]
     came, expected = _next(got, at), _next(want, at)
-    return f"{what}: matched {before!r}, then came {came}, expected {expected}"
+    return f"{label}: matched {before!r}, then came {came}, expected {expected}"
 
 
 def _next(text: str, at: int) -> str:
@@ -58,9 +58,9 @@ def _numbers(value: Any) -> Any:
     return [_numbers(v) for v in value] if isinstance(value, list) else value
 
 
-def worst(found: Iterable[Found]) -> str:
+def worst(problems: Iterable[Found]) -> str:
     """Return the worst harm of some; empty if there is none."""
-    return min((harm for harm, _ in found), key=HARMS.index, default="")
+    return min((harm for harm, _ in problems), key=HARMS.index, default="")
 
 
 def problems(reading: Reading, want: Expected) -> list[Found]:
@@ -80,22 +80,22 @@ def problems(reading: Reading, want: Expected) -> list[Found]:
 
 def differences(reading: Reading, want: Expected) -> list[Found]:
     """Return how the message differs from the expected one."""
-    found = []
-    for what in ("reasoning", "content"):
-        got, expected = getattr(reading, what), getattr(want, what)
+    problems = []
+    for part in ("reasoning", "content"):
+        got, expected = getattr(reading, part), getattr(want, part)
         if expected is None or got == expected:
             continue
         spaces = got.split() == expected.split()
         if not (spaces and want.loose):
             harm = "form" if spaces else "text"
-            found.append((harm, diverge(what, got, expected)))
-    found += of_calls(reading, want)
+            problems.append((harm, diverge(part, got, expected)))
+    problems += of_calls(reading, want)
     if want.finish_reason and reading.finish != want.finish_reason:
         # Without it, or with another, an agent runs no call.
         harm = "lost" if want.finish_reason == "tool_calls" else "text"
         why = f"got {reading.finish}, expected {want.finish_reason}"
-        found.append((harm, f"finish reason: {why}"))
-    return found
+        problems.append((harm, f"finish reason: {why}"))
+    return problems
 
 
 def of_calls(reading: Reading, want: Expected) -> list[Found]:
@@ -192,7 +192,7 @@ def _given(call: ReadCall) -> Any:
 
 
 def _arguments(
-    what: str, got: ReadCall, want: Call, expected: Expected
+    label: str, got: ReadCall, want: Call, expected: Expected
 ) -> Iterator[Found]:
     """Yield how one call differs from the one that was expected in its place."""
     refused = does(got, expected.tools) == "refused"
@@ -200,23 +200,23 @@ def _arguments(
         if got.parsed is not None:
             # It is what the model said, if nothing behind it changes that.
             harm = "form" if want.closed else "refused" if refused else "ran"
-            yield harm, f"{what} was cut and looks whole: {canonical(got.parsed)}"
+            yield harm, f"{label} was cut and looks whole: {canonical(got.parsed)}"
         elif got.text != want.argument_text:
-            yield "text", diverge(what, got.text or "", want.argument_text)
+            yield "text", diverge(label, got.text or "", want.argument_text)
     elif (given := _given(got)) is None:
         yield (
             "lost",
-            f"{what}: arguments are no JSON object: {(got.text or '')[-80:]!r}",
+            f"{label}: arguments are no JSON object: {(got.text or '')[-80:]!r}",
         )
     elif (text := canonical(given)) != (asked := canonical(want.arguments)):
         quoted = (text, got.name) in [
             (canonical(c.arguments), c.name) for c in expected.quoted
         ]
         harm = "ran" if quoted else "refused" if refused else "bytes"
-        yield harm, diverge(f"arguments of {what}", text, asked)
+        yield harm, diverge(f"arguments of {label}", text, asked)
     if got.status is not None and (got.status == "incomplete") != want.cut:
         harm = "form" if want.cut else "lost"
-        yield harm, f"{what} is {got.status}, and {'cut' if want.cut else 'whole'}"
+        yield harm, f"{label} is {got.status}, and {'cut' if want.cut else 'whole'}"
 
 
 def _cut(got: list[ReadCall], want: Expected) -> Iterator[Found]:
@@ -226,10 +226,10 @@ def _cut(got: list[ReadCall], want: Expected) -> Iterator[Found]:
     if len(got) < certain:
         yield "lost", f"calls: got {len(got)}, of which {certain} are whole"
     for i, call in enumerate(got):
-        what = f"call {i}"
+        label = f"call {i}"
         harm = "refused" if does(call, want.tools) == "refused" else "ran"
         if i >= len(want.calls) or call.name != want.calls[i].name:
-            yield harm, f"{what} is {call.name}, which was not made"
+            yield harm, f"{label} is {call.name}, which was not made"
             return
         meant = want.calls[i].arguments
         if i < certain or (i < possible and call.parsed is not None):
@@ -237,14 +237,14 @@ def _cut(got: list[ReadCall], want: Expected) -> Iterator[Found]:
             count = len(meant) if i < certain else len(call.parsed)
             said = dict(list(meant.items())[:count])
             yield from _arguments(
-                what, call, Call(name=call.name, arguments=said), want
+                label, call, Call(name=call.name, arguments=said), want
             )
         elif call.parsed is not None:
-            yield harm, f"{what} was cut and looks whole: {canonical(call.parsed)}"
+            yield harm, f"{label} was cut and looks whole: {canonical(call.parsed)}"
         elif i + 1 < len(got):
-            yield "lost", f"{what} stays open before another"
+            yield "lost", f"{label} stays open before another"
         elif not _begins(call.text or "", json.dumps(meant, ensure_ascii=False)):
-            yield "text", f"{what} was cut, and does not begin as it was meant"
+            yield "text", f"{label} was cut, and does not begin as it was meant"
 
 
 def _begins(text: str, whole: str) -> bool:
@@ -260,11 +260,11 @@ def same(streamed: Reading, whole: Reading) -> list[Found]:
     """Return what differs between a streamed and a whole response to one output."""
     if streamed.failed or whole.failed:
         return []
-    found = []
-    for what in ("reasoning", "content", "finish"):
-        got, want = getattr(streamed, what) or "", getattr(whole, what) or ""
+    problems = []
+    for part in ("reasoning", "content", "finish"):
+        got, want = getattr(streamed, part) or "", getattr(whole, part) or ""
         if got != want:
-            found.append(diverge(f"streamed and not streamed, {what}", got, want))
+            problems.append(diverge(f"streamed and not streamed, {part}", got, want))
     calls = [_told(call, whole) for call in streamed.calls]
     if whole.omits_cut:
         calls = [
@@ -275,8 +275,8 @@ def same(streamed: Reading, whole: Reading) -> list[Found]:
     others = [_told(call, streamed) for call in whole.calls]
     if calls != others:
         both = f"{str(calls)[:160]} and {str(others)[:160]}"
-        found.append(f"streamed and not streamed, calls: {both}")
-    return [("form", each) for each in found]
+        problems.append(f"streamed and not streamed, calls: {both}")
+    return [("form", each) for each in problems]
 
 
 def _told(call: ReadCall, other: Reading) -> tuple[str, str]:

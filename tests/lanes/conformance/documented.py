@@ -29,7 +29,7 @@ def lines(text: str) -> list[list[str]]:
     """Return the server's arguments in each line of a Markdown text that serves a
     model, continuations joined.
     """
-    return [shlex.split(found.replace("\\\n", " ")) for found in _LINE.findall(text)]
+    return [shlex.split(line.replace("\\\n", " ")) for line in _LINE.findall(text)]
 
 
 def in_manifest(text: str) -> list[list[str]]:
@@ -38,23 +38,25 @@ def in_manifest(text: str) -> list[list[str]]:
     """
     import yaml
 
-    found = []
+    commands = []
     for document in yaml.safe_load_all(_DEFAULT.sub(r"\1", text)):
-        found += [
+        commands += [
             service["command"] for service in document.get("services", {}).values()
         ]
         pod = document.get("spec", {}).get("template", {}).get("spec", {})
-        found += [container["args"] for container in pod.get("containers", [])]
-    return found
+        commands += [container["args"] for container in pod.get("containers", [])]
+    return commands
 
 
 def documented() -> dict[str, list[list[str]]]:
     """Return all of them, by file."""
-    found = {place: lines(place.read_text(encoding="utf-8")) for place in DOCUMENTS}
-    found |= {
-        place: in_manifest(place.read_text(encoding="utf-8")) for place in MANIFESTS
+    commands = {path: lines(path.read_text(encoding="utf-8")) for path in DOCUMENTS}
+    commands |= {
+        path: in_manifest(path.read_text(encoding="utf-8")) for path in MANIFESTS
     }
-    return {str(place.relative_to(ROOT)): some for place, some in found.items() if some}
+    return {
+        str(path.relative_to(ROOT)): some for path, some in commands.items() if some
+    }
 
 
 def main() -> None:
@@ -69,16 +71,16 @@ def main() -> None:
 
     use_cpu_platform()
     parser = argument_parser()
-    for place, commands in documented().items():
+    for path, commands in documented().items():
         for command in commands:
-            print(f"{place}: vllm serve {shlex.join(command)}", flush=True)
+            print(f"{path}: vllm serve {shlex.join(command)}", flush=True)
             # What the release does not take ends here, below its own line.
             parsed = parser.parse_args(command)
             if not (
                 parsed.enable_auto_tool_choice
                 and parsed.tool_call_parser == "qwen3_coder"
             ):
-                sys.exit(f"{place}: the line does not enable qwen3_coder's tool calls")
+                sys.exit(f"{path}: the line does not enable qwen3_coder's tool calls")
 
 
 if __name__ == "__main__":

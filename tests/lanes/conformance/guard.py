@@ -41,10 +41,10 @@ class Worse:
     reason: str = ""
 
     def __str__(self) -> str:
-        said = f" ({self.reason})" if self.reason else ""
+        reason = f" ({self.reason})" if self.reason else ""
         first, more = self.where[0], len(self.where) - 1
         lines = [
-            f"{self.case}: {self.stock or 'right'} -> {self.patched}{said}",
+            f"{self.case}: {self.stock or 'right'} -> {self.patched}{reason}",
             f"  {first}{f' and {more} more' if more else ''}",
         ]
         return "\n".join(lines + [f"  {line}" for line in self.problems])
@@ -71,26 +71,26 @@ def compare(
         if other is None:  # no host answered
             continue
         case = known[result["case"]]
-        found = by_case.setdefault(case.name, [])
+        rows = by_case.setdefault(case.name, [])
         for schedule, old, new, why in _pairs(case, other, result):
             if rank(new) < rank(old):
                 where = f"{result['surface']} {result['start']} {schedule}"
-                found.append((where, old, new, why))
+                rows.append((where, old, new, why))
             elif rank(new) > rank(old):
                 better.add(case.name)
     worse, counts = [], dict[str, Counter[str]]()
-    for name, found in by_case.items():
+    for name, rows in by_case.items():
         count = counts.setdefault(group(name), Counter())
         count["cases"] += 1
-        if not found:
+        if not rows:
             count["better"] += name in better
             continue
-        _, old, new, why = min(found, key=lambda one: rank(one[2]))
+        _, old, new, why = min(rows, key=lambda row: rank(row[2]))
         reason = reason_of(name, new)
-        worse.append(Worse(name, old, new, [one[0] for one in found], why, reason))
+        worse.append(Worse(name, old, new, [row[0] for row in rows], why, reason))
         count["worse"] += 1
         count["reasoned"] += bool(reason)
-    worse.sort(key=lambda one: (bool(one.reason), rank(one.patched), one.case))
+    worse.sort(key=lambda row: (bool(row.reason), rank(row.patched), row.case))
     return worse, counts
 
 

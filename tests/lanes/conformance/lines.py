@@ -101,7 +101,7 @@ def tree_environment(tree: Path, **more: str) -> dict[str, str]:
     }
 
 
-def run_json(tree: Path, *words: str, **more: str) -> Any:
+def run_json(tree: Path, *arguments: str, **more: str) -> Any:
     """Run a module with a tree's code; return what it prints last, as JSON.
 
     Raises:
@@ -110,16 +110,16 @@ def run_json(tree: Path, *words: str, **more: str) -> Any:
     # The clients' own environments, which answer lines too, do not have it.
     from patchset.errors import PatchsetError
 
-    command = [sys.executable, "-m", *words]
+    command = [sys.executable, "-m", *arguments]
     environment = tree_environment(tree, **more)
     try:
         done = subprocess.run(
             command, env=environment, stdout=subprocess.PIPE, timeout=LIMIT_S
         )
     except subprocess.TimeoutExpired as error:
-        why = f"{words[0]} did not end in {LIMIT_S} s on {tree}"
+        why = f"{arguments[0]} did not end in {LIMIT_S} s on {tree}"
         raise PatchsetError(why, "its output is above") from error
     if done.returncode:
-        why = f"{words[0]} ended with status {done.returncode} on {tree}"
+        why = f"{arguments[0]} ended with status {done.returncode} on {tree}"
         raise PatchsetError(why, "its output is above")
     return json.loads(done.stdout.splitlines()[-1])

@@ -27,6 +27,7 @@ class Report:
 
     label: str
     kind: str
+    #: The command that asks again.
     repeat: str
     release: str = ""
     seconds: float = 0.0
@@ -63,10 +64,12 @@ class Report:
             if wrong := result["wrong"]:
                 name = min(wrong, key=lambda each: HARMS.index(wrong[each][0]))
                 where = {each: result[each] for each in ("case", "surface", "start")}
-                words = " ".join(f"--{name} {value}" for name, value in where.items())
-                words += f" --schedule '{name}'"
-                if self.kind == "reader":
-                    words = f"--reader --case '{result['case']}'"
+                chosen = {"case": result["case"]}
+                if self.kind != "reader":
+                    chosen = {**where, "schedule": name}
+                arguments = " ".join(
+                    f"--{key} '{value}'" for key, value in chosen.items()
+                )
                 harm, *problems = wrong[name]
                 out.append(
                     {
@@ -76,7 +79,7 @@ class Report:
                         "all": len(wrong) + len(result["right"]),
                         "schedule": name,
                         "problems": problems,
-                        "repeat": f"{self.repeat} {words}",
+                        "repeat": f"{self.repeat} {arguments}",
                     }
                 )
         return sorted(out, key=lambda each: (HARMS.index(each["harm"]), each["case"]))
@@ -138,7 +141,7 @@ class Report:
 
     def document(self) -> dict[str, Any]:
         """Return what is kept of the suite."""
-        suite = [one for one in self.results if group(one["case"]) == "suite"]
+        suite = [result for result in self.results if group(result["case"]) == "suite"]
         ours = replace(self, results=suite)
         return {
             "kind": self.kind,
@@ -182,8 +185,8 @@ def show(report: Report, *, limit: int) -> None:
     for name in COLUMNS:
         table.add_column(name, justify="right")
     for surface, reasoning in sorted(rows):
-        found = report.tally(surface=surface, reasoning=reasoning)
-        cells = (_cell(found.get(name, Tally())) for name in COLUMNS)
+        tallies = report.tally(surface=surface, reasoning=reasoning)
+        cells = (_cell(tallies.get(name, Tally())) for name in COLUMNS)
         table.add_row(surface, reasoning, *cells)
     console.print(table)
     for name in TRAFFIC:

@@ -69,13 +69,13 @@ K_BY_K = ("v0.33.0", "v0.16.0")
 HEAD = f"release | {' | '.join(TRAFFIC)} | {' | '.join(HARMS)}"
 
 
-def table(found: Iterable[Release]) -> str:
+def table(releases: Iterable[Release]) -> str:
     """Return right responses, and the others by harm, at the worst k of 0 to 5.
 
     Below, some releases k by k.
     """
     rows, by_k = [], []
-    for release in found:
+    for release in releases:
         runs = results.read(LANE, release.name)
         shown = {kind: runs[kind] for kind in ("stock", "patched") if kind in runs}
         if not shown:
@@ -99,10 +99,10 @@ def table(found: Iterable[Release]) -> str:
     return whole + "\n" + results.table(drafts_head, by_k)
 
 
-def pairs_table(found: Iterable[Release]) -> str:
+def pairs_table(releases: Iterable[Release]) -> str:
     """Return the same of other reasoning parsers, a row for each pair of parsers."""
     rows = []
-    for release in found:
+    for release in releases:
         runs = results.read(LANE, release.name)
         pairs = dict.fromkeys(kind.split()[1] for kind in runs if "/" in kind)
         for pair in pairs:
@@ -119,10 +119,10 @@ def pairs_table(found: Iterable[Release]) -> str:
     return results.table(f"release | pair | {' | '.join(TRAFFIC)} | taken", rows)
 
 
-def plugin_table(found: Iterable[Release]) -> str:
+def plugin_table(releases: Iterable[Release]) -> str:
     """Return the same of the plugin on the stock tree, at k = 0 and 5."""
     rows = []
-    for release in found:
+    for release in releases:
         if plugin := results.read(LANE, release.name).get("plugin"):
             day = results.taken([plugin], SUITE_VERSION, release.name)
             rows.append([release.name, *_figures({"patched": plugin}), day])
@@ -177,14 +177,14 @@ def share(release: Release, kind: str, harms: tuple[str, ...]) -> str:
     return f"{percent} %"
 
 
-def corpora_table(found: Iterable[Release]) -> str:
+def corpora_table(releases: Iterable[Release]) -> str:
     """Return right cases of all corpora together, and the others by harm; then the
     default release by corpus, with the cases that are worse than stock.
 
     Behind a semicolon the further cases that can be read in several ways, as meant.
     """
     rows, by_corpus = [], []
-    for release in found:
+    for release in releases:
         run = results.read("corpora", release.name)
         if not run:
             continue
@@ -225,7 +225,7 @@ def _corpora(row: results.Cell) -> dict[str, Counter[str]]:
 def _cell(count: Counter[str] | None, harms: tuple[str, ...] = HARMS) -> str:
     if count is None:
         return "–"
-    words = [f"{count['right']}/{count['all'] or count['cases']}"]
-    words += [f"{harm} {count[harm]}" for harm in harms if count[harm]]
+    counts = [f"{count['right']}/{count['all'] or count['cases']}"]
+    counts += [f"{harm} {count[harm]}" for harm in harms if count[harm]]
     apart = f"; {count['as_meant']}/{count['ambiguous']}" if count["ambiguous"] else ""
-    return ", ".join(words) + apart
+    return ", ".join(counts) + apart

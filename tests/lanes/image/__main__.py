@@ -71,8 +71,8 @@ def _imports(name: str) -> None:
 def _facts(name: str, said: dict[str, str]) -> None:
     """Judge the user, the rights, the bytecode and the leftovers of the build."""
     script = container.inside(_HERE / "facts.py")
-    told = container.run(name, "facts.py does not run", "python3", script)
-    facts: dict[str, Any] = json.loads(told.splitlines()[-1])
+    output = container.run(name, "facts.py does not run", "python3", script)
+    facts: dict[str, Any] = json.loads(output.splitlines()[-1])
     wanted = {
         "version": said[labels.VERSION],
         "uid": 2000,
@@ -108,8 +108,8 @@ def _serve(name: str) -> None:
     tap = vllm_serve.tap(folder, _MTP)
     serving.variables["SERVER_LANE_TAP"] = container.inside(tap)
     model = small.checkpoint()
-    for place in (model, *model.rglob("*")):
-        place.chmod(0o755 if place.is_dir() else 0o644)
+    for path in (model, *model.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
     there = container.inside(model)
     with (
         console.step(f"serve with {_MTP} drafted tokens"),
@@ -130,7 +130,7 @@ async def _ask(running: vllm_serve.Server, model: Path) -> None:
         + " ".join(f"{share:.0%}" for share in accepted)
     )
     if wrong:
-        first = "; ".join(f"{one['kind']}: {one['what']}" for one in wrong[:5])
+        first = "; ".join(f"{fault['kind']}: {fault['what']}" for fault in wrong[:5])
         raise PatchsetError(f"{len(wrong)} answers are wrong: {first}")
 
 

@@ -23,13 +23,13 @@ TRACES = (
 
 def privileged() -> list[str]:
     """Name files that run with another user's rights."""
-    found = []
+    files = []
     for top in ("/usr", "/opt", "/etc"):
         for path in Path(top).rglob("*"):
             mode = path.lstat().st_mode
             if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
-                found.append(str(path))
-    return found
+                files.append(str(path))
+    return files
 
 
 def main() -> None:

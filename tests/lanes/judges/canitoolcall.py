@@ -90,14 +90,14 @@ def wrong(fixture: Fixture, family: Family, read: Mapping[str, Any]) -> dict[str
     """Return, by column, what canitoolcall's checks find wrong with what was read."""
     streams = {name: parsed(read.get(name)) for name in list(COLUMNS.values())[1:]}
     rows = run_checks(fixture, family, Observation(parsed(read.get("full")), streams))
-    found = {}
+    problems = {}
     for column, way in COLUMNS.items():
         label = NONSTREAM if way == "full" else way
         own = [row for row in rows if row.strategy == label]
         if case_status(own) not in (Status.PASS, Status.SOFT_PASS):
             bad = (row for row in own if row.status in (Status.FAIL, Status.ERROR))
-            found[column] = "; ".join(f"{row.check}: {row.detail}" for row in bad)
-    return found
+            problems[column] = "; ".join(f"{row.check}: {row.detail}" for row in bad)
+    return problems
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -116,7 +116,7 @@ def command(names: tuple[str, ...], both: bool, jobs: int, keep: bool) -> bool:
     """
     pinned = [release.load(name).name for name in names or [None]]
     family = load_family(FAMILY)
-    fixtures = {one.id: one for one in load_fixtures(families=[FAMILY])}
+    fixtures = {fixture.id: fixture for fixture in load_fixtures(families=[FAMILY])}
     reasons = tomllib.loads(DIFFERENCES.read_text(encoding="utf-8"))
     all_wrong: dict[str, dict[str, dict[str, str]]] = {}
     for name, kind in itertools.product(pinned, results.KINDS):
@@ -125,7 +125,7 @@ def command(names: tuple[str, ...], both: bool, jobs: int, keep: bool) -> bool:
         adapter = TreeAdapter(paths.trees_dir(name) / kind, workers=jobs)
         found = {
             result["name"]: bad
-            for result in adapter.run([job(one) for one in fixtures.values()])
+            for result in adapter.run([job(fixture) for fixture in fixtures.values()])
             if (bad := wrong(fixtures[result["name"]], family, result["readings"]))
         }
         right = {
@@ -134,10 +134,10 @@ def command(names: tuple[str, ...], both: bool, jobs: int, keep: bool) -> bool:
         }
         counts = ", ".join(f"{count} ({column})" for column, count in right.items())
         print(f"{name} {kind}: of {len(fixtures)} fixtures, right: {counts}")
-        for one, bad in sorted(found.items()):
-            print(f"  {one} ({', '.join(bad)}): {next(iter(bad.values()))[:200]}")
+        for fixture, bad in sorted(found.items()):
+            print(f"  {fixture} ({', '.join(bad)}): {next(iter(bad.values()))[:200]}")
             if kind == "patched":
-                print(f"    {reasons.get(one, 'no reason in differences.toml')}")
+                print(f"    {reasons.get(fixture, 'no reason in differences.toml')}")
         all_wrong[f"{name} {kind}"] = found
         if keep:
             cell = {
@@ -148,6 +148,6 @@ def command(names: tuple[str, ...], both: bool, jobs: int, keep: bool) -> bool:
             }
             lane = CANITOOLCALL
             results.keep(lane.name, lane.suite, name, kind, cell)
-    place = paths.build_dir() / "judges" / "canitoolcall.json"
-    files.write_text(place, json.dumps(all_wrong, ensure_ascii=False, indent=1) + "\n")
+    path = paths.build_dir() / "judges" / "canitoolcall.json"
+    files.write_text(path, json.dumps(all_wrong, ensure_ascii=False, indent=1) + "\n")
     return any(set(all_wrong[f"{name} patched"]) != set(reasons) for name in pinned)

@@ -87,12 +87,12 @@ def load(folder: Path) -> tuple[list[Entry], Any]:
     from bfcl_eval.constants.type_mappings import GORILLA_TO_OPENAPI
 
     utils, checker = bfcl(folder)
-    found = []
+    entries = []
     for category in CATEGORIES:
         raw = utils.load_dataset_entry(category, include_language_specific_hint=False)
-        told = utils.load_dataset_entry(category)
+        documents = utils.load_dataset_entry(category)
         for plain, hinted, truth in zip(
-            raw, told, utils.load_ground_truth_entry(category), strict=True
+            raw, documents, utils.load_ground_truth_entry(category), strict=True
         ):
             tools = [
                 {
@@ -110,8 +110,8 @@ def load(folder: Path) -> tuple[list[Entry], Any]:
                 tools,
                 None,
             )
-            found.append(_answered(entry, checker))
-    return found, checker
+            entries.append(_answered(entry, checker))
+    return entries, checker
 
 
 def _answered(entry: Entry, checker: Any) -> Entry:
@@ -169,11 +169,11 @@ def _value(choice: Any, schema: dict[str, Any], category: str) -> Any:
 
 def _chosen(choices: dict[str, Any]) -> dict[str, Any]:
     return {
-        key: next(one for one in values if one != "")
+        key: next(value for value in values if value != "")
         if isinstance(values, list)
         else values
         for key, values in choices.items()
-        if not isinstance(values, list) or any(one != "" for one in values)
+        if not isinstance(values, list) or any(value != "" for value in values)
     }
 
 
@@ -182,15 +182,19 @@ def _java(value: Any, schema: dict[str, Any]) -> str:
         return str(value).lower()
     if isinstance(value, list):
         if schema.get("type") == "Array":  # BFCL leaves quotes around its elements
-            elements = ", ".join(_java(one, schema.get("items", {})) for one in value)
+            elements = ", ".join(
+                _java(element, schema.get("items", {})) for element in value
+            )
             return f"new Object[]{{{elements}}}"
-        inner = ", ".join(_quoted(one, schema.get("items", {})) for one in value)
+        inner = ", ".join(
+            _quoted(element, schema.get("items", {})) for element in value
+        )
         return (
             f"new ArrayList<>(Arrays.asList({inner}))" if value else "new ArrayList<>()"
         )
     if isinstance(value, dict):
         puts = " ".join(
-            f'put("{key}", {_quoted(one, {})});' for key, one in value.items()
+            f'put("{key}", {_quoted(element, {})});' for key, element in value.items()
         )
         return f"new HashMap<>() {{{{ {puts} }}}}"
     if isinstance(value, str):

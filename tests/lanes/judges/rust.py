@@ -57,10 +57,10 @@ def readings(release: Release, chosen: list[Case]) -> Found:
             yield case, runner.run(judge.readings(chat, case, "plain", list(SCHEDULES)))
 
 
-def judged(found: Iterable[tuple[Case, dict[str, Reading]]]) -> dict[str, Any]:
+def judged(readings: Iterable[tuple[Case, dict[str, Reading]]]) -> dict[str, Any]:
     """Return totals of what was read."""
     out = Counter[str]()
-    for case, by_name in found:
+    for case, by_name in readings:
         run = case.run("plain")
         seen = set()
         quoted = False

@@ -22,23 +22,23 @@ def _pinned(name: str) -> str:
     return f"\n{name} {number}: sha256 {digest}\n"
 
 
-def bfcl(found: Iterable[Release]) -> str:
+def bfcl(releases: Iterable[Release]) -> str:
     """BFCL: right entries of the possible ones, stock → patched."""
     whole = {
         "possible": lambda cell: str(cell["possible"]),
         "set apart": lambda cell: str(len(cell["apart"])),
     }
-    table = _judged(BFCL, found, whole)
+    table = _judged(BFCL, releases, whole)
     return table + _pinned("bfcl-eval") if table else f"{results.NOT_RUN}\n"
 
 
-def canitoolcall(found: Iterable[Release]) -> str:
+def canitoolcall(releases: Iterable[Release]) -> str:
     """canitoolcall: right fixtures, stock → patched, and why others differ."""
-    found = list(found)
+    releases = list(releases)
     whole = {"fixtures": lambda cell: str(cell["fixtures"])}
-    if not (table := _judged(CANITOOLCALL, found, whole)):
+    if not (table := _judged(CANITOOLCALL, releases, whole)):
         return f"{results.NOT_RUN}\n"
-    runs = [results.read(CANITOOLCALL.name, release.name) for release in found]
+    runs = [results.read(CANITOOLCALL.name, release.name) for release in releases]
     listed = {one for run in runs for one in run.get("patched", {}).get("wrong", [])}
     text = Path(__file__).with_name("differences.toml").read_text(encoding="utf-8")
     reasons = tomllib.loads(text)
@@ -48,14 +48,14 @@ def canitoolcall(found: Iterable[Release]) -> str:
 
 def _judged(
     lane: Lane,
-    found: Iterable[Release],
+    releases: Iterable[Release],
     whole: dict[str, Callable[[results.Cell], str]],
 ) -> str:
     """Return one row a release: right answers, stock → patched, not streamed and at the
     worst k; what they are of, and the day. Empty if nothing was run.
     """
     rows = []
-    for release in found:
+    for release in releases:
         if cells := results.read(lane.name, release.name):
             one = next(iter(cells.values()))
             rows.append(
@@ -82,10 +82,10 @@ def _worst(cell: results.Cell) -> str:
     return str(min(n for way, n in cell["right"].items() if way != "not streamed"))
 
 
-def rust(found: Iterable[Release]) -> str:
+def rust(releases: Iterable[Release]) -> str:
     """Return the Rust frontend: right messages, and cases that depend on the cut."""
     rows = []
-    for release in found:
+    for release in releases:
         for cell in results.read(RUST.name, release.name).values():
             cases, cut = cell["cases"], cell["burst_dependent"]
             quoted = cell["quoted_executed"]

@@ -71,9 +71,9 @@ def check(pinned: Release, torch: str | None = None) -> list[str]:
         more = {"PYTHONPATH": path, "TRITON_CACHE_DIR": str(triton.with_name("cache"))}
         compiled = run_json(tree, "kernels.worker", name, **more)
         ran = run_json(tree, "kernels.worker", name, TRITON_INTERPRET="1", **more)
-        for found in (compiled, ran):
-            if "wrong" in found:
-                wrong.append(f"{pinned.name} {name}: {found['wrong']}")
+        for outcome in (compiled, ran):
+            if "wrong" in outcome:
+                wrong.append(f"{pinned.name} {name}: {outcome['wrong']}")
         console.note(
             f"{pinned.name} {name}, {triton.name}: {len(compiled.get('sizes', ()))} "
             f"kernels compiled in {compiled['seconds']} s, {ran.get('rows', 0)} rows "
@@ -90,17 +90,17 @@ def _triton(torch: str) -> Path:
             f"nothing says which Triton torch {torch} wants",
             f"put it into {Path(__file__).name}: TRITON",
         )
-    place = paths.build_dir() / "kernels" / f"triton-{version}"
-    with files.lock(place):
-        if not place.is_dir():
+    path = paths.build_dir() / "kernels" / f"triton-{version}"
+    with files.lock(path):
+        if not path.is_dir():
             with (
-                files.atomic_folder(place) as folder,
+                files.atomic_folder(path) as folder,
                 console.step(f"install triton {version}"),
             ):
                 pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps")
                 wanted = ("--target", folder, f"triton=={version}")
                 process.run([*pip, *wanted], prefix="pip")
-    return place
+    return path
 
 
 if __name__ == "__main__":

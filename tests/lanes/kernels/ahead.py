@@ -34,7 +34,9 @@ def launches(
     from triton import JITFunction
 
     kernels = {
-        name: one for name, one in vars(module).items() if isinstance(one, JITFunction)
+        name: function
+        for name, function in vars(module).items()
+        if isinstance(function, JITFunction)
     }
     batch = Batches(module, patched, 0, index, markers)
     with mock.patch.multiple(module, **dict.fromkeys(kernels, mock.DEFAULT)) as stood:
@@ -75,15 +77,15 @@ def compile_all(
         )
         driver.set_active(machine)
         for kernel, given, named in launches(module, patched, index, markers):
-            what = f"{kernel.__name__} {name} {str(index).removeprefix('torch.')}"
+            variant = f"{kernel.__name__} {name} {str(index).removeprefix('torch.')}"
             try:
                 made = kernel.warmup(*given, grid=(1,), **named)
             except Exception as error:
                 raise AssertionError(
-                    f"{what}: {type(error).__name__}: {str(error)[:600]}"
+                    f"{variant}: {type(error).__name__}: {str(error)[:600]}"
                 ) from error
             code = made.asm.get("cubin") or made.asm.get("hsaco")
             if not code:
-                raise AssertionError(f"{what}: no machine code")
-            sizes[what] = len(code)
+                raise AssertionError(f"{variant}: no machine code")
+            sizes[variant] = len(code)
     return sizes

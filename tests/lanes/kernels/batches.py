@@ -163,13 +163,13 @@ class Batches:
             (*end, 13),
             (13,),
         )
-        found: list[int] = []
-        while len(found) < count:
+        lengths: list[int] = []
+        while len(lengths) < count:
             marks = self.random.random() < (0.6 if dense else 0.12)
-            found += (
+            lengths += (
                 self.random.choice(motifs) if marks else (self.random.choice(_WORDS),)
             )
-        return found[:count]
+        return lengths[:count]
 
     def _arrive(self) -> None:
         free = [slot for slot in range(SLOTS) if slot not in self.requests]

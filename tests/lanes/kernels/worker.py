@@ -43,21 +43,21 @@ def main(kind: str, device: str = "") -> None:
     out, patched = os.fdopen(os.dup(1), "w"), kind == "patched"
     os.dup2(2, 1)
     module = imports.budget(built=bool(device))
-    found: dict[str, Any] = {}
+    outcomes: dict[str, Any] = {}
     interpreted = bool(os.environ.get("TRITON_INTERPRET"))
     try:
         if interpreted or device:
-            found["rows"] = run(module, patched)
+            outcomes["rows"] = run(module, patched)
         else:
-            found["sizes"] = ahead.compile_all(module, patched, ahead.TARGETS)
+            outcomes["sizes"] = ahead.compile_all(module, patched, ahead.TARGETS)
     except AssertionError as error:
-        found["wrong"] = str(error)
+        outcomes["wrong"] = str(error)
     if kind == "stock" and interpreted and not device:
         with contextlib.suppress(AssertionError):
             run(module, True)
-            found["wrong"] = "the batches do not tell stock from the series"
-    found["seconds"] = round(time.monotonic() - begun, 1)
-    json.dump(found, out)
+            outcomes["wrong"] = "the batches do not tell stock from the series"
+    outcomes["seconds"] = round(time.monotonic() - begun, 1)
+    json.dump(outcomes, out)
 
 
 if __name__ == "__main__":

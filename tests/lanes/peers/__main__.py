@@ -27,7 +27,7 @@ ENGINES = (*TREES, *PEERS, RUST)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("words", nargs=-1, metavar="[NAME]... [RELEASE]")
+@click.argument("targets", nargs=-1, metavar="[NAME]... [RELEASE]")
 @click.option("--case", "patterns", multiple=True, help="Name, glob or group.")
 @click.option(
     "--frames",
@@ -39,7 +39,7 @@ ENGINES = (*TREES, *PEERS, RUST)
 @click.option("--jobs", default=2, show_default=True, help="Engines at a time.")
 @click.option("--results", "keep", is_flag=True, help="Keep rows in results/peers.")
 def command(
-    words: tuple[str, ...],
+    targets: tuple[str, ...],
     patterns: tuple[str, ...],
     most: int | None,
     reader: Path | None,
@@ -47,8 +47,8 @@ def command(
     keep: bool,
 ) -> int:
     """Ask the engines of NAME, or all, what they read."""
-    engines = [word for word in words if word in ENGINES]
-    other = [word for word in words if word not in engines]
+    engines = [word for word in targets if word in ENGINES]
+    other = [word for word in targets if word not in engines]
     if len(other) > 1:
         raise click.UsageError(f"{other[0]} is none of {', '.join(ENGINES)}")
     if keep and patterns:
@@ -127,10 +127,11 @@ def _frames(
     unreasoned = [finding for finding in findings if not finding.reason]
     print(*unreasoned, sep="\n")
     harms = Counter(finding.harm for finding in unreasoned)
-    said = ", ".join(f"{harm} {harms[harm]}" for harm in check.HARMS if harms[harm])
+    counts = ", ".join(f"{harm} {harms[harm]}" for harm in check.HARMS if harms[harm])
     print(
         f"{len(asked)} frames: {len(findings)} worse than others, "
-        f"{len(findings) - len(unreasoned)} of them for a reason; {said or 'no other'}"
+        f"{len(findings) - len(unreasoned)} of them for a reason; "
+        f"{counts or 'no other'}"
     )
     return bool(unreasoned)
 

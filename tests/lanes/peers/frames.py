@@ -40,10 +40,10 @@ class Finding:
 
     def __str__(self) -> str:
         names, harm = self.others
-        said = f" ({self.reason})" if self.reason else ""
+        reason = f" ({self.reason})" if self.reason else ""
         calls = [f"{call.name} {call.text}" for call in self.ours.calls]
         lines = [
-            f"{self.case.name}: {harm or 'right'} -> {self.harm}{said}",
+            f"{self.case.name}: {harm or 'right'} -> {self.harm}{reason}",
             f"  {', '.join(names)}: "
             + "; ".join(" ".join(call) for call in self.calls),
             f"  ours: {'; '.join(calls) or repr(self.ours.content)}",

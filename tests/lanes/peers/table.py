@@ -42,9 +42,9 @@ def _right(tally: dict[str, int]) -> str:
     return f"{tally.get('right', 0)}/{tally['cases']}" if tally else "–"
 
 
-def table(found: Iterable[Release]) -> str:
+def table(releases: Iterable[Release]) -> str:
     """Return the default release, stock and patched, and the peers beside it."""
-    for release in found:
+    for release in releases:
         if rows := results.read(LANE, release.name):
             lines = [
                 [f"{row['engine']} {row['version']}", *cells(row)]

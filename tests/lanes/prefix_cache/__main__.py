@@ -28,19 +28,19 @@ def command(names: tuple[str, ...], stock: bool, seeds: int, keep: bool) -> None
     failed = []
     for name in (release.load(each).name for each in names):
         for kind in results.KINDS[: 1 if stock else None]:
-            found = schedules(name, kind, seeds)
-            for shape, modes in found["shapes"].items():
+            rows = schedules(name, kind, seeds)
+            for shape, modes in rows["shapes"].items():
                 for mode, by_k in modes.items():
-                    said = (f"k={k}: {table.words(one)}" for k, one in by_k.items())
-                    print(f"{name} {kind}, {shape}, async {mode}:", ", ".join(said))
+                    lines = (f"k={k}: {table.words(row)}" for k, row in by_k.items())
+                    print(f"{name} {kind}, {shape}, async {mode}:", ", ".join(lines))
                     wrong = [
-                        line for one in by_k.values() for line in one.get("first", ())
+                        line for row in by_k.values() for line in row.get("first", ())
                     ]
                     print(*(f"  {line}" for line in wrong), sep="\n", end="")
                     failed += [f"{name} {line}" for line in wrong if kind == "patched"]
-            print(f"{name} {kind}, 30 turns from the cache: {found['turns']}")
+            print(f"{name} {kind}, 30 turns from the cache: {rows['turns']}")
             if keep:
-                results.keep(table.LANE, SUITE_VERSION, name, kind, found)
+                results.keep(table.LANE, SUITE_VERSION, name, kind, rows)
     if failed:
         raise PatchsetError("\n  ".join(["wrong prefixes:", *failed]))
 
@@ -57,8 +57,8 @@ def schedules(name: str, kind: str, seeds: int) -> dict[str, Any]:
         raise UsageError(
             f"there is no {kind} tree of {name}", f"nox -s apply -- {name} makes it"
         )
-    found: dict[str, Any] = run_json(tree, "prefix_cache.schedules", str(seeds))
-    return found
+    rows: dict[str, Any] = run_json(tree, "prefix_cache.schedules", str(seeds))
+    return rows
 
 
 if __name__ == "__main__":

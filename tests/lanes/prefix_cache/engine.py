@@ -43,28 +43,46 @@ from prefix_cache.runners import source
 ATTENTION, MAMBA, DRAFTER = 0, 1, 2
 #: Few words, so that histories meet again after they have parted.
 VOCABULARY = 3
+
+
+def has(text: str, *forms: str) -> bool:
+    """Return whether a release's source has the first form of a fact, not another.
+
+    Raises:
+        LookupError: It has none, so that the fact must be looked up again.
+    """
+    for form in forms:
+        if form in text:
+            return form == forms[0]
+    raise LookupError(f"the release's source has none of {', '.join(forms)}")
+
+
 #: Where a release's worker keeps the running state: in the block of the step's last
 #: token, or (v0.16.0) in the last of the table before those for drafts.
-STATE_FOLLOWS_TOKENS = "req_state.num_computed_tokens + num_scheduled_tokens" in source(
-    "v1/worker/mamba_utils.py"
+STATE_FOLLOWS_TOKENS = has(
+    source("v1/worker/mamba_utils.py"),
+    "req_state.num_computed_tokens + num_scheduled_tokens",
+    "curr_state_idx = num_blocks - 1 - num_speculative_blocks",
 )
 #: v0.16.0 does not start with prefix caching of these models beside MTP, and switches
 #: async scheduling off.
-NO_DRAFTS = "assert not vllm_config.speculative_config" in source(
-    "model_executor/models/config.py"
-)
-NOT_AHEAD = "prefix caching for Mamba models and will be disabled" in source(
-    "config/vllm.py"
+NO_DRAFTS = has(
+    source("model_executor/models/config.py"),
+    "assert not vllm_config.speculative_config",
+    "Chunked prefill is required",
 )
 #: Where a scheduler is told that another data parallel rank decodes.
 GATES = "throttle_prefills" in inspect.signature(Scheduler.schedule).parameters
 #: How a release plans several block sizes.
-PLANS = "def resolve_kv_cache_block_sizes" in source("v1/core/kv_cache_utils.py")
+PLANS = has(
+    source("v1/engine/core.py"),
+    "resolve_kv_cache_block_sizes",
+    "scheduler_block_size = (",
+)
+_GROUPS = source("v1/core/kv_cache_utils.py") + source("v1/core/kv_cache_planning.py")
 #: It tells which group holds MTP's layer; others take every group for one.
-KNOWS_MTP = any(
-    word in source(f"v1/core/{name}.py")
-    for word in ("use_trailing_layer_fallback", "draft_layer_names")
-    for name in ("kv_cache_utils", "kv_cache_planning")
+KNOWS_MTP = "use_trailing_layer_fallback" in _GROUPS or (
+    PLANS and has(_GROUPS, "draft_layer_names", "_annotate_eagle_groups")
 )
 
 
@@ -120,7 +138,7 @@ class Setting:
             and "prefix_match_unit" not in settings.CacheConfig.__annotations__
         ):
             return False
-        if (NO_DRAFTS and self.mtp) or (NOT_AHEAD and self.ahead):
+        if NO_DRAFTS and (self.mtp or self.ahead):
             return False
         try:
             _scheduler(self)
@@ -156,10 +174,10 @@ class Past:
 
     def of(self, tokens: Sequence[int]) -> list[int]:
         """The prefixes of a text: of no token, of the first, and so on."""
-        found = [0]
+        lengths = [0]
         for token in tokens:
-            found.append(self.after(found[-1], token))
-        return found
+            lengths.append(self.after(lengths[-1], token))
+        return lengths
 
 
 def next_token(past: int) -> int:
@@ -276,14 +294,14 @@ class Engine:
             WrongCache: they differ, or there are fewer or more than were asked for.
         """
         request = self.requests[name]
-        said = list(request.output_token_ids)
+        answer = list(request.output_token_ids)
         past = self.past.of(request.all_token_ids)[request.num_prompt_tokens :]
-        for number, (before, token) in enumerate(zip(past, said, strict=False)):
+        for number, (before, token) in enumerate(zip(past, answer, strict=False)):
             if token != next_token(before):
                 raise WrongCache(f"{name}: token {number} is not that of k = 0")
-        if len(said) != request.max_tokens:
+        if len(answer) != request.max_tokens:
             raise WrongCache(
-                f"{name}: {len(said)} tokens, {request.max_tokens} were asked for"
+                f"{name}: {len(answer)} tokens, {request.max_tokens} were asked for"
             )
 
     def step(self, accepted: int) -> None:
@@ -472,8 +490,8 @@ class Engine:
                 end = min(start + size, own.computed)
                 held = self.attention.get(own.blocks[group][start // size], [])
                 first = max(start, begin)
-                found = held[first - start : end - start]
-                if found != own.past[first + 1 : end + 1]:
+                tokens = held[first - start : end - start]
+                if tokens != own.past[first + 1 : end + 1]:
                     whose = "the drafter's attention" if group else "attention"
                     raise WrongCache(
                         f"{name}: {whose} at {first} to {end} of {own.computed} "
@@ -694,14 +712,15 @@ def _scheduler(setting: Setting) -> Scheduler:
 
 
 def _defaults(kind: Any) -> dict[str, Any]:
-    found = {}
+    values = {}
     for entry in dataclasses.fields(kind):
         # pydantic's own Field stands where the default does.
-        field = entry.default if hasattr(entry.default, "default_factory") else entry
-        found[entry.name] = field.default
+        default: Any = entry.default
+        field = default if hasattr(default, "default_factory") else entry
+        values[entry.name] = field.default
         if callable(field.default_factory):
             try:
-                found[entry.name] = field.default_factory()
+                values[entry.name] = field.default_factory()
             except RuntimeError:  # the device, where there is none
-                found[entry.name] = None
-    return found
+                values[entry.name] = None
+    return values

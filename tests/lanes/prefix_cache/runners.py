@@ -17,8 +17,8 @@ import vllm
 
 def source(name: str) -> str:
     """A file of the release, by its path below ``vllm``; empty if it is not there."""
-    place = Path(vllm.__path__[0], name)
-    return place.read_text(encoding="utf-8") if place.is_file() else ""
+    path = Path(vllm.__path__[0], name)
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 _V1 = source("v1/worker/gpu_model_runner.py")
@@ -100,13 +100,15 @@ def drafts_of_rows(drafts: list[int], k: int = 3) -> list[int]:
         max_query_len=None,
         idx_mapping=torch.arange(rows),
     )
-    told: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     none = SimpleNamespace(value=0)
     with mock.patch.object(
-        mamba_hybrid, "build_attn_metadata", side_effect=lambda **all: told.update(all)
+        mamba_hybrid,
+        "build_attn_metadata",
+        side_effect=lambda **all: arguments.update(all),
     ):
         model.prepare_attn(batch, none, (), torch.zeros(1), [], None)
-    found = told["model_specific_attn_metadata"].num_decode_draft_tokens_cpu
+    found = arguments["model_specific_attn_metadata"].num_decode_draft_tokens_cpu
     return [int(number) for number in found[:rows]]
 
 

@@ -107,8 +107,8 @@ def judge(shape: str, mode: str, k: int, seeds: int) -> dict[str, Any]:
                 hit += engine.hit_tokens
                 prompts += engine.prompt_tokens
     share = round(hit / max(prompts, 1), 2)
-    found = {"runs": runs, "wrong": len(wrong), "hit": share, "first": wrong[:1]}
-    return found | ({"stopped": stopped} if stopped else {})
+    row = {"runs": runs, "wrong": len(wrong), "hit": share, "first": wrong[:1]}
+    return row | ({"stopped": stopped} if stopped else {})
 
 
 def turns(k: int, count: int = 30) -> float | None:
@@ -117,34 +117,34 @@ def turns(k: int, count: int = 30) -> float | None:
     """
     pick = random.Random(1)
     engine = Engine(Setting(k, BLOCK, 2000, 8 * BLOCK, ahead=True, longest=4096))
-    said = [pick.randrange(3) for _ in range(10 * BLOCK)]
+    history = [pick.randrange(3) for _ in range(10 * BLOCK)]
     for _ in range(count):
-        name = engine.add(said, 20)
+        name = engine.add(history, 20)
         try:
             engine.finish(k // 2)
         except WrongCache:
             return None
         answer = [pick.randrange(3) for _ in range(pick.randrange(5, 5 * BLOCK))]
-        said = [*engine.requests[name].all_token_ids, *answer]
+        history = [*engine.requests[name].all_token_ids, *answer]
     return round(engine.hit_tokens / engine.prompt_tokens, 2)
 
 
-def main(*words: str) -> None:
+def main(*arguments: str) -> None:
     """All schedules, or the one that is named."""
-    if len(words) > 1:
-        shape, mode, k, cache, seed = words
+    if len(arguments) > 1:
+        shape, mode, k, cache, seed = arguments
         run(int(seed), setting(shape, mode, int(k), int(cache)))
         return print("right")
-    found = {}
+    rows = {}
     for shape, given in SHAPES.items():
         own = bool(given.get("drafter"))
         depths = (*KS[1:], DEEP) if own else KS
-        found[shape] = {
-            mode: {str(k): judge(shape, mode, k, int(words[0])) for k in depths}
+        rows[shape] = {
+            mode: {str(k): judge(shape, mode, k, int(arguments[0])) for k in depths}
             for mode in MODES
         }
     said = {str(k): turns(k) for k in (0, 3)}
-    print(json.dumps({"shapes": found, "turns": said}))
+    print(json.dumps({"shapes": rows, "turns": said}))
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from prefix_cache import SUITE_VERSION
 LANE = "prefix_cache"
 
 
-def table(found: Iterable[Release]) -> str:
+def table(releases: Iterable[Release]) -> str:
     """One row a release: its schedules with MTP, and with each kind of drafter."""
     rows = []
-    for release in found:
+    for release in releases:
         run = results.read(LANE, release.name)
         cells = {
             kind: run[kind]
@@ -42,21 +42,21 @@ def total(cell: results.Cell, drafter: bool) -> results.Cell:
     for shape, modes in cell["shapes"].items():
         if shape.startswith("drafter") == drafter:
             for by_k in modes.values():
-                for one in by_k.values():
-                    ended = {n: one.get(n, 0) for n in ("runs", "wrong", "stopped")}
+                for row in by_k.values():
+                    ended = {n: row.get(n, 0) for n in ("runs", "wrong", "stopped")}
                     sums.update(ended)
     return dict(sums)
 
 
-def words(found: results.Cell) -> str:
+def words(row: results.Cell) -> str:
     """Wrong schedules of all; those that vLLM itself ended are named."""
-    if not found:
+    if not row:
         return results.NOT_RUN
-    if not found["runs"]:
+    if not row["runs"]:
         return "not supported"
-    stopped = f", {found['stopped']} stopped" if found.get("stopped") else ""
-    share = f", {found['hit']:.0%}" if "hit" in found else ""
-    return f"{found['wrong']}/{found['runs']}{share}{stopped}"
+    stopped = f", {row['stopped']} stopped" if row.get("stopped") else ""
+    share = f", {row['hit']:.0%}" if "hit" in row else ""
+    return f"{row['wrong']}/{row['runs']}{share}{stopped}"
 
 
 def _turns(cell: results.Cell) -> str:

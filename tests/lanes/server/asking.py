@@ -88,7 +88,7 @@ def verdicts(answers: Iterable[Answer]) -> list[Verdict]:
     Kinds: *form*, right, and wrong in its form alone; *request*, refused or dropped;
     *model*, other tokens than learnt; *parser*, the same tokens, a wrong message.
     """
-    found = []
+    faults = []
     for answer in answers:
         question = answer.question
         wrong = check.problems(answer.reading, question.run.expected)
@@ -99,17 +99,17 @@ def verdicts(answers: Iterable[Answer]) -> list[Verdict]:
         else:
             kind = "parser" if answer.tokens == question.tokens else "model"
         why = [f"{harm}: {text}" for harm, text in wrong]
-        found.append({"kind": kind, "what": str(question), "why": why})
-    return found
+        faults.append({"kind": kind, "what": str(question), "why": why})
+    return faults
 
 
 def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return a receipt's counts, with some answers of each kind that are not right."""
-    kinds = Counter(one["kind"] for one in verdicts)
+    kinds = Counter(fault["kind"] for fault in verdicts)
     shown = [
-        one | {"why": one["why"][:_REASONS]}
+        fault | {"why": fault["why"][:_REASONS]}
         for kind in sorted(set(kinds) - {"right"})
-        for one in [each for each in verdicts if each["kind"] == kind][:_SHOWN]
+        for fault in [each for each in verdicts if each["kind"] == kind][:_SHOWN]
     ]
     return {
         "requests": len(verdicts),

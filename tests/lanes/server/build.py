@@ -55,15 +55,15 @@ def file(release: str) -> Path:
 
 def write(patched: PatchedRelease) -> Path:
     """Write the file; the same bytes from the same commit, series and checkpoint."""
-    place = file(patched.pin.name)
-    with files.lock(place), files.atomic_file(place) as unfinished:
+    path = file(patched.pin.name)
+    with files.lock(path), files.atomic_file(path) as unfinished:
         with zipfile.ZipFile(unfinished, "w") as archive:
             for name, content in sorted(_members(patched)):
                 # Of 1980, by default: the same bytes are wanted from any clone.
                 archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
         if (size := unfinished.stat().st_size) > MOST_BYTES:
-            raise PatchsetError(f"{place.name} has {size} bytes; {MOST_BYTES} may be")
-    return place
+            raise PatchsetError(f"{path.name} has {size} bytes; {MOST_BYTES} may be")
+    return path
 
 
 def _members(patched: PatchedRelease) -> Iterator[tuple[str, bytes]]:
@@ -75,15 +75,15 @@ def _members(patched: PatchedRelease) -> Iterator[tuple[str, bytes]]:
         (Path(files.__file__).parent, _TOOL, "patchset/"),
     ):
         for pattern in patterns:
-            for place in folder.glob(pattern):
-                yield below + place.relative_to(folder).as_posix(), place.read_bytes()
+            for path in folder.glob(pattern):
+                yield below + path.relative_to(folder).as_posix(), path.read_bytes()
     for change in patched.changes:
         if inside_wheel(change.path) and change.content is not None:
             yield f"patched/{change.path}", change.content
     model = small.checkpoint()
-    for place in model.iterdir():
-        yield f"checkpoint/{place.name}", place.read_bytes()
-    said = {
+    for path in model.iterdir():
+        yield f"checkpoint/{path.name}", path.read_bytes()
+    receipt = {
         "release": pin.name,
         "version": pin.version,
         "image": pin.image,
@@ -92,7 +92,7 @@ def _members(patched: PatchedRelease) -> Iterator[tuple[str, bytes]]:
         "checkpoint": files.sha256_file(model / "model.safetensors"),
         "files": sums(patched),
     }
-    yield "receipt.json", json.dumps(said, indent=1, sort_keys=True).encode()
+    yield "receipt.json", json.dumps(receipt, indent=1, sort_keys=True).encode()
 
 
 def sums(patched: PatchedRelease) -> overlay.Sums:

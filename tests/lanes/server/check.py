@@ -71,22 +71,22 @@ def keep(receipt: report.Receipt) -> Path:
     """Keep a checked receipt, in place of one of the same GPU and release."""
     where = (receipt["machine"]["gpus"] or ["CPU"])[0].partition(",")[0]
     name = "".join(c if c.isalnum() else "-" for c in where.lower()).strip("-")
-    place = results.file("receipts", f"{receipt['release']}-{name}")
-    files.write_text(place, json.dumps(receipt, indent=1) + "\n")
-    return place
+    path = results.file("receipts", f"{receipt['release']}-{name}")
+    files.write_text(path, json.dumps(receipt, indent=1) + "\n")
+    return path
 
 
 def kept(release: Release) -> Iterator[report.Receipt]:
     """Yield the receipts of a release that are kept."""
     every = results.file("receipts", f"{release.name}-*")
-    for place in sorted(every.parent.glob(every.name)):
-        yield json.loads(place.read_text(encoding="utf-8"))
+    for path in sorted(every.parent.glob(every.name)):
+        yield json.loads(path.read_text(encoding="utf-8"))
 
 
-def table(found: Iterable[Release], target: str) -> str:
+def table(releases: Iterable[Release], target: str) -> str:
     """Return the receipts of CPUs or GPUs, the newest release first."""
     rows = []
-    for release in found:
+    for release in releases:
         for receipt in kept(release):
             if receipt["target"] == target:
                 gpus = receipt["machine"]["gpus"]

@@ -65,11 +65,11 @@ def requirements(wheel: Path) -> list[str]:
 def cpu_index() -> list[str]:
     """Return pip's words for PyTorch's own index of CPU builds, if it answers."""
     try:
-        place = f"{TORCH_INDEX}/torch/"
-        httpx.head(place, timeout=10, follow_redirects=True).raise_for_status()
+        url = f"{TORCH_INDEX}/torch/"
+        httpx.head(url, timeout=10, follow_redirects=True).raise_for_status()
     except httpx.HTTPError:
-        said = "without the CPU build of torch the CUDA build comes, gigabytes more"
-        console.note(f"  {TORCH_INDEX} does not answer; {said}")
+        need = "without the CPU build of torch the CUDA build comes, gigabytes more"
+        console.note(f"  {TORCH_INDEX} does not answer; {need}")
         return []
     return ["--extra-index-url", TORCH_INDEX]
 

@@ -158,7 +158,7 @@ class Receipt(_Part):
 
     @model_validator(mode="after")
     def _one_row_each(self) -> "Receipt":
-        rows = [(one.variant, one.cell, one.mtp) for one in self.servers]
+        rows = [(server.variant, server.cell, server.mtp) for server in self.servers]
         if len(set(rows)) != len(rows):
             raise ValueError("a server is there twice")
         return self

@@ -49,8 +49,8 @@ def vllm(version: str, image: str) -> tuple[Path, str]:
 def versions() -> dict[str, str]:
     """Return the versions of the installed distributions that matter."""
     names = {*_BUILDS, "torch", "triton", "flashinfer-python"}
-    found = importlib.metadata.distributions()
-    return {each.name: each.version for each in found if each.name in names}
+    distributions = importlib.metadata.distributions()
+    return {each.name: each.version for each in distributions if each.name in names}
 
 
 def gpus() -> dict[str, Any]:
@@ -71,17 +71,17 @@ def gpus() -> dict[str, Any]:
             "nvidia-smi on the host shows its GPUs, and the driver with its CUDA; in "
             "Docker, --gpus all and the NVIDIA Container Toolkit show them to vLLM",
         )
-    said: dict[str, Any] = json.loads(asked.stdout.splitlines()[-1])
-    for name, _, sm in said["gpus"]:
-        if said["cuda"] and sm < LEAST_SM:
+    devices: dict[str, Any] = json.loads(asked.stdout.splitlines()[-1])
+    for name, _, sm in devices["gpus"]:
+        if devices["cuda"] and sm < LEAST_SM:
             raise PatchsetError(
                 f"{name} is sm_{sm}, and vLLM's wheels begin with sm_{LEAST_SM}",
                 "choose another card with CUDA_VISIBLE_DEVICES",
             )
-    said["gpus"] = [
-        f"{n}, {size / 2**30:.0f} GiB, sm_{sm}" for n, size, sm in said["gpus"]
+    devices["gpus"] = [
+        f"{n}, {size / 2**30:.0f} GiB, sm_{sm}" for n, size, sm in devices["gpus"]
     ]
-    return said
+    return devices
 
 
 def described() -> dict[str, Any]:

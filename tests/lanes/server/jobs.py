@@ -74,7 +74,7 @@ class Servers:
         command = (sys.executable, "-m", vllm_serve.VLLM)
         if self.target == "cpu":
             return vllm_serve.on_cpu(*command, path=tree)
-        words = (*CELLS[job.cell], *(_REAL if self.model else _SMALL), *self.extra)
+        arguments = (*CELLS[job.cell], *(_REAL if self.model else _SMALL), *self.extra)
         # What one has compiled serves the next; two at a time write no common cache.
         cache = job.variant if self.at_once == 1 else str(job)
         variables = {
@@ -82,17 +82,17 @@ class Servers:
             "VLLM_CACHE_ROOT": str(self.scratch / "cache" / cache),
             "HF_HUB_OFFLINE": "0" if self.model else "1",
         }
-        return vllm_serve.Serving(command, words, variables)
+        return vllm_serve.Serving(command, arguments, variables)
 
     def result(self, job: Job) -> dict[str, Any]:
         """Return what came out of one server, or of the two of a recall."""
         begun = time.monotonic()
         if job.cell == RECALL:
-            found = self._recalled(job)
+            row = self._recalled(job)
         else:
             with self._running(job) as running:
-                found = asyncio.run(self._judged(running))
-        return {**vars(job), **found, "seconds": round(time.monotonic() - begun)}
+                row = asyncio.run(self._judged(running))
+        return {**vars(job), **row, "seconds": round(time.monotonic() - begun)}
 
     def _running(self, job: Job) -> AbstractContextManager[vllm_serve.Server]:
         model = self.model or CONTENT / "checkpoint"
@@ -147,7 +147,7 @@ class Servers:
         """Return what the series' Triton kernels do: on the GPU, or interpreted on a
         CPU.
         """
-        words = [sys.executable, "-m", "kernels.worker", variant, self.target]
+        command = [sys.executable, "-m", "kernels.worker", variant, self.target]
         path = os.pathsep.join([str(self.scratch / variant), str(CONTENT)])
         variables = os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
         if self.target == "cpu":
@@ -155,10 +155,10 @@ class Servers:
                 "TRITON_INTERPRET": "1"
             }
         done = subprocess.run(
-            words, capture_output=True, text=True, env=variables, check=False
+            command, capture_output=True, text=True, env=variables, check=False
         )
         try:
-            said = json.loads(done.stdout)
+            report = json.loads(done.stdout)
         except ValueError:
             return f"failed: {done.stderr.strip()[-300:]}"
-        return str(said.get("wrong") or f"right, {said['rows']} rows")
+        return str(report.get("wrong") or f"right, {report['rows']} rows")

@@ -23,8 +23,8 @@ def checkpoint() -> Path:
     """
     made = json.loads((FOLDER / MADE).read_text(encoding="utf-8"))
     for name, sha256 in made["sha256"].items():
-        place = FOLDER / name
-        if not place.is_file() or files.sha256_file(place) != sha256:
+        path = FOLDER / name
+        if not path.is_file() or files.sha256_file(path) != sha256:
             raise PatchsetError(
                 f"the small model's {name} is not the one that was shipped",
                 f"git checkout {FOLDER.name}, or {_AGAIN}",
@@ -51,11 +51,11 @@ def teach() -> None:
         files.lock(FOLDER),
         files.atomic_folder(FOLDER) as folder,
     ):
-        words = [str(python), "-m", "server.training", str(folder)]
+        command = [str(python), "-m", "server.training", str(folder)]
         # The training needs the lanes and the shim alone.
         shim = vllm_serve.on_cpu(path=str(Path(__file__).parents[1])).variables
         quiet = {"OMP_WAIT_POLICY": "passive", "HF_HUB_OFFLINE": "1"}
-        process.run(words, prefix="model", env=os.environ | shim | quiet)
+        process.run(command, prefix="model", env=os.environ | shim | quiet)
     after = answers(FOLDER)
     same = sum(before.get(key) == tokens for key, tokens in after.items())
     console.result(f"{FOLDER}: {len(after)} answers, {same} of them as before")

@@ -24,10 +24,10 @@ def questions() -> list[Question]:
     answer.
     """
     file = Path(__file__).parent / "prompts.json"
-    said = json.loads(file.read_text(encoding="utf-8"))
+    document = json.loads(file.read_text(encoding="utf-8"))
     asked: list[Question] = []
-    for prompt in said["prompts"]:
-        tools = [Tool(name=n, parameters=said["tools"][n]) for n in prompt["tools"]]
+    for prompt in document["prompts"]:
+        tools = [Tool(name=n, parameters=document["tools"][n]) for n in prompt["tools"]]
         user = [{"role": "user", "content": prompt["user"]}]
         case = Case.model_construct(
             name=prompt["id"],
@@ -45,7 +45,7 @@ def questions() -> list[Question]:
 def verdicts(answers: Sequence[Answer]) -> list[Verdict]:
     """Return a verdict on each; those of equal tokens are compared with the first."""
     first: dict[tuple[str, tuple[int, ...]], Reading] = {}
-    found = []
+    faults = []
     for answer in answers:
         reading, question = answer.reading, answer.question
         cut = reading.finish == "length"
@@ -59,5 +59,5 @@ def verdicts(answers: Sequence[Answer]) -> list[Verdict]:
             if check.same(reading, other):
                 why.append("another message was made of the same tokens")
         kind = "right" if not why else "parser" if answer.id else "request"
-        found.append({"kind": kind, "what": str(question), "why": why})
-    return found
+        faults.append({"kind": kind, "what": str(question), "why": why})
+    return faults

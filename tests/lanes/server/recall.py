@@ -89,12 +89,12 @@ def _notes(random: Random, facts: dict[str, str], words: tuple[int, int]) -> str
         noun = [random.choice(_NOUNS.split()) for _ in range(2)]
         adjective = [random.choice(_ADJECTIVES.split()) for _ in range(2)]
         verb = random.choice(_VERBS.split())
-        said = f"The {adjective[0]} {noun[0]} {verb} the {adjective[1]} {noun[1]}."
-        sentences.append(said)
-        count += len(said.split())
-    places = sorted(random.sample(range(len(sentences)), len(facts)), reverse=True)
-    for place, (name, code) in zip(places, reversed(facts.items()), strict=True):
-        sentences.insert(place, f"The code of {name} is {code}.")
+        sentence = f"The {adjective[0]} {noun[0]} {verb} the {adjective[1]} {noun[1]}."
+        sentences.append(sentence)
+        count += len(sentence.split())
+    positions = sorted(random.sample(range(len(sentences)), len(facts)), reverse=True)
+    for position, (name, code) in zip(positions, reversed(facts.items()), strict=True):
+        sentences.insert(position, f"The code of {name} is {code}.")
     return " ".join(sentences)
 
 

@@ -156,10 +156,10 @@ def _run(
             "name real weights with --model",
         )
     installed, target = host.vllm(version, said["image"])
-    found = host.gpus() if target == "cuda" else host.NO_GPUS
+    gpus = host.gpus() if target == "cuda" else host.NO_GPUS
     from_hub = model and not Path(model).is_dir()
     files.need_space({scratch: _DISK_WEIGHTS if from_hub else _DISK})
-    console.note(f"vLLM {version} on {', '.join(found['gpus']) or 'the CPU'}")
+    console.note(f"vLLM {version} on {', '.join(gpus['gpus']) or 'the CPU'}")
     for variant in VARIANTS:
         patched = CONTENT / "patched" if variant == "patched" else None
         overlay.make(scratch / variant, installed, said["files"], patched)
@@ -175,7 +175,7 @@ def _run(
         "model": Path(model).name if model else f"small, {said['checkpoint'][:12]}",
         "arguments": list(given["extra"]),
         "at_once": given["at_once"],
-        "machine": found | host.described(),
+        "machine": gpus | host.described(),
         "files": {
             path: overlay.sha256(scratch / "patched" / path) for path in said["files"]
         },
@@ -210,11 +210,11 @@ def _run(
 def _kept(file: Path, key: str) -> dict[str, Any]:
     """Return the results of an earlier run of the same receipt, by job."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    found = []
+    kept = []
     for line in lines:
         with contextlib.suppress(ValueError):  # one that a kill has cut
-            found.append(json.loads(line))
-    return {line["job"]: line["result"] for line in found if line["key"] == key}
+            kept.append(json.loads(line))
+    return {line["job"]: line["result"] for line in kept if line["key"] == key}
 
 
 def serve(
@@ -239,7 +239,7 @@ def serve(
     def run(number: int, name: str, job: Job) -> None:
         with lock:
             # No server is begun with less time than the slowest took.
-            slowest = max([one["seconds"] for one in results.values()], default=0)
+            slowest = max([row["seconds"] for row in results.values()], default=0)
             todo = len(wanted) - len(results) - len(failures)
         begun = time.monotonic()
         if servers.group.stopped or begun + slowest > end:
@@ -248,7 +248,7 @@ def serve(
         left = console.duration(min(end - begun, rest))
         console.note(f"[{number} of {len(jobs)}] {name}; at most {left} left")
         try:
-            one = servers.result(job)
+            row = servers.result(job)
         except PatchsetError as error:
             if servers.group.stopped:
                 return
@@ -257,10 +257,10 @@ def serve(
                 failures[name] = f"{error.message}: {(error.hint or '')[-1500:]}"
                 so_far(results, failures)
             return
-        console.note(f"  {name}: {one['right']} of {one['requests']} right")
+        console.note(f"  {name}: {row['right']} of {row['requests']} right")
         with lock, file.open("a", encoding="utf-8") as lines:
-            results[name] = one
-            print(json.dumps({"key": key, "job": name, "result": one}), file=lines)
+            results[name] = row
+            print(json.dumps({"key": key, "job": name, "result": row}), file=lines)
             so_far(results, failures)
 
     with ThreadPoolExecutor(servers.at_once) as pool:

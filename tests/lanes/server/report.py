@@ -68,21 +68,21 @@ def text(receipt: Receipt, *folders: Path) -> str:
 
 def faults(receipt: Receipt) -> str:
     """Return what is wrong, in one line; empty if all that was run is right."""
-    found = [f"{job} failed: {why[-200:]}" for job, why in receipt["failures"].items()]
+    lines = [f"{job} failed: {why[-200:]}" for job, why in receipt["failures"].items()]
     for one in receipt["servers"]:
         name = f"{one['variant']} {one['cell']} k={one['mtp']}"
         if one["variant"] == "patched" and one["right"] < one["requests"]:
-            found.append(f"{name}: {one['right']} of {one['requests']} right")
+            lines.append(f"{name}: {one['right']} of {one['requests']} right")
         if one["variant"] == "patched" and (form := one["by_kind"].get("form")):
-            found.append(f"{name}: {form} right and wrong in form")
-        found += [f"{name}: {complaint}" for complaint in one["complaints"]]
+            lines.append(f"{name}: {form} right and wrong in form")
+        lines += [f"{name}: {complaint}" for complaint in one["complaints"]]
     for one in receipt.get("recall", []):
         if one["variant"] == "patched":
-            found += [f"patched prefix caching, {why}" for why in one["complaints"]]
+            lines += [f"patched prefix caching, {why}" for why in one["complaints"]]
     for name, said in receipt["kernels"].items():
         if not said.startswith("right"):
-            found.append(f"kernels, {name}: {said}")
-    return "; ".join(found)
+            lines.append(f"kernels, {name}: {said}")
+    return "; ".join(lines)
 
 
 def table(receipt: Receipt) -> str:
@@ -111,9 +111,9 @@ def table(receipt: Receipt) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _recalled(found: Sequence[dict[str, Any]]) -> list[str]:
+def _recalled(results: Sequence[dict[str, Any]]) -> list[str]:
     """Return a table of what came back from the prefix cache, if it was asked."""
-    if not found:
+    if not results:
         return []
     head = (
         "prefix caching",
@@ -130,21 +130,23 @@ def _recalled(found: Sequence[dict[str, Any]]) -> list[str]:
             str(one["foreign"]),
             f"{recall_share(one):.0%} of {one['queries']} tokens",
         ]
-        for each in found
+        for each in results
         for one in each["rounds"]
     ]
     table = [list(head), ["---"] * len(head), *rows]
-    caches = [f"{k} {v}" for k, v in found[0]["cache"].items()]
+    caches = [f"{k} {v}" for k, v in results[0]["cache"].items()]
     sizes = [
-        size for one in found[0]["rounds"] for size in (one["shortest"], one["longest"])
+        size
+        for one in results[0]["rounds"]
+        for size in (one["shortest"], one["longest"])
     ]
     said = f"Prompts of {min(sizes)} to {max(sizes)} tokens; {', '.join(caches)}."
     return ["", *(f"| {' | '.join(row)} |" for row in table), "", said]
 
 
-def recall_share(one: dict[str, Any]) -> float:
+def recall_share(result: dict[str, Any]) -> float:
     """Return the share of prompts' tokens that a round found in the prefix cache."""
-    return float(one["hits"] / max(one["queries"], 1))
+    return float(result["hits"] / max(result["queries"], 1))
 
 
 def _shared(receipt: Receipt) -> list[str]:

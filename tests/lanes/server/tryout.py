@@ -99,9 +99,9 @@ def ask(running: vllm_serve.Server, asked: Question) -> bytes:
 def wait(running: vllm_serve.Server, asked: Question) -> None:
     """Say how to ask a server, and wait until it ends or is interrupted."""
     header = "Content-Type: application/json"
-    words = ["curl", running.url + chat.PATH, "--header", header]
-    words += ["--data", json.dumps(asked.body())]
-    console.result("", f"It serves until Ctrl-C. Ask it:\n{shlex.join(words)}")
+    command = ["curl", running.url + chat.PATH, "--header", header]
+    command += ["--data", json.dumps(asked.body())]
+    console.result("", f"It serves until Ctrl-C. Ask it:\n{shlex.join(command)}")
     console.result(f"nox -s probe -- {running.url}")
     with contextlib.suppress(KeyboardInterrupt):
         running.process.wait()

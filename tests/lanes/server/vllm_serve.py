@@ -126,16 +126,16 @@ class Server:
 
     async def tapped(self, ids: set[str]) -> dict[str, tuple[int, ...]]:
         """Return the tokens of responses by id, as far as the tap sees them soon."""
-        found: dict[str, tuple[int, ...]] = {}
+        outputs: dict[str, tuple[int, ...]] = {}
         for _ in range(50):
             text = self.tap.read_text("utf-8") if self.tap.is_file() else ""
             for line in map(json.loads, text.splitlines()):
                 # A completion's first choice has an id of its own.
-                found[line["id"].removesuffix("_0")] = tuple(line["tokens"])
-            if ids <= set(found):
+                outputs[line["id"].removesuffix("_0")] = tuple(line["tokens"])
+            if ids <= set(outputs):
                 break
             await asyncio.sleep(0.1)
-        return found
+        return outputs
 
     def _lines(self) -> list[str]:
         return self.log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -146,7 +146,7 @@ class Server:
         The last line of a log without a traceback.
         """
         lines = [line.strip() for line in self._lines()]
-        raised = [found[1] for line in lines if (found := _RAISED.search(line))]
+        raised = [match[1] for line in lines if (match := _RAISED.search(line))]
         return next(iter([*raised, *filter(None, lines[::-1])]), "it said nothing")
 
     def where_to_look(self) -> str:

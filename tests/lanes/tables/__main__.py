@@ -45,12 +45,12 @@ HARMS = {
 }
 
 
-def summary_table(found: list[Release]) -> str:
+def summary_table(releases: list[Release]) -> str:
     """Return what a user feels of a release of each kind, stock → patched; below, the
     oldest day of these figures, and what has changed since.
     """
     rows, runs = [], []
-    for release in found:
+    for release in releases:
         if release.name in SUMMARY:
             harms = [
                 " → ".join(
@@ -116,19 +116,19 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
 }
 
 
-def page(found: list[Release]) -> str:
+def page(releases: list[Release]) -> str:
     """Return all tables, each below its heading."""
     parts = [
         "# Tables\n\nMade by `nox -s tables`; [results](results.md) explains them.\n"
     ]
-    parts += (f"## {name}\n\n{make(found)}" for name, make in TABLES.items())
+    parts += (f"## {name}\n\n{make(releases)}" for name, make in TABLES.items())
     return "\n".join(parts)
 
 
-def readme(found: list[Release]) -> str:
+def readme(releases: list[Release]) -> str:
     """Return the README with its summary made again."""
     text = (paths.project_root() / "README.md").read_text(encoding="utf-8")
-    return results.fill(text, {"summary": partial(summary_table, found)})
+    return results.fill(text, {"summary": partial(summary_table, releases)})
 
 
 #: What is written of the results, below the project's root.
@@ -139,15 +139,15 @@ DOCUMENTS = {
 }
 
 
-def stale(found: list[Release]) -> list[str]:
+def stale(releases: list[Release]) -> list[str]:
     """Return one line for each lane and release whose rows are out of date."""
     lines = [
         line
         for lane, suite in SUITES.items()
         if lane != "bench"
-        for line in results.warnings(lane, suite, found)
+        for line in results.warnings(lane, suite, releases)
     ]
-    for release in found:
+    for release in releases:
         run = kept.read(release.name)
         if run and (what := results.outdated(run, SUITES["bench"], release.name)):
             lines.append(f"{release.name}, bench: {' and '.join(what)} changed since")
@@ -163,14 +163,14 @@ def command(check: bool) -> None:
     """
     newest_first = list(reversed(releases()))
     for name, make in DOCUMENTS.items():
-        place = paths.project_root() / name
+        path = paths.project_root() / name
         text = make(newest_first)
-        if place.is_file() and text == place.read_text(encoding="utf-8"):
+        if path.is_file() and text == path.read_text(encoding="utf-8"):
             console.note(f"{name}: tables are up to date")
         elif check:
             console.note(f"warning: {name}: tables are out of date; run nox -s tables")
         else:
-            files.write_text(place, text)
+            files.write_text(path, text)
             console.note(f"{name}: tables updated")
     for line in stale(newest_first):
         console.note(f"warning: {line}")

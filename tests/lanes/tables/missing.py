@@ -43,8 +43,8 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
     whole = ("conformance", name, "--guard", "--sample", SAMPLE, *drafts, "--results")
     for kind in ("patched",) if frozen and name not in FROZEN_STOCK else results.KINDS:
         stock = ("--stock",) if kind == "stock" else ()
-        words = ("conformance", name, *stock, "--quick", "--results")
-        yield "conformance", kind, words if quick else whole
+        arguments = ("conformance", name, *stock, "--quick", "--results")
+        yield "conformance", kind, arguments if quick else whole
     if not quick:
         yield "conformance", "patched guard", whole
     if (paths.patches_dir() / "plugin" / plugin.PACKAGE / f"{name}.sha256").is_file():
@@ -60,16 +60,16 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
         yield "corpora", kind, whole
         for pair in PAIRS if release.default else ():
             stock = ("--stock",) if kind == "stock" else ()
-            words = ("conformance", name, *stock, "--pair", pair, "--quick")
-            yield "conformance", f"{kind} {pair}", (*words, "--results")
+            arguments = ("conformance", name, *stock, "--pair", pair, "--quick")
+            yield "conformance", f"{kind} {pair}", (*arguments, "--results")
     yield "prefix_cache", "patched", ("prefix_cache", name, "--results")
     yield "bench", "patched", ("bench", name, "--results")
     asked = (("judges", "bfcl"), ("judges", "canitoolcall"), ("clients",))
-    for words in asked:
+    for arguments in asked:
         # Stock stays as it is: once it is judged, the patched tree is run alone.
-        both = ("--both",) if is_missing(words[-1], release, "stock") else ()
+        both = ("--both",) if is_missing(arguments[-1], release, "stock") else ()
         for kind in results.KINDS:
-            yield words[-1], kind, (*words, name, *both, "--results")
+            yield arguments[-1], kind, (*arguments, name, *both, "--results")
     if release.default:
         yield (
             "corpora",
@@ -80,8 +80,8 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
         for kind in results.KINDS:
             yield "peers", kind, ("peers", name, "--results")
     if name == model.RELEASE:
-        words = ("--target", "cpu", "--all", "--seconds", "28800", "--results")
-        yield "receipts", "cpu", ("server", name, *words)
+        arguments = ("--target", "cpu", "--all", "--seconds", "28800", "--results")
+        yield "receipts", "cpu", ("server", name, *arguments)
 
 
 def is_missing(lane: str, release: Release, row: str) -> bool:
@@ -90,8 +90,10 @@ def is_missing(lane: str, release: Release, row: str) -> bool:
         every = receipts.kept(release)
         return not any(receipts.is_current(r) for r in every if r["target"] == row)
     rows = results.read(lane, release.name) if lane != "bench" else {}
-    found = kept.read(release.name) if lane == "bench" else rows.get(row)
-    return found is None or bool(results.outdated(found, SUITES[lane], release.name))
+    kept_row = kept.read(release.name) if lane == "bench" else rows.get(row)
+    return kept_row is None or bool(
+        results.outdated(kept_row, SUITES[lane], release.name)
+    )
 
 
 def _missing(asked: list[tuple[str, Release, str, Command]]) -> list[Command]:
@@ -116,20 +118,22 @@ def command(names: tuple[str, ...], lanes: tuple[str, ...], only_list: bool) -> 
     """
     chosen = [load(name) for name in names] or list(releases())
     asked = [
-        (lane, release, row, words)
+        (lane, release, row, arguments)
         for release in chosen
-        for lane, row, words in commands(release)
+        for lane, row, arguments in commands(release)
         if lane in (lanes or (lane,))
     ]
     began = time.monotonic()
     todo = _missing(asked)
-    for number, words in enumerate([] if only_list else todo, 1):
+    for number, arguments in enumerate([] if only_list else todo, 1):
         minutes = (time.monotonic() - began) / 60
-        console.note(f"{number} of {len(todo)}, {minutes:.0f} min: {shlex.join(words)}")
-        subprocess.run([sys.executable, "-m", *words], check=False)
+        console.note(
+            f"{number} of {len(todo)}, {minutes:.0f} min: {shlex.join(arguments)}"
+        )
+        subprocess.run([sys.executable, "-m", *arguments], check=False)
     left = _missing(asked)
-    for words in left:
-        console.note(f"left: {shlex.join(words)}")
+    for arguments in left:
+        console.note(f"left: {shlex.join(arguments)}")
     console.note(f"{len(left)} left")
     sys.exit(1 if left else 0)
 

@@ -10,10 +10,10 @@ from patchset.series.mail import Patch
 from patchset.series.read import MODULES, entries, read_series
 
 
-def releases_table(found: list[Release]) -> str:
+def releases_table(releases: list[Release]) -> str:
     """Return one row a release: its pin in short, and what its results belong to."""
     rows = []
-    for release in found:
+    for release in releases:
         name = f"**{release.name}** (default)" if release.default else release.name
         patches = [name for name in entries(release) if not name.startswith(MODULES)]
         cpu = "yes" if release.wheels.get("cpu") else "no"
@@ -22,18 +22,18 @@ def releases_table(found: list[Release]) -> str:
     return results.table(head, rows)
 
 
-def patches_table(found: list[Release]) -> str:
+def patches_table(releases: list[Release]) -> str:
     """Return one line a patch: the releases that have it, what became of it upstream if
     it was submitted, and what it does. Why it exists stands in its reason.md.
     """
     by_name: dict[str, list[tuple[Release, Patch]]] = {}
-    for release in found:
+    for release in releases:
         for patch in read_series(release).patches:
             by_name.setdefault(patch.name, []).append((release, patch))
     lines = []
     for name, users in by_name.items():
         patch = users[0][1]
-        where = spans([release for release, _ in users], found)
+        where = spans([release for release, _ in users], releases)
         what = html.escape(patch.subject, quote=False)  # a tag is shown, not rendered
         status = dict(patch.trailers)["Upstream-Status"]
         upstream = "" if status == "not submitted" else f"; {status}"

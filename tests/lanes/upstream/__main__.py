@@ -57,7 +57,7 @@ def compare(
     nowhere. Exceptions name functions; *idle* ones need none. *neither* fails without
     as well: a model hub, a kernel, a package is missing.
     """
-    found: dict[str, list[str]] = {
+    differences: dict[str, list[str]] = {
         kind: [] for kind in ("both", "lost", "excepted", "gained", "neither")
     }
     used = set()
@@ -72,9 +72,9 @@ def compare(
             (False, True): "gained",
             (False, False): "neither",
         }[passes[0], passes[1]]
-        found[kind].append(name)
+        differences[kind].append(name)
         used |= {function} if kind == "excepted" else set()
-    return found | {"idle": sorted(exceptions - used)}
+    return differences | {"idle": sorted(exceptions - used)}
 
 
 def exceptions(pinned: release.Release) -> set[str]:
@@ -83,15 +83,15 @@ def exceptions(pinned: release.Release) -> set[str]:
     Raises:
         PatchsetError: the file is no such list.
     """
-    place = pinned.folder / "upstream-tests.toml"
+    path = pinned.folder / "upstream-tests.toml"
     try:
-        listed = tomllib.loads(place.read_text(encoding="utf-8"))["test"]
+        listed = tomllib.loads(path.read_text(encoding="utf-8"))["test"]
         return {entry["name"] for entry in listed if entry["reason"]}
     except FileNotFoundError:
         return set()
     except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise PatchsetError(
-            f"{place} is no list of [[test]] with name and reason: {error!r}"
+            f"{path} is no list of [[test]] with name and reason: {error!r}"
         ) from error
 
 
@@ -129,13 +129,13 @@ def outcomes(tree: Path, log: Path) -> dict[str, str]:
             "make the trees with nox -s apply -- RELEASE",
         )
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch, "outcomes.json")
+        path = Path(scratch, "outcomes.json")
         hub(Path(scratch))
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(
                 [str(tree), str(Path(__file__).parent.parent)]
             ),
-            "UPSTREAM_OUTCOMES": str(place),
+            "UPSTREAM_OUTCOMES": str(path),
             "VLLM_TARGET_DEVICE": "cpu",
             "HF_HOME": scratch,
             "HF_HUB_OFFLINE": "1",
@@ -170,12 +170,12 @@ def outcomes(tree: Path, log: Path) -> dict[str, str]:
                     f"the tests of {tree} did not end in {TREE_TIMEOUT} s", f"see {log}"
                 ) from error
         try:
-            found: dict[str, str] = json.loads(place.read_text(encoding="utf-8"))
+            outcome: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError) as error:
             raise PatchsetError(
                 f"pytest could not run the tests of {tree}", f"see {log}"
             ) from error
-    return found
+    return outcome
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -196,14 +196,16 @@ def command(names: tuple[str, ...]) -> None:
             log = paths.build_dir() / f"upstream-{pinned.name}-{kind}.log"
             with console.step(f"{pinned.name}, {kind}: its own tests"):
                 ran[kind] = outcomes(trees / kind, log)
-        found = compare(ran["stock"], ran["patched"], exceptions(pinned))
+        differences = compare(ran["stock"], ran["patched"], exceptions(pinned))
         for kind in ("lost", "idle", "gained"):
-            for test in found[kind]:
+            for test in differences[kind]:
                 console.result(f"  {kind}: {test}")
-        counts = ", ".join(f"{kind} {len(tests)}" for kind, tests in found.items())
+        counts = ", ".join(
+            f"{kind} {len(tests)}" for kind, tests in differences.items()
+        )
         console.result(f"{pinned.name}, tests by what the series did: {counts}")
         others = other_parsers.compare(str(trees / "stock"), str(trees / "patched"))
-        worst = max(worst, bool(found["lost"] or found["idle"]), others)
+        worst = max(worst, bool(differences["lost"] or differences["idle"]), others)
     sys.exit(worst)
 
 

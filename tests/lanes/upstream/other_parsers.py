@@ -83,15 +83,15 @@ def _run(tree: Path) -> dict[str, list[str]]:
     path = os.pathsep.join(map(str, (tree.resolve(), LANES, proofs)))
     # A parser that refuses an output logs its traceback as an error.
     more = {"PYTHONPATH": path, "VLLM_LOGGING_LEVEL": "CRITICAL"}
-    found: dict[str, list[str]] = run_json(tree, "upstream.other_parsers", **more)
-    return found
+    outputs: dict[str, list[str]] = run_json(tree, "upstream.other_parsers", **more)
+    return outputs
 
 
 def _report() -> dict[str, list[str]]:
     from vllm.reasoning import ReasoningParserManager
     from vllm.tool_parsers import ToolParserManager
 
-    found: dict[str, list[str]] = {}
+    differing: dict[str, list[str]] = {}
     classes: dict[tuple[str, str], type] = {}
     for kind, manager, get in (
         ("tool", ToolParserManager, ToolParserManager.get_tool_parser),
@@ -107,13 +107,15 @@ def _report() -> dict[str, list[str]]:
             try:
                 classes[kind, name] = get(name)
             except Exception as error:
-                found[f"{kind} {name}"] = [f"cannot be loaded: {type(error).__name__}"]
+                differing[f"{kind} {name}"] = [
+                    f"cannot be loaded: {type(error).__name__}"
+                ]
     tags = {key: _tags(parser_cls) for key, parser_cls in classes.items()}
     tokens = _tokenizer(sorted({tag for some in tags.values() for tag in some}))
     for (kind, name), parser_cls in classes.items():
         results = _results(kind, parser_cls, tags[kind, name], tokens)
-        found[f"{kind} {name}"] = list(results)
-    return found
+        differing[f"{kind} {name}"] = list(results)
+    return differing
 
 
 def _tags(parser_cls: type) -> list[str]:

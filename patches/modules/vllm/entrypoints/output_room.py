@@ -16,6 +16,7 @@ def room_for_output(asked: int | None, truncate: int | None, context: int) -> in
         asked: The request's bound of output tokens.
         truncate: Prompt tokens to keep; -1 for what the output leaves.
         context: Tokens of the model's context.
+
     """
     if asked is None or truncate is None:
         return 0

@@ -230,6 +230,7 @@ class ConstrainedStream:
     Args:
         stream: Splits reasoning from answer.
         tool_choice: The request's, a named function or ``required``.
+
     """
 
     def __init__(self, stream: _Stream, tool_choice: Any) -> None:

@@ -301,10 +301,8 @@ class QwenParser(DelegatingParser):
         A request may want it kept.  A model that writes about these tokens spells
         them with others.
 
-        Args:
-            token_ids: The text's; some releases do not tell them where nothing is
-                streamed.
-
+        ``token_ids`` are the text's; some releases do not tell them where nothing is
+        streamed.
         """
         tokenizer, vocab = self.model_tokenizer, self.model_tokenizer.get_vocab()
         ends = {getattr(tokenizer, f"{name}_token_id", None) for name in ("eos", "pad")}

@@ -54,10 +54,13 @@ def apply_chat_template(
     """Apply the chat template; once more, fitted, if it refuses the request.
 
     Args:
+        tokenizer: Has the ``apply_chat_template`` that is called.
+        conversation: Messages, as the template takes them.
         nearest_effort: Whether the nearest reasoning effort stands in for one that
             the template refuses.
         reference_names: Whether a tool's name stands in for a reference to it.
         kwargs: What the tokenizer's ``apply_chat_template`` takes.
+
     """
     try:
         return _apply_fitted(tokenizer, conversation, reference_names, kwargs)

@@ -71,7 +71,7 @@ def argument_parser() -> Any:
         from vllm.utils.argparse_utils import FlexibleArgumentParser
     except ImportError:
         from vllm.utils import FlexibleArgumentParser
-    for place in (
+    for module in (
         "vllm.entrypoints.openai.cli_args",
         "vllm.entrypoints.common.cli_args",
         "vllm.entrypoints.launchers.cli_args",
@@ -80,13 +80,13 @@ def argument_parser() -> Any:
         "vllm.entrypoints.serve.utils.cli_args",
     ):
         with contextlib.suppress(ModuleNotFoundError):  # of the place's parent
-            if importlib.util.find_spec(place):
+            if importlib.util.find_spec(module):
                 break
     else:
         raise ImportError(
             "this tree has no make_arg_parser where any known release has it"
         )
-    return importlib.import_module(place).make_arg_parser(FlexibleArgumentParser())
+    return importlib.import_module(module).make_arg_parser(FlexibleArgumentParser())
 
 
 def arguments(folder: str, reasoning: str, extra: list[str]) -> Any:

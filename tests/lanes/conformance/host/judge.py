@@ -138,11 +138,11 @@ class Judge:
         if (w1 := read.get("w1")) and w1.pieces < case.min_argument_deltas:
             at_least = f"at least {case.min_argument_deltas} expected"
             w1.breaks("streams", f"{w1.pieces} argument deltas, {at_least}")
-        found = {"full": judged(case, run, read["full"], None)}
+        verdicts = {"full": judged(case, run, read["full"], None)}
         # With one that is lost or wrong there is nothing to agree.
-        right = check.worst(found["full"][0]) in ("", "form")
+        right = check.worst(verdicts["full"][0]) in ("", "form")
         whole = read["full"] if right else None
-        found |= {name: judged(case, run, read[name], whole) for name in names}
+        verdicts |= {name: judged(case, run, read[name], whole) for name in names}
         by_sdk = {
             name: sdk.difference(surface.NAME, body, read[name])
             for name, body in self.bodies.items()
@@ -155,14 +155,14 @@ class Judge:
             "start": start,
             "reasoning": run.start.reasoning,
             "surface": surface.NAME,
-            "right": [n for n, (bad, _, _) in found.items() if not bad],
+            "right": [n for n, (bad, _, _) in verdicts.items() if not bad],
             "wrong": {
                 n: [check.worst(bad), *(why for _, why in bad)]
-                for n, (bad, _, _) in found.items()
+                for n, (bad, _, _) in verdicts.items()
                 if bad
             },
-            "differs": any(differs for _, differs, _ in found.values()),
-            "acts": {n: acts for n, (_, _, acts) in found.items() if acts},
+            "differs": any(differs for _, differs, _ in verdicts.values()),
+            "acts": {n: acts for n, (_, _, acts) in verdicts.items() if acts},
             "sdk": by_sdk,
             "streams": len(self.bodies),
         }

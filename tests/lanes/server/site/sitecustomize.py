@@ -44,8 +44,8 @@ def _shim(module: Any, run: Run) -> None:
 def _tap(module: Any, run: Run) -> None:
     run(module)
     generate = module.AsyncLLM.generate
-    place = os.environ["SERVER_LANE_TAP"]  # open as long as the process
-    lines = open(place, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, PTH123
+    path = os.environ["SERVER_LANE_TAP"]  # open as long as the process
+    lines = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, PTH123
 
     async def tapped(
         self: Any,

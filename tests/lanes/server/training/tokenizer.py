@@ -52,10 +52,10 @@ def train(texts: Iterable[str], template: Path) -> PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    words = [text for text in texts if text]
+    pieces = [text for text in texts if text]
     for tag in (*_SPECIAL, *_TAGS):
-        words = [piece for text in words for piece in text.split(tag)]
-    tokenizer.train_from_iterator(words, trainer)
+        pieces = [piece for text in pieces for piece in text.split(tag)]
+    tokenizer.train_from_iterator(pieces, trainer)
     tokenizer.add_special_tokens(
         [AddedToken(token, special=True) for token in _SPECIAL]
     )

@@ -26,6 +26,7 @@ def leaves_out_calls(params: SamplingParams, backend: str) -> bool:
     """Whether a request goes without its grammar, which the backend does not take.
 
     Args:
+        params: The request's; lose their grammar if so.
         backend: The server's; "auto" where xgrammar has refused the grammar.
 
     Raises:

@@ -28,9 +28,7 @@ def without_quoted_openings(
 ) -> Sequence[int]:
     """The tokens, those left out that do not begin the answer though they look it.
 
-    Args:
-        are_committed: Whether the request has them; else they are drafts.
-
+    ``are_committed`` says whether the request has them; else they are drafts.
     """
     if not new_token_ids or not _has_calls(request):
         return new_token_ids
