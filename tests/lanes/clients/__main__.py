@@ -87,7 +87,8 @@ def command(
     found = {kind: _runs(pinned, kind, wanted, jobs, again) for kind in kinds}
     print(table.summary(pinned, found))
     if keep:
-        table.write_results(pinned, found)
+        whole = bool(proxy) or not (chosen or drop)
+        table.write_results(pinned, found, whole=whole)
     runs = [run for kind, runs in found.items() if "stock" not in kind for run in runs]
     wrong = [r for r in runs if r["verdict"] != "right" and not table.own_fault(r)]
     if wrong:

@@ -39,7 +39,8 @@ def _litellm(
         file.write_text(json.dumps(config))  # which is YAML, too
         python = installed / "python_proxies/bin"
         argv = [str(python / "litellm"), "--config", str(file), "--port", str(port)]
-        return [*argv, "--host", "127.0.0.1", "--telemetry", "False"], {}
+        argv += ["--host", "127.0.0.1", "--telemetry", "False"]
+        return argv, {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
 
     return start
 

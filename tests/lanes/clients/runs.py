@@ -99,10 +99,10 @@ class Lane:
         argv, variables = proxy.start(self.installed, place, upstream, port)
         environment = {**self.environment(place), "PYTHONPATH": "", **variables}
         log = place / "log"
-        self.live.add(Child(argv, environment, log))
+        self.live.add(child := Child(argv, environment, log))
         self.proxy = f"http://127.0.0.1:{port}"
         end = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < end:
+        while time.monotonic() < end and child.process.poll() is None:
             with contextlib.suppress(httpx.TransportError):
                 httpx.get(self.proxy + proxy.path, timeout=60, trust_env=False)
                 return

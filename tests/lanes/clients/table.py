@@ -53,9 +53,16 @@ def summary(release: str, kinds: dict[str, list[dict[str, Any]]]) -> str:
     return "\n".join(out)
 
 
-def write_results(release: str, kinds: dict[str, list[dict[str, Any]]]) -> None:
-    """Put totals into ``results/clients/``; clients that were not run keep theirs."""
+def write_results(
+    release: str, kinds: dict[str, list[dict[str, Any]]], *, whole: bool = True
+) -> None:
+    """Put totals into ``results/clients/``; clients that were not run keep theirs.
+
+    Args:
+        whole: Every scenario was said. If not, only the figures of cut calls are kept.
+    """
     for kind, runs in kinds.items():
+        ran: dict[str, list[int]] = {}
         clients: dict[str, Any] = {}
         for run in runs:
             key = f"{run['client']}/{run['surface']}"
@@ -64,10 +71,18 @@ def write_results(release: str, kinds: dict[str, list[dict[str, Any]]]) -> None:
             mine["right"] += run["verdict"] == "right"
             if run["verdict"] != "right":
                 mine.setdefault(run["verdict"], []).append(run["scenario"])
-        old = results.read(LANE, release).get(kind, {})
-        kept = old.get("clients", {}) if old.get("suite") == SUITE_VERSION else {}
-        figures = {"k": runs[0]["k"], "clients": {**kept, **clients}}
-        results.keep(LANE, SUITE_VERSION, release, kind, figures)
+            if run["scenario"] in scenarios.OPTIONAL:
+                of = ran.setdefault(run["scenario"], [0, 0])
+                of[0] += run["verdict"] == "ran"
+                of[1] += 1
+        if ran:
+            name = f"{kind} cut"
+            results.keep(LANE, SUITE_VERSION, release, name, {"ran": ran})
+        if whole:
+            old = results.read(LANE, release).get(kind, {})
+            kept = old.get("clients", {}) if old.get("suite") == SUITE_VERSION else {}
+            figures = {"k": runs[0]["k"], "clients": {**kept, **clients}}
+            results.keep(LANE, SUITE_VERSION, release, kind, figures)
 
 
 def table(found: Iterable[Release]) -> str:
@@ -124,29 +139,21 @@ def _by_client(cells: dict[str, Any]) -> list[list[str]]:
     return [[name, ", ".join(apis), share] for (name, share), apis in rows.items()]
 
 
-def _optional(cells: dict[str, Any]) -> list[list[str]]:
+def _optional(rows: dict[str, Any]) -> list[list[str]]:
     """Return, by scenario, how many clients and APIs run a cut call of a tool that
     requires nothing: stock, patched, and without cut calls.
     """
+
+    def share(kind: str, scenario: str) -> str:
+        ran, runs = rows.get(f"{kind} cut", {}).get("ran", {}).get(scenario, (0, 0))
+        return f"{ran}/{runs}" if runs else results.NOT_RUN
+
     kinds = (*results.KINDS, "patched drop")
-
-    def share(scenario: str, cell: dict[str, Any]) -> str:
-        players = [
-            runs
-            for name, runs in cell.get("clients", {}).items()
-            if (client := CLIENTS.get(name.split("/")[0])) and client.plays(scenario)
-        ]
-        ran = sum(scenario in runs.get("ran", []) for runs in players)
-        return f"{ran}/{len(players)}" if players else results.NOT_RUN
-
-    known = {
-        kind: cell for kind, cell in cells.items() if cell["suite"] == SUITE_VERSION
-    }
-    if not known:
+    if not any(f"{kind} cut" in rows for kind in kinds):
         return []
     return [
-        [scenario.title, " → ".join(share(name, known.get(kind, {})) for kind in kinds)]
-        for name, scenario in scenarios.ALL.items()
+        [scenarios.ALL[name].title, " → ".join(share(kind, name) for kind in kinds)]
+        for name in scenarios.ALL
         if name in scenarios.OPTIONAL
     ]
 
