@@ -138,7 +138,10 @@ class _ParameterEnd(_Tag):
         if self.call.lacks(tokens[tag]):
             is_frame = begins_line or not in_prose
         elif kind == Kind.FUNCTION_END and not in_prose:
-            behind = tokens.following(end)[0]
+            behind, more = tokens.following(end)
+            kinds = tokens[end - 1].kind, behind, tokens.peek(more).kind
+            if kinds == (Kind.FUNCTION_END, Kind.PARAMETER_END, Kind.TOOL_CALL_END):
+                end = more + 1  # </parameter> is given twice, with another between
             is_whole = tokens[end - 1].kind in TOOL_CALL_ENDS
             is_whole = is_whole or (self.mirrors and begins_line)
             is_call = behind == Kind.OPENING and not calls.wait()
