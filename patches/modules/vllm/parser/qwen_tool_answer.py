@@ -280,11 +280,11 @@ class Output:
         return events
 
     def hold_calls(self, held: HeldCalls) -> None:
-        """Hold the events that follow, of calls"""
+        """Hold the events that follow, of calls."""
         self.calls, self._events = held, held.events
 
     def hold_end(self, held: HeldEnd) -> None:
-        """or of a value that goes on."""
+        """Hold the events that follow, of a value that goes on."""
         self.end, self._events = held, held.events
 
     def decide(self, held: HeldCalls | HeldEnd | None, *, is_right: bool) -> None:

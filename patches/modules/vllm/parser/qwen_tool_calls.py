@@ -110,8 +110,9 @@ class Call:
     def split_gap(self, gap: str, starts_line: bool = False) -> tuple[str, str | None]:
         """As the function does; the frame's newline may be a CRLF."""
         value, indent = split_gap(gap, starts_line)
-        is_crlf = self.in_crlf and indent is not None
-        return value.removesuffix("\r") if is_crlf else value, indent
+        if self.in_crlf and indent is not None:
+            value = value.removesuffix("\r")
+        return value, indent
 
 
 class _Behind(NamedTuple):

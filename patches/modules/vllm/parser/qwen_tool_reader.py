@@ -260,11 +260,14 @@ class QwenToolReader:
         return self._call_or_text(token)
 
     def _joined(self, token: Token) -> Token:
-        """The token, joined to the opening that it begins in a plain position."""
+        """The token, joined to the opening that it begins in a plain position, or
+        behind its line's prose.
+        """
         if token.kind in LOOSE and self._tools.names:
-            lines = self._output.lines.copy(token.gap)
-            if lines.position(token.text) is Position.PLAIN:
-                return self._tokens.opening(self._tokens.at - 1)
+            where = self._output.lines.copy(token.gap).position(token.text)
+            if where is not Position.OTHER:
+                in_prose = where is Position.PROSE
+                return self._tokens.opening(self._tokens.at - 1, in_prose=in_prose)
         return token
 
     def _call_or_text(self, token: Token) -> str:

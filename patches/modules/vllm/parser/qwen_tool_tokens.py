@@ -97,10 +97,13 @@ _TAG = (
 )
 _TAGS = {True: re.compile(rf"</?think>|{_TAG}"), False: re.compile(_TAG)}
 # Only where no tag matches.
+_BLANK = rf"[ \t]{{0,{MAX_SPACE}}}"
 _GARBLED_NAME = rf"[^\s<>(]{{1,{MAX_NAME}}}"
 _GARBLED = re.compile(
-    rf"{_START}{_GAP}<{_SPACE}function{_SPACE}=(?P<garbled>{_GARBLED_NAME})>?"
-    rf"|<function=(?P<function>{_GARBLED_NAME})>?|<tool_call>(?P<start>)"
+    rf"{_START}{_GAP}<{_SPACE}function{_SPACE}={_BLANK}"
+    rf"(?P<garbled>{_GARBLED_NAME})(?:{_SPACE}>)?"
+    rf"|<{_SPACE}function{_SPACE}={_BLANK}(?P<function>{_GARBLED_NAME})(?:{_SPACE}>)?"
+    r"|<tool_call>(?P<start>)"
 )
 _NAMED = re.compile(r"name[ \t]*+=[ \t]*+[\"']?+([^\s\"']++)")
 _NAMING = ("opening", "garbled", "function")
@@ -368,14 +371,18 @@ class Tokens(list[Token]):
             end += 1
         return end
 
-    def opening(self, at: int) -> Token:
+    def opening(self, at: int, *, in_prose: bool = False) -> Token:
         """The token at *at*, joined to the opening of a declared function with text
         within it, or between it and a declared parameter, if it begins one.
+
+        Text within it may begin with a word unless it stands *in_prose*.
         """
         first, end, name = self[at], at, ""
         for _ in range(MAX_FUNCTIONS + 1 if first.kind in LOOSE else 0):
             before, end = end, self.behind_text(end)
             token = self.peek(end)
+            if in_prose and end > at + 1 and begins_with_word(self[at + 1]):
+                break
             if name and token.kind in (Kind.PARAMETER, Kind.OTHER_PARAMETER):
                 declared = self._tools.parameters_of(name)
                 if declared_name(token.name, declared) not in declared:

@@ -64,7 +64,7 @@ class _Tag:
     def __init__(self, value: Value, token: Token, starts_line: bool) -> None:
         self.value, self.call, self.token = value, value.call, token
         self.gap, self.indent = value.call.split_gap(token.gap, starts_line)
-        self.mirrors = value.mirrors(self.indent)
+        self.mirrors = value.indent is None or value.indent == self.indent
         self.behind = value.tokens.at
         self.end = 0
         self.following = ""
@@ -138,7 +138,10 @@ class _ParameterEnd(_Tag):
         if self.call.lacks(tokens[tag]):
             is_frame = begins_line or not in_prose
         elif kind == Kind.FUNCTION_END and not in_prose:
-            behind = tokens.following(end)[0]
+            behind, more = tokens.following(end)
+            kinds = tokens[end - 1].kind, behind, tokens.peek(more).kind
+            if kinds == (Kind.FUNCTION_END, Kind.PARAMETER_END, Kind.TOOL_CALL_END):
+                end = more + 1  # </parameter> is given twice, with another between
             is_whole = tokens[end - 1].kind in TOOL_CALL_ENDS
             is_whole = is_whole or (self.mirrors and begins_line)
             is_call = behind == Kind.OPENING and not calls.wait()
@@ -292,9 +295,10 @@ class _Opening(_Tag):
 
     def may_be_call(self) -> bool:
         """Whether it may follow the call, whose end is held."""
+        if self.held is None or self.quote is not None:
+            return False
         is_declared = self.token.name in self.value.calls.tools.names
-        is_held = self.held is not None and self.held.weight >= Weight.SPELLED
-        return is_held and is_declared and self.quote is None
+        return is_declared and self.held.weight >= Weight.SPELLED
 
     def text(self) -> str | None:
         """From the sequence that is held; None of a long one."""
