@@ -33,9 +33,10 @@ def test_the_interval_of_a_ratio() -> None:
 def test_workloads_are_as_long_as_asked_and_the_same_twice(name: str) -> None:
     made = workloads.build(name, 1_000, words)
     assert made == workloads.build(name, 1_000, words)
-    assert 1_000 <= words(made.output) < 3_000
+    length = words(made.reasoning if name == "thought+reasoning" else made.output)
+    assert 1_000 <= length < 3_000 or name == "thought"
     assert bool(made.reasoning) == name.endswith("+reasoning")
-    assert name.startswith("prose") or "<tool_call>" in made.output
+    assert name.startswith(("prose", "thought")) or "<tool_call>" in made.output
     if name == "behind":
         call, text = made.output.split("</tool_call>\n")
         assert "</parameter>\n</function>" in call
@@ -50,6 +51,13 @@ def test_a_grid_has_each_cell_once_and_long_ones_at_one_width() -> None:
         ("string", 64_000, 4),
         ("string", 1_000, 16),
         *(("calls64", 4_000, width) for width in cells.WIDTHS),
+    ]
+    kinds = ("streams64", "prose", "string")
+    plan = cells.grid(("chat",), kinds, (4_000, 64_000), cells.WIDTHS)
+    assert [(c.workload, c.tokens, c.width) for c in plan] == [
+        ("streams64", 4_000, 4),
+        ("string", 4_000, 4),
+        ("string", 64_000, 4),
     ]
 
 
@@ -133,7 +141,7 @@ def test_what_was_given_up_is_not_begun_at_a_greater_length() -> None:
 
 
 def test_an_upper_limit_above_a_promise_decides_nothing() -> None:
-    cell = vars(cells.Cell("serving", "string", 256_000, 4))
+    cell = vars(cells.Cell("chat", "string", 256_000, 4))
     above, below = (
         {**cell, "ratios": {"stock": {"value": value, "high": value, "at_most": True}}}
         for value in (2.31, 0.4)

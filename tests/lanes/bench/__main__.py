@@ -21,7 +21,8 @@ WORKLOADS = (
     "calls64",
     "prose",
     "prose+reasoning",
-    "streams256",
+    "thought+reasoning",
+    "streams64",
 )
 #: Lengths, widths, rounds and seconds of a quick run.
 QUICK = ((1_000, 4_000), (1, 4), 3, 3.0)
@@ -68,7 +69,7 @@ QUICK = ((1_000, 4_000), (1, 4), 3, 3.0)
     multiple=True,
     default=cells.PATHS,
     show_default=True,
-    help="The parser alone, the whole service.",
+    help="The parser alone, or the whole API process by surface.",
 )
 @click.option(
     "--rounds",

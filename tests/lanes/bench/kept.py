@@ -24,6 +24,8 @@ SUMMARY_LENGTH = 4_000
 WORKLOAD, WIDTH = "string", 4
 #: The other widths of the table, and their length: no drafts, and 15.
 OTHERS, OTHERS_LENGTH = (1, 16), 4_000
+#: The cells of the API process's table: by cost, by memory.
+_MANY, _MEMORY = ("streams64", 4_000), ("streams64", 16_000)
 #: What two runs must agree in for their cells to be kept in one file.
 _SAME = ("suite", "files", "rounds", "cell-seconds", "machine")
 #: A cell that was not measured.
@@ -81,7 +83,7 @@ def table(found: Iterable[Release]) -> str:
     """Return the patched cost over stock's by length and width, and its growth."""
     lengths = (f"{length:,}".replace(",", " ") for length in LENGTHS)
     steps = (f"{width} a step" for width in OTHERS)
-    head = ["release", *lengths, *steps, "growth", "serving", "its growth", "taken"]
+    head = ["release", *lengths, *steps, "growth", "taken"]
     rows = []
     for release in found:
         if kept := read(release.name):
@@ -97,20 +99,31 @@ def _figures(cells: list[Cell]) -> list[str]:
     by = _by_key(cells)
     shown = [(length, WIDTH) for length in LENGTHS]
     shown += [(OTHERS_LENGTH, width) for width in OTHERS]
-    # Of the whole path the range of all ratios that are no upper limits.
-    ratios = [
-        cell["ratios"]["stock"]
-        for cell in cells
-        if cell["path"] == "serving" and "stock" in cell["ratios"]
-    ]
-    values = [ratio["value"] for ratio in ratios if not ratio.get("at_most")]
-    whole = f"{min(values):.2g} … {max(values):.2g}" if values else results.NOT_RUN
     return [
         *(_ratio(by.get(("parser", WORKLOAD, *where), _NONE)) for where in shown),
         _growth(by, "parser"),
-        whole,
-        _growth(by, "serving"),
     ]
+
+
+def process_table(found: Iterable[Release]) -> str:
+    """Return the patched cost of the API process over stock's, its growth on chat, and
+    the memory of both.
+    """
+    surfaces = ("chat", "messages", "responses")
+    head = ["release", *surfaces, "one chat", "its growth", "MiB", "taken"]
+    rows = []
+    for release in found:
+        kept = read(release.name)
+        by = _by_key(kept["cells"]) if kept else {}
+        where = [(surface, *_MANY, WIDTH) for surface in surfaces]
+        shown = [_ratio(by.get(key, _NONE)) for key in where]
+        if kept and set(shown) != {results.NOT_RUN}:
+            one = _ratio(by.get(("chat", WORKLOAD, SUMMARY_LENGTH, WIDTH), _NONE))
+            memory = by.get(("chat", *_MEMORY, WIDTH), _NONE)["subjects"]
+            mib = results.change(memory, lambda row: f"{row.get('mib', '–')}")
+            day = results.taken([kept], SUITE_VERSION, release.name)
+            rows.append([release.name, *shown, one, _growth(by, "chat"), mib, day])
+    return results.table(" | ".join(head), rows)
 
 
 def _growth(by: dict[tuple[str, str, int, int], Cell], path: str) -> str:

@@ -10,7 +10,9 @@ Document = dict[str, Any]
 #: (path, the other subject, the most that patched may cost of it); None is any path.
 PROMISES = (
     ("parser", "stock", 0.2),
-    ("serving", "stock", 1.0),
+    ("chat", "stock", 1.0),
+    ("messages", "stock", 1.0),
+    ("responses", "stock", 1.0),
     (None, "short", 1.2),
 )
 

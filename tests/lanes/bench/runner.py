@@ -93,8 +93,10 @@ class Series:
         }
 
     def document(self) -> dict[str, Any]:
-        """Return median and extremes, as JSON."""
+        """Return median and extremes, and the greatest memory, as JSON."""
         out: dict[str, Any] = {}
+        if memory := [one["mib"] for one in self.samples.values() if "mib" in one]:
+            out["mib"] = round(max(memory))
         if costs := self.costs.values():
             shown = (statistics.median(costs), min(costs), max(costs))
             out["us_per_token"] = [round(cost, 4) for cost in shown]

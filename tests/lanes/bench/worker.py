@@ -10,15 +10,16 @@ import gc
 from typing import Any
 
 from bench import workloads
+from bench.cells import Cell
 from bench.parsers import Parsers
-from bench.serving import Serving
+from bench.process import Process
 from conformance import lines, tokens
 
 
 @functools.cache
 def _path(name: str) -> Any:
-    """Return the parsers or the applications of the tree."""
-    made = Parsers if name == "parser" else Serving
+    """Return the parsers or the API process of the tree."""
+    made = Parsers if name == "parser" else Process
     return made(str(tokens.model_folder()))
 
 
@@ -40,14 +41,18 @@ def _workload(name: str, wanted: int) -> tuple[Any, list[int], list[str]]:
 
 def sample(asked: dict[str, Any]) -> dict[str, Any]:
     """Return one sample of a cell."""
-    cell = asked["cell"]
-    workload, ids, texts = _workload(cell["workload"], cell["tokens"])
-    steps = workloads.steps_of(texts, ids, cell["width"])
-    streams = workloads.STREAMS if cell["workload"].startswith("streams") else 1
-    path = _path(cell["path"])
+    cell, budget = Cell(**asked["cell"]), asked["budget"]
+    workload, ids, texts = _workload(cell.workload, cell.tokens)
+    streams = workloads.STREAMS if cell.workload.startswith("streams") else 1
+    is_parser = cell.path == "parser"
+    path = _path("parser" if is_parser else "process")
+    steps = workloads.steps_of(texts, ids, cell.width) if is_parser else []
     gc.collect()
     gc.freeze()
-    found = path.time(workload, steps, streams, asked["budget"])
+    if is_parser:
+        found = path.time(workload, steps, streams, budget)
+    else:
+        found = path.time(cell.path, workload, ids, cell.width, streams, budget)
     return {"tokens": len(ids) * streams, **found}
 
 

@@ -27,14 +27,14 @@ TOOLS: list[dict[str, Any]] = [
 ]
 
 #: Share of reasoning in front of an output that has some, in tokens of reasoning a
-#: token of output.
+#: token of output; all of ``thought`` is reasoning.
 REASONING_SHARE = 0.25
 
 #: Calls of the workload ``calls64``.
 CALLS = 64
 
-#: Streams that are open at once in the workload ``streams256``.
-STREAMS = 256
+#: Streams that are open at once in the workload ``streams64``.
+STREAMS = 64
 
 Step = tuple[str, list[int]]
 Line = Callable[[random.Random], str]
@@ -146,7 +146,8 @@ _KINDS: dict[str, Callable[[int, Count], str]] = {
     "behind": _behind,
     "calls64": _calls,
     "prose": lambda tokens, count: text_of(tokens, prose_line, count),
-    "streams256": lambda tokens, count: _string(tokens, source_line, count),
+    "streams64": lambda tokens, count: _string(tokens, source_line, count),
+    "thought": lambda tokens, count: text_of(8, prose_line, count),
 }
 
 #: Names of all workloads; one with reasoning in front is called NAME+reasoning.
@@ -161,7 +162,8 @@ def build(name: str, tokens: int, count: Count) -> Workload:
     output = _KINDS[kind](tokens, count)
     if not thinks:
         return Workload(name, output)
-    thought = text_of(max(16, int(tokens * REASONING_SHARE)), prose_line, count) + "."
+    share = 1 if kind == "thought" else REASONING_SHARE
+    thought = text_of(max(16, int(tokens * share)), prose_line, count) + "."
     return Workload(name, f"{thought}\n</think>\n\n{output}", thought)
 
 

@@ -110,6 +110,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "Ordinary calls": judges_table.bfcl,
     "canitoolcall": judges_table.canitoolcall,
     "Cost": kept.table,
+    "Cost of the API process": kept.process_table,
     "Clients": clients_table.table,
     "Servers": partial(receipts.table, target="cpu"),
     "Runs on GPUs": partial(receipts.table, target="cuda"),

@@ -13,7 +13,7 @@ import importlib
 import importlib.util
 import inspect
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -174,13 +174,18 @@ def _engine(args: Any) -> Any:
     return ScriptedLLM.from_vllm_config(config, disable_log_stats=True)
 
 
-async def build(folder: str, reasoning: str, extra: list[str]) -> Any:
+async def build(
+    folder: str,
+    reasoning: str,
+    extra: list[str],
+    make_engine: Callable[[Any], Any] = _engine,
+) -> Any:
     """Return the ASGI application of the release on the path."""
     use_cpu_platform()
     args = arguments(folder, reasoning, extra)
     # In a thread, because the engine starts its output loop when it is made inside a
     # running event loop.
-    llm = await asyncio.to_thread(_engine, args)
+    llm = await asyncio.to_thread(make_engine, args)
     try:
         from vllm.entrypoints.launchers.api_server.app_state import init_app_state
         from vllm.entrypoints.launchers.app import build_app
