@@ -132,7 +132,7 @@ def test_a_value_is_what_stands_between_its_newlines() -> None:
     tools = [tool("f", schema)]
     tools[0]["function"]["strict"] = True
     for flag in ("true", "True", "False"):
-        for day in ([("day", "2026-01-31")], [("day", "null")], []):
+        for day in ([("day", "2026-01-31")], [("day", "null")], [("day", "None")], []):
             output = call("f", ("code", "abc"), *day, ("flag", flag))
             assert stop(output, tool_choice="required", tools=tools) is None, output
     for wrong in (

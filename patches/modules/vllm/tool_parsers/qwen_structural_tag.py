@@ -52,6 +52,7 @@ _DEFINITIONS = ("$defs", "definitions")
 _NOTES = ("$schema", "$id", "title", "description", "strict")
 _LISTED = {"type", "properties", "required", "additionalProperties"}
 _LISTED |= {*_DEFINITIONS, *_NOTES}
+_PYTHON = {"boolean": "True|False", "null": "None"}
 _SCALARS = {"string", "integer", "number", "boolean", "null"}
 
 
@@ -125,9 +126,8 @@ def _arguments(content: JSONSchemaFormat) -> Format:
     for name, value in properties.items():
         if _is_scalar(value, definitions):
             literal: Format = of({**definitions, **value})
-            if value.get("type") == "boolean":  # as the chat template writes it
-                python = RegexFormat(pattern="True|False")
-                literal = OrFormat(elements=[literal, python])
+            if words := _words(value):
+                literal = OrFormat(elements=[literal, RegexFormat(pattern=words)])
             exact = [RegexFormat(pattern="\n?"), literal]
             one: Format = TagFormat(
                 begin=f"<parameter={name}>",
@@ -140,6 +140,18 @@ def _arguments(content: JSONSchemaFormat) -> Format:
         is_required = name in schema.get("required", ())
         parameters.append(one if is_required else OptionalFormat(content=one))
     return SequenceFormat(elements=parameters)
+
+
+def _words(schema: dict[str, Any]) -> str:
+    """What the chat template writes for values that JSON writes otherwise."""
+    if "enum" in schema or "const" in schema:
+        return ""
+    kinds = schema.get("type", ())
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    words = [_PYTHON[kind] for kind in kinds if kind in _PYTHON]
+    for one in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        words += filter(None, [_words(one)])
+    return "|".join(words)
 
 
 def _is_scalar(schema: Any, definitions: dict[str, Any]) -> bool:
