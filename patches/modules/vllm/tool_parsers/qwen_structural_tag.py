@@ -68,7 +68,7 @@ def reader_structural_tag(
     """
     made = tag.format
     is_auto = isinstance(made, TriggeredTagsFormat) and not made.at_least_one
-    tags = made.tags if isinstance(made, TriggeredTagsFormat) else [made]
+    tags = getattr(made, "tags", [made])  # of a named tool, the tag alone
     if not all(isinstance(one, TagFormat) for one in tags):
         return tag  # no tool can be called
     calls = [_call(one, strict) for one in tags]
